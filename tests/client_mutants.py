@@ -6,15 +6,19 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ldp.audit.messages import CHEATS, columns_of
 from ldp.client import Client, Recorded, responses
 from ldp.client.responses import Report, Responses
 from ldp.mechanisms import Rappor
+from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.permanent_response import KeyedFilter
 from ldp.protocol.batch import Batch
 from ldp.protocol.randomness import SeededBits
@@ -336,6 +340,22 @@ def _epochs_renewed(patch: pytest.MonkeyPatch) -> None:
         "epoch_report",
         lambda self, metric, response, value: self.fresh_report(metric, value),
     )
+
+
+def no_dummies(patch: pytest.MonkeyPatch) -> None:
+    """Of a record's messages only the value's are full."""
+    honest, change = Dummies.encoder, CHEATS["no dummies"]
+
+    def encoder(self: Dummies, bits: Any = None) -> Any:
+        encode, pack = honest(self, bits).encode, partial(pack_report, self.header, self.layout, 0)
+
+        def cheat(value: Any) -> bytes:
+            columns, own = [*columns_of(self, encode(value))], self.addressing.point(value)
+            return b"".join(map(pack, change(columns, own, len(self.categories), [])))
+
+        return SimpleNamespace(encode=cheat)
+
+    patch.setattr(Dummies, "encoder", encoder)
 
 
 Mutate = Callable[[pytest.MonkeyPatch], None]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from ldp.audit.client import audit_client, client_stages
+from ldp.audit.client import COMMON_PARTS, audit_client, client_stages
 from ldp.audit.judging import Checks, judge
 from ldp.client import Client
 from tests.client_mutants import (
@@ -13,6 +13,7 @@ from tests.client_mutants import (
     RESPONSE_MUTANTS,
     SAMPLING_MUTANTS,
     SECRET_MUTANTS,
+    no_dummies,
 )
 from tests.statistics import ALPHA, chance_missed
 
@@ -34,7 +35,7 @@ def few_mechanisms(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("part", ["reports", "lives", "periods"])
+@pytest.mark.parametrize("part", COMMON_PARTS)
 def test_the_audit_of_the_client_passes(part: str) -> None:
     """False failure: ALPHA. The twins are the mutants below."""
     assert judge(checks_of(part, 0.5), ALPHA).findings == ()
@@ -89,6 +90,18 @@ def test_lives_catch_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPatch) ->
     count, mutate = RESPONSE_MUTANTS[mutant]
     mutate(monkeypatch)
     assert missed(checks_of("lives", 2.0), count) < ALPHA
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_messages_for_a_shuffler_are_held_through_the_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The twin sends no dummies, and is missed with probability ALPHA at most (`missed`); the
+    honest client fails falsely with probability ALPHA."""
+    assert judge(checks_of("messages", 0.2), ALPHA).findings == ()
+    no_dummies(monkeypatch)
+    assert missed(checks_of("messages", 1.0), "records of 'a'") < ALPHA
 
 
 def missed(checks: Sequence[Checks], what: str) -> float:

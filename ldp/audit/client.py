@@ -11,6 +11,7 @@ batch has, its day and its size, that ids differ) may not differ once.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from importlib.util import find_spec
 from itertools import combinations, count, pairwise, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +25,7 @@ from ldp.audit.cells import VALUE, VALUE_BEFORE, check_values
 from ldp.audit.counts import never_checks, outcome_checks
 from ldp.audit.judging import Audit, Checks, judge
 from ldp.audit.lives import Period, independent_checks, response_checks
+from ldp.audit.messages import record_checks
 from ldp.audit.values import drawn_values, tried
 from ldp.client import Client, Recorded
 from ldp.errors import ReportError
@@ -34,6 +36,7 @@ from ldp.mechanisms import (
     RandomizedResponse,
     Rappor,
 )
+from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.batch import ID_BYTES, Batch
 from ldp.protocol.hashing import Value
@@ -46,8 +49,9 @@ FIRST_DEVICES, DEVICES, DAYS = 2, 8, 128
 does."""
 LIVES, TIMES = 64, 4
 """Devices whose responses are memoised; reports of each metric in each of their windows."""
-PERIODS = 300
-"""Periods of one device whose batches are looked at."""
+PERIODS, RECORDS = 300, 300
+"""Periods of one device whose batches are looked at; records of each value that becomes messages
+for a shuffler."""
 TRIED = 8
 """Largest number of values of a mechanism that are recorded."""
 VALUES_OF_DAYS = (0, 1, 0, 2, 1)
@@ -69,7 +73,7 @@ RESPONSE = RandomizedResponse(categories=CATEGORIES, epsilon=1.0)
 CERTAIN = RandomizedResponse(categories=CATEGORIES, epsilon=6.0)
 HIDDEN = RandomizedResponse(categories=("none", *CATEGORIES[:3]), epsilon=1.0)
 SOME = RandomizedResponse(categories=("none", "some"), epsilon=3.0)
-NEW, SEVERAL, UNSEEN = "new", "several", "unseen"
+NEW, SEVERAL, UNSEEN, MESSAGES = "new", "several", "unseen", "messages"
 """Metrics with fresh noise, beside one of every mechanism."""
 WORDS = ("lol", "afk", "brb")
 """Values that touch different bits in every cohort."""
@@ -85,14 +89,9 @@ MEMOISED: Mapping[str, tuple[MemoisedMechanism, tuple[str, ...], str]] = {
 """Mechanism, values and memoisation of metrics whose responses are memoised."""
 MakesDevice = Callable[..., Any]
 """Makes a client from the arguments of `ldp.client.Client`."""
-PARTS = ("reports", "lives", "periods")
-_REPORTS = (
-    DEVICES * DAYS * (len(CATALOGUE) + 2 + TIMES),
-    LIVES * len(VALUES_OF_DAYS) * len(MEMOISED) * TIMES,
-    PERIODS * (2 + len(CATEGORIES)),
-)
-PLAYED = f"{sum(_REPORTS):,} reports, {len(CATALOGUE)} mechanisms, {DEVICES + LIVES + 1} devices"
-"""What an audit holds, as text."""
+COMMON_PARTS = ("reports", "lives", "periods")
+PARTS = (*COMMON_PARTS, *["messages"] * (find_spec("cryptography") is not None))
+"""Parts of an audit: of any client; of Python's, where what it needs is installed."""
 
 
 def audit_client(
@@ -118,7 +117,8 @@ def client_stages(
 ) -> Iterator[list[Checks]]:
     """Yield the checks of the client, a list for each stage, which is played when it is asked for:
     "reports" of every mechanism with fresh noise, of two devices and of more; "lives" of devices
-    that memoise; "periods" of one device. `scale`: of the numbers of days, periods and lives.
+    that memoise; "periods" of one device; "messages" for a shuffler, which only Python's client
+    sends, with the extra `sealed`. `scale`: of the numbers of days, lives, periods and messages.
 
     Bits of Python clients come from `generator`, and secrets from the operating system. Where a
     batch cannot be read or has another number of reports, that is the stage's only finding."""
@@ -126,20 +126,36 @@ def client_stages(
         "reports": _report_stages,
         "lives": _life_stages,
         "periods": _period_stages,
+        "messages": _message_stages,
     }
     memory = Path("/dev/shm")  # spares the disk; Linux only
     folder_of_all = memory if memory.is_dir() else None
     with TemporaryDirectory(prefix="ldp-audit-", dir=folder_of_all) as folder:
         numbers, bits = count(), _GeneratedBits(generator)
 
-        def device(registry: Registry, start: datetime = START) -> _Device:
-            return _Device(Path(folder) / str(next(numbers)), registry, bits, make, start)
+        def device(
+            registry: Registry, start: datetime = START, kind: type[_Device] = _Device, **more: Any
+        ) -> _Device:
+            home = Path(folder) / str(next(numbers))
+            return kind(home, registry, bits, make, start, **more)
 
         for part in parts:
             try:
                 yield from of_parts[part](device, generator, scale)
             except ReportError as error:
                 yield [never_checks(f"{part}: {error}", 1, 1)]
+
+
+def played(parts: Sequence[str] = PARTS) -> str:
+    """Return how much an audit of these parts plays, in words."""
+    reports = {
+        "reports": DEVICES * DAYS * (len(CATALOGUE) + 2 + TIMES),
+        "lives": LIVES * len(VALUES_OF_DAYS) * len(MEMOISED) * TIMES,
+        "periods": PERIODS * (2 + len(CATEGORIES)),
+    }
+    number = sum(of_part for part, of_part in reports.items() if part in parts)
+    messages = ", messages for a shuffler" * ("messages" in parts)
+    return f"{number:,} reports, {len(CATALOGUE)} mechanisms{messages}"
 
 
 class _Device:
@@ -211,7 +227,33 @@ class _Device:
         self._client.close()
 
 
-MakesOne = Callable[..., _Device]
+class _Sealing(_Device):
+    """A client that seals messages for a shuffler to a key of the audit."""
+
+    has_relay = True
+
+    def __init__(self, *plays: Any, private_key: Any) -> None:
+        from ldp.protocol.sealing_keys import PublicKey  # late: an extra
+
+        self._private_key, self.key = private_key, PublicKey(private_key.public)
+        super().__init__(*plays)
+        self._client.grant([MESSAGES])
+
+    def encode(self, value: Value) -> bytes:
+        """Return the messages of a period with one record; raise ReportError unless they are sealed
+        one by one, on that day, in one batch."""
+        before = len(self.batches)
+        self.period([(MESSAGES, value)])
+        if len(self.batches) != before + 1:
+            raise ReportError("a record's messages are not one batch")
+        batch = self.batches[-1]
+        contents = [self._private_key.open(item) for item in batch.items]
+        if any((content.day, content.item.metric) != (batch.day, MESSAGES) for content in contents):
+            raise ReportError("a message is of another day or metric")
+        return b"".join(content.item.report for content in contents)
+
+
+MakesOne = Callable[..., Any]
 
 
 class _GeneratedBits:
@@ -454,6 +496,25 @@ def _columns(metric: Metric, reports: Sequence[tuple[str, bytes]]) -> list[int]:
         for name, report in reports
         if name == metric.name
     ]
+
+
+def _message_stages(
+    device: MakesOne, _: np.random.Generator, scale: float
+) -> Iterator[list[Checks]]:
+    """Yield the checks of one device that seals messages for a shuffler, a record a day."""
+    from ldp.protocol.sealing_keys import PrivateKey  # late: an extra
+
+    private_key = PrivateKey(PrivateKey.kind.generate())
+    mechanism, fingerprint = Dummies.examples()[0].mechanism, private_key.fingerprint
+    metric = _metric(MESSAGES, mechanism, MESSAGES, shuffled_epsilon=1.0, sealing_key=fingerprint)
+    registry = _registry([metric])._replace(sealing_keys=(fingerprint,))
+    trusting = registry.groups[MESSAGES]._replace(trust="shuffler", consent="A relay mixes these.")
+    registry = registry._replace(groups={MESSAGES: trusting})
+    one = device(registry, kind=_Sealing, private_key=private_key)
+    assert isinstance(mechanism, Dummies)
+    checks = record_checks(mechanism, one.encode, max(8, round(RECORDS * scale)))
+    one.close()
+    yield [never_checks("mistakes of a device with messages", one.mistakes, RECORDS), *checks]
 
 
 def _uniform_bits(what: str, words: Sequence[bytes], size: int) -> Iterator[Checks]:

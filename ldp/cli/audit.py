@@ -7,7 +7,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +19,7 @@ import numpy as np
 
 import ldp
 from ldp.audit.certificate import Subject, certified, differences, subject_of
-from ldp.audit.client import PLAYED, audit_client
+from ldp.audit.client import COMMON_PARTS, PARTS, audit_client, played
 from ldp.audit.foreign import ForeignClients, ForeignEncoder
 from ldp.audit.verdict import ALPHA, DAYS, MOST_FINDINGS, Verdict, audited_from_outside
 from ldp.cli.options import FILE, JSON, say
@@ -111,7 +111,7 @@ def audit(
         passed = all(verdict.passed for verdict in verdicts)
         if of_client:
             with ForeignClients(shlex.split(encoder)) as foreign:
-                result[CLIENT], line = _client(seed, make=foreign.make)
+                result[CLIENT], line = _client(seed, COMMON_PARTS, make=foreign.make)
             passed, lines = result[CLIENT]["passed"], [line]
         say({"passed": passed, **result, "audits": audits}, "\n".join(lines), as_json)
         sys.exit(0 if passed else 1)
@@ -138,11 +138,11 @@ def audit(
     sys.exit(0 if passed else 1)
 
 
-def _client(seed: int, **make: Any) -> tuple[dict[str, Any], str]:
+def _client(seed: int, parts: Sequence[str] = PARTS, **make: Any) -> tuple[dict[str, Any], str]:
     """Return the client's entry in a certificate, and its line."""
-    client = audit_client(np.random.default_rng(seed), alpha=ALPHA, **make)
+    client = audit_client(np.random.default_rng(seed), parts=parts, alpha=ALPHA, **make)
     findings = [str(finding) for finding in client.findings]
-    counted = f"{client.checks:,} counts checked of {PLAYED}"
+    counted = f"{client.checks:,} counts checked of {played(parts)}"
     line = f"{'ok  ' if client.passed else 'FAIL'} client: {counted}"
     entry = {"passed": client.passed, "checks": client.checks, "findings": findings}
     return entry, "\n     ".join([line, *findings[:MOST_FINDINGS]])
