@@ -1,0 +1,86 @@
+"""`ldp audit --client` plays its lives through the TypeScript client, and catches its mutants."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ldp.audit.client import COMMON_PARTS, client_stages
+from ldp.audit.foreign import ForeignClients
+from ldp.audit.judging import Checks, judge
+from ldp.cli.audit import audit
+from ldp.errors import ParameterError
+from tests.statistics import ALPHA
+from tests.test_audit_client import AUDIT_ALPHA, missed
+from tests.web_client import FOLDER, require_web_client
+
+MUTANTS = {
+    "oneCategoryPlain": ("reports", "metric 'new': touched cell reported, column"),
+    "everyFourthPlain": ("reports", "metric 'new': first touched cell by call by rest of 4"),
+    "oddDevicesPlain": ("reports", "metric 'new': touched cells reported"),
+    "repeatedByEpoch": ("lives", "metric 'epoch-1': untouched unit named by the first two"),
+    "repeatedPerValue": ("lives", "metric 'value-1': untouched unit named by the first two"),
+}
+"""By name: a part of the audit that catches it, and a check."""
+
+
+def checks_of(mutant: str, scale: float, parts: Sequence[str]) -> list[Checks]:
+    require_web_client()
+    with ForeignClients(["node", str(FOLDER / "test" / "client-mutants.mjs"), mutant]) as clients:
+        generator = np.random.default_rng(1)
+        stages = client_stages(generator, make=clients.make, scale=scale, parts=parts)
+        return [check for stage in stages for check in stage]
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("encoders", ["honest", "honestEncoders"])
+def test_the_typescript_client_passes(encoders: str) -> None:
+    """Also where each encoder is wrapped, as those of the mutants are. Its bits are the system's:
+    false failure ALPHA. The twins are the mutants below."""
+    assert judge(checks_of(encoders, 0.3, COMMON_PARTS), ALPHA).findings == ()
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_audit_catches_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Missed with probability ALPHA at most (`missed`). The twin is the honest client above."""
+    monkeypatch.setattr("ldp.audit.client.CATALOGUE", {})
+    part, count = MUTANTS[mutant]
+    checks = checks_of(mutant, 2.0, [part])
+    assert missed(checks, count) < ALPHA
+    assert not judge(checks, AUDIT_ALPHA).passed
+
+
+@pytest.mark.exact
+def test_the_same_seed_makes_the_same_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And without a seed the bits are the platform's."""
+    require_web_client()
+    monkeypatch.setattr("ldp.audit.client.CATALOGUE", {})
+    played = []
+    for seeded in (True, True, False):
+        command = ["node", str(FOLDER / "dist" / "client-lines.js")]
+        with ForeignClients(command, seeded=seeded) as clients:
+            generator = np.random.default_rng(1)
+            (stage,) = client_stages(generator, make=clients.make, scale=0.1, parts=["periods"])
+            played.append([check[1].tolist() for check in stage])
+    assert played[0] == played[1] != played[2]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("answers", ["", "[]", "{}", '{"batches": ["00"], "declined": 0}'])
+def test_a_program_that_answers_no_batches_is_refuted(answers: str) -> None:
+    with ForeignClients(["sh", "-c", f"while read -r line; do echo '{answers}'; done"]) as program:
+        stages = client_stages(np.random.default_rng(1), make=program.make, parts=["periods"])
+        assert not judge(next(stages), ALPHA).passed
+
+
+@pytest.mark.exact
+def test_the_command_names_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = CliRunner().invoke(audit, ["--client", "--encoder", "cat"])
+    assert done.exit_code == 1
+    assert "FAIL client: 3 counts checked of 43,104 reports, 25 mechanisms" in done.output
+    with pytest.raises(ParameterError, match="no certificate"):
+        audit.main(["--all", "--encoder", "cat"], standalone_mode=False)
