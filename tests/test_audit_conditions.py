@@ -19,6 +19,7 @@ from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import CALLS_EACH, encoder_stages, way_stages
 from ldp.bulk import count_by_two
 from ldp.mechanisms import (
+    CATALOGUE,
     HierarchicalHistogram,
     JointReport,
     PrivSet,
@@ -36,6 +37,7 @@ SYMPTOMS = PrivSet(categories=tuple("abcdefgh"), at_most=3, epsilon=1.0, size=2)
 MANY = PrivSet(categories=tuple(f"c{i}" for i in range(86)), at_most=3, epsilon=1.0, size=2)
 CITIES = RandomizedResponse(categories=tuple("abcdef"), epsilon=1.0)
 LISTS = JointReport(of=(replace(CITIES, epsilon=0.1), replace(CITIES, epsilon=0.1)))
+COIN = CATALOGUE["coin"].examples()[0].mechanism
 TRIALS = 3000
 Encode = Callable[[Any], bytes]
 Cheat = Callable[[Encode, Any], Encode]
@@ -99,7 +101,7 @@ def test_a_cheat_on_values_that_people_have_is_refuted(name: str) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", [JOINT, LATENCY, SYMPTOMS, CITIES, MANY, LISTS])
+@pytest.mark.parametrize("mechanism", [JOINT, LATENCY, SYMPTOMS, CITIES, MANY, LISTS, COIN])
 def test_the_honest_encoder_of_each_cheat_passes(mechanism: Any) -> None:
     """False failure: AUDIT_ALPHA each. The twins are the cheats above. Sets of MANY answers have
     too many choices for their whole law; the parts of LISTS name a column each, so that lies of
@@ -221,7 +223,7 @@ def test_sums_by_two_are_those_of_a_slow_way() -> None:
     rests = [(n[:, None] % np.arange(1, 65)).astype(np.uint8) for n in (left, right)]
     moduli = np.array([[2, 3, 0], [1, 5, 6]])
     sums = count_by_two(
-        rests[0], rests[1], moduli, 11, counted, lies, rows, columns[:, None], touched
+        rests[0], rests[1], moduli, 11, counted, lies, rows, columns, touched[:, :0], touched
     )
     expected, last = np.zeros((11, 6), dtype=int), dict[int, int]()
     for modulus, other, start in moduli.tolist():

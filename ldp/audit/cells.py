@@ -20,7 +20,7 @@ from math import comb
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
-from ldp.audit.conditions import LARGEST, ROW, condition_checks, numbers_of_values
+from ldp.audit.conditions import LARGEST, MOST_OF_TWO, ROW, condition_checks, numbers_of_values
 from ldp.audit.counts import (
     LAGS,
     MOST_BITS,
@@ -118,11 +118,13 @@ def check_values(
     coins: np.random.Generator,
     calls: Ints | None = None,
     devices: Ints | None = None,
+    most: int = MOST_OF_TWO,
 ) -> Iterator[Checks]:
     """Yield the checks of some reports (row, payload) of many values, in the order in which they
     were made; report i is of values[which[i]]. `calls`, `devices`: the number of the call that made
     each, and of its device, 0, 1, ... on one device unless they are given; `coins` make chances
-    equal. Raises ReportError for a payload out of range."""
+    equal; conditions hold for one report of `most` or more. Raises ReportError for a payload out of
+    range."""
     for _, payload in reports:
         mechanism.layout.payload_number(payload)
     calls = np.arange(len(reports)) if calls is None else calls
@@ -147,7 +149,7 @@ def check_values(
         halves = rank[which] * 2 // len(values)
         numbers = _two_of(reports_of_part, known, i)
         for what, *counted in condition_checks(
-            reports_of_part, numbers, (number[which], halves), coins
+            reports_of_part, numbers, (number[which], halves), coins, most
         ):
             yield (f"part {i + 1}: {what}", *counted)  # type: ignore[misc]
     yield from _check_parts(certain)

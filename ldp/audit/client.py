@@ -21,7 +21,7 @@ import numpy as np
 
 from ldp.accounting.policy import Caps
 from ldp.arrays import Ints
-from ldp.audit.cells import VALUE, VALUE_BEFORE, check_values
+from ldp.audit.cells import check_values
 from ldp.audit.counts import never_checks, outcome_checks
 from ldp.audit.judging import Audit, Checks, judge
 from ldp.audit.lives import Period, independent_checks, response_checks
@@ -47,6 +47,8 @@ from ldp.registry.definitions import Group
 FIRST_DEVICES, DEVICES, DAYS = 2, 8, 128
 """Devices that report with fresh noise: of the first stage, of both; for how many days each
 does."""
+MOST_OF_TWO = 25
+"""Conditions on fresh noise that are looked at hold for one report of so many, or more."""
 LIVES, TIMES = 64, 4
 """Devices whose responses are memoised; reports of each metric in each of their windows."""
 PERIODS, RECORDS = 300, 300
@@ -330,26 +332,25 @@ def _report_stages(
         checks = [never_checks("mistakes of devices with fresh noise", mistakes, devices * days)]
         for name, metric in registry.metrics.items():
             calls = which[name].repeat(sizes[name], axis=1)
-            checks += _law_checks(metric, values[name], calls, sent[name])
+            checks += _law_checks(metric, values[name], calls, sent[name], generator)
         yield checks
 
 
 def _law_checks(
-    metric: Metric, values: Sequence[Value], which: Ints, reports: Sequence[bytes]
+    metric: Metric,
+    values: Sequence[Value],
+    which: Ints,
+    reports: Sequence[bytes],
+    coins: np.random.Generator,
 ) -> Iterator[Checks]:
-    """Yield the checks of reports of a metric, of values[which], shape (devices, calls); also of
-    each device's by itself, as if it had values of its own."""
+    """Yield the checks of reports of a metric, of values[which], shape (devices, calls)."""
     mechanism = metric.mechanism
     split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]
-    devices = len(which)
-    of_devices = which + len(values) * np.arange(devices)[:, None]
-    for name, *counted in check_values(mechanism, values, which.ravel(), split, 0):
-        yield (f"metric {metric.name!r}: {name}", *counted)  # type: ignore[misc]
+    devices, calls = (numbers.ravel() for numbers in np.indices(which.shape))
     for name, *counted in check_values(
-        mechanism, [*values] * devices, of_devices.ravel(), split, 0
+        mechanism, values, which.ravel(), split, coins, calls, devices, MOST_OF_TWO
     ):
-        if f"by {VALUE}" in name and VALUE_BEFORE not in name:
-            yield (f"metric {metric.name!r}, by device and value: {name}", *counted)  # type: ignore[misc]
+        yield (f"metric {metric.name!r}: {name}", *counted)  # type: ignore[misc]
 
 
 def _life_stages(

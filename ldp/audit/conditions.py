@@ -45,10 +45,11 @@ def condition_checks(
     numbers: Sequence[tuple[str, Ints, int]],
     parts: tuple[Ints, Ints],
     coins: np.random.Generator,
+    most: int = MOST_OF_TWO,
 ) -> Iterator[Checks]:
     """Yield the checks of reports by the remainders of each two of their `numbers` (name, numbers,
-    limit below which they lie). `parts`: the number of each report's value, and its half, 0 or 1.
-    `coins` make chances that differ from report to report equal."""
+    limit below which they lie), by moduli whose product is `most` or less. `parts`: the number of
+    each report's value, and its half, 0 or 1. `coins` make chances that differ equal."""
     lies = _lies(reports, coins)
     statistics = [*_truths(reports, coins), *_of_lies(reports, lies, parts, coins)]
     of_rows: list[_Statistic] = []
@@ -60,7 +61,7 @@ def condition_checks(
     for left, right in combinations(numbers, 2):
         has_row = ROW in (left[0], right[0])
         some = statistics if has_row else statistics + of_rows
-        yield from _by_two(reports, lies, some, left, right, has_row)
+        yield from _by_two(reports, lies, some, left, right, has_row, most)
 
 
 def evened(seen: Bools, chances: Floats, chance: float, coins: np.random.Generator) -> Bools:
@@ -143,19 +144,20 @@ def _by_two(
     left: tuple[str, Ints, int],
     right: tuple[str, Ints, int],
     has_row: bool,
+    most: int,
 ) -> Iterator[Checks]:
     """Yield the checks of `statistics` by the remainders of two numbers, and of what repeats the
     last report that has the same remainders: its lie, or its row."""
     from ldp.bulk import count_by_two  # late: numba takes half a second to import
 
     mechanism = reports.mechanism
-    moduli, size = _moduli(left[2], right[2])
+    moduli, size = _moduli(left[2], right[2], most)
     rests = [(n[:, None] % np.arange(1, LARGEST + 1)).astype(np.uint8) for n in (left[1], right[1])]
     counted = [getattr(s, of) for of in ("seen", "possible") for s in statistics]
-    columns = reports.reported if mechanism.kind.is_bitmap else reports.columns[:, None]
+    bits = reports.reported if mechanism.kind.is_bitmap else reports.reported[:, :0]
     sums = count_by_two(
         *(rests[0], rests[1], moduli, size, np.stack(counted, axis=1).astype(np.int32)),
-        *(lies, reports.rows, columns, reports.touched),
+        *(lies, reports.rows, reports.columns, bits, reports.touched),
     ).astype(np.int64)
     name = f"by rests of {left[0]} and {right[0]}"
     for i, statistic in enumerate(statistics):
@@ -169,12 +171,12 @@ def _by_two(
 
 
 @cache
-def _moduli(limit: int, other_limit: int) -> tuple[Ints, int]:
+def _moduli(limit: int, other_limit: int, most: int) -> tuple[Ints, int]:
     """Return every two moduli that tell numbers below these limits apart, with the place of their
     first count: int, shape (pairs, 3); and the number of counts."""
     pairs, size = [], 0
     for modulus in range(1, min(limit, LARGEST) + 1):
-        for other in range(1, min(other_limit, LARGEST, MOST_OF_TWO // modulus) + 1):
+        for other in range(1, min(other_limit, LARGEST, most // modulus) + 1):
             if modulus * other > 1:
                 pairs.append((modulus, other, size))
                 size += modulus * other

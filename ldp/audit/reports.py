@@ -103,7 +103,9 @@ class Reports:
 
     @cached_property
     def columns(self) -> Ints:
-        """Column of each report of kind Index or Sign: int, shape (reports,)."""
+        """Column of each report of kind Index or Sign, of others -1: int, shape (reports,)."""
+        if self.mechanism.kind.is_bitmap:
+            return np.full(len(self.numbers), -1)
         shift = int(self.mechanism.kind.is_signed)
         return np.array([number >> shift for number in self.numbers], dtype=np.int64)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import AnyInts, Floats, Ints, Points
+from ldp.arrays import AnyInts, Bools, Floats, Ints, Points
 from ldp.bulk.compiled import by_rows, compiled
 from ldp.bulk.hashing import coefficients, point_fractions, row_columns
 from ldp.protocol.hashing import PolynomialRows
@@ -220,8 +220,9 @@ def count_by_two(
     counted: NDArray[np.int32],
     lies: Ints,
     rows: Ints,
-    columns: Any,
-    touched: Any,
+    columns: Ints,
+    bits: Bools,
+    touched: Bools,
 ) -> NDArray[np.int32]:
     """Return sums of what is `counted`, shape (reports, statistics), by the remainders of two
     numbers, shape (size, statistics + 4): the last four are how often a report names the lie of the
@@ -230,10 +231,10 @@ def count_by_two(
 
     `left`, `right`: remainders of the numbers by 1, 2, ...: shape (reports, moduli). `moduli`: two
     moduli and the place of their first sum, shape (pairs, 3). `lies`: a column or -1, shape
-    (reports,). `columns`: the column of each report, shape (reports, 1), or which ones it names,
-    bool, shape (reports, columns). `touched`: bool, shape (reports, columns or 0).
+    (reports,). `columns`: the column of each report, shape (reports,); or `bits`: which ones it
+    names, bool, shape (reports, columns or 0). `touched`: bool, shape (reports, columns or 0).
     """
-    every = left, right, moduli, size, counted, lies, rows, columns, touched
+    every = left, right, moduli, size, counted, lies, rows, columns, bits, touched
     sums: NDArray[np.int32] = _count_by_two(*every)
     return sums
 
@@ -248,13 +249,14 @@ def _count_by_two(
     lies: Any,
     rows: Any,
     columns: Any,
+    bits: Any,
     touched: Any,
 ) -> Any:
     """Count some reports at a time: the sums of two moduli stay in the first-level cache."""
     reports, statistics = counted.shape
     sums = np.zeros((size, statistics + 4), dtype=np.int32)
     last = np.full(size, -1, dtype=np.int32)
-    is_bitmap, is_signed = columns.shape[1] > 1, touched.shape[1] == 0
+    is_signed = touched.shape[1] == 0
     for begin in range(0, reports, _REPORTS):
         end = min(begin + _REPORTS, reports)
         for pair in range(moduli.shape[0]):
@@ -268,7 +270,7 @@ def _count_by_two(
                 if before >= 0:
                     lie = lies[before]
                     if lie >= 0 and (is_signed or not touched[i, lie]):
-                        named = columns[i, lie] if is_bitmap else columns[i, 0] == lie
+                        named = bits[i, lie] if bits.shape[1] else columns[i] == lie
                         sums[key, statistics] += named
                         sums[key, statistics + 1] += 1
                     sums[key, statistics + 2] += rows[before] == rows[i]
