@@ -1,0 +1,91 @@
+"""Conditions of cheats: one atom or two, over what a program can see when it draws a report."""
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from simulations.cheats import Event
+from simulations.cheats.values import read
+
+Look = Callable[[Event], int | None]
+
+FIELDS: Mapping[str, Look] = {
+    "call": lambda event: event.call,
+    "row": lambda event: event.row,
+    "device": lambda event: event.device,
+    "epoch": lambda event: _checksum(event.epoch),
+    "metric": lambda event: _checksum(event.metric),
+    "repetition": lambda event: int(event.value == event.before),
+}
+"""What an atom may be about, but for features of the value and of the value before. Names of epochs
+and metrics are taken by their CRC-32; repetition is 1 where the value is the one before."""
+
+
+def _checksum(name: str | None) -> int | None:
+    return None if name is None else zlib.crc32(name.encode())
+
+
+def look(event: Event, field: str, feature: str = "") -> int | None:
+    """Return the integer that an atom is about; None where the event has none."""
+    if field == "value":
+        return read(event.mechanism, feature, event.value)
+    if field == "value before":
+        return read(event.mechanism, feature, event.before)
+    return FIELDS[field](event)
+
+
+class Atom(NamedTuple):
+    """Condition on one integer: n // `block` has one of these `residues` by `modulus`, or, without
+    a modulus, it lies from `least` to `most`; None for no limit."""
+
+    field: str
+    feature: str = ""
+    block: int = 1
+    modulus: int = 0
+    residues: tuple[int, ...] = ()
+    least: int | None = None
+    most: int | None = None
+
+    def holds(self, event: Event) -> bool:
+        """Return whether an event meets it; True where that depends on a row not drawn yet."""
+        if self.field == "row" and event.row is None:
+            return True
+        number = look(event, self.field, self.feature)
+        if number is None:
+            return False
+        number //= self.block
+        if self.modulus:
+            return number % self.modulus in self.residues
+        return (self.least is None or self.least <= number) and (
+            self.most is None or number <= self.most
+        )
+
+    def __str__(self) -> str:
+        if self.field == "repetition":
+            return f"the value is {'' if 1 in self.residues else 'not '}the one before"
+        name = f"{self.field}'s {self.feature}" if self.feature else self.field
+        name += f" // {self.block}" if self.block > 1 else ""
+        if self.modulus:
+            if len(self.residues) == 1:
+                return f"{name} % {self.modulus} == {self.residues[0]}"
+            return f"{name} % {self.modulus} in {{{', '.join(map(str, self.residues))}}}"
+        if self.least is None:
+            return f"{name} <= {self.most}"
+        return (
+            f"{name} >= {self.least}"
+            if self.most is None
+            else (f"{self.least} <= {name} <= {self.most}")
+        )
+
+
+class Condition(NamedTuple):
+    """Conjunction of atoms."""
+
+    atoms: tuple[Atom, ...]
+
+    def holds(self, event: Event) -> bool:
+        """Return whether an event meets all; True where that depends on a row not drawn yet."""
+        return all(atom.holds(event) for atom in self.atoms)
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.atoms))

@@ -1,0 +1,201 @@
+"""Hooks: where a cheat sits in an encoder and in the clients, and what it sees there."""
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from ldp.client import Client
+from ldp.client.responses import Report, Responses
+from ldp.mechanisms import CatalogueMechanism
+from ldp.registry import Metric
+from simulations.cheats import Cheat, Event, Memory
+from simulations.cheats.law import row_of
+from simulations.cheats.population import permanent_response
+
+
+class Hook:
+    """Cheat, or None for an honest count of reports, with what it keeps between reports."""
+
+    def __init__(self, cheat: Cheat | None, seed: bytes = b"") -> None:
+        self._cheat, self._memory = cheat, Memory(seed)
+        self._streams: dict[Hashable, tuple[int, Any]] = {}
+        self._devices: dict[Hashable, int] = {}
+        self.reports = 0
+
+    def device(self, identity: Hashable) -> int:
+        """Return the number of a device."""
+        return self._devices.setdefault(identity, len(self._devices))
+
+    def altered(
+        self,
+        mechanism: CatalogueMechanism,
+        value: Any,
+        report: bytes,
+        *,
+        device: int,
+        stream: Hashable,
+        epoch: str | None = None,
+        metric: str | None = None,
+        permanent: int | None = None,
+    ) -> bytes:
+        """Return what leaves in place of an honest report. `stream`: the encoder, or the metric on
+        a device, whose calls are counted."""
+        self.reports += 1
+        if self._cheat is None:
+            return report
+        value = hashable(value)
+        call, before = self._streams.get(stream, (0, None))
+        self._streams[stream] = call + 1, value
+        event = Event(
+            mechanism, value, before, call, None, epoch, metric, device, report, permanent
+        )
+        return self._cheat.alter(event._replace(row=row_of(event, report)), self._memory)
+
+
+def hashable(value: Any) -> Any:
+    """Return a value with tuples for lists and frozen sets for sets."""
+    if isinstance(value, list | tuple):
+        return tuple(map(hashable, value))
+    return frozenset(value) if isinstance(value, set) else value
+
+
+class HookedEncoder:
+    """Encoder whose reports pass a hook; all else is that of the honest one."""
+
+    def __init__(
+        self, mechanism: Any, hook: Hook, inner: Any, device: int, epoch: str | None
+    ) -> None:
+        self._mechanism, self._hook, self._inner = mechanism, hook, inner
+        self._device, self._epoch, self._stream = device, epoch, object()
+
+    def encode(self, value: Any) -> bytes:
+        """Draw an honest report, and return what leaves."""
+        report = self._inner.encode(value)
+        return self._hook.altered(
+            self._mechanism,
+            value,
+            report,
+            device=self._device,
+            stream=self._stream,
+            epoch=self._epoch,
+            permanent=permanent_response(self._inner, value),
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def hooked(mechanism: Any, hook: Hook) -> Any:
+    """Return the mechanism with encoders whose reports pass a hook. Every encoder is a device of
+    its own, but for those with the same secret."""
+    honest = type(mechanism)
+
+    def encoder(self: Any, *arguments: Any, **options: Any) -> HookedEncoder:
+        inner = honest.encoder(mechanism, *arguments, **options)
+        identity = options.get("secret") or object()
+        device = hook.device(identity)
+        return HookedEncoder(mechanism, hook, inner, device, options.get("epoch"))
+
+    cheating: Any = object.__new__(type(honest.__name__, (honest,), {"encoder": encoder}))
+    for name in honest.__dataclass_fields__:
+        object.__setattr__(cheating, name, getattr(mechanism, name))
+    return cheating
+
+
+def with_cheat(mechanism: Any, cheat: Cheat, seed: bytes = b"") -> Any:
+    """Return the mechanism with encoders that cheat."""
+    return hooked(mechanism, Hook(cheat, seed))
+
+
+class HookedResponses:
+    """Responses of a client whose reports pass a hook."""
+
+    def __init__(
+        self, inner: Responses, hook: Hook, device: int, clock: Callable[[], datetime]
+    ) -> None:
+        self._inner, self._hook, self._device, self._clock = inner, hook, device, clock
+
+    def fresh_report(self, metric: Metric, value: Any) -> Report:
+        """Draw a report that shares no noise, and return what leaves."""
+        return self._altered(metric, value, self._inner.fresh_report(metric, value))
+
+    def memoised_report(self, metric: Metric, value: Any) -> Report:
+        """Draw a report that is memoised per value, and return what leaves."""
+        report = self._inner.memoised_report(metric, value)
+        encoder = self._inner._memories[metric.name].encoder
+        return self._altered(metric, value, report, permanent_response(encoder, value))
+
+    def epoch_report(self, metric: Metric, response: bytes, value: Any) -> Report:
+        """Draw a report that is memoised by epoch, and return what leaves."""
+        report = self._inner.epoch_report(metric, response, value)
+        mechanism: Any = metric.mechanism
+        permanent = int.from_bytes(response[mechanism.layout.row_bytes :], "little")
+        return self._altered(metric, value, report, permanent)
+
+    def _altered(
+        self, metric: Metric, value: Any, report: Report, permanent: int | None = None
+    ) -> Report:
+        left = self._hook.altered(
+            metric.mechanism,
+            value,
+            report.report,
+            device=self._device,
+            stream=(self._device, metric.name),
+            epoch=self._epoch(metric),
+            metric=metric.name,
+            permanent=permanent,
+        )
+        return report._replace(report=left)
+
+    def _epoch(self, metric: Metric) -> str | None:
+        if not metric.epoch:
+            return None
+        return str(int(self._clock().timestamp() // metric.epoch.total_seconds()))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def client_maker(hook: Hook) -> Callable[..., Client]:
+    """Return what makes a client whose reports pass a hook, from the arguments of `Client`. Clients
+    of one path are one device."""
+
+    def make(path: str | Path, *, clock: Callable[[], datetime], **options: Any) -> Client:
+        client = Client(path, clock=clock, **options)
+        device = hook.device(str(path))
+        for mode in client._modes.values():
+            responses: Any = HookedResponses(mode.responses, hook, device, clock)
+            mode.responses = responses
+        return client
+
+    return make
+
+
+def serve(
+    hook: Hook,
+    mechanisms: Mapping[str, CatalogueMechanism],
+    requests: Iterable[str],
+    answers: TextIO,
+) -> None:
+    """Answer a client in another process, a line of JSON each: of {"metric", "device", "epoch",
+    "value", "report"}, the report in hexadecimal, an answer is {"report"}. `mechanisms`: by metric.
+    Sets of answers are written as {"set": [..]}."""
+    for line in requests:
+        request = json.loads(line)
+        metric, device = request["metric"], hook.device(request["device"])
+        left = hook.altered(
+            mechanisms[metric],
+            _unpacked(request["value"]),
+            bytes.fromhex(request["report"]),
+            device=device,
+            stream=(device, metric),
+            epoch=request.get("epoch"),
+            metric=metric,
+        )
+        print(json.dumps({"report": left.hex()}), file=answers, flush=True)
+
+
+def _unpacked(value: Any) -> Any:
+    return frozenset(value["set"]) if isinstance(value, dict) else value

@@ -1,0 +1,100 @@
+"""Whether a cheat could be seen: by a test that knows its condition, from as many reports.
+
+A cheat qualifies if it acts on 1 % of the inputs of the stated lives, and a one-sided binomial test
+of what its statistic sees, at a false alarm of `ALPHA`, refutes it with a probability of `POWER`.
+Of the probability that the test sees something a lower confidence limit is taken, and of
+the share of the inputs a part. The honest chances differ from event to event; a sum of
+independent trials has a lighter upper tail than the binomial law with their mean (Hoeffding 1956,
+theorem 4), so that their mean is the null hypothesis.
+"""
+
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import beta, binom
+
+from simulations.cheats import Cheat, Memory, Subject
+from simulations.cheats.population import lives
+
+ALPHA = 1e-6
+POWER = 0.999
+LEAST_SHARE = 0.01
+CONFIDENCE = 0.999
+"""Of the limits of the two estimates."""
+ENOUGH = 2_000
+"""Reports that the test judges; of later inputs only the condition is looked at."""
+MARGIN = 0.8
+"""Part of the share of inputs that is reckoned with: in other lives it may be smaller."""
+
+
+class Sighting(NamedTuple):
+    """What simulated inputs showed: numbers of `inputs`, of those that `met` the condition, of the
+    first of these, whose reports were `tested`, of those about which the test `judged`, and in
+    which it `saw` something; and the mean honest chance."""
+
+    inputs: int
+    met: int
+    tested: int
+    judged: int
+    saw: int
+    chance: float
+
+    @property
+    def share(self) -> float:
+        """Share of the inputs that meet the condition."""
+        return self.met / self.inputs
+
+    def power(self, reports: int) -> float:
+        """Return the power of the knowing test from so many reports, at the lower limits."""
+        if not self.judged:
+            return 0.0
+        trials = int(reports * MARGIN * self.share * self.judged / self.tested)
+        return binomial_power(trials, self.chance, lower_limit(self.saw, self.judged))
+
+    def why_not(self, reports: int) -> str | None:
+        """Return why the cheat does not qualify; None if it does."""
+        if self.share < LEAST_SHARE:
+            return "acts on less than 1 % of the inputs"
+        if self.power(reports) < POWER:
+            return "could not be seen from as many reports"
+        return None
+
+
+def lower_limit(successes: int, trials: int) -> float:
+    """Return the lower confidence limit of a probability (Clopper and Pearson 1934)."""
+    if successes == 0:
+        return 0.0
+    return float(beta.ppf(1 - CONFIDENCE, successes, trials - successes + 1))
+
+
+def binomial_power(trials: int, chance: float, truth: float) -> float:
+    """Return the probability that so many trials of probability `truth` have more successes than
+    trials of probability `chance` have with a probability above `ALPHA`."""
+    if trials < 1:
+        return 0.0
+    critical = binom.isf(ALPHA, trials, min(1.0, chance))
+    return float(binom.sf(critical, trials, truth))
+
+
+def sighted(cheat: Cheat, subject: Subject, seed: int) -> Sighting:
+    """Simulate a cheat on as many inputs as the audit has, and the test that knows it."""
+    generator = np.random.default_rng([seed, 2])
+    cheating, testing = Memory(generator.bytes(16)), Memory(generator.bytes(16))
+    met = tested = judged = saw = 0
+    chances = 0.0
+    for event, stream in islice(lives(subject, generator), subject.reports):
+        if not cheat.holds(event):
+            continue
+        whole = stream.report(event)
+        if not cheat.holds(whole):
+            continue
+        met += 1
+        if judged == ENOUGH:
+            continue
+        tested += 1
+        sight = cheat.statistic(whole, cheat.alter(whole, cheating), testing)
+        if sight is not None:
+            judged, saw, chances = judged + 1, saw + sight[0], chances + sight[1]
+    chance = min(1.0, chances / max(1, judged))
+    return Sighting(subject.reports, met, tested, judged, saw, chance)
