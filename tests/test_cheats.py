@@ -243,10 +243,13 @@ def test_a_lower_limit_is_that_of_clopper_and_pearson() -> None:
 
 @pytest.mark.exact
 def test_a_cheat_qualifies_by_share_and_by_power() -> None:
-    visible = Sighting(10_000, met=200, tested=200, judged=200, saw=200, chance=0.3)
+    visible = Sighting(10_000, 400, tried=200, met=100, judged=100, saw=100, chance=0.3)
     assert visible.why_not(10_000) is None
-    assert visible._replace(met=99).why_not(10_000) == "acts on less than 1 % of the inputs"
-    faint = visible._replace(saw=65)
+    assert (
+        visible._replace(met=49, judged=49, saw=49).why_not(10_000)
+        == "acts on less than 1 % of the inputs"
+    )
+    faint = visible._replace(saw=33)
     assert faint.why_not(10_000) == "could not be seen from as many reports"
     assert visible._replace(judged=0, saw=0).power(10_000) == 0
 

@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         "grammar": options.grammar,
         "bars": held,
         "by what goes wrong": table(cases),
-        "missed": [each for each in cases if each.outcome == "missed"],
+        "missed": [entry for entry in cases if entry.outcome == "missed"],
         "cases": cases,
     }
     campaign.write(options.out, provenance, result)

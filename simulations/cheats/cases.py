@@ -109,25 +109,25 @@ def run(pool: ProcessPoolExecutor, path: str, per_path: int, seed: int, grammar:
 def table(cases: list[Case]) -> dict[str, dict[str, dict[str, float]]]:
     """Return, by path and by what goes wrong, numbers of cases by outcome, and seconds."""
     lines: dict[str, dict[str, dict[str, float]]] = {}
-    for path in dict.fromkeys(each.path for each in cases):
+    for path in dict.fromkeys(entry.path for entry in cases):
         lines[path] = {}
-        for wrong in sorted({each.wrong for each in cases if each.path == path}):
-            of_line = [each for each in cases if (each.path, each.wrong) == (path, wrong)]
-            outcomes = Counter(each.outcome for each in of_line)
+        for wrong in sorted({entry.wrong for entry in cases if entry.path == path}):
+            of_line = [entry for entry in cases if (entry.path, entry.wrong) == (path, wrong)]
+            outcomes = Counter(entry.outcome for entry in of_line)
             lines[path][wrong] = {
                 "qualified": outcomes["caught"] + outcomes["missed"],
                 "caught": outcomes["caught"],
                 "missed": outcomes["missed"],
                 "drawn but not qualified": outcomes["not qualified"],
-                "seconds": round(sum(each.seconds for each in of_line), 1),
+                "seconds": round(sum(entry.seconds for entry in of_line), 1),
             }
     return lines
 
 
 def bars(cases: list[Case], wanted: int, minutes: float) -> list[Bar]:
     """Return the limits that a campaign is held to."""
-    qualified = [each for each in cases if each.why_not is None]
-    missed = sum(each.outcome == "missed" for each in qualified)
+    qualified = [entry for entry in cases if entry.why_not is None]
+    missed = sum(entry.outcome == "missed" for entry in qualified)
     most = int(MOST_MISSED * wanted)
     return [
         Bar("cheats that qualify", len(qualified), f"{wanted}", len(qualified) == wanted),

@@ -49,6 +49,8 @@ condition is the same again."""
 HALVINGS = (0, 0, 1, 2)
 """How often the share of the events on which a cheat acts is halved."""
 LONGEST_SAMPLE = 300
+SAMPLE = 100
+"""Values by which the largest modulus is chosen."""
 EARLIEST = 2
 """A sampled event has at least so many before it in the lives, so that there is a value before."""
 
@@ -138,11 +140,19 @@ def _atom(generator: np.random.Generator, event: Event) -> Atom | None:
         )
         return Atom(field, feature, least=limits[0], most=limits[1])
     block = _pick(generator, BLOCKS) if field in ("call", "device") else 1
-    modulus = round(2 * (MOST_MODULUS / block / 2) ** generator.random())
+    most = _spread(generator, event, feature) if is_value else MOST_MODULUS // block
+    modulus = round(2 * (most / 2) ** generator.random())
     residue = number // block % modulus
     size = 1 if generator.random() < 2 / 3 else int(generator.integers(1, modulus // 2 + 1))
     others = generator.choice(modulus, size, replace=False).tolist()[1:]
     return Atom(field, feature, block, modulus, tuple(sorted({residue, *others})))
+
+
+def _spread(generator: np.random.Generator, event: Event, feature: str) -> int:
+    """Return the largest modulus by which people's values differ in a feature, 2 or more."""
+    kind = value_type(event.mechanism)
+    numbers = [kind.features[feature](kind.draw(generator)) for _ in range(SAMPLE)]
+    return min(MOST_MODULUS, max(2, max(numbers) - min(numbers) + 1))
 
 
 def _rows(event: Event) -> int:

@@ -51,8 +51,8 @@ class Part(NamedTuple):
         if self.permanent is not None:
             assert isinstance(mechanism, MemoisedMechanism)
             high, low = mechanism.instantaneous
-            named = cells_of(self.layout, self.permanent)
-            return Law(self.layout, ((1.0, named),), float(high), float(low))
+            cells = cells_of(self.layout, self.permanent)
+            return Law(self.layout, ((1.0, cells),), float(high), float(low))
         roundings = mechanism.roundings(self.value, self.row)
         channel = mechanism.channel
         alternatives = tuple((float(share), cells) for share, cells in roundings)
@@ -169,9 +169,11 @@ class Law(NamedTuple):
             return shared * self.touched + (len(cells) - shared) * self.untouched
         misses_both = comb(layout.columns - len(cells) - len(touched) + shared, layout.ones)
         misses_cells = comb(layout.columns - len(cells), layout.ones)
-        named = layout.probability(1, range(len(touched)), self.touched, self.untouched)
-        high = float(named)
-        low = float(layout.probability(0, range(len(touched)), self.touched, self.untouched))
+        places = range(len(touched))
+        high, low = (
+            float(layout.probability(number, places, self.touched, self.untouched))
+            for number in (1, 0)
+        )
         return 1 - (misses_cells - misses_both) * high - misses_both * low
 
     def of_column(self, column: int) -> float:

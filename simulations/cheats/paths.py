@@ -14,7 +14,7 @@ from ldp.audit.verdict import audited
 from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.mechanisms.presets import COMPLETE, preset_mechanism
 from simulations.cheats import Cheat, Metric, Subject
-from simulations.cheats.hooks import Hook, HookedResponses, client_maker, hooked
+from simulations.cheats.hooks import Hook, client_maker, hooked
 
 TRIALS = 5_000
 """Reports of each value that an audit draws, the default of the command line."""
@@ -92,6 +92,3 @@ def caught(cheat: Cheat, of: Subject, seed: int) -> str | None:
     else:
         verdict = audit_client(np.random.default_rng(seed), make=client_maker(hook))
     return None if verdict.passed else str(next(iter(verdict.findings), "failed"))
-
-
-__all__ = ["HookedResponses", "caught", "mechanisms", "names", "subject"]

@@ -23,19 +23,23 @@ LEAST_SHARE = 0.01
 CONFIDENCE = 0.999
 """Of the limits of the two estimates."""
 ENOUGH = 2_000
-"""Reports that the test judges; of later inputs only the condition is looked at."""
+LEAST_INPUTS = 0.25
+"""Reports that the test judges, in at least this part of the inputs, so that they are of many
+devices; of later inputs only the condition is looked at."""
 MARGIN = 0.8
 """Part of the share of inputs that is reckoned with: in other lives it may be smaller."""
 
 
 class Sighting(NamedTuple):
-    """What simulated inputs showed: numbers of `inputs`, of those that `met` the condition, of the
-    first of these, whose reports were `tested`, of those about which the test `judged`, and in
-    which it `saw` something; and the mean honest chance."""
+    """What simulated inputs showed: numbers of `inputs`; of those in which the condition could hold
+    before the row is drawn, `drawable`; of the first of these, of which reports were `tried`; of
+    those in which it held, `met`; of those about which the test `judged`, and in which it `saw`
+    something; and the mean honest chance."""
 
     inputs: int
+    drawable: int
+    tried: int
     met: int
-    tested: int
     judged: int
     saw: int
     chance: float
@@ -43,13 +47,13 @@ class Sighting(NamedTuple):
     @property
     def share(self) -> float:
         """Share of the inputs that meet the condition."""
-        return self.met / self.inputs
+        return self.drawable / self.inputs * self.met / max(1, self.tried)
 
     def power(self, reports: int) -> float:
         """Return the power of the knowing test from so many reports, at the lower limits."""
         if not self.judged:
             return 0.0
-        trials = int(reports * MARGIN * self.share * self.judged / self.tested)
+        trials = int(reports * MARGIN * self.share * self.judged / self.met)
         return binomial_power(trials, self.chance, lower_limit(self.saw, self.judged))
 
     def why_not(self, reports: int) -> str | None:
@@ -81,20 +85,22 @@ def sighted(cheat: Cheat, subject: Subject, seed: int) -> Sighting:
     """Simulate a cheat on as many inputs as the audit has, and the test that knows it."""
     generator = np.random.default_rng([seed, 2])
     cheating, testing = Memory(generator.bytes(16)), Memory(generator.bytes(16))
-    met = tested = judged = saw = 0
+    drawable = tried = met = judged = saw = 0
     chances = 0.0
-    for event, stream in islice(lives(subject, generator), subject.reports):
+    least = LEAST_INPUTS * subject.reports
+    for number, (event, stream) in enumerate(islice(lives(subject, generator), subject.reports)):
         if not cheat.holds(event):
             continue
+        drawable += 1
+        if judged >= ENOUGH and number >= least:
+            continue
+        tried += 1
         whole = stream.report(event)
         if not cheat.holds(whole):
             continue
         met += 1
-        if judged == ENOUGH:
-            continue
-        tested += 1
         sight = cheat.statistic(whole, cheat.alter(whole, cheating), testing)
         if sight is not None:
             judged, saw, chances = judged + 1, saw + sight[0], chances + sight[1]
     chance = min(1.0, chances / max(1, judged))
-    return Sighting(subject.reports, met, tested, judged, saw, chance)
+    return Sighting(subject.reports, drawable, tried, met, judged, saw, chance)

@@ -15,7 +15,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ class ValueType(ABC):
     def draw(self, generator: np.random.Generator) -> Any:
         """Draw a person's value."""
 
-    @property
+    @cached_property
     @abstractmethod
     def features(self) -> Mapping[str, Feature]:
         """Features by name; they raise ParameterError or TypeError for another type of value."""
@@ -81,7 +81,7 @@ class CategoryType(ValueType):
         index = int(np.searchsorted(self._shares, generator.random(), side="right"))
         return self.names[min(index, len(self.names) - 1)]
 
-    @property
+    @cached_property
     def features(self) -> Mapping[str, Feature]:
         return {"index": self.place}
 
@@ -102,7 +102,7 @@ class NumberType(ValueType):
             if self.low <= number <= self.high:
                 return float(number)
 
-    @property
+    @cached_property
     def features(self) -> Mapping[str, Feature]:
         step = self.scale / 100
         return {
@@ -140,7 +140,7 @@ class TextType(ValueType):
         index = int(np.searchsorted(self._shares, generator.random(), side="right"))
         return self.words[min(index, WORDS - 1)]
 
-    @property
+    @cached_property
     def features(self) -> Mapping[str, Feature]:
         return {
             "length": lambda value: len(value_bytes(value)),
@@ -164,7 +164,7 @@ class SetType(ValueType):
             answers.add(self.of.draw(generator))
         return frozenset(answers)
 
-    @property
+    @cached_property
     def features(self) -> Mapping[str, Feature]:
         def holds(index: int) -> Feature:
             return lambda value: int(self.of.names[index] in _set(value))
@@ -192,7 +192,7 @@ class TupleType(ValueType):
     def draw(self, generator: np.random.Generator) -> tuple[Any, ...]:
         return tuple(part.draw(generator) for part in self.of)
 
-    @property
+    @cached_property
     def features(self) -> Mapping[str, Feature]:
         def through(number: int, feature: Feature) -> Feature:
             return lambda value: feature(_tuple(value)[number])
@@ -269,15 +269,9 @@ def _bins(bins: Any) -> NumberType:
     return NumberType(scale, low, 2 * scale if clips else math.nextafter(scale, 0))
 
 
-@lru_cache(maxsize=1024)
-def feature(mechanism: CatalogueMechanism, name: str) -> Feature | None:
-    """Return the feature of a mechanism's values by its name; None if it has no such."""
-    return value_type(mechanism).features.get(name)
-
-
 def read(mechanism: CatalogueMechanism, name: str, value: Any) -> int | None:
     """Return a feature of a value by its name; None where the value has none."""
-    look = feature(mechanism, name)
+    look = value_type(mechanism).features.get(name)
     try:
         return None if look is None or value is None else look(value)
     except (ParameterError, TypeError, ValueError, IndexError):
