@@ -3,7 +3,9 @@
 import io
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import islice, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,13 @@ from scipy.stats import binom
 from ldp.mechanisms import CATALOGUE, LocalHashing, RandomizedResponse, from_parameters
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.mechanisms.memoisation import MemoisedMechanism
+from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import pack_report
 from simulations.cheats import Event, Memory, Metric, Subject, paths
 from simulations.cheats.cases import Case, bars, case, table
 from simulations.cheats.conditions import Atom, Condition
 from simulations.cheats.grammar import ConditionedWrong, draw
-from simulations.cheats.hooks import Hook, hooked, serve, with_cheat
+from simulations.cheats.hooks import Hook, client_maker, hooked, serve, with_cheat
 from simulations.cheats.law import Part, clear, is_true, parts, replaced
 from simulations.cheats.population import lives, permanent_response
 from simulations.cheats.qualification import ALPHA, Sighting, binomial_power, lower_limit, sighted
@@ -34,6 +37,7 @@ from simulations.cheats.wrongs import (
     Wrong,
     alike,
 )
+from tests.devices import DAY, App
 
 TOLERANCE = 1e-9
 LARGEST = 70
@@ -324,6 +328,25 @@ def test_a_cheat_in_every_report_qualifies(wrong: Wrong) -> None:
     assert sighting.why_not(3_000) is None
 
 
+class _Noting:
+    """Cheat that alters nothing and keeps its events."""
+
+    sentence = wrong = ""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def holds(self, event: Event) -> bool:
+        return True
+
+    def alter(self, event: Event, memory: Memory) -> bytes:
+        self.events.append(event)
+        return event.report
+
+    def statistic(self, event: Event, report: bytes, memory: Memory) -> None:
+        return None
+
+
 @pytest.mark.exact
 def test_an_honest_hook_counts_reports() -> None:
     hook = Hook(None)
@@ -334,31 +357,90 @@ def test_an_honest_hook_counts_reports() -> None:
 
 @pytest.mark.exact
 def test_encoders_of_one_secret_are_one_device() -> None:
-    seen: list[Event] = []
-
-    class Noting:
-        sentence = wrong = ""
-
-        def holds(self, event: Event) -> bool:
-            return True
-
-        def alter(self, event: Event, memory: Memory) -> bytes:
-            seen.append(event)
-            return event.report
-
-        def statistic(self, event: Event, report: bytes, memory: Memory) -> None:
-            return None
-
-    mechanism: Any = with_cheat(CATALOGUE["memoised-rr"].examples()[0].mechanism, Noting())
+    cheat = _Noting()
+    mechanism: Any = with_cheat(CATALOGUE["memoised-rr"].examples()[0].mechanism, cheat)
     for secret, epoch in ((bytes(16), None), (bytes(16), "2026-W47"), (b"1" * 16, "2026-W47")):
         encoder = mechanism.encoder(secret=secret, epoch=epoch)
         for value in "ab":
             encoder.encode(value)
-    assert [event.device for event in seen] == [0, 0, 0, 0, 1, 1]
-    assert [event.call for event in seen] == [0, 1] * 3
-    assert [event.before for event in seen] == [None, "a"] * 3
-    assert [event.epoch for event in seen] == [None] * 2 + ["2026-W47"] * 4
-    assert all(event.permanent is not None for event in seen)
+    assert [event.device for event in cheat.events] == [0, 0, 0, 0, 1, 1]
+    assert [event.call for event in cheat.events] == [0, 1] * 3
+    assert [event.before for event in cheat.events] == [None, "a"] * 3
+    assert [event.epoch for event in cheat.events] == [None] * 2 + ["2026-W47"] * 4
+    assert all(event.permanent is not None for event in cheat.events)
+
+
+MEMOISED = """
+[metric.{name}]
+version = 1
+group = "{name}"
+description = "Where people ask for the weather"
+owners = ["team@example.org"]
+expires = 2030-12-31
+mechanism = "memoised-rr"
+epsilon = 1.0
+lifetime_epsilon = 2.0
+categories = ["Oslo", "Bergen", "Hell"]
+reports_per_window = 1
+memoise = "{name}"
+[group.{name}]
+window = "1d"
+window_epsilon = 8.0
+lifetime_epsilon = 64.0
+lateness = "7d"
+"""
+
+
+@pytest.mark.exact
+def test_a_hook_in_the_client_knows_metric_device_and_epoch(tmp_path: Path) -> None:
+    app, cheat = App(tmp_path), _Noting()
+    with (tmp_path / "metrics.toml").open("a") as file:
+        file.write(MEMOISED.format(name="per-value"))
+        file.write(MEMOISED.format(name="epoch").replace('"epoch"\n[', '"epoch"\nepoch = "7d"\n['))
+    make = client_maker(Hook(cheat))
+    metrics = ("city", "per-value", "epoch")
+    for device, value in (("a", "Oslo"), ("b", "Hell"), ("a", "Hell")):
+        with make(
+            tmp_path / device,
+            clock=lambda: app.now,
+            registry=tmp_path / "metrics.toml",
+            bits=SeededBits(device.encode()),
+            witness=False,
+            strict=True,
+        ) as client:
+            client.grant()
+            for metric in metrics:
+                client.record(metric, value)
+        app.now += 10 * DAY
+    by_metric = {name: [e for e in cheat.events if e.metric == name] for name in metrics}
+    for name, events in by_metric.items():
+        assert [event.device for event in events] == [0, 1, 0]
+        assert [event.value for event in events] == ["Oslo", "Hell", "Hell"]
+        assert [event.before for event in events] == [None, None, "Oslo"]
+        assert [event.call for event in events] == [0, 0, 1]
+        assert len({event.epoch for event in events}) == (3 if name == "epoch" else 1)
+        assert [event.permanent is None for event in events] == [name == "city"] * 3
+
+
+@pytest.mark.exact
+def test_a_client_that_cheats_sends_what_the_cheat_returns(tmp_path: Path) -> None:
+    app = App(tmp_path)
+    make = client_maker(Hook(ConditionedWrong(ALWAYS, Plain(0), 0)))
+    app.client.close()
+    app.client = make(
+        tmp_path / "cheat",
+        clock=lambda: app.now,
+        registry=tmp_path / "metrics.toml",
+        destination=app.server,
+        jitter=timedelta(0),
+        witness=False,
+    )
+    app.client.grant()
+    for _ in range(12):
+        app.client.record("city", "Hell")
+        app.now += 2 * DAY
+        app.client.upload()
+    assert {item.report[-1] for item in app.server.items} == {2}
 
 
 @pytest.mark.exact
