@@ -198,9 +198,10 @@ def test_the_keys_of_shared_noise_differ_where_they_should() -> None:
         (Atom("value", "index", least=1), True, "value's index >= 1"),
         (Atom("value before", "index", most=1), False, "value before's index <= 1"),
         (Atom("value", "length", least=0), False, "value's length >= 0"),
-        (Atom("epoch", modulus=2, residues=(0, 1)), False, "epoch % 2 in {0, 1}"),
+        (Atom("epoch", modulus=2, residues=(0, 1)), False, "epoch's CRC-32 % 2 in {0, 1}"),
         (Atom("repetition", modulus=2, residues=(1,)), False, "the value is the one before"),
         (Atom("row", modulus=2, residues=(1,)), True, "row % 2 == 1"),
+        (Atom("device", least=3, most=3), True, "device == 3"),
         (Atom("device", least=2, most=5), True, "2 <= device <= 5"),
     ],
 )

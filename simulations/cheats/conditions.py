@@ -63,12 +63,15 @@ class Atom(NamedTuple):
     def __str__(self) -> str:
         if self.field == "repetition":
             return f"the value is {'' if 1 in self.residues else 'not '}the one before"
-        name = f"{self.field}'s {self.feature}" if self.feature else self.field
+        feature = "CRC-32" if self.field in ("epoch", "metric") else self.feature
+        name = f"{self.field}'s {feature}" if feature else self.field
         name += f" // {self.block}" if self.block > 1 else ""
         if self.modulus:
             if len(self.residues) == 1:
                 return f"{name} % {self.modulus} == {self.residues[0]}"
             return f"{name} % {self.modulus} in {{{', '.join(map(str, self.residues))}}}"
+        if self.least == self.most:
+            return f"{name} == {self.least}"
         if self.least is None:
             return f"{name} <= {self.most}"
         return (

@@ -1,9 +1,9 @@
 """The stated lives of devices, in which a condition must hold for one input in a hundred.
 
-A device makes a log-uniform number of reports of a metric, from 1 to `LONGEST_LIFE`; of several
-metrics it reports in turn. A value is that before with probability 1/2, else drawn anew
-(`values.py`). The encoder of a memoised mechanism is used in each of its modes by a third of the
-devices; epochs are weeks, of `EPOCH` reports each. Devices are numbered.
+A device makes a log-uniform number of reports of a metric, from 1 to `LONGEST_LIFE`, in a client
+to `LONGEST_CLIENT`, which reports of its metrics in turn. A value is that before with probability
+1/2, else drawn anew (`values.py`). The encoder of a memoised mechanism is used in each of its modes
+by a third of the devices; epochs are weeks, of `EPOCH` reports each. Devices are numbered.
 """
 
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from simulations.cheats.law import row_of
 from simulations.cheats.values import value_type
 
 LONGEST_LIFE = 1_000
+LONGEST_CLIENT = 100
 EPOCH = 8
 STAYS = 0.5
 WEEKS = 52
@@ -94,9 +95,10 @@ def lives(subject: Subject, generator: np.random.Generator) -> Iterator[tuple[Ev
     """Yield what is reported in device after device, without end, each with its stream, which
     draws the report."""
     device = -1
+    longest = LONGEST_LIFE if subject.path == "encoder" else LONGEST_CLIENT
     while True:
         device += 1
-        reports = int(LONGEST_LIFE ** generator.random())
+        reports = int(longest ** generator.random())
         metrics = subject.metrics
         if len({metric.name for metric in metrics}) < len(metrics):  # modes of one encoder
             metrics = (metrics[generator.integers(len(metrics))],)
