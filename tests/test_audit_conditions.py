@@ -13,6 +13,7 @@ from scipy.stats import binom
 
 from ldp.audit.conditions import evened
 from ldp.audit.counts import sum_checks
+from ldp.audit.encoder import Turns
 from ldp.audit.judging import Checks, first_finding, judge, size_of
 from ldp.audit.values import drawn_values
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
@@ -207,7 +208,9 @@ def test_a_device_that_is_plain_on_some_calls_is_refuted() -> None:
 
     def passes(is_honest: bool) -> bool:
         make = partial(device, is_honest)
-        stages = way_stages(mechanism, make, TRIALS, np.random.default_rng(0), (), CALLS_EACH)
+        stages = way_stages(
+            mechanism, make, TRIALS, np.random.default_rng(0), (), Turns(CALLS_EACH)
+        )
         return judge(next(stages), AUDIT_ALPHA).passed
 
     assert not passes(is_honest=False)

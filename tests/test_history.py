@@ -225,6 +225,7 @@ def lives(mechanism: MemoisedMechanism, memoise: str, device: Device) -> Audit:
         mechanism,
         ("lol", "afk") if mechanism.name == "rappor" else ("a", "b"),
         lambda *_: device(),
+        lambda: "e",
         DEFAULT_TRIALS,
     )
     mode = [checks for checks in both if f", {memoise}:" in checks[0]]

@@ -119,12 +119,14 @@ def check_values(
     calls: Ints | None = None,
     devices: Ints | None = None,
     most: int = MOST_OF_TWO,
+    *,
+    keeps_row: bool = False,
 ) -> Iterator[Checks]:
     """Yield the checks of some reports (row, payload) of many values, in the order in which they
     were made; report i is of values[which[i]]. `calls`, `devices`: the number of the call that made
     each, and of its device, 0, 1, ... on one device unless they are given; `coins` make chances
-    equal; conditions hold for one report of `most` or more. Raises ReportError for a payload out of
-    range."""
+    equal; conditions hold for one report of `most` or more; `keeps_row`: whether a device has one
+    row for all calls. Raises ReportError for a payload out of range."""
     for _, payload in reports:
         mechanism.layout.payload_number(payload)
     calls = np.arange(len(reports)) if calls is None else calls
@@ -135,7 +137,9 @@ def check_values(
     certain = []
     for i, (part, part_values) in enumerate(parts):
         part_reports = [report[i] for report in split]
-        reports_of_part = Reports.of(part, part_values, which, part_reports, calls, devices)
+        reports_of_part = Reports.of(
+            part, part_values, which, part_reports, calls, devices, keeps_row=keeps_row
+        )
         if not isinstance(part.addressing, RandomizedAddressing):
             certain.append(reports_of_part)
         elif _is_enumerable(part, part_values):
@@ -273,7 +277,8 @@ def is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
 
 
 def _check_part(reports: Reports) -> Iterator[Checks]:
-    yield from uniform_checks("row", reports.rows, reports.mechanism.shape.rows)
+    rows = reports.rows[reports.calls == 0] if reports.keeps_row else reports.rows
+    yield from uniform_checks("row", rows, reports.mechanism.shape.rows)
     if reports.mechanism.kind.is_signed:
         yield from _signs(reports)
     else:

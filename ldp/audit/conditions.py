@@ -52,14 +52,15 @@ def condition_checks(
     each report's value, and its half, 0 or 1. `coins` make chances that differ equal."""
     lies = _lies(reports, coins)
     statistics = [*_truths(reports, coins), *_of_lies(reports, lies, parts, coins)]
+    statistics += _repeats(reports, lies)
     of_rows: list[_Statistic] = []
-    if reports.mechanism.shape.rows > 1:
+    if reports.mechanism.shape.rows > 1 and not reports.keeps_row:
         rows, limit = reports.rows, reports.mechanism.shape.rows
         even = np.where(parts[0] % 2, limit // 2, (limit + 1) // 2) / limit
         seen = evened(rows % 2 == parts[0] % 2, even, 0.5, coins)
         of_rows = [_Statistic("rows as odd as the value", seen, np.ones_like(seen), 0.5)]
     for left, right in combinations(numbers, 2):
-        has_row = ROW in (left[0], right[0])
+        has_row = ROW in (left[0], right[0]) or reports.keeps_row
         some = statistics if has_row else statistics + of_rows
         yield from _by_two(reports, lies, some, left, right, has_row, most)
 
@@ -91,7 +92,8 @@ def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[_Statistic
         seen, possible = (cells.max(axis=1) for cells in (truths, reports.touched))
         yield _Statistic("touched cells", seen, possible, chance)
     else:
-        chance = float(np.median(reports.usual_chances))
+        known = reports.usual_chances[reports.usual_chances > 0]
+        chance = float(np.median(known)) if known.size else 0.5
         seen = evened(reports.names(reports.firsts), reports.chances, chance, coins)
         possible = reports.chances > 0
         yield _Statistic("first touched cells", seen, possible, chance)
@@ -132,9 +134,33 @@ def _of_lies(
             sizes, free = sizes - inside[part, np.arange(lies.size)], columns - inside.sum(axis=0)
         seen = evened(groups[lies] == part, sizes / np.maximum(free, 1), 0.5, coins)
         yield _Statistic(what, seen & is_lie, is_lie, 0.5)
-    cells = reports.first_before
     chance = 0.5 if mechanism.kind.is_signed else float(mechanism.channel.untouched)
+    cells = reports.first_before
     yield _Statistic("value before", reports.names(cells), cells >= 0, chance)
+
+
+def _repeats(reports: Reports, lies: Ints) -> Iterator[_Statistic]:
+    """Yield how often a report names the lie of the report before, that of the last report of its
+    value, or the cell after its first touched one."""
+    mechanism, every = reports.mechanism, np.arange(lies.size)
+    order = np.lexsort((every, reports.which))
+    is_first = np.diff(reports.which[order], prepend=-1) > 0
+    of_value = np.empty_like(every)
+    of_value[order] = np.where(is_first, -1, np.roll(order, 1))
+    for what, places in (("lie before", every - 1), ("last lie of the value", of_value)):
+        marks = np.where(places >= 0, lies[places], -1)
+        if mechanism.kind.is_signed:
+            seen = reports.columns == marks
+            yield _Statistic(what, seen, marks >= 0, 1 / mechanism.shape.columns)
+        else:
+            marks = np.where(reports.touches(marks), -1, marks)
+            chance = float(mechanism.channel.untouched)
+            yield _Statistic(what, reports.names(marks), marks >= 0, chance)
+    if not mechanism.kind.is_signed:
+        marks = np.where(reports.firsts < 0, -1, (reports.firsts + 1) % mechanism.shape.columns)
+        marks = np.where(reports.touches(marks), -1, marks)
+        chance = float(mechanism.channel.untouched)
+        yield _Statistic("cell after the touched", reports.names(marks), marks >= 0, chance)
 
 
 def _by_two(

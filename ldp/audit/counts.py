@@ -26,6 +26,8 @@ MOST_BITS = 16
 
 RESIDUES = range(3, 65)
 """Moduli by whose remainders numbers are counted too, and numbers of blocks."""
+LENGTHS = (2, 4, 8, 16, 32)
+"""Lengths of turns by which numbers are counted, too."""
 
 
 def checks_by_number(
@@ -48,6 +50,11 @@ def checks_by_number(
             yield group_checks(rest, seen, numbers % modulus, modulus, probability)
             block = numbers % limit * modulus // limit
             yield group_checks(f"{what} by block of {modulus}", seen, block, modulus, probability)
+    for size in LENGTHS:
+        for modulus in range(2, min(64, limit) // size + 1):
+            turns = numbers // size % modulus
+            name = f"{what} by turns of {size}, rest of {modulus}"
+            yield group_checks(name, seen, turns, modulus, probability)
     if limit <= MOST_OUTCOMES:
         yield group_checks(what, seen, numbers % limit, limit, probability)
 

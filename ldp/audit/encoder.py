@@ -3,10 +3,13 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from functools import cache
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldp.arrays import Ints
 from ldp.audit.black_box import reports_of
 from ldp.audit.cells import VALUE, VALUE_BEFORE, check_reports, check_values, is_rounded
 from ldp.audit.counts import sum_checks
@@ -25,6 +28,16 @@ CHUNK = 20_000
 
 Device = Callable[[], Callable[[Value], bytes]]
 """Makes a device: its `encode`."""
+
+
+class Turns(NamedTuple):
+    """Number of reports of which a new device makes at `most` as many; `keeps_row`: all in one row,
+    and those about one value with one permanent response."""
+
+    most: int
+    keeps_row: bool = False
+
+
 REPEATS = {Bits: 6, Subset: 6, Index: 16, Sign: 16}
 """Reports that are searched for repeated noise, as a multiple of the trials."""
 
@@ -33,9 +46,9 @@ LEAST_EACH, EACH_OF_ALL = 64, 400
 """Reports of each of many values; of each of a joint metric's, where all of them are tried."""
 REPEATED = 0.25
 """Probability that a value is the one before, as people's often are."""
-STRANGE = 8
-"""Values that are tried again: those whose reports look strangest, and those after which they
-do."""
+STRANGE = ((8, 0.12), (2, 0.8))
+"""Values that are tried again, and a part of the trials for each: those whose reports look
+strangest, and as many after which they do."""
 
 
 def audit_encoder(
@@ -78,25 +91,27 @@ def value_checks(
     device: Device,
     trials: int,
     generator: np.random.Generator,
-    most: int | None = None,
+    turns: Turns | None = None,
 ) -> list[Checks]:
     """Return the checks of reports of many values, in an order drawn from `generator`: `trials` in
     total, but LEAST_EACH of each value at least, of values that are rounded at random `trials` / 16
     and of all of a joint metric's EACH_OF_ALL or `trials` / 5. One device makes them, or new ones
-    at most so many each. The values that look strangest are then tried again, `trials` / 3 of each;
-    these reports are new, so nothing in them is chosen."""
+    by `turns`. The values that look strangest are then tried again, twice, fewer of them
+    more often; these reports are new, so nothing in them is chosen."""
     parts = parts_of(mechanism)
     has_rounding = any(isinstance(part.addressing, Rounding) for part in parts)
     least = max(LEAST_EACH, trials // 16) if has_rounding else LEAST_EACH
     if isinstance(mechanism, JointReport) and _are_all_pairs(values):
         least = max(least, min(EACH_OF_ALL, trials // 5))
     repetitions = max(least, trials // len(values))
-    checks = _mixed(mechanism, values, device, repetitions, generator, most)
-    strange = [values[place] for place in _strangest(checks, len(values))]
-    if len(strange) < 2:
-        return checks
-    repeated = _mixed(mechanism, strange, device, trials // 3, generator, most)
-    return checks + [(f"once more: {what}", *counted) for what, *counted in repeated]  # type: ignore[misc]
+    checks = seen = _mixed(mechanism, values, device, repetitions, generator, turns)
+    for strange, share in STRANGE:
+        values = [values[place] for place in _strangest(seen, len(values), strange)]
+        if len(values) < 2:
+            break
+        seen = _mixed(mechanism, values, device, int(trials * share), generator, turns)
+        checks = checks + [(f"{strange} again: {what}", *counted) for what, *counted in seen]  # type: ignore[misc]
+    return checks
 
 
 def _are_all_pairs(values: Sequence[Any]) -> bool:
@@ -110,7 +125,7 @@ def _mixed(
     device: Device,
     repetitions: int,
     generator: np.random.Generator,
-    most: int | None,
+    turns: Turns | None,
 ) -> list[Checks]:
     """Return the checks of about so many reports of each value, in an order drawn from `generator`:
     every fourth is about the value before, on average."""
@@ -118,29 +133,50 @@ def _mixed(
     order = generator.permutation(np.repeat(np.arange(len(values)), repetitions))
     places = np.where(generator.random(order.size) < REPEATED, 0, np.arange(order.size))
     order = order[np.maximum.accumulate(places)]
-    devices, calls = np.zeros_like(order), np.arange(order.size)
-    if most is not None:
-        lengths = generator.integers(1, most, size=order.size, endpoint=True)
-        devices = np.repeat(np.arange(order.size), lengths)[: order.size]
-        calls -= (lengths.cumsum() - lengths)[devices]
-    encode = device()
+    made = _reports(mechanism, values, device, order, generator, turns)
     for start in range(0, order.size, CHUNK):
-        some = slice(start, start + CHUNK)
-        encoded = []
-        for number, call in zip(order[some].tolist(), calls[some].tolist(), strict=True):
-            encode = encode if call else device()
-            encoded.append(encode(values[number]))
-        reports = [split_report(one, mechanism.header, mechanism.layout) for one in encoded]
+        reports, calls, devices = zip(*islice(made, CHUNK), strict=True)
         checks = check_values(
-            mechanism, values, order[some], reports, generator, calls[some], devices[some]
+            mechanism,
+            values,
+            order[start : start + CHUNK],
+            reports,
+            generator,
+            np.array(calls),
+            np.array(devices),
+            keeps_row=turns is not None and turns.keeps_row,
         )
         _add(pool, checks)
     return list(pool.values())
 
 
-def _strangest(checks: Sequence[Checks], values: int) -> list[int]:
-    """Return the values, by number, whose counts lie farthest from what is claimed: STRANGE of the
-    values themselves, and as many of those before."""
+def _reports(
+    mechanism: CatalogueMechanism,
+    values: Sequence[Value],
+    device: Device,
+    order: Ints,
+    generator: np.random.Generator,
+    turns: Turns | None,
+) -> Iterator[tuple[tuple[int, bytes], int, int]]:
+    """Yield the reports of values in an order, each with the number of its call and device. A
+    device that keeps its row tells only of values that touch different cells."""
+    encode, number, call, left, row = device(), 0, 0, 0, 0
+    keeps, touched = turns is not None and turns.keeps_row, set[Any]()
+    cells: Any = cache(lambda at, row: (*mechanism.cells(values[at], row),))  # type: ignore[attr-defined]
+    for at in order.tolist():
+        if turns and (not left or (keeps and cells(at, row) in touched)):
+            encode, number, call, touched = device(), number + 1, 0, set()
+            left = int(generator.integers(1, turns.most, endpoint=True))
+        report = split_report(encode(values[at]), mechanism.header, mechanism.layout)
+        yield report, call, number
+        call, left, row = call + 1, left - 1, report[0]
+        if keeps:
+            touched.add(cells(at, row))
+
+
+def _strangest(checks: Sequence[Checks], values: int, most: int) -> list[int]:
+    """Return the values, by number, whose counts lie farthest from what is claimed: at `most` so
+    many of the values themselves, and of those before."""
     strange: list[int] = []
     for end in (f"by {VALUE}", f"by {VALUE_BEFORE}"):
         scores = np.zeros(values)
@@ -149,7 +185,7 @@ def _strangest(checks: Sequence[Checks], values: int) -> list[int]:
                 spread = np.sqrt(np.maximum(trials * claimed * (1 - claimed), 1e-9))
                 squares = ((counts - trials * claimed) / spread) ** 2
                 scores = np.maximum(scores, squares.reshape(values, -1).sum(axis=1))
-        strange += np.argsort(-scores)[: STRANGE * bool(scores.any())].tolist()
+        strange += np.argsort(-scores)[: most * bool(scores.any())].tolist()
     return list(dict.fromkeys(strange))
 
 

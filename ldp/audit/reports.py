@@ -9,7 +9,7 @@ import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
 from ldp.audit.counts import payload_bits
-from ldp.mechanisms.addressing import Answers, RandomizedAddressing, Rounding, unpacked
+from ldp.mechanisms.addressing import Answers, Identity, RandomizedAddressing, Rounding, unpacked
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
@@ -25,7 +25,8 @@ class Reports:
     its row that its value touches, of one that is replaced at random any that it could;
     `cells_before`: those of the value before. `reported`, `touched`: bool, shape (reports,
     columns), of all but SIGN reports. `chances`: P(the first touched cell is named), 0 where there
-    is none; `usual_chances` that of each value in row 0.
+    is none; `usual_chances` that of each value in row 0. `keeps_row`: whether a device
+    has one row for all calls.
     """
 
     mechanism: Mechanism
@@ -43,6 +44,7 @@ class Reports:
     firsts: Ints
     chances: Floats
     usual_chances: Floats
+    keeps_row: bool
 
     @classmethod
     def of(
@@ -53,6 +55,8 @@ class Reports:
         reports: Sequence[tuple[int, bytes]],
         calls: Ints,
         devices: Ints,
+        *,
+        keeps_row: bool = False,
     ) -> "Reports":
         columns = mechanism.shape.columns
         numbers = [int.from_bytes(payload, "little") for _, payload in reports]
@@ -91,6 +95,7 @@ class Reports:
             np.array(firsts),
             np.array(chances),
             np.array([known[at, 0][2] for at in range(len(values))]),
+            keeps_row,
         )
 
     def where(self, is_in: Bools) -> "Reports":
@@ -123,6 +128,13 @@ class Reports:
         seen: Bools = np.take_along_axis(self.reported, cells[:, None], axis=1)[:, 0] & (cells >= 0)
         return seen
 
+    def touches(self, cells: Ints) -> Bools:
+        """Return whether each report's value touches its cell of these, or could, no cell being
+        -1."""
+        is_touched = np.take_along_axis(self.touched, cells[:, None], axis=1)[:, 0]
+        seen: Bools = is_touched & (cells >= 0)
+        return seen
+
     @cached_property
     def first_before(self) -> Ints:
         """First cell of the value before that the value of each report does not touch, or -1."""
@@ -148,6 +160,8 @@ def _touches(mechanism: Mechanism, point: int, row: int) -> tuple[Sequence[int],
         if not cells:
             return cells, -1, 0.0
         first = cells[0]
-        if isinstance(addressing, Answers):
-            chosen = addressing.at_most / max(len(unpacked(point)), addressing.at_most)
+        if isinstance(addressing, Answers) and len(unpacked(point)) > addressing.at_most:
+            if not isinstance(addressing.of, Identity):  # two answers may touch one cell
+                return cells, -1, 0.0
+            chosen = addressing.at_most / len(unpacked(point))
     return cells, first, untouched + (touched - untouched) * chosen

@@ -13,7 +13,7 @@ import numpy as np
 
 from ldp.audit import messages
 from ldp.audit.black_box import epsilon_at_least
-from ldp.audit.encoder import Device, encoder_checks, repeat_checks, value_checks
+from ldp.audit.encoder import Device, Turns, encoder_checks, repeat_checks, value_checks
 from ldp.audit.history import Pair, cohorts_named, exact_epsilon
 from ldp.audit.history import epsilon_at_least as epsilon_over_days
 from ldp.audit.judging import Checks, judge
@@ -22,6 +22,7 @@ from ldp.audit.lives import LONG, UNITS, USUAL, life_checks, one_by_one
 from ldp.audit.values import drawn_values, tried
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism
+from ldp.mechanisms.addressing import RandomizedAddressing
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
@@ -121,24 +122,38 @@ def encoder_stages(
     generator, values = np.random.default_rng(seed), tried(mechanism)
     encode = mechanism.encoder().encode
     is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.has_independent_bits
-    ways: list[tuple[Device, int | None]] = [
+    ways: list[tuple[Device, Turns | None]] = [
         (lambda: encode, None),
-        (lambda: mechanism.encoder().encode, CALLS_EACH),
+        (lambda: mechanism.encoder().encode, Turns(CALLS_EACH)),
     ]
     if isinstance(mechanism, MemoisedMechanism):
-        ways[1:] = [(partial(_device, mechanism, epoch), 1) for epoch in (None, "e")]
-    for number, (device, most) in enumerate(ways):
+        epoch = Epochs(generator)
+        is_random = isinstance(mechanism.addressing, RandomizedAddressing)
+        turns_of_values = Turns(1) if is_random else Turns(CALLS_EACH, keeps_row=True)
+        ways[1] = partial(_device, mechanism), turns_of_values
+        ways.append((lambda: _device(mechanism, epoch()), Turns(1)))
+    for number, (device, turns) in enumerate(ways):
         fewer = trials // 2 if number > 1 else trials  # the third only has other secrets
-        yield from way_stages(mechanism, device, fewer, generator, dictionary, most)
-    for device, most in ways[:1] if is_noisy else ways[:2]:
-        yield repeat_checks(mechanism, values[0], _encoder(device, most), trials)
+        yield from way_stages(mechanism, device, fewer, generator, dictionary, turns)
+    for device, turns in ways[:1] if is_noisy else ways[:2]:
+        yield repeat_checks(mechanism, values[0], _encoder(device, turns), trials)
     if isinstance(mechanism, MemoisedMechanism):
-        yield all_lives(mechanism, (values[0], values[1]), _device, trials)
+        yield all_lives(mechanism, (values[0], values[1]), _device, epoch, trials)
 
 
-def _encoder(device: Device, most: int | None) -> Callable[[Value], bytes]:
+class Epochs:
+    """Names of epochs, drawn by a generator."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def __call__(self) -> str:
+        return f"{self._generator.integers(2000, 3000)}-W{self._generator.integers(1, 53):02d}"
+
+
+def _encoder(device: Device, turns: Turns | None) -> Callable[[Value], bytes]:
     """Return what encodes on one device, or on a new one each time."""
-    return device() if most is None else lambda value: device()(value)
+    return device() if turns is None else lambda value: device()(value)
 
 
 def audited_from_outside(
@@ -212,19 +227,20 @@ def way_stages(
     trials: int,
     generator: np.random.Generator,
     dictionary: Sequence[Value] = (),
-    most: int | None = None,
+    turns: Turns | None = None,
 ) -> Iterator[list[Checks]]:
-    """Yield the checks of one way to encode, on one device or on new ones, which make at most so
-    many reports each of many values, and one each of a few that are tried at length."""
+    """Yield the checks of one way to encode, on one device or on new ones, which make reports of
+    many values by `turns`, and one each of a few that are tried at length."""
     many = drawn_values(mechanism, generator, dictionary)
-    yield value_checks(mechanism, many, device, trials, generator, most)
-    yield encoder_checks(mechanism, tried(mechanism), _encoder(device, most), trials)
+    yield value_checks(mechanism, many, device, trials, generator, turns)
+    yield encoder_checks(mechanism, tried(mechanism), _encoder(device, turns), trials)
 
 
 def all_lives(
     mechanism: MemoisedMechanism,
     values: tuple[Value, Value],
     device: Callable[[MemoisedMechanism, str | None], Callable[[Value], bytes]],
+    epoch: Callable[[], str],
     trials: int,
 ) -> list[Checks]:
     """Return the checks of lives in both modes, and of a few that are longer; where a report has
@@ -234,12 +250,16 @@ def all_lives(
     searched = trials * 3 // 5 if shows_secret else trials // 10
     searched = min(searched, MOST_DEVICES)
     checks: list[Checks] = []
-    for memoise, epoch, devices in (("per-value", None, searched), ("epoch", "e", trials // 25)):
+    ways: tuple[tuple[str, Callable[[], str | None], int], ...] = (
+        ("per-value", lambda: None, searched),
+        ("epoch", epoch, trials // 25),
+    )
+    for memoise, name, devices in ways:
         for reports, many in ((USUAL, devices), (LONG, trials // 100)):
             checks += life_checks(
                 mechanism,
                 values,
-                lambda epoch=epoch: one_by_one(device(mechanism, epoch)),  # type: ignore[misc]
+                lambda name=name: one_by_one(device(mechanism, name())),  # type: ignore[misc]
                 many,
                 memoise=memoise,
                 reports=reports,

@@ -270,8 +270,8 @@ def _count_by_two(
                 if before >= 0:
                     lie = lies[before]
                     if lie >= 0 and (is_signed or not touched[i, lie]):
-                        named = bits[i, lie] if bits.shape[1] else columns[i] == lie
-                        sums[key, statistics] += named
+                        is_same = bits[i, lie] if bits.shape[1] else columns[i] == lie
+                        sums[key, statistics] += is_same
                         sums[key, statistics + 1] += 1
                     sums[key, statistics + 2] += rows[before] == rows[i]
                     sums[key, statistics + 3] += 1
