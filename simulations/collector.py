@@ -1,12 +1,11 @@
 """Is everything that a collector acknowledged counted exactly once, whatever happens to it?
 
 Senders repeat each batch until it is acknowledged, as devices do, while the collector is killed at
-random moments, its disk is full, or the power is cut and only synced bytes survive; three of them
-share batches, and answers are lost. Each time the table of the store must be the sum of the batches
-that were acknowledged, to the last integer. `python -m simulations.collector` runs all of it, with
-a million bodies that are no batch and the load of `benchmarks.collector`, and exits 1 when a bar is
-missed; `--only fuzz` runs a part and puts its result beside those of the others, `--sample` a
-little of each.
+random moments, its disk is full, or the power is cut and only synced bytes survive. Each time the
+table of the store must be the sum of the batches that were acknowledged, to the last integer.
+`python -m simulations.collector` runs all of it, with a million bodies that are no batch and the
+load of `benchmarks.collector`, and exits 1 when a bar is missed; `--only fuzz` runs a part and puts
+its result beside those of the others, `--sample` a little of each.
 """
 
 import argparse
@@ -44,7 +43,7 @@ from ldp.protocol.batch import MEDIA_TYPE, MOST_BYTES, Batch, Item
 from ldp.registry import Registry
 from ldp.tables.joint_table import empty_builder
 from ldp.tables.table import Table
-from simulations import campaign, database, power_loss
+from simulations import campaign, power_loss
 from simulations.benchmarks import collector as load
 from simulations.campaign import Bar
 
@@ -259,90 +258,6 @@ def killed(
     assert served.end() == 0
     served.drain()
     return difference(served.store, Registry.load(served.registry_path), senders.acknowledged)
-
-
-class Balancer:
-    """Collectors behind one address, each with a folder below `folder`, that share batches."""
-
-    def __init__(self, folder: Path, conninfo: str, seed: int) -> None:
-        self.members = list[Served]()
-        for number in range(3):
-            (folder / str(number)).mkdir()
-            self.members.append(_Sharing(folder / str(number), conninfo))
-        self.registry_path = self.members[0].registry_path
-        self._random = np.random.default_rng([seed, 3])
-        self._lock = threading.Lock()
-
-    @property
-    def url(self) -> str:
-        """Where the next request goes."""
-        with self._lock:
-            return self.members[int(self._random.integers(3))].url
-
-    def is_lost(self) -> bool:
-        """Whether the next answer does not reach its sender."""
-        with self._lock:
-            return bool(self._random.random() < 0.2)
-
-
-class _Sharing(Served):
-    def __init__(self, folder: Path, conninfo: str) -> None:
-        super().__init__(folder, "--shuffle-least", "500")
-        self._conninfo = conninfo
-
-    def _command(self) -> list[str]:
-        return [*super()._command(), "--shared", self._conninfo]
-
-
-class LosingSenders(Senders):
-    """Senders some of whose answers are lost: they repeat such a batch, wherever it goes. As often
-    a batch that was acknowledged comes once more, late. `lost`: answers that were."""
-
-    lost = 0
-
-    def _send(self, body: bytes) -> None:
-        balancer: Balancer = self._served  # type: ignore[assignment]
-        super()._send(body)
-        while balancer.is_lost():
-            self.lost += 1
-            with suppress(Unreachable):
-                Destination(balancer.url).send(Batch.from_bytes(body).id, body)
-
-
-def failed_over(folder: Path, kills: int, seed: int) -> tuple[Difference, int]:
-    """SIGKILL of one of three collectors at so many random moments, under load, and of their
-    database's server at every twentieth; what differs, and how many answers were lost."""
-    with database.running_server() as server:
-        conninfo = f"{server.conninfo} dbname=postgres"
-        balancer = Balancer(folder, conninfo, seed)
-        for served in balancer.members:
-            served.start()
-        senders = LosingSenders(balancer, 4, seed)  # type: ignore[arg-type]
-        moments = np.random.default_rng(seed)
-        for number in range(kills):
-            time.sleep(moments.uniform(0.05, 1.0))
-            served = balancer.members[int(moments.integers(3))]
-            served.end(signal.SIGKILL)
-            time.sleep(moments.uniform(0.0, 1.0))  # the others take what it was sent
-            if number % 20 == 3:
-                server.stop()
-                time.sleep(0.5)
-                server.start()
-            served.start()
-        senders.stop()
-        for served in balancer.members:
-            assert served.end() == 0
-        for served in balancer.members:
-            served.drain()
-        registry = Registry.load(balancer.registry_path)
-        together = folder / "together"
-        for served in balancer.members:
-            for path in served.store.rglob("*.parquet"):
-                place = together / path.relative_to(served.store)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                assert not place.exists()
-                shutil.copyfile(path, place)
-        return difference(together, registry, senders.acknowledged), senders.lost
 
 
 def half_written(folder: Path, kills: int, seed: int) -> tuple[Difference, int]:
@@ -753,18 +668,6 @@ def kills(is_sample: bool, seed: int) -> list[Bar]:
         return [_exactly_once(f"{number} kills", killed(Path(name), number, seed))]
 
 
-def failover(is_sample: bool, seed: int) -> list[Bar]:
-    """SIGKILL of collectors that share batches, and lost answers."""
-    number = 5 if is_sample else 100
-    with tempfile.TemporaryDirectory() as name:
-        found, lost = failed_over(Path(name), number, seed)
-    what = f"{number} kills among three collectors"
-    return [
-        _exactly_once(what, found),
-        Bar(f"{what}: answers lost", lost, f">= {number}", lost >= number),
-    ]
-
-
 def parquet(is_sample: bool, seed: int) -> list[Bar]:
     """Half-written files in the store."""
     number = 5 if is_sample else 40
@@ -887,7 +790,6 @@ PARTS = {
     part.__name__: part
     for part in (
         kills,
-        failover,
         parquet,
         disk,
         clock,

@@ -12,6 +12,7 @@ import pytest
 from ldp.collection import ReportWriter
 from ldp.collection.acknowledged import BufferUnusable, PendingBatch
 from ldp.collection.buffer import Buffer
+from ldp.collection.collector import Collector
 from ldp.collection.intake import collected_metrics, sort_batch, split_bodies
 from ldp.protocol.batch import Batch
 from ldp.protocol.wire import HEADER_BYTES
@@ -27,6 +28,7 @@ from tests.collecting import (
     registry,
     same_counts,
     summed,
+    waiting,
 )
 
 DATA = Path(__file__).parent / "data"
@@ -107,6 +109,20 @@ def test_an_older_buffer_is_upgraded_and_keeps_its_reports(tmp_path: Path, numbe
     buffer = Buffer(tmp_path / "buffer")
     assert (sum(buffer.report_counts().values()), buffer.relayed()) == (3, [])
     buffer.close()
+
+
+@pytest.mark.exact
+def test_a_buffer_that_was_shared_is_refused_and_keeps_its_reports(tmp_path: Path) -> None:
+    """Other collectors may own them, so that moving them without asking would count them twice."""
+    filled(tmp_path, 1)
+    with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as connection, connection:
+        connection.execute("INSERT INTO state VALUES ('owner', '5f0c')")
+        connection.execute("UPDATE lots SET batch = x'01'")
+    before = (tmp_path / "buffer" / "buffer.db").read_bytes()
+    with pytest.raises(BufferUnusable, match=r"written with --shared: docs/operating\.md says"):
+        Collector(registry(tmp_path), tmp_path / "reports", tmp_path / "buffer")
+    assert (tmp_path / "buffer" / "buffer.db").read_bytes() == before
+    assert waiting(tmp_path / "buffer") == 20
 
 
 @pytest.mark.exact

@@ -1,15 +1,25 @@
 """`ldp collect` and what other commands say of its store."""
 
+import signal
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from ldp.client import Client
 from ldp.client import Collector as Destination
-from tests.collecting import Process, Service, batch, counted, drain, items, registry
+from tests.collecting import (
+    Process,
+    Service,
+    batch,
+    counted,
+    drain,
+    items,
+    registry,
+    wait_until,
+)
 
 
 @pytest.mark.exact
@@ -26,8 +36,6 @@ def test_a_registry_without_a_group_collects_nothing(tmp_path: Path) -> None:
 @pytest.mark.exact
 def test_the_command_serves_the_real_client_and_a_second_one_ends(tmp_path: Path) -> None:
     """From `ldp collect` over the public client to a table: everything acknowledged is counted."""
-    from datetime import UTC, datetime
-
     serving = Process(tmp_path, "--listen", "127.0.0.1:0")
     now = datetime.now(UTC) - timedelta(hours=1)
     with Client(
@@ -51,6 +59,19 @@ def test_the_command_serves_the_real_client_and_a_second_one_ends(tmp_path: Path
     drain(tmp_path)
     assert counted(tmp_path / "reports", registry(tmp_path), "city").total == 5
     assert "127.0.0.1" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.exact
+def test_a_signal_moves_what_is_enough_for_a_file(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    collector = Process(tmp_path, "--listen", "127.0.0.1:0", "--shuffle-smallest", "3")
+    sent = [*items(asked, "city", "Oslo", 3), *items(asked, "word", "x", 2)]
+    body = batch(sent, datetime.now(UTC).date())
+    assert Destination(collector.url).send(bytes(16), body) == 0
+    collector.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: counted(tmp_path / "reports", asked, "city").total == 3)
+    assert counted(tmp_path / "reports", asked, "word").total == 0
+    assert collector.end() == 0
 
 
 @pytest.mark.exact

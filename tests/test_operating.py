@@ -33,7 +33,6 @@ TYPED = [
 ]
 COLLECT = "ldp collect --registry metrics.toml --store reports"
 ALLOWING = f"{COLLECT} --allow-origin https://app.example"
-SHARED = f"{COLLECT}-1 --shared postgresql://db.example.org/collectors"
 COUNT = [line for line in TYPED if line.startswith(("ldp aggregate", "ldp merge"))]
 
 
@@ -68,15 +67,15 @@ def send(url: str, folder: Path, number: int, **headers: str) -> None:
     assert Collector(url, headers=headers).send(bytes(16), body) == 0
 
 
-def move(folder: Path, process: "subprocess.Popen[str]", store: str = "reports") -> None:
+def move(folder: Path, process: "subprocess.Popen[str]") -> None:
     """Have a collector move what waits, as the page says; wait until it is in the store."""
     process.send_signal(signal.SIGHUP)
-    wait_until(lambda: any((folder / store).rglob("*.parquet")))
+    wait_until(lambda: any((folder / "reports").rglob("*.parquet")))
 
 
 @pytest.mark.exact
 def test_every_block_is_run_or_is_data() -> None:
-    assert ["ldp registry check metrics.toml", COLLECT, ALLOWING, *COUNT, SHARED] == TYPED
+    assert ["ldp registry check metrics.toml", COLLECT, ALLOWING, *COUNT] == TYPED
     assert {language for language, _ in BLOCKS} == {"console", "sh", "nginx", "python", "ini"}
     for language, block in BLOCKS:
         if language == "sh":
@@ -144,16 +143,3 @@ def test_a_relay_of_ones_own_forwards_as_shown(tmp_path: Path) -> None:
     assert done.stdout.startswith("ForwardResult(files=1, reports=100, refused=0")
     assert not any((tmp_path / "near" / "reports").rglob("*.parquet"))
     assert run(tmp_path / "far", f"{COLLECT} --drain").startswith("100 reports moved")
-
-
-@pytest.mark.slow
-@pytest.mark.exact
-def test_collectors_that_share_batches_take_one_once(tmp_path: Path, postgres: str) -> None:
-    """The line of the page, and the same with a second store: both are sent the same batch."""
-    line = SHARED.replace("postgresql://db.example.org/collectors", shlex.quote(postgres))
-    body = batch(items(registry(tmp_path), "city", "Oslo", 100), datetime.now(UTC).date())
-    for each in (line, line.replace("reports-1", "reports-2")):
-        with collecting(tmp_path, each) as (url, _):
-            assert Collector(url).send(bytes(16), body) == 0
-    printed = [run(tmp_path, f"{each} --drain") for each in (line, line.replace("-1", "-2"))]
-    assert sorted(text.split()[0] for text in printed) == ["0", "100"]

@@ -99,11 +99,6 @@ OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
     metavar="KEY",
     help="Public key of the relay, which signs sizes of batches; may be repeated.",
 )
-@click.option(
-    "--shared",
-    metavar="CONNINFO",
-    help="PostgreSQL where collectors at one address share batches; no password here.",
-)
 @click.option("--drain", is_flag=True, help="Serve nobody: move what waits, and end.")
 @JSON
 def collect(
@@ -120,7 +115,6 @@ def collect(
     allow_origin: tuple[str, ...],
     sealed: tuple[Path, ...],
     relay_key: tuple[str, ...],
-    shared: str | None,
     drain: bool,
     as_json: bool,
     **settings: Any,
@@ -180,7 +174,6 @@ def collect(
             origins=allow_origin,
             open_report=None if drain else _opener(loaded, sealed),
             verify=_verifier(relay_key),
-            shared=shared,
             **service_settings(**settings),
         )
         if drain:

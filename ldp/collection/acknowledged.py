@@ -52,9 +52,9 @@ class Answer(NamedTuple):
 
 NOTHING_REFUSED = '{"refused":[]}'
 _REFUSAL = struct.Struct("<HB")
-CONFLICT = Answer(409, '{"error":"another batch has this id"}')
-TOO_LATE = Answer(410, '{"error":"sealed too long ago"}')
-TOO_EARLY = Answer(422, '{"error":"sealed on a day that has not come"}')
+_CONFLICT = Answer(409, '{"error":"another batch has this id"}')
+_TOO_LATE = Answer(410, '{"error":"sealed too long ago"}')
+_TOO_EARLY = Answer(422, '{"error":"sealed on a day that has not come"}')
 
 
 class Form(NamedTuple):
@@ -168,29 +168,23 @@ class BatchFile(ABC):
     def _take(self, pending: PendingBatch, watermark: date, today: date) -> Answer:
         """Return the answer to a batch, and write its id if any of its reports is stored."""
         sorted_batch = pending.batch
-        if untaken := self._untaken(sorted_batch.day, watermark, today):
-            return untaken
+        if not _is_taken(sorted_batch.day, watermark, today):
+            return _TOO_LATE if sorted_batch.day < watermark else _TOO_EARLY
         if sorted_batch.opened:
             if first := self._known(pending):
                 return first
             self._settle(sorted_batch, watermark, today)
-        refused = pack_refusals(sorted_batch.refused)
+        refused = _pack_refusals(sorted_batch.refused)
         if not sorted_batch.lots:  # none of its reports can be counted twice: its id is not stored
-            return self._known(pending) or Answer(202, refusals_json(refused), is_new=True)
+            return self._known(pending) or Answer(202, _refusals_json(refused), is_new=True)
         try:
             self._connection.execute(
                 f"INSERT INTO {self._table(sorted_batch.day)} VALUES (?, ?, ?)",
                 (sorted_batch.id, pending.digest, refused or None),
             )
         except sqlite3.IntegrityError:
-            return self._first_answer(pending) or CONFLICT
-        return Answer(202, refusals_json(refused), is_new=True)
-
-    def _untaken(self, day: date, watermark: date, today: date) -> Answer | None:
-        """Return the answer to a batch sealed on a day that is not taken, None to others."""
-        if watermark <= day <= today + min(AHEAD, date.max - today):
-            return None
-        return TOO_LATE if day < watermark else TOO_EARLY
+            return self._first_answer(pending) or _CONFLICT
+        return Answer(202, _refusals_json(refused), is_new=True)
 
     def _known(self, pending: PendingBatch) -> Answer | None:
         """Return the first answer to a batch, whether or not there are ids of its day."""
@@ -201,7 +195,7 @@ class BatchFile(ABC):
         """Make lots of a batch's opened reports, but refusals of those that were opened before or
         sealed on a day that is not taken. Their digests stand among the ids of that day."""
         for number, day, digest, lot in batch.opened:
-            if not watermark <= day <= today + min(AHEAD, date.max - today):
+            if not _is_taken(day, watermark, today):
                 batch.refused.append(Refusal(number, "wrong_day"))
             elif self._connection.execute(
                 f"INSERT OR IGNORE INTO {self._table(day)} VALUES (?, ?, NULL)", (digest, b"")
@@ -220,7 +214,7 @@ class BatchFile(ABC):
         if not row:
             return None
         digest, refused = row
-        return Answer(202, refusals_json(refused)) if digest == pending.digest else CONFLICT
+        return Answer(202, _refusals_json(refused)) if digest == pending.digest else _CONFLICT
 
     def _advance_watermark(self, day: date) -> date:
         """Advance the watermark to `day` if that is later, and return it; raise BufferUnusable."""
@@ -308,16 +302,21 @@ class BatchFile(ABC):
             yield from self._connection.execute(statement, values)
 
 
+def _is_taken(day: date, watermark: date, today: date) -> bool:
+    """Return whether what was sealed on a day is taken."""
+    return watermark <= day <= today + min(AHEAD, date.max - today)
+
+
 def _id_table(day: date) -> str:
     return f"ids_{day:%Y%m%d}"
 
 
-def pack_refusals(refused: Sequence[Refusal]) -> bytes:
+def _pack_refusals(refused: Sequence[Refusal]) -> bytes:
     """Return refusals in three bytes each: the item's position and the code's."""
     return b"".join(_REFUSAL.pack(item, CODES.index(code)) for item, code in refused)
 
 
-def refusals_json(refused: bytes | str | None) -> str:
+def _refusals_json(refused: bytes | str | None) -> str:
     """Return the JSON text of packed refusals; buffers of format 1 hold the text itself."""
     if not refused:
         return NOTHING_REFUSED

@@ -30,8 +30,8 @@ INSERTED_ROWS = 64
 FORGOTTEN_BYTES = 4 << 20
 """Most bytes of reports that one transaction deletes."""
 _LAST = (1 << 63) - 1
-Row = tuple[int, int, bytes, bytes, bytes | None]
-"""Row of lots: number of the metric, reports, bodies, digest, and the batch if it is shared."""
+Row = tuple[int, int, bytes, bytes]
+"""Row of lots: number of the metric, reports, bodies, digest."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS metrics (
@@ -49,13 +49,12 @@ CREATE TABLE IF NOT EXISTS relayed (
     metric INTEGER, batch BLOB, attested INTEGER NOT NULL, opened INTEGER NOT NULL,
     PRIMARY KEY (metric, batch)) WITHOUT ROWID;
 """
-_SHARED = """
+_INDICES = """
 CREATE INDEX IF NOT EXISTS shared_lots ON lots (batch, metric) WHERE batch IS NOT NULL;
-"""
-_BY_METRIC = """
 CREATE INDEX IF NOT EXISTS lots_by_metric ON lots (metric, sequence, reports);
 """
-_FROM_FORMAT_3 = "ALTER TABLE lots ADD COLUMN batch BLOB;" + _SHARED + _BY_METRIC
+"""Column `batch` and its index belong to formats 4 and 5: buffers that were shared have values."""
+_FROM_FORMAT_3 = "ALTER TABLE lots ADD COLUMN batch BLOB;" + _INDICES
 _FROM_FORMAT_1 = """
 ALTER TABLE lots ADD COLUMN digest BLOB;
 ALTER TABLE plans ADD COLUMN name TEXT NOT NULL DEFAULT '';
@@ -132,11 +131,11 @@ class Buffer(BatchFile):
         int.from_bytes(b"ldpb", "big"),
         5,
         {
-            0: _TABLES + _RELAYED + _SHARED + _BY_METRIC,
+            0: _TABLES + _RELAYED + _INDICES,
             1: _FROM_FORMAT_1 + _RELAYED + _FROM_FORMAT_3,
             2: _RELAYED + _FROM_FORMAT_3,
             3: _FROM_FORMAT_3,
-            4: _BY_METRIC,
+            4: _INDICES,
         },
         frozenset({"state", "metrics", "lots", "plans"}),
     )
@@ -145,14 +144,14 @@ class Buffer(BatchFile):
         super().__init__(folder, synchronous)
         self._numbers: dict[tuple[str, int], int] = {}
 
-    def check_database(self) -> None:
-        """Raise BufferUnusable for a buffer that was shared: others may own its reports."""
-        if self._rows("SELECT 1 FROM state WHERE name = 'owner'"):
-            raise BufferUnusable(f"{self._path} was shared: name its database with --shared")
-
     def expect(self, metrics: Mapping[str, CollectedMetric]) -> None:
         """Add the metrics of a collector, by name. Raise RegistryError where the buffer holds, or
-        held, another mechanism under the same version."""
+        held, another mechanism under the same version, and BufferUnusable where collectors shared
+        it, because others may own its reports."""
+        if self._rows("SELECT 1 FROM state WHERE name = 'owner'"):
+            raise BufferUnusable(
+                f"{self._path} was written with --shared: docs/operating.md says how to drain it"
+            )
         with self._transaction():
             for name, metric in metrics.items():
                 text = json.dumps(metric.mechanism.parameters(), sort_keys=True)
@@ -173,25 +172,19 @@ class Buffer(BatchFile):
     def _keep(self, batches: Iterable[SortedBatch]) -> None:
         """Store lots, those of a metric joined into rows of at most `ROW_BYTES`, and how many came
         in which batch of a relay."""
-        batches = list(batches)
+        lots_of_metric = defaultdict[tuple[str, int], list[Lot]](list)
         for batch in batches:
             if batch.attestation is not None:
                 self._note_relayed(batch.attestation, batch.lots)
+            for lot in batch.lots:
+                lots_of_metric[lot[:2]].append(lot)
         self._insert(
             [
-                row_of(metric, run)
-                for metric, lots in self._lots_of_metrics(batches).items()
+                _row_of(self._numbers[metric], run)
+                for metric, lots in lots_of_metric.items()
                 for run in _runs(lots)
             ]
         )
-
-    def _lots_of_metrics(self, batches: Iterable[SortedBatch]) -> dict[int, list[Lot]]:
-        """Return the lots of batches, by number of the metric, in order."""
-        lots_of_metric = defaultdict[tuple[str, int], list[Lot]](list)
-        for batch in batches:
-            for lot in batch.lots:
-                lots_of_metric[lot[:2]].append(lot)
-        return {self._numbers[metric]: lots for metric, lots in lots_of_metric.items()}
 
     def _note_relayed(self, attestation: Attestation, lots: Iterable[Lot]) -> None:
         """Add the reports of lots to those that came in a batch of a relay."""
@@ -222,8 +215,8 @@ class Buffer(BatchFile):
         for start in range(0, len(rows), INSERTED_ROWS):
             some = rows[start : start + INSERTED_ROWS]
             self._connection.execute(
-                "INSERT INTO lots (metric, reports, bodies, digest, batch) VALUES "
-                + ", ".join(["(?, ?, ?, ?, ?)"] * len(some)),
+                "INSERT INTO lots (metric, reports, bodies, digest) VALUES "
+                + ", ".join(["(?, ?, ?, ?)"] * len(some)),
                 [*chain.from_iterable(some)],
             )
 
@@ -280,11 +273,6 @@ class Buffer(BatchFile):
             )
         return plan
 
-    def promise(self, metric: int, plan: Plan, least: int) -> bool:
-        """Return whether the reports of a plan are for this collector to move: always, where no
-        other shares them."""
-        return True
-
     def _oldest(self, metric: int, most_bytes: int, until: int = _LAST) -> tuple[int, int, int]:
         """Return the first and the last of a metric's oldest lots, of at most `most_bytes` unless
         it is one lot, and the number of their reports; zeros without lots."""
@@ -332,11 +320,11 @@ class Buffer(BatchFile):
         return 0 < last < plan.last
 
 
-def row_of(number: int, lots: list[Lot], batch: bytes | None = None) -> Row:
+def _row_of(number: int, lots: list[Lot]) -> Row:
     """Return the row of a metric's lots."""
     _, _, reports, bodies = zip(*lots, strict=True)
     number_of_reports, joined = sum(reports), b"".join(bodies)
-    return number, number_of_reports, joined, _digest(number, number_of_reports, joined), batch
+    return number, number_of_reports, joined, _digest(number, number_of_reports, joined)
 
 
 def _runs(lots: list[Lot]) -> Iterator[list[Lot]]:

@@ -34,9 +34,8 @@ from ldp.collection.service import (
     longest_lateness,
     utc_today,
 )
-from ldp.collection.shared import SharedBuffer
 from ldp.collection.workers import Ingestor, Shuffling, Writer
-from ldp.errors import LdpError, ParameterError
+from ldp.errors import LdpError
 from ldp.protocol.batch import Item
 from ldp.protocol.sealed_report import Attestation, Content, is_sealed
 from ldp.registry import Registry
@@ -63,8 +62,7 @@ class Collector(Service):
     the clock did not leap; `origins`: of the pages whose browsers may send; `open_report`: returns
     the content of an item that carries a sealed report, or raises ReportError; `verify`: likewise
     the attestation of a relay; `admits`: a deployment's decision who may send, before the body is
-    read; `shared`: conninfo of the database in which collectors share batches. Raises
-    BufferUnusable, RegistryError and ParameterError.
+    read. Raises BufferUnusable, RegistryError and ParameterError.
     """
 
     def __init__(
@@ -83,20 +81,14 @@ class Collector(Service):
         open_report: Callable[[Item], Content] | None = None,
         verify: Callable[[Item], Attestation] | None = None,
         admits: Admits | None = None,
-        shared: str | None = None,
     ) -> None:
         origins = list(origins)
-        if shared and (open_report or verify):
-            raise ParameterError("--shared: sealed reports are known to one collector only")
         self._expected = collected_metrics(registry)
         self._open_report, self._verify = open_report, verify
         self._openapi = files("ldp.collection").joinpath("openapi.json").read_bytes()
         counts = Counts.of_metrics(self._expected, bool(registry.sealing_keys))
         lateness = longest_lateness(registry)
-        self._buffer = (
-            SharedBuffer(buffer, synchronous, shared) if shared else Buffer(buffer, synchronous)
-        )
-        self._buffer.check_database()
+        self._buffer = Buffer(buffer, synchronous)
         self._buffer.expect(self._expected)
         self._buffer.trust(today(), lateness, trust_clock)
         self._reader = Buffer(buffer, synchronous)

@@ -281,9 +281,6 @@ class Ingestor(Worker):
         if plan is None:
             return False
         if not plan.is_written:
-            least = self._shuffling.smallest
-            if not self._writer.perform(lambda buffer: buffer.promise(metric.number, plan, least)):
-                return False
             lots, damaged = self._reader.bodies(metric.number, plan)
             candidates = self._candidates.get((metric.metric, metric.version), ())
             counts = write_block(self._store, metric, plan, lots, candidates=candidates)
