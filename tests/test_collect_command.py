@@ -25,7 +25,7 @@ from tests.collecting import (
 @pytest.mark.exact
 def test_a_registry_without_a_group_collects_nothing(tmp_path: Path) -> None:
     asked = registry(tmp_path)
-    body = batch(items(asked, "city", "Oslo", 1))
+    body = batch(items(asked, "city", "Oslo", 1), datetime.now(UTC).date())
     asked.path.write_text('[product]\nname = "weather"\n[group]\n[metric]\n')
     serving = Process(tmp_path, "--listen", "127.0.0.1:0")
     assert serving.url, (tmp_path / "log").read_text()
