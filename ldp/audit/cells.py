@@ -247,16 +247,14 @@ def _check_choices(
     return f"column by {VALUE}", counts, trials, claimed
 
 
-def _whole(
-    what: str, numbers: Sequence[tuple[int, int]], law: Law, lags: Sequence[int] = LAGS
-) -> Iterator[Checks]:
+def _whole(what: str, numbers: Sequence[tuple[int, int]], law: Law) -> Iterator[Checks]:
     """Check that whole reports have their law, and that reports some calls apart are
     independent."""
     claimed = np.array([float(probability) for probability in law.values()])
     place = {key: i for i, key in enumerate(law)}
     keys = np.array([place[key] for key in numbers], dtype=np.int64)
     yield outcome_checks(f"{what} equal to number", keys, claimed)
-    yield from equality_checks("report", keys, float((claimed**2).sum()), lags)
+    yield from equality_checks("report", keys, float((claimed**2).sum()))
 
 
 def _check_parts(certain: Sequence["Reports"]) -> Iterator[Checks]:

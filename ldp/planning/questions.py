@@ -235,8 +235,8 @@ class Keys:
             raise self.error(f"{name} must be a date, as 2027-06-30")
         return value
 
-    def length(self, name: str, otherwise: str | None = None) -> int:
-        text = str(self.take(name, otherwise))
+    def length(self, name: str) -> int:
+        text = str(self.take(name))
         if not re.fullmatch("0*[1-9][0-9]{0,4}d", text):
             raise self.error(f'{name} must be whole days, as "7d"')
         return int(text[:-1])

@@ -52,10 +52,6 @@ class Statement(NamedTuple):
     text: str
 
 
-_Content = tuple[tuple[str, ...], int, str]
-"""Last three fields of a `Statement`."""
-
-
 class _Part(NamedTuple):
     """Part of a report: its mechanism, row and payload."""
 
