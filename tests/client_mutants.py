@@ -3,7 +3,7 @@ one. They stand before and behind a real client, whose inside they leave alone."
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ldp.audit.judging import Checks
 from ldp.audit.messages import CHEATS, columns_of
 from ldp.client import Client, Recorded, responses
 from ldp.client.responses import Report, Responses
@@ -24,6 +25,7 @@ from ldp.protocol.batch import Batch
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import HEADER_BYTES, pack_report
 from ldp.registry import Metric
+from tests.statistics import chance_missed
 
 Change = Callable[[Batch], Batch]
 
@@ -409,3 +411,12 @@ RESPONSE_MUTANTS: dict[str, tuple[str, Mutate]] = {
     "epochs renewed": ("metric 'epoch-1': devices of several cohorts", _epochs_renewed),
 }
 """Caught by the stage "lives", by a check of this name."""
+AUDIT_ALPHA = 1e-8
+"""Stricter than that of the audit, as a part of it has fewer counts to share it with."""
+
+
+def missed(checks: Sequence[Checks], what: str) -> float:
+    """The chance that others like these checks would pass the audit: bounded by the one check of
+    this name, whose counts have the least that any can have of AUDIT_ALPHA."""
+    named = [check for check in checks if check[0] == what]
+    return chance_missed(named[-1:], AUDIT_ALPHA / sum(check[1].size for check in checks))

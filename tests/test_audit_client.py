@@ -1,6 +1,6 @@
 """The audit of the client passes the real one and catches every mutant."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -9,16 +9,15 @@ from ldp.audit.client import COMMON_PARTS, audit_client, client_stages
 from ldp.audit.judging import Checks, judge
 from ldp.client import Client
 from tests.client_mutants import (
+    AUDIT_ALPHA,
     NOISE_MUTANTS,
     RESPONSE_MUTANTS,
     SAMPLING_MUTANTS,
     SECRET_MUTANTS,
+    missed,
     no_dummies,
 )
-from tests.statistics import ALPHA, chance_missed
-
-AUDIT_ALPHA = 1e-8
-"""Stricter than that of the audit, as a part of it has fewer counts to share it with."""
+from tests.statistics import ALPHA
 
 
 def checks_of(part: str, scale: float, make: Callable[..., Client] = Client) -> list[Checks]:
@@ -102,10 +101,3 @@ def test_messages_for_a_shuffler_are_held_through_the_client(
     assert judge(checks_of("messages", 0.2), ALPHA).findings == ()
     no_dummies(monkeypatch)
     assert missed(checks_of("messages", 1.0), "records of 'a'") < ALPHA
-
-
-def missed(checks: Sequence[Checks], what: str) -> float:
-    """The chance that others like these checks would pass the audit: bounded by the one check of
-    this name, whose counts have the least that any can have of AUDIT_ALPHA."""
-    named = [check for check in checks if check[0] == what]
-    return chance_missed(named[-1:], AUDIT_ALPHA / sum(check[1].size for check in checks))

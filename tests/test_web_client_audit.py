@@ -11,8 +11,8 @@ from ldp.audit.foreign import ForeignClients
 from ldp.audit.judging import Checks, judge
 from ldp.cli.audit import audit
 from ldp.errors import ParameterError
+from tests.client_mutants import AUDIT_ALPHA, missed
 from tests.statistics import ALPHA
-from tests.test_audit_client import AUDIT_ALPHA, missed
 from tests.web_client import FOLDER, require_web_client
 
 MUTANTS = {

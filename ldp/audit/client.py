@@ -45,8 +45,8 @@ from ldp.registry import Metric, Registry
 from ldp.registry.definitions import Group
 
 FIRST_DEVICES, DEVICES, DAYS = 2, 8, 128
-"""Devices that report with fresh noise: of the first stage, of both; for how many days each
-does."""
+"""Devices that report with fresh noise: those of which the first stage is, and those of the second,
+the first among them; for how many days each does."""
 MOST_OF_TWO = 25
 """Conditions on fresh noise that are looked at hold for one report of so many, or more."""
 LIVES, TIMES = 64, 4
@@ -314,24 +314,25 @@ def _report_stages(
         every = *tried(metric.mechanism), *drawn_values(metric.mechanism, generator)
         values[name] = tuple(dict.fromkeys(every))[:TRIED]
     sizes = {metric.name: metric.reports_per_window for metric in metrics}
-    for devices in (FIRST_DEVICES, DEVICES - FIRST_DEVICES):
-        shape = devices, days
-        which = {name: generator.integers(len(some), size=shape) for name, some in values.items()}
-        sent, mistakes = defaultdict[str, list[bytes]](list), 0
-        for number in range(devices):
-            one = device(registry)
-            for day in range(days):
-                of_day = {name: values[name][which[name][number, day]] for name in sizes}
-                if of_day[UNSEEN] == HIDDEN.placeholder:
-                    del of_day[UNSEEN]
-                records = [record for record in of_day.items() for _ in range(sizes[record[0]])]
-                for name, reports in one.reports(records, sizes).items():
-                    sent[name] += reports
-            one.close()
-            mistakes += one.mistakes
+    shape = DEVICES, days
+    which = {name: generator.integers(len(some), size=shape) for name, some in values.items()}
+    sent, mistakes = defaultdict[str, list[bytes]](list), 0
+    for number in range(DEVICES):
+        one = device(registry)
+        for day in range(days):
+            of_day = {name: values[name][which[name][number, day]] for name in sizes}
+            if of_day[UNSEEN] == HIDDEN.placeholder:
+                del of_day[UNSEEN]
+            records = [record for record in of_day.items() for _ in range(sizes[record[0]])]
+            for name, reports in one.reports(records, sizes).items():
+                sent[name] += reports
+        one.close()
+        mistakes += one.mistakes
+        if (devices := number + 1) not in (FIRST_DEVICES, DEVICES):
+            continue
         checks = [never_checks("mistakes of devices with fresh noise", mistakes, devices * days)]
         for name, metric in registry.metrics.items():
-            calls = which[name].repeat(sizes[name], axis=1)
+            calls = which[name][:devices].repeat(sizes[name], axis=1)
             checks += _law_checks(metric, values[name], calls, sent[name], generator)
         yield checks
 
