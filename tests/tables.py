@@ -16,8 +16,7 @@ import click
 
 from ldp.cli import commands
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism, Mechanism
-from ldp.registry.schema import registry_schema
-from ldp.simulation.scenarios import scenario_schema
+from tests.schemas import registry_schema, scenario_schema
 
 DOCS = Path(__file__).parent.parent / "docs"
 HEADERS = {

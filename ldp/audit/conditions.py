@@ -96,7 +96,7 @@ def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[_Statistic
         chance = float(np.median(known)) if known.size else 0.5
         seen = evened(reports.names(reports.firsts), reports.chances, chance, coins)
         possible = reports.chances > 0
-        yield _Statistic("first touched cells", seen, possible, chance)
+        yield _Statistic("first touched cells", seen & possible, possible, chance)
 
 
 def _lies(reports: Reports, coins: np.random.Generator) -> Ints:

@@ -16,7 +16,6 @@ from ldp.decoding.outcome import is_about_numbers
 from ldp.errors import LdpError, ParameterError
 from ldp.registry import Metric, Registry
 from ldp.registry.definitions import Memoise
-from ldp.registry.schema import DIALECT, named_sections, section_schema
 from ldp.registry.toml_file import nearest
 from ldp.simulation.averaging import affordable
 from ldp.simulation.people import Scenario, ScenarioMetric
@@ -120,20 +119,6 @@ _METRIC = {
     ),
     "sybils": _whole_key(1, 10**6, 0),
 }
-
-
-def scenario_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a scenario file."""
-    top, metric = (
-        section_schema(
-            {name: {**key.schema} | {"description": key.wanted} for name, key in keys.items()},
-            [name for name, key in keys.items() if key.default is _REQUIRED],
-        )
-        for keys in (_TOP, _METRIC)
-    )
-    top["properties"]["metric"] = named_sections(metric)
-    top["required"].append("metric")
-    return {"$schema": DIALECT, "title": "A scenario of ldp simulate", **top}
 
 
 def read_scenario(path: str | Path, registry: Registry) -> Scenario:

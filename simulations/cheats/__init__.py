@@ -89,9 +89,10 @@ class Metric(NamedTuple):
 
 class Subject(NamedTuple):
     """What is audited: an encoder, or a client. `reports`: how many of them an honest audit
-    draws."""
+    draws; `size`: how many counts and checks it has."""
 
     path: str
     name: str
     metrics: tuple[Metric, ...]
     reports: int
+    size: tuple[int, int] = (0, 0)

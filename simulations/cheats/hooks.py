@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from ldp.client import Client
 from ldp.client.responses import Report, Responses
 from ldp.mechanisms import CatalogueMechanism
+from ldp.mechanisms.addressing import Answers
 from ldp.registry import Metric
 from simulations.cheats import Cheat, Event, Memory
 from simulations.cheats.law import row_of
@@ -181,13 +182,14 @@ def serve(
 ) -> None:
     """Answer a client in another process, a line of JSON each: of {"metric", "device", "epoch",
     "value", "report"}, the report in hexadecimal, an answer is {"report"}. `mechanisms`: by metric.
-    Sets of answers are written as {"set": [..]}."""
+    A list is a set of answers or a tuple, as the mechanism has it; bytes are {"hex": ".."}."""
     for line in requests:
         request = json.loads(line)
         metric, device = request["metric"], hook.device(request["device"])
+        mechanism = mechanisms[metric]
         left = hook.altered(
-            mechanisms[metric],
-            _unpacked(request["value"]),
+            mechanism,
+            _unpacked(request["value"], mechanism),
             bytes.fromhex(request["report"]),
             device=device,
             stream=(device, metric),
@@ -197,5 +199,8 @@ def serve(
         print(json.dumps({"report": left.hex()}), file=answers, flush=True)
 
 
-def _unpacked(value: Any) -> Any:
-    return frozenset(value["set"]) if isinstance(value, dict) else value
+def _unpacked(value: Any, mechanism: Any) -> Any:
+    if isinstance(value, dict):
+        return bytes.fromhex(value["hex"])
+    is_set = isinstance(getattr(mechanism, "addressing", None), Answers)
+    return frozenset(value) if is_set else value

@@ -1,26 +1,35 @@
 """The three paths: what is audited on each, and whether the audit catches a cheat there.
 
-This is the only module of the package that calls the audit. It asks for nothing but a verdict.
+This is the only module of the package that calls the audit. It asks for nothing but its stages, and
+stops at the first finding.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 import numpy as np
 
-from ldp.audit.client import audit_client
-from ldp.audit.verdict import audited
+from ldp.audit.client import COMMON_PARTS, PARTS, client_stages
+from ldp.audit.foreign import ForeignClients
+from ldp.audit.judging import Checks, first_finding, judge, size_of
+from ldp.audit.verdict import ALPHA, encoder_stages
 from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.mechanisms.presets import COMPLETE, preset_mechanism
 from simulations.cheats import Cheat, Metric, Subject
-from simulations.cheats.hooks import Hook, client_maker, hooked
+from simulations.cheats.hooks import Hook, client_maker, hooked, serve
 
 TRIALS = 5_000
 """Reports of each value that an audit draws, the default of the command line."""
 MOST_EPSILON = 4.0
-PATHS = ("encoder", "python")
+PATHS = ("encoder", "python", "typescript")
 MODES = {False: "fresh", "per-value": "value", "epoch": "epoch"}
+SCRIPT = Path(__file__).with_name("client.mjs")
 
 
 def mechanisms() -> dict[str, CatalogueMechanism]:
@@ -46,22 +55,31 @@ def names(path: str) -> tuple[str, ...]:
 
 @cache
 def subject(path: str, name: str) -> Subject:
-    """Return what is audited, with the number of reports of an honest audit, which is run."""
-    return _SUBJECTS[path](name)
+    """Return what is audited, with the size of an honest audit, which is run."""
+    return _encoder_subject(name) if path == "encoder" else _client_subject(path, name)
+
+
+def _judged(stages: Iterator[list[Checks]]) -> tuple[int, int]:
+    """Return the size of an honest audit, which must pass."""
+    checks = [check for stage in stages for check in stage]
+    audit = judge(checks, ALPHA / 2)
+    if not audit.passed:
+        raise RuntimeError(f"what is honest failed: {audit.findings}")
+    return size_of(checks)
 
 
 def _encoder_subject(name: str) -> Subject:
     mechanism, hook = mechanisms()[name], Hook(None)
-    verdict = audited(name, hooked(mechanism, hook), TRIALS)
-    if not verdict.passed:
-        raise RuntimeError(f"the honest encoder of {name} failed: {verdict.findings}")
+    size = _judged(encoder_stages(hooked(mechanism, hook), TRIALS))
     modes = ("fresh", "value", "epoch") if mechanism.is_memoisable else ("fresh",)
     metrics = tuple(Metric(None, mechanism, mode) for mode in modes)
-    return Subject("encoder", name, metrics, hook.reports)
+    return Subject("encoder", name, metrics, hook.reports, size)
 
 
-def _python_subject(name: str) -> Subject:
-    hook, metrics = Hook(None), {}
+def _client_subject(path: str, name: str) -> Subject:
+    """Return the client of a path; its metrics are those that Python's records in the same
+    audit."""
+    hook, metrics = Hook(None), dict[str, Metric]()
     make = client_maker(hook)
 
     def noting(*arguments: Any, **options: Any) -> Any:
@@ -71,16 +89,9 @@ def _python_subject(name: str) -> Subject:
             metrics[metric.name] = Metric(metric.name, metric.mechanism, MODES[metric.memoise])
         return client
 
-    audit = audit_client(np.random.default_rng(0), make=noting)
-    if not audit.passed:
-        raise RuntimeError(f"the honest client failed: {audit.findings}")
-    return Subject("python", name, tuple(metrics.values()), hook.reports)
-
-
-_SUBJECTS: dict[str, Callable[[str], Subject]] = {
-    "encoder": _encoder_subject,
-    "python": _python_subject,
-}
+    parts = PARTS if path == "python" else COMMON_PARTS
+    size = _judged(client_stages(np.random.default_rng(0), make=noting, parts=parts))
+    return Subject(path, name, tuple(metrics.values()), hook.reports, size)
 
 
 def caught(cheat: Cheat, of: Subject, seed: int) -> str | None:
@@ -88,7 +99,33 @@ def caught(cheat: Cheat, of: Subject, seed: int) -> str | None:
     hook = Hook(cheat, seed.to_bytes(8, "little"))
     if of.path == "encoder":
         mechanism = hooked(of.metrics[0].mechanism, hook)
-        verdict: Any = audited(of.name, mechanism, TRIALS, seed=seed)
-    else:
-        verdict = audit_client(np.random.default_rng(seed), make=client_maker(hook))
-    return None if verdict.passed else str(next(iter(verdict.findings), "failed"))
+        return _finding(encoder_stages(mechanism, TRIALS, seed=seed), of)
+    generator = np.random.default_rng(seed)
+    if of.path == "python":
+        return _finding(client_stages(generator, make=client_maker(hook)), of)
+    with typescript(hook, of.metrics) as make:
+        return _finding(client_stages(generator, make=make, parts=COMMON_PARTS), of)
+
+
+def _finding(stages: Iterator[list[Checks]], of: Subject) -> str | None:
+    finding = first_finding(stages, ALPHA / 2, of.size)
+    return None if finding is None else str(finding)
+
+
+@contextmanager
+def typescript(hook: Hook, metrics: Sequence[Metric]) -> Iterator[Callable[..., Any]]:
+    """Yield what makes TypeScript clients whose reports pass a hook, through two named pipes."""
+    of_metrics = {str(metric.name): metric.mechanism for metric in metrics}
+    with TemporaryDirectory(prefix="ldp-cheat-") as folder:
+        pipes = [Path(folder) / name for name in ("requests", "answers")]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+
+        def answer() -> None:
+            with pipes[0].open() as requests, pipes[1].open("w") as answers:
+                serve(hook, of_metrics, requests, answers)
+
+        thread = Thread(target=answer, daemon=True)
+        thread.start()
+        with ForeignClients(["node", str(SCRIPT), *map(str, pipes)]) as program:
+            yield program.make
