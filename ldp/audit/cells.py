@@ -167,22 +167,27 @@ def _two_of(
     which, before, size = reports.which, reports.before, LARGEST
     number, rank = known[part]
     few = min(reports.values, size)
-    blocks = rank * few // reports.values
+    blocks, limit = rank * few // reports.values, _limit(number)
     numbers = [
         (ROW, reports.rows, reports.mechanism.shape.rows),
         ("call", reports.calls, size if reports.calls.any() else 1),
         ("device", reports.devices, size if reports.devices.any() else 1),
-        (VALUE, number[which], size),
+        (VALUE, number[which], limit),
         ("rank", blocks[which], 1 if np.array_equal(number, rank) else few),
-        (VALUE_BEFORE, number[before], size),
+        (VALUE_BEFORE, number[before], limit),
     ]
     if few == reports.values:
         numbers[-1] = ("rank before", rank[before], few)
     numbers.append(("whether the value is the one before", (which == before) * 1, 2))
     for other, (others, _) in enumerate(known):
         if other != part:
-            numbers.append((f"value of part {other + 1}", others[which], size))
+            numbers.append((f"value of part {other + 1}", others[which], _limit(others)))
     return [(name, of, limit) for name, of, limit in numbers if limit > 1]
+
+
+def _limit(numbers: Ints) -> int:
+    """Return below what numbers lie, LARGEST at most."""
+    return min(int(numbers.max()) + 1, LARGEST)
 
 
 def _size(addressing: Answers, value: Value) -> int:

@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldp.arrays import Bools, Floats, Ints
 from ldp.audit.judging import Checks
@@ -59,7 +60,9 @@ def condition_checks(
         even = np.where(parts[0] % 2, limit // 2, (limit + 1) // 2) / limit
         seen = evened(rows % 2 == parts[0] % 2, even, 0.5, coins)
         of_rows = [_Statistic("rows as odd as the value", seen, np.ones_like(seen), 0.5)]
-    for left, right in combinations(numbers, 2):
+    moduli = np.arange(1, LARGEST + 1)
+    known = [(name, (of[:, None] % moduli).astype(np.uint8), limit) for name, of, limit in numbers]
+    for left, right in combinations(known, 2):
         has_row = ROW in (left[0], right[0]) or reports.keeps_row
         some = statistics if has_row else statistics + of_rows
         yield from _by_two(reports, lies, some, left, right, has_row, most)
@@ -167,8 +170,8 @@ def _by_two(
     reports: Reports,
     lies: Ints,
     statistics: Sequence[_Statistic],
-    left: tuple[str, Ints, int],
-    right: tuple[str, Ints, int],
+    left: tuple[str, NDArray[np.uint8], int],
+    right: tuple[str, NDArray[np.uint8], int],
     has_row: bool,
     most: int,
 ) -> Iterator[Checks]:
@@ -178,11 +181,10 @@ def _by_two(
 
     mechanism = reports.mechanism
     moduli, size = _moduli(left[2], right[2], most)
-    rests = [(n[:, None] % np.arange(1, LARGEST + 1)).astype(np.uint8) for n in (left[1], right[1])]
     counted = [getattr(s, of) for of in ("seen", "possible") for s in statistics]
     bits = reports.reported if mechanism.kind.is_bitmap else reports.reported[:, :0]
     sums = count_by_two(
-        *(rests[0], rests[1], moduli, size, np.stack(counted, axis=1).astype(np.int32)),
+        *(left[1], right[1], moduli, size, np.stack(counted, axis=1).astype(np.int32)),
         *(lies, reports.rows, reports.columns, bits, reports.touched),
     ).astype(np.int64)
     name = f"by rests of {left[0]} and {right[0]}"
