@@ -153,7 +153,7 @@ def check_values(
         halves = rank[which] * 2 // len(values)
         numbers = _two_of(reports_of_part, known, i)
         for what, *counted in condition_checks(
-            reports_of_part, numbers, (number[which], halves), coins, most
+            reports_of_part, numbers, (number[which], halves), coins, most // min(len(parts), 2)
         ):
             yield (f"part {i + 1}: {what}", *counted)  # type: ignore[misc]
     yield from _check_parts(certain)

@@ -23,8 +23,8 @@ from ldp.mechanisms.base import Mechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
 
-MOST_OF_TWO, LARGEST = 100, 64
-"""Largest product of two moduli, and largest modulus: a condition holds for 1 % or more."""
+MOST_OF_TWO, LARGEST = 64, 64
+"""Largest product of two moduli, and largest modulus: a condition holds for 1.6 % or more."""
 
 
 ROW = "row"

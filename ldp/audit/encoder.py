@@ -42,7 +42,7 @@ REPEATS = {Bits: 6, Subset: 6, Index: 16, Sign: 16}
 """Reports that are searched for repeated noise, as a multiple of the trials."""
 
 
-LEAST_EACH, EACH_OF_ALL = 64, 400
+LEAST_EACH, EACH_OF_ALL = 16, 400
 """Reports of each of many values; of each of a joint metric's, where all of them are tried."""
 REPEATED = 0.25
 """Probability that a value is the one before, as people's often are."""
@@ -94,13 +94,13 @@ def value_checks(
     turns: Turns | None = None,
 ) -> list[Checks]:
     """Return the checks of reports of many values, in an order drawn from `generator`: `trials` in
-    total, but LEAST_EACH of each value at least, of values that are rounded at random `trials` / 16
-    and of all of a joint metric's EACH_OF_ALL or `trials` / 5. One device makes them, or new ones
-    by `turns`. The values that look strangest are then tried again, twice, fewer of them
-    more often; these reports are new, so nothing in them is chosen."""
+    total, but `trials` / 80 of each value at least, of values that are rounded at random `trials` /
+    16 and of all of a joint metric's EACH_OF_ALL or `trials` / 5. One device makes them, or new
+    ones by `turns`. The values that look strangest are then tried again, twice, fewer of them more
+    often; these reports are new, so nothing in them is chosen."""
     parts = parts_of(mechanism)
     has_rounding = any(isinstance(part.addressing, Rounding) for part in parts)
-    least = max(LEAST_EACH, trials // 16) if has_rounding else LEAST_EACH
+    least = max(LEAST_EACH, trials // (16 if has_rounding else 80))
     if isinstance(mechanism, JointReport) and _are_all_pairs(values):
         least = max(least, min(EACH_OF_ALL, trials // 5))
     repetitions = max(least, trials // len(values))

@@ -11,7 +11,8 @@ independent, and by epoch all three must be about the first value, however long 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from functools import cached_property
+from itertools import combinations, pairwise, product
 
 import numpy as np
 
@@ -34,18 +35,19 @@ MOST_REPEATS = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Period:
-    """Reports of one period of many devices, `reports` of each: the cohort that each names first,
-    shape (devices,); how often each names each unit, and whether what it responded to touches it,
-    shape (devices, units); whether its first two reports name a unit. `cells`: what each one's
-    value touches. `moved`: whether a device names several cohorts."""
+    """Reports of one period of many devices, `reports` of each: the cohort that each device names
+    first, shape (devices,), and whether it names several (`moved`); whether each report names each
+    unit, shape (devices, reports, units), and is in each unit like the one before (`repeats`);
+    whether what a device responded to touches a unit, shape (devices, units). `cells`: what each
+    one's value touches."""
 
     mechanism: MemoisedMechanism
     reports: int
     cohorts: Ints
     moved: Bools
-    counts: Ints
+    names: Bools
+    repeats: Bools
     touched: Bools
-    first_two: Bools
     cells: Sequence[Sequence[int]]
 
     @classmethod
@@ -59,14 +61,23 @@ class Period:
             split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]
             row = split[0][0]
             cells = tuple(mechanism.cells(value, row))
-            names = _names_units(mechanism, cells, [payload for _, payload in split])
+            payloads = [payload for _, payload in split]
+            names = _names_units(mechanism, cells, payloads)
+            repeats = names[1:] == names[:-1]
+            if not mechanism.kind.has_independent_bits:
+                alike = [a == b for a, b in pairwise(payloads)]
+                repeats = np.array(alike, dtype=bool)[:, None]
             moved = any(other != row for other, _ in split)
-            counts, touched = names.sum(axis=0), _touched(mechanism, cells)
-            devices.append((row, moved, counts, touched, names[:2].all(axis=0), cells))
+            devices.append((row, moved, names, repeats, _touched(mechanism, cells), cells))
         *arrays, cells_of_all = zip(*devices, strict=True)
-        rows, moves, counts, touched, first_two = map(np.array, arrays)
-        size = len(sent[0])
-        return cls(mechanism, size, rows, moves, counts, touched, first_two, cells_of_all)
+        rows, moves, names, repeats, touched = map(np.array, arrays)
+        return cls(mechanism, len(sent[0]), rows, moves, names, repeats, touched, cells_of_all)
+
+    @cached_property
+    def counts(self) -> Ints:
+        """Return how often each device names each unit: shape (devices, units)."""
+        counts: Ints = self.names.sum(axis=1)
+        return counts
 
     @property
     def decoded(self) -> Bools:
@@ -124,8 +135,10 @@ def response_checks(
         yield outcome_checks(f"{what} named so often", counts, law.distribution(size))
         decoded = counts > law.cut(size)
         yield sum_checks(f"{what} decoded", decoded, decoded | True, law.decoded(size))
-        pairs = np.concatenate([period.first_two[period.touched == true] for period in alike])
+        firsts = [period.names[:, :2].all(axis=1) for period in alike]
+        pairs = np.concatenate([f[p.touched == true] for f, p in zip(firsts, alike, strict=True)])
         yield sum_checks(f"{what} named by the first two", pairs, pairs | True, law.both())
+        yield from _by_place(what, alike, true)
     moved = np.array([period.moved for period in periods]).any(axis=0)
     for (i, first), (j, second) in combinations(enumerate(periods), 2):
         what, is_one = f"periods {i + 1} and {j + 1}", responses[i] == responses[j]
@@ -137,6 +150,25 @@ def response_checks(
         is_same = np.array([is_one or one == other for one, other in pairs_of_cells])
         yield from _pair_checks(what, first, second, is_same)
     yield never_checks("devices of several cohorts", int(moved.sum()), moved.size)
+
+
+def _by_place(what: str, alike: Sequence[Period], true: bool) -> Iterator[Checks]:
+    """Yield how often the first, second, ... report of a period names a unit, and how often it is
+    like the report before: of each device one, so that they are independent."""
+    mechanism, law = alike[0].mechanism, _Unit.of(alike[0].mechanism, true)
+    touched: Bools = np.concatenate([period.touched for period in alike])
+    where = touched if true else ~touched
+    repeated = law.repeated()
+    if not mechanism.kind.has_independent_bits:
+        same, other = map(float, mechanism.instantaneous)
+        repeated = same**2 + (mechanism.shape.columns - 1) * other**2
+    for name, of, chance in (
+        ("named by report", [period.names for period in alike], law.named()),
+        ("like those before, report", [period.repeats for period in alike], repeated),
+    ):
+        seen = np.concatenate(of).swapaxes(1, 2)[where]
+        trials = np.full(seen.shape[1], len(seen))
+        yield f"{what} {name}", seen.sum(axis=0), trials, np.full(trials.size, chance)
 
 
 def independent_checks(what: str, first: Period, second: Period) -> Iterator[Checks]:
@@ -234,6 +266,14 @@ class _Unit:
             for weight, shows in self._weights
         )
         return law
+
+    def named(self) -> float:
+        """Return P(a report names it)."""
+        return sum(weight * shows for weight, shows in self._weights)
+
+    def repeated(self) -> float:
+        """Return P(two reports about one permanent response both name it, or neither)."""
+        return sum(weight * (shows**2 + (1 - shows) ** 2) for weight, shows in self._weights)
 
     def both(self) -> float:
         """Return P(two reports about one permanent response name it)."""

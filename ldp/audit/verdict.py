@@ -113,8 +113,8 @@ def encoder_stages(
 ) -> Iterator[list[Checks]]:
     """Yield the checks of an encoder, made only when the next ones are asked for: of one device and
     of new ones, many values that `seed` draws (of the dictionary, too), then a few values `trials`
-    times each, then repeated noise; with a memoised response also of half as many devices by epoch,
-    and of lives."""
+    times each, then repeated noise; with a memoised response also of fewer devices by epoch, and of
+    lives."""
     if isinstance(mechanism, Dummies):
         for encode in (mechanism.encoder().encode, lambda value: mechanism.encoder().encode(value)):
             yield messages.record_checks(mechanism, encode, trials)
@@ -133,7 +133,7 @@ def encoder_stages(
         ways[1] = partial(_device, mechanism), turns_of_values
         ways.append((lambda: _device(mechanism, epoch()), Turns(1)))
     for number, (device, turns) in enumerate(ways):
-        fewer = trials // 2 if number > 1 else trials  # the third only has other secrets
+        fewer = trials // 4 if number > 1 else trials  # the third only has other secrets
         yield from way_stages(mechanism, device, fewer, generator, dictionary, turns)
     for device, turns in ways[:1] if is_noisy else ways[:2]:
         yield repeat_checks(mechanism, values[0], _encoder(device, turns), trials)

@@ -234,7 +234,8 @@ def count_by_two(
     (reports,). `columns`: the column of each report, shape (reports,); or `bits`: which ones it
     names, bool, shape (reports, columns or 0). `touched`: bool, shape (reports, columns or 0).
     """
-    every = left, right, moduli, size, counted, lies, rows, columns, bits, touched
+    packed = [np.packbits(cells, axis=1, bitorder="little") for cells in (bits, touched)]
+    every = left, right, moduli, size, counted, lies, rows, columns, *packed
     sums: NDArray[np.int32] = _count_by_two(*every)
     return sums
 
@@ -269,8 +270,12 @@ def _count_by_two(
                 last[key] = i
                 if before >= 0:
                     lie = lies[before]
-                    if lie >= 0 and (is_signed or not touched[i, lie]):
-                        is_same = bits[i, lie] if bits.shape[1] else columns[i] == lie
+                    if lie >= 0 and (is_signed or not touched[i, lie >> 3] >> (lie & 7) & 1):
+                        is_same = (
+                            bits[i, lie >> 3] >> (lie & 7) & 1
+                            if bits.shape[1]
+                            else columns[i] == lie
+                        )
                         sums[key, statistics] += is_same
                         sums[key, statistics + 1] += 1
                     sums[key, statistics + 2] += rows[before] == rows[i]

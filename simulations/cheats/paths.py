@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.audit.client import COMMON_PARTS, PARTS, client_stages
+from ldp.audit.client import COMMON_PARTS, client_stages
 from ldp.audit.foreign import ForeignClients
 from ldp.audit.judging import Checks, first_finding, judge, size_of
 from ldp.audit.verdict import ALPHA, encoder_stages
@@ -89,8 +89,7 @@ def _client_subject(path: str, name: str) -> Subject:
             metrics[metric.name] = Metric(metric.name, metric.mechanism, MODES[metric.memoise])
         return client
 
-    parts = PARTS if path == "python" else COMMON_PARTS
-    size = _judged(client_stages(np.random.default_rng(0), make=noting, parts=parts))
+    size = _judged(client_stages(np.random.default_rng(0), make=noting, parts=COMMON_PARTS))
     return Subject(path, name, tuple(metrics.values()), hook.reports, size)
 
 
@@ -102,7 +101,8 @@ def caught(cheat: Cheat, of: Subject, seed: int) -> str | None:
         return _finding(encoder_stages(mechanism, TRIALS, seed=seed), of)
     generator = np.random.default_rng(seed)
     if of.path == "python":
-        return _finding(client_stages(generator, make=client_maker(hook)), of)
+        make = client_maker(hook)
+        return _finding(client_stages(generator, make=make, parts=COMMON_PARTS), of)
     with typescript(hook, of.metrics) as make:
         return _finding(client_stages(generator, make=make, parts=COMMON_PARTS), of)
 
