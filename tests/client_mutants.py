@@ -375,7 +375,10 @@ NOISE_MUTANTS: dict[str, tuple[str, Mutate]] = {
         "touched cells reported",
         _where(lambda device, call, value: device % 2 == 1),
     ),
-    "lies name the value before": ("first cell of the value before", _lie_names_the_value_before),
+    "lies name the value before": (
+        "part 1: value before by rests of call and device",
+        _lie_names_the_value_before,
+    ),
     "epsilon doubled, fresh": ("touched cells reported", _doubling("fresh_report")),
 }
 """Caught by the stages "reports" in the metric "new", by a check of this name."""

@@ -59,8 +59,14 @@ def chance_missed(checks: Sequence[Checks], alpha: float) -> float:
     for seen, chance in ((observed, claimed), (trials - observed, 1 - claimed)):
         far = np.flatnonzero((seen > trials * chance) & (binomial_p(seen, trials, chance) < levels))
         seen, of, chance, level = seen[far], trials[far], chance[far], levels[far]
-        critical = binom.isf(level / 2, of, chance) + 1
-        critical += 2 * binom.sf(critical - 1, of, chance) >= level
+        low, critical = np.floor(of * chance), of + 1.0  # binom.isf has no levels below 1e-16
+        while (critical - low > 1).any():
+            middle = np.floor((low + critical) / 2)
+            is_refuted = 2 * binom.sf(middle - 1, of, chance) < level
+            low, critical = (
+                np.where(is_refuted, low, middle),
+                np.where(is_refuted, middle, critical),
+            )
         least = beta.ppf(ALPHA / observed.size, seen, of - seen + 1)
         missed += binom.cdf(critical - 1, of, least).tolist()
     return min(missed)

@@ -133,9 +133,9 @@ def _mixed(
     order = generator.permutation(np.repeat(np.arange(len(values)), repetitions))
     places = np.where(generator.random(order.size) < REPEATED, 0, np.arange(order.size))
     order = order[np.maximum.accumulate(places)]
-    made = _reports(mechanism, values, device, order, generator, turns)
+    numbered = _reports(mechanism, values, device, order, generator, turns)
     for start in range(0, order.size, CHUNK):
-        reports, calls, devices = zip(*islice(made, CHUNK), strict=True)
+        reports, calls, devices = zip(*islice(numbered, CHUNK), strict=True)
         checks = check_values(
             mechanism,
             values,

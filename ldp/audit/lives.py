@@ -135,8 +135,9 @@ def response_checks(
         yield outcome_checks(f"{what} named so often", counts, law.distribution(size))
         decoded = counts > law.cut(size)
         yield sum_checks(f"{what} decoded", decoded, decoded | True, law.decoded(size))
-        firsts = [period.names[:, :2].all(axis=1) for period in alike]
-        pairs = np.concatenate([f[p.touched == true] for f, p in zip(firsts, alike, strict=True)])
+        firsts: list[Bools] = [np.asarray(p.names[:, :2].all(axis=1)) for p in alike]
+        where = [period.touched if true else ~period.touched for period in alike]
+        pairs = np.concatenate([f[w] for f, w in zip(firsts, where, strict=True)])
         yield sum_checks(f"{what} named by the first two", pairs, pairs | True, law.both())
         yield from _by_place(what, alike, true)
     moved = np.array([period.moved for period in periods]).any(axis=0)
@@ -163,7 +164,7 @@ def _by_place(what: str, alike: Sequence[Period], true: bool) -> Iterator[Checks
         same, other = map(float, mechanism.instantaneous)
         repeated = same**2 + (mechanism.shape.columns - 1) * other**2
     for name, of, chance in (
-        ("named by report", [period.names for period in alike], law.named()),
+        ("named by report", [period.names for period in alike], law.chance()),
         ("like those before, report", [period.repeats for period in alike], repeated),
     ):
         seen = np.concatenate(of).swapaxes(1, 2)[where]
@@ -267,7 +268,7 @@ class _Unit:
         )
         return law
 
-    def named(self) -> float:
+    def chance(self) -> float:
         """Return P(a report names it)."""
         return sum(weight * shows for weight, shows in self._weights)
 
