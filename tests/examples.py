@@ -101,3 +101,16 @@ sampling_each_mechanism = pytest.mark.parametrize("example", _named(CATALOGUED, 
 for_each_kind = pytest.mark.parametrize(
     "example", _named([*CATALOGUED, *_tabled(SignToy.examples())])
 )
+
+
+def part_numbers(
+    mechanism: CatalogueMechanism, row: int, payload: bytes
+) -> list[tuple[Mechanism, int, int]]:
+    """Mechanism, row and payload, as an integer, of every part of a report; raises ReportError when
+    one is out of range."""
+    mechanism.layout.payload_number(payload)
+    split = mechanism.layout.split(row, payload)
+    return [
+        (part, part_row, int.from_bytes(part_payload, "little"))
+        for part, (part_row, part_payload) in zip(parts_of(mechanism), split, strict=True)
+    ]

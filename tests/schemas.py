@@ -6,11 +6,83 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism
-from ldp.registry.schema import GROUP, GROUP_REQUIRED, METRIC, METRIC_REQUIRED, PRODUCT, Schema
-from ldp.simulation.scenarios import _METRIC, _REQUIRED, _TOP
+from ldp.mechanisms.presets import PRESETS
+from ldp.registry.toml_file import (
+    GROUP_KEYS,
+    GROUP_REQUIRED,
+    METRIC_KEYS,
+    METRIC_REQUIRED,
+    PRODUCT_KEYS,
+)
+from ldp.simulation.poisoning import ATTACKS
+from ldp.simulation.scenarios import _METRIC, _REQUIRED, _TOP, MOST_DEVICES, Key
 
+Schema = dict[str, Any]
 DIALECT = "http://json-schema.org/draft-07/schema#"
 """Version that editors of TOML understand."""
+
+
+def _text(description: str, **more: Any) -> Schema:
+    return {"type": "string", "description": description, **more}
+
+
+def _epsilon(description: str) -> Schema:
+    return {"type": "number", "exclusiveMinimum": 0, "description": description}
+
+
+def _span(description: str) -> Schema:
+    return _text(f"{description}; a length of time, as 30m, 12h or 1d", pattern="^[0-9]{1,5}[mhd]$")
+
+
+PRODUCT = {
+    "name": _text("Name of the product, which goes into derived seeds", minLength=1),
+    "lifetime_epsilon": _epsilon("Cap for life on all groups of a device together"),
+    "development": {"type": "boolean", "description": "For a developer's own screen only"},
+    "sealing_keys": {
+        "type": "array",
+        "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "minItems": 1,
+        "description": "Fingerprints of the collector's keys that devices may seal reports to",
+    },
+}
+GROUP = {
+    "window": _span("Length of the windows that a cap holds for"),
+    "window_epsilon": _epsilon("Cap on every window"),
+    "lifetime_epsilon": _epsilon("Cap for life"),
+    "report_epsilon": _epsilon("Cap on one report"),
+    "lateness": _span("How old a sealed batch may be that the collector takes"),
+    "trust": {"enum": ["device", "shuffler"], "description": "What protects a person"},
+    "consent": _text("What a person agrees to, where a shuffler is trusted", minLength=1),
+}
+METRIC = {
+    "version": {"type": "integer", "minimum": 1, "description": "Raise it with any change"},
+    "group": _text("Name of the budget group"),
+    "description": _text("What is asked"),
+    "owners": {
+        "type": "array",
+        "items": {"type": "string"},
+        "minItems": 1,
+        "description": "Who answers for the metric",
+    },
+    "expires": _text("Last day, without quotes", format="date"),
+    "mechanism": _text("How values are randomised"),
+    "preset": _text("Published parameters", enum=sorted(PRESETS)),
+    "dictionary": _text("File of candidates, beside metrics.toml"),
+    "memoise": {"enum": [False, "epoch", "per-value"], "description": "What reports share"},
+    "epoch": _span("Time for which one response holds"),
+    "reports_per_window": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 10_000,
+        "description": "Reports that a device sends in a window",
+    },
+    "presence": {"enum": ["public", "hidden"], "description": "Whether it shows who reports"},
+    "words": {"enum": ["clean", "refuse"], "description": "Words with other letters"},
+    "other": _text("Category that stands for every value that is not listed"),
+    "control": _text("Public value that every build records, to be seen in its reports"),
+    "shuffled_epsilon": _epsilon("What a report should cost in a relay's batch, by itself"),
+}
+assert ({*PRODUCT}, {*GROUP}, {*METRIC}) == (PRODUCT_KEYS, GROUP_KEYS, METRIC_KEYS)
 _PLAIN = {float: "number", int: "integer", bool: "boolean", str: "string"}
 
 
@@ -96,11 +168,38 @@ def _type_schema(name: str, hint: Any) -> Schema:
     return {"anyOf": [several, is_file]} if name in ("categories", "by") else several
 
 
+_SHARE = {"type": "number", "minimum": 0, "maximum": 1}
+SCENARIO: dict[str, Schema] = {
+    "start": {"type": "string", "format": "date"},
+    "devices": {
+        "anyOf": [
+            {"type": "integer", "minimum": 1, "maximum": MOST_DEVICES},
+            {"type": "array", "items": _SHARE, "minItems": 1, "maxItems": MOST_DEVICES},
+        ]
+    },
+    "account": {"type": "boolean"},
+    "attacked": {"anyOf": [{"const": 0}, {"type": "integer", "minimum": 100, "maximum": 10**5}]},
+    "population": {"type": "string", "minLength": 1},
+    "like": {"type": "string"},
+    "attack": {"enum": [*ATTACKS]},
+}
+
+
+def _key_schema(name: str, key: Key) -> Schema:
+    """Return the schema of a key: of whole numbers by its limits, of others the one listed."""
+    if key.limits:
+        return {"type": "integer", "minimum": key.limits[0], "maximum": key.limits[1]}
+    return SCENARIO.get(name, _SHARE)
+
+
 def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema of a scenario file."""
     top, metric = (
         section_schema(
-            {name: {**key.schema} | {"description": key.wanted} for name, key in keys.items()},
+            {
+                name: _key_schema(name, key) | {"description": key.wanted}
+                for name, key in keys.items()
+            },
             [name for name, key in keys.items() if key.default is _REQUIRED],
         )
         for keys in (_TOP, _METRIC)

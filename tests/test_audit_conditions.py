@@ -225,9 +225,8 @@ def test_sums_by_two_are_those_of_a_slow_way() -> None:
     touched = generator.random((300, 5)) < 0.3
     rests = [(n[:, None] % np.arange(1, 65)).astype(np.uint8) for n in (left, right)]
     moduli = np.array([[2, 3, 0], [1, 5, 6]])
-    sums = count_by_two(
-        rests[0], rests[1], moduli, 11, counted, lies, rows, columns, touched[:, :0], touched
-    )
+    marks, cells = np.stack([lies, rows, columns]), (touched[:, :0], touched)
+    sums = count_by_two((rests[0], rests[1]), moduli, 11, counted, marks, cells)
     expected, last = np.zeros((11, 6), dtype=int), dict[int, int]()
     for modulus, other, start in moduli.tolist():
         for i in range(300):

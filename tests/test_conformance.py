@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ldp.arrays import Ints
 from ldp.audit import report_law
-from ldp.audit.black_box import part_numbers
 from ldp.errors import MergeError, ReportError
 from ldp.mechanisms import CATALOGUE, CatalogueMechanism, Mechanism, from_parameters
 from ldp.mechanisms.addressing import Identity
@@ -34,6 +33,7 @@ from tests.examples import (
     for_each_kind,
     for_each_mechanism,
     for_everything,
+    part_numbers,
     sampling_each_mechanism,
     sampling_everything,
 )

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ldp import JointReport, MemoisedResponse, Rappor, UnaryEncoding
 from ldp.audit import audit_encoder
-from ldp.audit.black_box import part_numbers
 from ldp.client import Client, Declined, Recorded
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import CoinResponse, HadamardCountMeanSketch
@@ -25,6 +24,7 @@ from ldp.registry import Registry
 from ldp.simulation import Population, draw_tables, simulate
 from ldp.tables.joint_table import JointTableBuilder
 from tests.devices import DAY, NOON, Memory
+from tests.examples import part_numbers
 from tests.registries import GROUP, JOINT, METRIC
 
 KINDS = UnaryEncoding(categories=("cookies", "update", "none"), epsilon=1.5)

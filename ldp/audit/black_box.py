@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ldp.arrays import Ints
-from ldp.mechanisms.base import CatalogueMechanism, Mechanism
-from ldp.mechanisms.joint_base import parts_of, values_of_parts
+from ldp.mechanisms.base import CatalogueMechanism
+from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import split_report
 
@@ -83,25 +83,14 @@ def _event(
     mechanism: CatalogueMechanism, pair: tuple[Value, Value], row: int, payload: bytes
 ) -> int:
     event = 0
-    numbers = part_numbers(mechanism, row, payload)
-    for (part, part_row, number), (_, part_values) in zip(
-        numbers, values_of_parts(mechanism, pair), strict=True
+    mechanism.layout.payload_number(payload)
+    split = mechanism.layout.split(row, payload)
+    for (part, part_values), (part_row, part_payload) in zip(
+        values_of_parts(mechanism, pair), split, strict=True
     ):
+        number = int.from_bytes(part_payload, "little")
         first, second = (set(part.cells(value, part_row)) for value in part_values)
         for cells in (first - second, second - first):
             event *= 1 + len(cells)
             event += sum(part.layout.names(number, cell) for cell in cells)
     return event
-
-
-def part_numbers(
-    mechanism: CatalogueMechanism, row: int, payload: bytes
-) -> list[tuple[Mechanism, int, int]]:
-    """Return mechanism, row and payload, as an integer, of every part of a report; raises
-    ReportError when one is out of range."""
-    mechanism.layout.payload_number(payload)
-    split = mechanism.layout.split(row, payload)
-    return [
-        (part, part_row, int.from_bytes(part_payload, "little"))
-        for part, (part_row, part_payload) in zip(parts_of(mechanism), split, strict=True)
-    ]

@@ -14,7 +14,7 @@ no audit by bytes can see.
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, compress
 from math import comb
 
 import numpy as np
@@ -148,9 +148,10 @@ def check_values(
             yield _check_choices(part, part_values, which, [payload for _, payload in part_reports])
         if isinstance(part.addressing, Answers):
             sizes = np.array([_size(part.addressing, value) for value in part_values])
-            certain.append(reports_of_part.where((sizes <= part.addressing.at_most)[which]))
-        number, rank = known[i]
-        halves = rank[which] * 2 // len(values)
+            some = (sizes <= part.addressing.at_most)[which]
+            few = which[some], [*compress(part_reports, some)], calls[some], devices[some]
+            certain.append(Reports.of(part, part_values, *few, keeps_row=keeps_row))
+        number, halves = known[i][0], known[i][1][which] * 2 // len(values)
         numbers = _two_of(reports_of_part, known, i)
         for what, *counted in condition_checks(
             reports_of_part, numbers, (number[which], halves), coins, most // min(len(parts), 2)
@@ -411,7 +412,10 @@ def _cells(reports: Reports) -> Iterator[Checks]:
             truths = names_cell[:, 0]
             free = ~_following(touched[truths], cell[truths])
             lies = _following(reported[truths], cell[truths]) & free
-            chance = np.full(columns - 1, _lied_beside_a_truth(mechanism))
+            lied = float(channel.untouched)
+            if mechanism.kind is Subset:
+                lied = (mechanism.layout.ones - 1) / (columns - 1)
+            chance = np.full(columns - 1, lied)
             counts, trials = column_sums(lies), column_sums(free)
             yield f"lies so far from a told {what}", counts, trials, chance
     if mechanism.kind is Index and mechanism.touches == 1 and columns > 2:
@@ -477,10 +481,3 @@ def _lies(reports: Reports) -> Iterator[Checks]:
             trials[1:],
             others[1:] / (columns - 1),
         )
-
-
-def _lied_beside_a_truth(mechanism: Mechanism) -> float:
-    """Return the probability of an untouched cell in a report that tells a touched one."""
-    if mechanism.kind is Subset:
-        return (mechanism.layout.ones - 1) / (mechanism.shape.columns - 1)
-    return float(mechanism.channel.untouched)

@@ -150,12 +150,9 @@ def client_stages(
 
 def played(parts: Sequence[str] = PARTS) -> str:
     """Return how much an audit of these parts plays, in words."""
-    reports = {
-        "reports": DEVICES * DAYS * (len(CATALOGUE) + 2 + TIMES),
-        "lives": LIVES * len(VALUES_OF_DAYS) * len(MEMOISED) * TIMES,
-        "periods": PERIODS * (2 + len(CATEGORIES)),
-    }
-    number = sum(of_part for part, of_part in reports.items() if part in parts)
+    fresh = DEVICES * DAYS * (len(CATALOGUE) + 2 + TIMES) * ("reports" in parts)
+    lives = LIVES * len(VALUES_OF_DAYS) * len(MEMOISED) * TIMES * ("lives" in parts)
+    number = fresh + lives + PERIODS * (2 + len(CATEGORIES)) * ("periods" in parts)
     messages = ", messages for a shuffler" * ("messages" in parts)
     return f"{number:,} reports, {len(CATALOGUE)} mechanisms{messages}"
 
@@ -255,9 +252,6 @@ class _Sealing(_Device):
         return b"".join(content.item.report for content in contents)
 
 
-MakesOne = Callable[..., Any]
-
-
 class _GeneratedBits:
     """Bits from a generator, so that an audit can be repeated."""
 
@@ -303,7 +297,7 @@ def _fresh_metrics() -> list[Metric]:
 
 
 def _report_stages(
-    device: MakesOne, generator: np.random.Generator, scale: float
+    device: MakesDevice, generator: np.random.Generator, scale: float
 ) -> Iterator[list[Checks]]:
     """Yield the checks of reports with fresh noise: a value drawn for each day, one report of most
     metrics. All reports of a window with several are about one value, so that their order in the
@@ -355,7 +349,7 @@ def _law_checks(
 
 
 def _life_stages(
-    device: MakesOne, generator: np.random.Generator, scale: float
+    device: MakesDevice, generator: np.random.Generator, scale: float
 ) -> Iterator[list[Checks]]:
     """Yield the checks of devices that memoise: each begins at a time of its own, and records three
     values in turn, the same of all metrics. Responses to one value, or of one epoch, are one; all
@@ -429,7 +423,7 @@ def _secret_checks(clients: Sequence[_Device]) -> Iterator[Checks]:
 
 
 def _period_stages(
-    device: MakesOne, _: np.random.Generator, scale: float
+    device: MakesDevice, _: np.random.Generator, scale: float
 ) -> Iterator[list[Checks]]:
     """Yield the checks of one device: in every period each category once, in order, and every other
     period a record of the metric that hides its presence. Noise is small, so that the records which
@@ -501,7 +495,7 @@ def _columns(metric: Metric, reports: Sequence[tuple[str, bytes]]) -> list[int]:
 
 
 def _message_stages(
-    device: MakesOne, _: np.random.Generator, scale: float
+    device: MakesDevice, _: np.random.Generator, scale: float
 ) -> Iterator[list[Checks]]:
     """Yield the checks of one device that seals messages for a shuffler, a record a day."""
     from ldp.protocol.sealing_keys import PrivateKey  # late: an extra

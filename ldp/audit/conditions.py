@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ldp.arrays import Bools, Floats, Ints
 from ldp.audit.judging import Checks
 from ldp.audit.reports import Reports
-from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.addressing import Identity, RandomizedAddressing
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
@@ -84,13 +84,14 @@ def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[_Statistic
     """Yield how often reports name what their values touch."""
     mechanism, channel = reports.mechanism, reports.mechanism.channel
     truths, free = reports.reported & reports.touched, ~reports.touched
+    is_certain = not isinstance(mechanism.addressing, RandomizedAddressing)
     if mechanism.kind.has_independent_bits:
         noise = (reports.reported & free).sum(axis=1)
         yield _Statistic("untouched cells", noise, free.sum(axis=1), float(channel.untouched))
-    if reports.is_certain and mechanism.kind.has_independent_bits:
+    if is_certain and mechanism.kind.has_independent_bits:
         counts = truths.sum(axis=1), reports.touched.sum(axis=1)
         yield _Statistic("touched cells", *counts, float(channel.touched))
-    elif reports.is_certain and mechanism.kind is Index:
+    elif is_certain and mechanism.kind is Index:
         chance = float(mechanism.layout.any_probability(channel.touched, mechanism.touches))
         seen, possible = (cells.max(axis=1) for cells in (truths, reports.touched))
         yield _Statistic("touched cells", seen, possible, chance)
@@ -183,10 +184,10 @@ def _by_two(
     moduli, size = _moduli(left[2], right[2], most)
     counted = [getattr(s, of) for of in ("seen", "possible") for s in statistics]
     bits = reports.reported if mechanism.kind.is_bitmap else reports.reported[:, :0]
-    sums = count_by_two(
-        *(left[1], right[1], moduli, size, np.stack(counted, axis=1).astype(np.int32)),
-        *(lies, reports.rows, reports.columns, bits, reports.touched),
-    ).astype(np.int64)
+    marks = np.stack([lies, reports.rows, reports.columns])
+    counted_now = np.stack(counted, axis=1).astype(np.int32)
+    cells, rests = (bits, reports.touched), (left[1], right[1])
+    sums = count_by_two(rests, moduli, size, counted_now, marks, cells).astype(np.int64)
     name = f"by rests of {left[0]} and {right[0]}"
     for i, statistic in enumerate(statistics):
         trials, chances = sums[:, len(statistics) + i], np.full(size, statistic.chance)

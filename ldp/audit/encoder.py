@@ -136,16 +136,9 @@ def _mixed(
     numbered = _reports(mechanism, values, device, order, generator, turns)
     for start in range(0, order.size, CHUNK):
         reports, calls, devices = zip(*islice(numbered, CHUNK), strict=True)
-        checks = check_values(
-            mechanism,
-            values,
-            order[start : start + CHUNK],
-            reports,
-            generator,
-            np.array(calls),
-            np.array(devices),
-            keeps_row=turns is not None and turns.keeps_row,
-        )
+        of_reports = order[start : start + CHUNK], reports, generator
+        numbers, keeps_row = (np.array(calls), np.array(devices)), bool(turns and turns.keeps_row)
+        checks = check_values(mechanism, values, *of_reports, *numbers, keeps_row=keeps_row)
         _add(pool, checks)
     return list(pool.values())
 
@@ -161,7 +154,7 @@ def _reports(
     """Yield the reports of values in an order, each with the number of its call and device. A
     device that keeps its row tells only of values that touch different cells."""
     encode, number, call, left, row = device(), 0, 0, 0, 0
-    keeps, touched = turns is not None and turns.keeps_row, set[Any]()
+    keeps, touched = bool(turns and turns.keeps_row), set[Any]()
     cells: Any = cache(lambda at, row: (*mechanism.cells(values[at], row),))  # type: ignore[attr-defined]
     for at in order.tolist():
         if turns and (not left or (keeps and cells(at, row) in touched)):

@@ -77,20 +77,14 @@ def judge(checks: Sequence[Checks], alpha: float, size: Size | None = None) -> A
         if not observed.size:
             continue
         level = alpha / 2 * (1 / total + 1 / (number * observed.size))
-        far = np.arange(observed.size)
+        expected, far = trials * probability, np.arange(observed.size)
         if level <= 1e-7:  # of counts that lie nearer the p-value is not computed
-            expected = trials * probability
             variance = expected * (1 - probability)
             far = np.flatnonzero((observed - expected) ** 2 > LEAST_DEVIATION**2 * variance)
         p_values = binomial_p(observed[far], trials[far], probability[far])
-        findings += [
-            Finding(
-                what if observed.size == 1 else f"{what} {i}",
-                int(observed[i]),
-                float(trials[i] * probability[i]),
-                float(p_value),
-            )
-            for i, p_value in zip(far, p_values, strict=True)
-            if p_value < level
-        ]
+        for i, p_value in zip(far, p_values, strict=True):
+            if p_value < level:
+                name = what if observed.size == 1 else f"{what} {i}"
+                counts = int(observed[i]), float(expected[i]), float(p_value)
+                findings.append(Finding(name, *counts))
     return Audit(total, tuple(findings))

@@ -1,15 +1,14 @@
 """Reports of values that are known, with the cells that each value touches."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress
 
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
 from ldp.audit.counts import payload_bits
-from ldp.mechanisms.addressing import Answers, Identity, RandomizedAddressing, Rounding, unpacked
+from ldp.mechanisms.addressing import Answers, Identity, Rounding, unpacked
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
@@ -79,32 +78,13 @@ class Reports:
         if reported.size:
             for i, cells in enumerate(true_cells):
                 touched[i, cells] = True
+        usual = np.array([known[at, 0][2] for at in range(len(values))])
+        cells_before = [known[key][0] for key in places_before]
         return cls(
-            mechanism,
-            len(values),
-            which,
-            before,
-            calls,
-            devices,
-            rows,
-            numbers,
-            true_cells,
-            [known[key][0] for key in places_before],
-            reported,
-            touched,
-            np.array(firsts),
-            np.array(chances),
-            np.array([known[at, 0][2] for at in range(len(values))]),
+            *(mechanism, len(values), which, before, calls, devices, rows, numbers, true_cells),
+            *(cells_before, reported, touched, np.array(firsts), np.array(chances), usual),
             keeps_row,
         )
-
-    def where(self, is_in: Bools) -> "Reports":
-        """Return some of the reports: bool, shape (reports,)."""
-        arrays = ("which", "before", "calls", "devices", "rows", "reported", "touched", "firsts")
-        lists = ("numbers", "true_cells", "cells_before")
-        some = {name: getattr(self, name)[is_in] for name in (*arrays, "chances")}
-        some |= {name: [*compress(getattr(self, name), is_in)] for name in lists}
-        return replace(self, **some)
 
     @cached_property
     def columns(self) -> Ints:
@@ -113,11 +93,6 @@ class Reports:
             return np.full(len(self.numbers), -1)
         shift = int(self.mechanism.kind.is_signed)
         return np.array([number >> shift for number in self.numbers], dtype=np.int64)
-
-    @cached_property
-    def is_certain(self) -> bool:
-        """Whether no value is replaced at random."""
-        return not isinstance(self.mechanism.addressing, RandomizedAddressing)
 
     def names(self, cells: Ints) -> Bools:
         """Return whether each report names its cell of these, no cell being -1."""

@@ -127,7 +127,10 @@ def encoder_stages(
         (lambda: mechanism.encoder().encode, Turns(CALLS_EACH)),
     ]
     if isinstance(mechanism, MemoisedMechanism):
-        epoch = Epochs(generator)
+
+        def epoch() -> str:
+            return f"{generator.integers(2000, 3000)}-W{generator.integers(1, 53):02d}"
+
         is_random = isinstance(mechanism.addressing, RandomizedAddressing)
         turns_of_values = Turns(1) if is_random else Turns(CALLS_EACH, keeps_row=True)
         ways[1] = partial(_device, mechanism), turns_of_values
@@ -139,16 +142,6 @@ def encoder_stages(
         yield repeat_checks(mechanism, values[0], _encoder(device, turns), trials)
     if isinstance(mechanism, MemoisedMechanism):
         yield all_lives(mechanism, (values[0], values[1]), _device, epoch, trials)
-
-
-class Epochs:
-    """Names of epochs, drawn by a generator."""
-
-    def __init__(self, generator: np.random.Generator) -> None:
-        self._generator = generator
-
-    def __call__(self) -> str:
-        return f"{self._generator.integers(2000, 3000)}-W{self._generator.integers(1, 53):02d}"
 
 
 def _encoder(device: Device, turns: Turns | None) -> Callable[[Value], bytes]:
@@ -247,14 +240,12 @@ def all_lives(
     UNITS bits, of as many devices per value as show a secret of 16 bits. (Where a report is one
     column, single reports of new devices show it.)"""
     shows_secret = mechanism.kind.has_independent_bits and mechanism.shape.columns >= UNITS
-    searched = trials * 3 // 5 if shows_secret else trials // 10
-    searched = min(searched, MOST_DEVICES)
+    searched = min(trials * 3 // 5 if shows_secret else trials // 10, MOST_DEVICES)
     checks: list[Checks] = []
-    ways: tuple[tuple[str, Callable[[], str | None], int], ...] = (
-        ("per-value", lambda: None, searched),
-        ("epoch", epoch, trials // 25),
-    )
-    for memoise, name, devices in ways:
+    names: tuple[Callable[[], str | None], ...] = (lambda: None), epoch
+    for memoise, name, devices in zip(
+        ("per-value", "epoch"), names, (searched, trials // 25), strict=True
+    ):
         for reports, many in ((USUAL, devices), (LONG, trials // 100)):
             checks += life_checks(
                 mechanism,

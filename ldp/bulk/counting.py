@@ -213,47 +213,33 @@ def count_bits(counts: Any, rows: Any, payloads: Any, start: int, stop: int) -> 
 
 
 def count_by_two(
-    left: NDArray[np.uint8],
-    right: NDArray[np.uint8],
+    rests: tuple[NDArray[np.uint8], NDArray[np.uint8]],
     moduli: Ints,
     size: int,
     counted: NDArray[np.int32],
-    lies: Ints,
-    rows: Ints,
-    columns: Ints,
-    bits: Bools,
-    touched: Bools,
+    marks: Ints,
+    cells: tuple[Bools, Bools],
 ) -> NDArray[np.int32]:
     """Return sums of what is `counted`, shape (reports, statistics), by the remainders of two
     numbers, shape (size, statistics + 4): the last four are how often a report names the lie of the
     last report with the same remainders, how often it could, how often it has that one's row, and
     how many reports there are after the first.
 
-    `left`, `right`: remainders of the numbers by 1, 2, ...: shape (reports, moduli). `moduli`: two
-    moduli and the place of their first sum, shape (pairs, 3). `lies`: a column or -1, shape
-    (reports,). `columns`: the column of each report, shape (reports,); or `bits`: which ones it
-    names, bool, shape (reports, columns or 0). `touched`: bool, shape (reports, columns or 0).
+    `rests`: remainders of the two numbers by 1, 2, ...: shape (reports, moduli). `moduli`: two
+    moduli and the place of their first sum, shape (pairs, 3). `marks`, shape (3, reports): of each
+    report a column that is a lie, or -1; its row; its column. `cells`: bool, shape (reports,
+    columns): which columns it names, or of no columns where it has the one of its mark; and which
+    its value touches, or of no columns where lies are any.
     """
-    packed = [np.packbits(cells, axis=1, bitorder="little") for cells in (bits, touched)]
-    every = left, right, moduli, size, counted, lies, rows, columns, *packed
-    sums: NDArray[np.int32] = _count_by_two(*every)
+    packed = tuple(np.packbits(some, axis=1, bitorder="little") for some in cells)
+    sums: NDArray[np.int32] = _count_by_two(rests, moduli, size, counted, marks, packed)
     return sums
 
 
 @compiled()
-def _count_by_two(
-    left: Any,
-    right: Any,
-    moduli: Any,
-    size: Any,
-    counted: Any,
-    lies: Any,
-    rows: Any,
-    columns: Any,
-    bits: Any,
-    touched: Any,
-) -> Any:
+def _count_by_two(rests: Any, moduli: Any, size: Any, counted: Any, marks: Any, packed: Any) -> Any:
     """Count some reports at a time: the sums of two moduli stay in the first-level cache."""
+    (left, right), (lies, rows, columns), (bits, touched) = rests, marks, packed
     reports, statistics = counted.shape
     sums = np.zeros((size, statistics + 4), dtype=np.int32)
     last = np.full(size, -1, dtype=np.int32)
@@ -271,12 +257,8 @@ def _count_by_two(
                 if before >= 0:
                     lie = lies[before]
                     if lie >= 0 and (is_signed or not touched[i, lie >> 3] >> (lie & 7) & 1):
-                        is_same = (
-                            bits[i, lie >> 3] >> (lie & 7) & 1
-                            if bits.shape[1]
-                            else columns[i] == lie
-                        )
-                        sums[key, statistics] += is_same
+                        bit = bits[i, lie >> 3] >> (lie & 7) & 1 if bits.shape[1] else 0
+                        sums[key, statistics] += bit or columns[i] == lie
                         sums[key, statistics + 1] += 1
                     sums[key, statistics + 2] += rows[before] == rows[i]
                     sums[key, statistics + 3] += 1

@@ -29,9 +29,16 @@ from ldp.registry.definitions import (
     read_bytes,
     read_values,
 )
-from ldp.registry.schema import GROUP, GROUP_REQUIRED, METRIC, METRIC_REQUIRED, PRODUCT
 
-PRODUCT_KEYS, GROUP_KEYS, METRIC_KEYS = {*PRODUCT}, {*GROUP}, {*METRIC}
+PRODUCT_KEYS = {"name", "lifetime_epsilon", "development", "sealing_keys"}
+GROUP_REQUIRED = ("window", "window_epsilon", "lifetime_epsilon")
+GROUP_KEYS = {*GROUP_REQUIRED, "report_epsilon", "lateness", "trust", "consent"}
+METRIC_REQUIRED = ("version", "group", "description", "owners", "expires")
+METRIC_KEYS = {
+    *METRIC_REQUIRED,
+    *("mechanism", "preset", "dictionary", "memoise", "epoch", "reports_per_window", "presence"),
+    *("words", "other", "control", "shuffled_epsilon"),
+}
 MOST_REPORTS_PER_WINDOW = 10_000
 MOST_NAME, MOST_VERSION = 255, 2**32 - 1
 """Longest name, in bytes, and largest version that a sealed batch can carry."""

@@ -27,14 +27,14 @@ MOST_DEVICES = 16
 _REQUIRED: Any = object()
 
 
-class _Key(NamedTuple):
-    """Key of a section: the test of its value, the words of that test, its JSON Schema, the default
-    value."""
+class Key(NamedTuple):
+    """Key of a section: the test of its value, the words of that test, the default value, and the
+    limits of a whole number."""
 
     is_right: Callable[[Any], bool]
     wanted: str
-    schema: Mapping[str, Any]
     default: Any = _REQUIRED
+    limits: tuple[int, int] | None = None
 
 
 def _whole(least: int, most: int) -> Callable[[Any], bool]:
@@ -60,63 +60,38 @@ def _file(value: Any) -> bool:
     return isinstance(value, str) and value not in ("", "-")
 
 
-def _whole_key(least: int, most: int, default: Any = _REQUIRED) -> _Key:
-    schema = {"type": "integer", "minimum": least, "maximum": most}
+def _whole_key(least: int, most: int, default: Any = _REQUIRED) -> Key:
     words = f"a whole number from {least:,} to {most:,}"
-    return _Key(_whole(least, most), words, schema, default)
+    return Key(_whole(least, most), words, default, (least, most))
 
 
-_SHARE_SCHEMA = {"type": "number", "minimum": 0, "maximum": 1}
-_SHARE_KEY = _Key(_share, "a number from 0 to 1", _SHARE_SCHEMA, 0.0)
+_SHARE_KEY = Key(_share, "a number from 0 to 1", 0.0)
 _TOP = {
     "users": _whole_key(1, 10**7),
     "days": _whole_key(1, 3660),
-    "start": _Key(
-        _start,
-        "a date from 1970 to 2999 such as 2026-01-01, without quotes",
-        {"type": "string", "format": "date"},
-    ),
+    "start": Key(_start, "a date from 1970 to 2999 such as 2026-01-01, without quotes"),
     "churn": _SHARE_KEY,
-    "devices": _Key(
+    "devices": Key(
         _devices,
         f"a whole number from 1 to {MOST_DEVICES}, or the shares of people with 1, 2, ... devices, "
         "which add to 1",
-        {
-            "anyOf": [
-                {"type": "integer", "minimum": 1, "maximum": MOST_DEVICES},
-                {
-                    "type": "array",
-                    "items": _SHARE_SCHEMA,
-                    "minItems": 1,
-                    "maxItems": MOST_DEVICES,
-                },
-            ]
-        },
         1,
     ),
-    "account": _Key(lambda value: type(value) is bool, "true or false", {"type": "boolean"}, False),
-    "attacked": _Key(
+    "account": Key(lambda value: type(value) is bool, "true or false", False),
+    "attacked": Key(
         lambda value: value == 0 or _whole(100, 10**5)(value),
         "0, or a whole number from 100 to 100,000",
-        {"anyOf": [{"const": 0}, {"type": "integer", "minimum": 100, "maximum": 10**5}]},
         2000,
     ),
 }
 _METRIC = {
-    "population": _Key(_file, "the name of a CSV file", {"type": "string", "minLength": 1}),
+    "population": Key(_file, "the name of a CSV file"),
     "change": _SHARE_KEY,
     "active": _SHARE_KEY._replace(default=1.0),
     "records": _whole_key(1, 100, 1),
-    "like": _Key(
-        lambda value: isinstance(value, str), "the name of a metric", {"type": "string"}, ""
-    ),
+    "like": Key(lambda value: isinstance(value, str), "the name of a metric", ""),
     "correlation": _SHARE_KEY,
-    "attack": _Key(
-        lambda value: value in ("", *ATTACKS),
-        f"one of {', '.join(ATTACKS)}",
-        {"enum": [*ATTACKS]},
-        "",
-    ),
+    "attack": Key(lambda value: value in ("", *ATTACKS), f"one of {', '.join(ATTACKS)}", ""),
     "sybils": _whole_key(1, 10**6, 0),
 }
 
@@ -199,7 +174,7 @@ def _require_few_answers(metric: Metric, value: Any) -> None:
         raise ParameterError(f"{len(value)} answers, of which a scenario takes {most} at most")
 
 
-def _read(where: str, section: Mapping[str, Any], known: Mapping[str, _Key]) -> dict[str, Any]:
+def _read(where: str, section: Mapping[str, Any], known: Mapping[str, Key]) -> dict[str, Any]:
     for name in section:
         if name not in known:
             raise ParameterError(f"{where}unknown key {name!r}{nearest(name, known)}")
