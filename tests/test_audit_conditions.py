@@ -23,6 +23,7 @@ from ldp.mechanisms import (
     CATALOGUE,
     HierarchicalHistogram,
     JointReport,
+    LocalHashing,
     PrivSet,
     RandomizedResponse,
     UnaryEncoding,
@@ -156,6 +157,24 @@ def parity_sometimes(honest: Encode, mechanism: Any) -> Encode:
     return encode
 
 
+def third_sometimes(honest: Encode, mechanism: Any) -> Encode:
+    """A lie of every fourth call is the true column modulo 3, of what the value's hash makes of it;
+    the last byte is the column."""
+    calls, (header, layout) = count(), (mechanism.header, mechanism.layout)
+
+    def encode(value: Any) -> bytes:
+        report, is_kept = honest(value), next(calls) % 4 == 1
+        row, _ = split_report(report, header, layout)
+        (true,) = mechanism.cells(value, row)
+        while is_kept and (report[-1] - true) % 3:
+            report = honest(value)
+            row, _ = split_report(report, header, layout)
+            (true,) = mechanism.cells(value, row)
+        return report
+
+    return encode
+
+
 def repeated_sometimes(honest: Encode, mechanism: Any) -> Encode:
     """Every tenth call has the lie of the call five before."""
     calls, lie = count(), honest(mechanism.categories[0])
@@ -174,6 +193,7 @@ OF_TWO: dict[str, tuple[Any, Cheat]] = {
     "plain, rr": (RandomizedResponse(categories=MORE, epsilon=1.0), plain_sometimes),
     "plain, oue": (UnaryEncoding(categories=MORE, epsilon=1.0), plain_sometimes),
     "parity": (RandomizedResponse(categories=MORE, epsilon=1.0), parity_sometimes),
+    "rest by 3": (LocalHashing(epsilon=1.0, buckets=24, rows=64, seed="00ff"), third_sometimes),
     "repeated": (RandomizedResponse(categories=MORE, epsilon=1.0), repeated_sometimes),
 }
 

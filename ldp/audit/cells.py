@@ -151,10 +151,9 @@ def check_values(
             some = (sizes <= part.addressing.at_most)[which]
             few = which[some], [*compress(part_reports, some)], calls[some], devices[some]
             certain.append(Reports.of(part, part_values, *few, keeps_row=keeps_row))
-        number, halves = known[i][0], known[i][1][which] * 2 // len(values)
         numbers = _two_of(reports_of_part, known, i)
         for what, *counted in condition_checks(
-            reports_of_part, numbers, (number[which], halves), coins, most // min(len(parts), 2)
+            reports_of_part, numbers, known[i][0][which], coins, most // min(len(parts), 2)
         ):
             yield (f"part {i + 1}: {what}", *counted)  # type: ignore[misc]
     yield from _check_parts(certain)

@@ -44,21 +44,21 @@ class _Statistic(NamedTuple):
 def condition_checks(
     reports: Reports,
     numbers: Sequence[tuple[str, Ints, int]],
-    parts: tuple[Ints, Ints],
+    number: Ints,
     coins: np.random.Generator,
     most: int = MOST_OF_TWO,
 ) -> Iterator[Checks]:
     """Yield the checks of reports by the remainders of each two of their `numbers` (name, numbers,
-    limit below which they lie), by moduli whose product is `most` or less. `parts`: the number of
-    each report's value, and its half, 0 or 1. `coins` make chances that differ equal."""
+    limit below which they lie), by moduli whose product is `most` or less. `number`: that of each
+    report's value. `coins` make chances that differ equal."""
     lies = _lies(reports, coins)
-    statistics = [*_truths(reports, coins), *_of_lies(reports, lies, parts, coins)]
+    statistics = [*_truths(reports, coins), *_of_lies(reports, lies, number, coins)]
     statistics += _repeats(reports, lies)
     of_rows: list[_Statistic] = []
     if reports.mechanism.shape.rows > 1 and not reports.keeps_row:
         rows, limit = reports.rows, reports.mechanism.shape.rows
-        even = np.where(parts[0] % 2, limit // 2, (limit + 1) // 2) / limit
-        seen = evened(rows % 2 == parts[0] % 2, even, 0.5, coins)
+        even = np.where(number % 2, limit // 2, (limit + 1) // 2) / limit
+        seen = evened(rows % 2 == number % 2, even, 0.5, coins)
         of_rows = [_Statistic("rows as odd as the value", seen, np.ones_like(seen), 0.5)]
     moduli = np.arange(1, LARGEST + 1)
     known = [(name, (of[:, None] % moduli).astype(np.uint8), limit) for name, of, limit in numbers]
@@ -118,7 +118,7 @@ def _lies(reports: Reports, coins: np.random.Generator) -> Ints:
 
 
 def _of_lies(
-    reports: Reports, lies: Ints, parts: tuple[Ints, Ints], coins: np.random.Generator
+    reports: Reports, lies: Ints, number: Ints, coins: np.random.Generator
 ) -> Iterator[_Statistic]:
     """Yield how often a lie, given that there is one, keeps a part of the value, and how often a
     report names the first cell of the value before that its own does not touch."""
@@ -126,18 +126,20 @@ def _of_lies(
     columns, is_lie = mechanism.shape.columns, lies >= 0
     if reports.values < 2:
         return
-    every = np.arange(columns)
-    for what, groups, part in (
-        ("lies as odd as the value", every % 2, parts[0] % 2),
-        ("lies in the half of the value", every * 2 // columns, parts[1]),
+    every, cells = np.arange(columns), np.maximum(reports.firsts, 0)
+    places = number % columns if isinstance(mechanism.addressing, Identity) else cells
+    for what, groups, size in (
+        ("lies as odd as the value", every % 2, 2),
+        ("lies of the value's rest by 3", every % 3, 3),
+        ("lies in the half of the value", every * 2 // columns, 2),
     ):
-        sizes = np.bincount(groups, minlength=2)[part]
-        free = np.full(lies.size, columns)
+        part = groups[places]
+        sizes, free = np.bincount(groups, minlength=size)[part], np.full(lies.size, columns)
         if not mechanism.kind.is_signed:
-            inside = np.stack([reports.touched[:, groups == half].sum(axis=1) for half in (0, 1)])
-            sizes, free = sizes - inside[part, np.arange(lies.size)], columns - inside.sum(axis=0)
-        seen = evened(groups[lies] == part, sizes / np.maximum(free, 1), 0.5, coins)
-        yield _Statistic(what, seen & is_lie, is_lie, 0.5)
+            inside = [reports.touched[:, groups == one].sum(axis=1) for one in range(size)]
+            sizes, free = sizes - np.choose(part, inside), columns - sum(inside)
+        seen = evened(groups[lies] == part, sizes / np.maximum(free, 1), 1 / size, coins)
+        yield _Statistic(what, seen & is_lie, is_lie, 1 / size)
     chance = 0.5 if mechanism.kind.is_signed else float(mechanism.channel.untouched)
     cells = reports.first_before
     yield _Statistic("value before", reports.names(cells), cells >= 0, chance)
