@@ -46,7 +46,7 @@ LEAST_EACH, EACH_OF_ALL = 16, 400
 """Reports of each of many values; of each of a joint metric's, where all of them are tried."""
 REPEATED = 0.25
 """Probability that a value is the one before, as people's often are."""
-STRANGE = ((8, 0.1), (2, 0.6))
+STRANGE = ((8, 0.1), (2, 0.5))
 """Values that are tried again, and a part of the trials for each: those whose reports look
 strangest, and as many after which they do."""
 
