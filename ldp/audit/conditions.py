@@ -149,6 +149,7 @@ def _repeats(reports: Reports, lies: Ints) -> Iterator[_Statistic]:
     """Yield how often a report names the lie of the report before, that of the last report of its
     value, or the cell after its first touched one."""
     mechanism, every = reports.mechanism, np.arange(lies.size)
+    chance = float(mechanism.channel.untouched)
     order = np.lexsort((every, reports.which))
     is_first = np.diff(reports.which[order], prepend=-1) > 0
     of_value = np.empty_like(every)
@@ -160,12 +161,10 @@ def _repeats(reports: Reports, lies: Ints) -> Iterator[_Statistic]:
             yield _Statistic(what, seen, marks >= 0, 1 / mechanism.shape.columns)
         else:
             marks = np.where(reports.touches(marks), -1, marks)
-            chance = float(mechanism.channel.untouched)
             yield _Statistic(what, reports.names(marks), marks >= 0, chance)
     if not mechanism.kind.is_signed:
         marks = np.where(reports.firsts < 0, -1, (reports.firsts + 1) % mechanism.shape.columns)
         marks = np.where(reports.touches(marks), -1, marks)
-        chance = float(mechanism.channel.untouched)
         yield _Statistic("cell after the touched", reports.names(marks), marks >= 0, chance)
 
 

@@ -52,9 +52,8 @@ def checks_by_number(
             yield group_checks(f"{what} by block of {modulus}", seen, block, modulus, probability)
     for size in LENGTHS:
         for modulus in range(2, min(64, limit) // size + 1):
-            turns = numbers // size % modulus
             name = f"{what} by turns of {size}, rest of {modulus}"
-            yield group_checks(name, seen, turns, modulus, probability)
+            yield group_checks(name, seen, numbers // size % modulus, modulus, probability)
     if limit <= MOST_OUTCOMES:
         yield group_checks(what, seen, numbers % limit, limit, probability)
 

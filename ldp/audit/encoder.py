@@ -169,15 +169,17 @@ def _reports(
 
 def _strangest(checks: Sequence[Checks], values: int, most: int) -> list[int]:
     """Return the values, by number, whose counts lie farthest from what is claimed: at `most` so
-    many of the values themselves, and of those before."""
+    many of the values themselves, and of those before; rare counts weigh less."""
     strange: list[int] = []
     for end in (f"by {VALUE}", f"by {VALUE_BEFORE}"):
         scores = np.zeros(values)
         for what, counts, trials, claimed in checks:
             if what.endswith(end) and counts.size % values == 0:
-                spread = np.sqrt(np.maximum(trials * claimed * (1 - claimed), 1e-9))
-                squares = ((counts - trials * claimed) / spread) ** 2
-                scores = np.maximum(scores, squares.reshape(values, -1).sum(axis=1))
+                variances = trials * claimed * (1 - claimed)
+                usual, variances = variances > 0.1, np.maximum(variances, 0.1)
+                far = (counts - trials * claimed) ** 2 / variances - 1, 2 + 1 / variances
+                sums, noise = ((usual * of).reshape(values, -1).sum(axis=1) for of in far)
+                scores = np.maximum(scores, sums / np.sqrt(noise + 1e-9))
         strange += np.argsort(-scores)[: most * bool(scores.any())].tolist()
     return list(dict.fromkeys(strange))
 

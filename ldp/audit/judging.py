@@ -85,6 +85,6 @@ def judge(checks: Sequence[Checks], alpha: float, size: Size | None = None) -> A
         for i, p_value in zip(far, p_values, strict=True):
             if p_value < level:
                 name = what if observed.size == 1 else f"{what} {i}"
-                counts = int(observed[i]), float(expected[i]), float(p_value)
-                findings.append(Finding(name, *counts))
+                seen = int(observed[i]), float(expected[i]), float(p_value)
+                findings.append(Finding(name, *seen))
     return Audit(total, tuple(findings))

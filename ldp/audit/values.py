@@ -23,7 +23,7 @@ from ldp.protocol.spelling import PositionAddressing
 VALUES = ("lol", "a value of more than sixteen bytes", "")
 MOST_CATEGORIES = 256
 """Up to so many categories are tried all; of more, so many."""
-MANY, NUMBERS = 256, 64
+MANY, NUMBERS = 192, 64
 """Texts and sets that are drawn, of each dictionary as many; numbers that are drawn."""
 LONGEST = 4096
 """Bytes of the longest text that is drawn."""
