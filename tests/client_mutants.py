@@ -376,7 +376,7 @@ NOISE_MUTANTS: dict[str, tuple[str, Mutate]] = {
         _where(lambda device, call, value: device % 2 == 1),
     ),
     "lies name the value before": (
-        "part 1: value before by rests of call and device",
+        "part 1: value before by remainders of call and device, number",
         _lie_names_the_value_before,
     ),
     "epsilon doubled, fresh": ("touched cells reported", _doubling("fresh_report")),

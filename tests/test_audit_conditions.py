@@ -4,17 +4,19 @@ The twins are the same encoders without a cheat. Bits are seeded, so results rep
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import chain, count
+from itertools import chain, count, product
+from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ldp.audit.conditions import evened
+from ldp.audit.conditions import condition_checks, evened
 from ldp.audit.counts import sum_checks
 from ldp.audit.encoder import Turns
 from ldp.audit.judging import Checks, first_finding, judge, size_of
+from ldp.audit.reports import Reports
 from ldp.audit.values import drawn_values
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import CALLS_EACH, encoder_stages, way_stages
@@ -38,6 +40,8 @@ LATENCY = HierarchicalHistogram(epsilon=1.0, bounds=(0.0, 1000.0), buckets=32, b
 SYMPTOMS = PrivSet(categories=tuple("abcdefgh"), at_most=3, epsilon=1.0, size=2)
 MANY = PrivSet(categories=tuple(f"c{i}" for i in range(86)), at_most=3, epsilon=1.0, size=2)
 CITIES = RandomizedResponse(categories=tuple("abcdef"), epsilon=1.0)
+ANSWERS = RandomizedResponse(categories=("a", "b", "c"), epsilon=1.0)
+BITS = UnaryEncoding(categories=("a", "b", "c"), epsilon=1.0)
 LISTS = JointReport(of=(replace(CITIES, epsilon=0.1), replace(CITIES, epsilon=0.1)))
 COIN = CATALOGUE["coin"].examples()[0].mechanism
 TRIALS = 3000
@@ -238,6 +242,43 @@ def test_a_device_that_is_plain_on_some_calls_is_refuted() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("mechanism", [ANSWERS, BITS], ids=["columns", "bits"])
+def test_what_is_compared_is_binomial_given_how_often_it_could_be_seen(mechanism: Any) -> None:
+    """Over all reports of six values, by their exact probabilities: given the trials, what is seen
+    is binomial. Where each report is compared with the one before, it is not: one that repeats a
+    lie is a lie, which the next can repeat."""
+    which = np.array([0, 1, 0, 0, 1, 0] if mechanism is ANSWERS else [0, 1, 0, 0])
+    values, layout, calls = mechanism.categories, mechanism.layout, np.arange(which.size)
+    cells = [mechanism.cells(values[at], 0) for at in which]
+    channel = mechanism.channel
+    joint: dict[tuple[str, int], dict[tuple[int, int], float]] = {}
+    chances = dict[str, float]()
+    for payloads in product(range(layout.payload_limit), repeat=which.size):
+        pairs = zip(payloads, cells, strict=True)
+        chance = float(
+            prod(layout.probability(p, c, channel.touched, channel.untouched) for p, c in pairs)
+        )
+        sent = [(0, payload.to_bytes(layout.payload_bytes, "little")) for payload in payloads]
+        reports = Reports.of(mechanism, values, which, sent, calls, np.zeros_like(calls))
+        numbers = [("call", calls, 2), ("value", which, 2)]
+        for what, counts, trials, claimed in condition_checks(
+            reports, numbers, which, np.random.default_rng(6)
+        ):
+            if any(name in what for name in ("repeated lies", "lie before", "last lie")):
+                chances[what] = claimed[0]
+                for at in range(counts.size):
+                    law = joint.setdefault((what, at), {})
+                    key = int(trials[at]), int(counts[at])
+                    law[key] = law.get(key, 0.0) + chance
+    assert any(possible > 1 for law in joint.values() for possible, _ in law)
+    for (what, _), law in joint.items():
+        for possible in {possible for possible, _ in law}:
+            some = [law.get((possible, seen), 0.0) for seen in range(possible + 1)]
+            expected = binom.pmf(range(possible + 1), possible, chances[what])
+            assert np.array(some) / sum(some) == pytest.approx(expected)
+
+
+@pytest.mark.exact
 def test_sums_by_two_are_those_of_a_slow_way() -> None:
     generator = np.random.default_rng(4)
     left, right, lies, rows, columns = generator.integers(0, (9, 9, 6, 3, 5), (300, 5)).T
@@ -252,9 +293,9 @@ def test_sums_by_two_are_those_of_a_slow_way() -> None:
         for i in range(300):
             key = start + left[i] % modulus * other + right[i] % other
             expected[key, :2] += counted[i]
-            before = last.get(key)
-            last[key] = i
+            before = last.pop(key, None)
             if before is None:
+                last[key] = i
                 continue
             if lies[before] >= 0 and not touched[i, lies[before]]:
                 expected[key, 2:4] += (columns[i] == lies[before], 1)

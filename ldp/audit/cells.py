@@ -116,21 +116,19 @@ def check_values(
     which: Ints,
     reports: Sequence[tuple[int, bytes]],
     coins: np.random.Generator,
-    calls: Ints | None = None,
-    devices: Ints | None = None,
+    calls: Ints,
+    devices: Ints,
     most: int = MOST_OF_TWO,
     *,
     keeps_row: bool = False,
 ) -> Iterator[Checks]:
     """Yield the checks of some reports (row, payload) of many values, in the order in which they
-    were made; report i is of values[which[i]]. `calls`, `devices`: the number of the call that made
-    each, and of its device, 0, 1, ... on one device unless they are given; `coins` make chances
-    equal; conditions hold for one report of `most` or more; `keeps_row`: whether a device has one
-    row for all calls. Raises ReportError for a payload out of range."""
+    were made; report i is of values[which[i]]. `calls`, `devices`: int, shape (reports,), numbers
+    of the call that made each and of its device. `coins` make chances equal; conditions hold for
+    one report of `most` or more; `keeps_row`: whether a device has one row for all calls. Raises
+    ReportError for a payload out of range."""
     for _, payload in reports:
         mechanism.layout.payload_number(payload)
-    calls = np.arange(len(reports)) if calls is None else calls
-    devices = np.zeros_like(calls) if devices is None else devices
     split = [mechanism.layout.split(row, payload) for row, payload in reports]
     parts = [*values_of_parts(mechanism, values)]
     known = [numbers_of_values(part, part_values) for part, part_values in parts]

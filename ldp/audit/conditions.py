@@ -4,7 +4,9 @@ A report has numbers (its row, its call, its device, its value, the value before
 where the remainders of two of them are such and such. What is looked at there: whether the report
 names its value, whether a lie keeps a part of the value, names the value before or repeats the lie
 of the last report of the same condition, and whether the row does. Each is seen with one
-probability whatever the numbers are, so every count is exactly binomial.
+probability whatever the numbers are, and where two reports are compared none is in two pairs as the
+earlier one and the later one: whether a report has a lie to repeat depends on what it repeats. So
+every count is exactly binomial.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,8 +27,8 @@ from ldp.protocol.kinds import Index
 
 MOST_OF_TWO, LARGEST = 64, 64
 """Largest product of two moduli, and largest modulus: a condition holds for 1.6 % or more."""
-
-
+LATER = 0.75
+"""Probability that a report is compared with an earlier one that is compared with none."""
 ROW = "row"
 """Name of a number of a report on which nothing that is counted of rows is counted by."""
 
@@ -53,7 +55,7 @@ def condition_checks(
     report's value. `coins` make chances that differ equal."""
     lies = _lies(reports, coins)
     statistics = [*_truths(reports, coins), *_of_lies(reports, lies, number, coins)]
-    statistics += _repeats(reports, lies)
+    statistics += _repeats(reports, lies, coins)
     of_rows: list[_Statistic] = []
     if reports.mechanism.shape.rows > 1 and not reports.keeps_row:
         rows, limit = reports.rows, reports.mechanism.shape.rows
@@ -72,12 +74,12 @@ def evened(seen: Bools, chances: Floats, chance: float, coins: np.random.Generat
     """Return what is `seen` with these `chances`, shape (reports,), changed by `coins` as little as
     makes every chance this one."""
     coin = coins.random(seen.size)
-    kept_true: Bools = np.where(
+    changed: Bools = np.where(
         chances >= chance,
         seen & (coin * chances < chance),
         seen | (coin * (1 - chances) < chance - chances),
     )
-    return kept_true
+    return changed
 
 
 def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[_Statistic]:
@@ -145,7 +147,7 @@ def _of_lies(
     yield _Statistic("value before", reports.names(cells), cells >= 0, chance)
 
 
-def _repeats(reports: Reports, lies: Ints) -> Iterator[_Statistic]:
+def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterator[_Statistic]:
     """Yield how often a report names the lie of the report before, that of the last report of its
     value, or the cell after its first touched one."""
     mechanism, every = reports.mechanism, np.arange(lies.size)
@@ -154,7 +156,8 @@ def _repeats(reports: Reports, lies: Ints) -> Iterator[_Statistic]:
     is_first = np.diff(reports.which[order], prepend=-1) > 0
     of_value = np.empty_like(every)
     of_value[order] = np.where(is_first, -1, np.roll(order, 1))
-    for what, places in (("lie before", every - 1), ("last lie of the value", of_value)):
+    for what, earlier in (("lie before", every - 1), ("last lie of the value", of_value)):
+        places = _apart(earlier, coins)
         marks = np.where(places >= 0, lies[places], -1)
         if mechanism.kind.is_signed:
             seen = reports.columns == marks
@@ -168,6 +171,15 @@ def _repeats(reports: Reports, lies: Ints) -> Iterator[_Statistic]:
         yield _Statistic("cell after the touched", reports.names(marks), marks >= 0, chance)
 
 
+def _apart(earlier: Ints, coins: np.random.Generator) -> Ints:
+    """Return the place of the earlier report, or -1, for some reports that `coins` choose, so that
+    none of them is the earlier one of another: shape (reports,)."""
+    is_later = coins.random(earlier.size) < LATER
+    for i, place in enumerate(earlier.tolist()):
+        is_later[i] &= place >= 0 and not is_later[place]
+    return np.where(is_later, earlier, -1)
+
+
 def _by_two(
     reports: Reports,
     lies: Ints,
@@ -178,7 +190,7 @@ def _by_two(
     most: int,
 ) -> Iterator[Checks]:
     """Yield the checks of `statistics` by the remainders of two numbers, and of what repeats the
-    last report that has the same remainders: its lie, or its row."""
+    report before that has the same remainders, in pairs: its lie, or its row."""
     from ldp.bulk import count_by_two  # late: numba takes half a second to import
 
     mechanism = reports.mechanism
@@ -189,7 +201,7 @@ def _by_two(
     counted_now = np.stack(counted, axis=1).astype(np.int32)
     cells, rests = (bits, reports.touched), (left[1], right[1])
     sums = count_by_two(rests, moduli, size, counted_now, marks, cells).astype(np.int64)
-    name = f"by rests of {left[0]} and {right[0]}"
+    name = f"by remainders of {left[0]} and {right[0]}, number"
     for i, statistic in enumerate(statistics):
         trials, chances = sums[:, len(statistics) + i], np.full(size, statistic.chance)
         yield f"{statistic.what} {name}", sums[:, i], trials, chances

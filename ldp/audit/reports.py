@@ -24,8 +24,8 @@ class Reports:
     its row that its value touches, of one that is replaced at random any that it could;
     `cells_before`: those of the value before. `reported`, `touched`: bool, shape (reports,
     columns), of all but SIGN reports. `chances`: P(the first touched cell is named), 0 where there
-    is none; `usual_chances` that of each value in row 0. `keeps_row`: whether a device
-    has one row for all calls.
+    is none, and `firsts` that cell, or -1; `usual_chances`: that of each value in row 0.
+    `keeps_row`: whether a device has one row for all calls.
     """
 
     mechanism: Mechanism
@@ -57,6 +57,8 @@ class Reports:
         *,
         keeps_row: bool = False,
     ) -> "Reports":
+        """Return what is known of reports (row, payload) about values[which], in the order in which
+        they were made; raise ParameterError for a value that the mechanism does not know."""
         columns = mechanism.shape.columns
         numbers = [int.from_bytes(payload, "little") for _, payload in reports]
         rows, before = np.array([row for row, _ in reports], dtype=np.int64), np.roll(which, 1)
@@ -106,8 +108,7 @@ class Reports:
     def touches(self, cells: Ints) -> Bools:
         """Return whether each report's value touches its cell of these, or could, no cell being
         -1."""
-        is_touched = np.take_along_axis(self.touched, cells[:, None], axis=1)[:, 0]
-        seen: Bools = is_touched & (cells >= 0)
+        seen: Bools = np.take_along_axis(self.touched, cells[:, None], axis=1)[:, 0] & (cells >= 0)
         return seen
 
     @cached_property

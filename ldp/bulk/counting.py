@@ -221,9 +221,10 @@ def count_by_two(
     cells: tuple[Bools, Bools],
 ) -> NDArray[np.int32]:
     """Return sums of what is `counted`, shape (reports, statistics), by the remainders of two
-    numbers, shape (size, statistics + 4): the last four are how often a report names the lie of the
-    last report with the same remainders, how often it could, how often it has that one's row, and
-    how many reports there are after the first.
+    numbers, shape (size, statistics + 4). The last four are of pairs: of the reports with the same
+    remainders the first and the second, the third and the fourth, ...: how often the later one
+    names the other's lie, how often it could, how often it has the other's row, and how many pairs
+    there are.
 
     `rests`: remainders of the two numbers by 1, 2, ...: shape (reports, moduli). `moduli`: two
     moduli and the place of their first sum, shape (pairs, 3). `marks`, shape (3, reports): of each
@@ -253,7 +254,7 @@ def _count_by_two(rests: Any, moduli: Any, size: Any, counted: Any, marks: Any, 
                 for statistic in range(statistics):
                     sums[key, statistic] += counted[i, statistic]
                 before = last[key]
-                last[key] = i
+                last[key] = i if before < 0 else -1  # no report is in two pairs
                 if before >= 0:
                     lie = lies[before]
                     if lie >= 0 and (is_signed or not touched[i, lie >> 3] >> (lie & 7) & 1):
