@@ -89,8 +89,10 @@ MEMOISED: Mapping[str, tuple[MemoisedMechanism, tuple[str, ...], str]] = {
     "hidden": (FILTER, WORDS, "epoch"),
 }
 """Mechanism, values and memoisation of metrics whose responses are memoised."""
-MakesDevice = Callable[..., Any]
+MakesClient = Callable[..., Any]
 """Makes a client from the arguments of `ldp.client.Client`."""
+MakesDevice = Callable[..., Any]
+"""Makes a `_Device` whose client knows a registry."""
 COMMON_PARTS = ("reports", "lives", "periods")
 PARTS = (*COMMON_PARTS, *["messages"] * (find_spec("cryptography") is not None))
 """Parts of an audit: of any client; of Python's, where what it needs is installed."""
@@ -99,7 +101,7 @@ PARTS = (*COMMON_PARTS, *["messages"] * (find_spec("cryptography") is not None))
 def audit_client(
     generator: np.random.Generator,
     *,
-    make: MakesDevice = Client,
+    make: MakesClient = Client,
     scale: float = 1.0,
     parts: Sequence[str] = PARTS,
     alpha: float = 1e-6,
@@ -113,7 +115,7 @@ def audit_client(
 def client_stages(
     generator: np.random.Generator,
     *,
-    make: MakesDevice = Client,
+    make: MakesClient = Client,
     scale: float = 1.0,
     parts: Sequence[str] = PARTS,
 ) -> Iterator[list[Checks]]:
@@ -167,7 +169,7 @@ class _Device:
         home: Path,
         registry: Registry,
         bits: "_GeneratedBits",
-        make: MakesDevice,
+        make: MakesClient,
         start: datetime,
     ) -> None:
         home.mkdir()
@@ -256,8 +258,7 @@ class _GeneratedBits:
     """Bits from a generator, so that an audit can be repeated."""
 
     def __init__(self, generator: np.random.Generator) -> None:
-        self._generator = generator
-        self._block, self._at = b"", 0
+        self._generator, self._block, self._at = generator, b"", 0
 
     def draw(self, count: int) -> int:
         size = (count + 7) >> 3
@@ -428,21 +429,16 @@ def _period_stages(
     """Yield the checks of one device: in every period each category once, in order, and every other
     period a record of the metric that hides its presence. Noise is small, so that the records which
     are sent show."""
+    size, periods = len(CATEGORIES), max(30, round(PERIODS * scale))
+    several = _metric("all", CERTAIN, reports_per_window=size)
+    hidden = _metric("hidden", SOME, "hidden", presence="hidden")
+    registry = _registry([_metric("one", CERTAIN), several, hidden])
+    yield [*_sampling(device(registry), registry.metrics, periods)]
+
+
+def _sampling(device: _Device, metrics: Mapping[str, Metric], periods: int) -> Iterator[Checks]:
+    """Yield which records are sent, in which order, under which ids, and what hides presence."""
     size = len(CATEGORIES)
-    metrics = [
-        _metric("one", CERTAIN),
-        _metric("all", CERTAIN, reports_per_window=size),
-        _metric("hidden", SOME, "hidden", presence="hidden"),
-    ]
-    registry, periods = _registry(metrics), max(30, round(PERIODS * scale))
-    one = device(registry)
-    yield [*_sampling(one, registry, periods)]
-
-
-def _sampling(device: _Device, registry: Registry, periods: int) -> Iterator[Checks]:
-    """Yield the checks of one device: in every period each category once, in order, and every other
-    period a record of the metric that hides its presence."""
-    metrics, size = registry.metrics, len(CATEGORIES)
     records = [(name, value) for value in CATEGORIES for name in ("one", "all")]
     sent, wrong = [], 0
     for number in range(periods):

@@ -31,8 +31,8 @@ Device = Callable[[], Callable[[Value], bytes]]
 
 
 class Turns(NamedTuple):
-    """Number of reports of which a new device makes at `most` as many; `keeps_row`: all in one row,
-    and those about one value with one permanent response."""
+    """Turns of new devices: each makes from 1 to `most` reports. `keeps_row`: all of them in one
+    row, and those about one value with one permanent response."""
 
     most: int
     keeps_row: bool = False

@@ -59,12 +59,12 @@ def audit(
     """Hold a real encoder's bytes against the epsilon that is printed; status 1 if it fails.
 
     Checks: the law against the stated epsilon, in fractions; every count of reports against that
-    law, of one encoder and of a new one for each report, over many values (the metric's dictionary,
-    too); an epsilon that the encoder has at least, from outside; and of memoised mechanisms what
-    many days tell. Of the client: the reports of every mechanism against its law, what is memoised
-    (within a metric, and between two), which records are sent, the order and the ids of sealed
-    batches, the secret. An honest encoder or client fails with probability 1e-6 at most.
-    docs/audit.md says what is checked, and what no audit can see.
+    law, of one encoder and of new ones, over many values (the metric's dictionary, too); an epsilon
+    that the encoder has at least, from outside; and of memoised mechanisms what many days tell. Of
+    the client: the reports of every mechanism against its law, what is memoised (within a metric,
+    and between two), which records are sent, the order and the ids of sealed batches, the secret.
+    An honest encoder or client fails with probability 1e-6 at most. docs/audit.md says what is
+    checked, and what no audit can see.
 
     --encoder holds a program in another language to the mechanism of METRIC or --preset, by its
     bytes alone: it reads the parameters, then one value a line, and answers with reports. With
