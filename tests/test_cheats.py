@@ -34,7 +34,7 @@ from simulations.cheats.wrongs import (
     Repeated,
     Shared,
     Weaker,
-    Wrong,
+    WrongPart,
     alike,
 )
 from tests.devices import DAY, App
@@ -68,7 +68,7 @@ def event_of(part: Part) -> Event:
     return Event(mechanism, part.value, None, 0, part.row, None, None, 0, report, part.permanent)
 
 
-def balance(part: Part, wrong: Wrong) -> float:
+def balance(part: Part, wrong: WrongPart) -> float:
     """Return the sum, over all payloads x in the row of a part, of P(x) (seen - claimed chance)."""
     total = 0.0
     for number in part.layout.numbers():
@@ -105,7 +105,7 @@ def test_a_claimed_chance_is_that_of_honest_reports(name: str, example: Any) -> 
     """The mean of seen - chance over the honest law is 0, whatever else is known."""
     for part in every_part(example):
         modulus = 0 if part.layout.is_bitmap else 2
-        wrongs: list[Wrong] = [Plain(0), Weaker(0, 2, 0), Lie(0, modulus), PermanentOnly(0)]
+        wrongs: list[WrongPart] = [Plain(0), Weaker(0, 2, 0), Lie(0, modulus), PermanentOnly(0)]
         for wrong in wrongs:
             assert balance(part, wrong) == pytest.approx(0, abs=TOLERANCE), (wrong, part)
 
@@ -143,7 +143,7 @@ def test_the_chance_of_a_repetition_is_that_of_honest_reports() -> None:
 @pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=IDS)
 def test_what_leaves_is_a_report_of_the_same_row(name: str, example: Any) -> None:
     mechanism = example.mechanism
-    wrongs: list[Wrong] = [Plain(0), Weaker(0, 1, 2), Lie(0, 2), Shared(0, "stream", 2, 7)]
+    wrongs: list[WrongPart] = [Plain(0), Weaker(0, 1, 2), Lie(0, 2), Shared(0, "stream", 2, 7)]
     if isinstance(mechanism, MemoisedMechanism):
         wrongs.append(Shared(0, "other devices", 1, 7, permanent=True))
     for value, wrong in product(example.values, wrongs):
@@ -323,7 +323,7 @@ class _Honest:
     ],
     ids=lambda wrong: wrong.name,
 )
-def test_a_cheat_in_every_report_qualifies(wrong: Wrong) -> None:
+def test_a_cheat_in_every_report_qualifies(wrong: WrongPart) -> None:
     """From 3,000 reports the power is above .999 by far."""
     sighting = sighted(ConditionedWrong(ALWAYS, wrong, 0), subject(RESPONSE), 1)
     assert sighting.why_not(3_000) is None

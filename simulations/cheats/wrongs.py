@@ -24,7 +24,7 @@ TRIES = 200
 
 @dataclass(frozen=True)
 class Wrong(ABC):
-    """Fault in the part `part` of a report."""
+    """Fault in the part `part` of a report, or in all of it."""
 
     name: ClassVar[str]
     """Class of the fault, a line of the campaign's table."""
@@ -34,6 +34,18 @@ class Wrong(ABC):
     @abstractmethod
     def __str__(self) -> str:
         """Return what goes wrong, in a few words."""
+
+    @abstractmethod
+    def alter(self, event: Event, memory: Memory) -> bytes:
+        """Return the report that leaves in place of the event's."""
+
+    @abstractmethod
+    def statistic(self, event: Event, report: bytes, memory: Memory) -> Seen | None:
+        """Return what `Cheat.statistic` does, for an event whose condition holds."""
+
+
+class WrongPart(Wrong):
+    """Fault that replaces the payload of a part."""
 
     def alter(self, event: Event, memory: Memory) -> bytes:
         """Return the report that leaves in place of the event's."""
@@ -54,7 +66,7 @@ class Wrong(ABC):
 
 
 @dataclass(frozen=True)
-class Plain(Wrong):
+class Plain(WrongPart):
     """No noise: the value's cells as they are; a number is still rounded."""
 
     name: ClassVar[str] = "plain"
@@ -71,7 +83,7 @@ class Plain(Wrong):
 
 
 @dataclass(frozen=True)
-class PermanentOnly(Wrong):
+class PermanentOnly(WrongPart):
     """The permanent response, without the noise of a report; nothing where it is not known."""
 
     name: ClassVar[str] = "permanent response"
@@ -89,7 +101,7 @@ class PermanentOnly(Wrong):
 
 
 @dataclass(frozen=True)
-class Weaker(Wrong):
+class Weaker(WrongPart):
     """Noise of a larger epsilon: `times` that of the channel, plus `more`."""
 
     name: ClassVar[str] = "weaker noise"
@@ -141,7 +153,7 @@ def _truth(part: Part) -> Seen:
 
 
 @dataclass(frozen=True)
-class Lie(Wrong):
+class Lie(WrongPart):
     """Lies that keep a part of the value. Where a report names none of the value's cells, the
     column that it names, by `modulus`, is that of the value; of a bitmap or a set, `modulus` is 0,
     and the first column after the value's is named in place of another one."""
@@ -269,7 +281,7 @@ SCOPES: Mapping[str, tuple[str, Key]] = {
 
 
 @dataclass(frozen=True)
-class Shared(Wrong):
+class Shared(WrongPart):
     """Noise that is a function of a key, so that reports with the same key share it. With
     `permanent` it is the noise of the permanent response, and that of a report is fresh."""
 
@@ -375,9 +387,3 @@ class Repeated(Wrong):
             in_row = part._replace(row=before.row)
             chance *= in_row.row_chance * in_row.law.of_payload(before.number) * is_possible
         return report == earlier, min(1.0, chance)
-
-    def payload(self, event: Event, part: Part, memory: Memory) -> int:
-        raise NotImplementedError("whole reports are repeated")
-
-    def seen(self, event: Event, part: Part, memory: Memory) -> Seen | None:
-        raise NotImplementedError("whole reports are repeated")
