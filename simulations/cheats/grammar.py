@@ -167,7 +167,7 @@ def _fault(generator: np.random.Generator, subject: Subject, event: Event) -> Wr
     faults: list[Callable[[], Wrong]] = [
         lambda: Plain(part),
         lambda: Weaker(part, *_pick(generator, ((2, 0), (3, 0), (1, 2)))),
-        lambda: Lie(part, 0 if parts[part].layout.is_bitmap else _pick(generator, (2, 3, 4))),
+        lambda: Lie(part, _pick(generator, (2, 3, 4))),
         lambda: _shared(generator, subject, part, isinstance(parts[part], MemoisedMechanism)),
         lambda: Repeated(0, bool(generator.integers(2)), _pick(generator, (2, 3, 10, 1000))),
     ]

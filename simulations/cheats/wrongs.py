@@ -49,12 +49,18 @@ class WrongPart(Wrong):
 
     def alter(self, event: Event, memory: Memory) -> bytes:
         """Return the report that leaves in place of the event's."""
-        part = parts(event, event.report)[self.part]
-        return replaced(event, self.part, self.payload(event, part, memory))
+        number, part = self._part_of(event, event.report)
+        return replaced(event, number, self.payload(event, part, memory))
 
     def statistic(self, event: Event, report: bytes, memory: Memory) -> Seen | None:
         """Return what `Cheat.statistic` does, for an event whose condition holds."""
-        return self.seen(event, parts(event, report)[self.part], memory)
+        return self.seen(event, self._part_of(event, report)[1], memory)
+
+    def _part_of(self, event: Event, report: bytes) -> tuple[int, Part]:
+        """Return the part that is wrong, with its number; the last of a metric with fewer parts."""
+        every = parts(event, report)
+        number = min(self.part, len(every) - 1)
+        return number, every[number]
 
     @abstractmethod
     def payload(self, event: Event, part: Part, memory: Memory) -> int:
@@ -155,17 +161,16 @@ def _truth(part: Part) -> Seen:
 @dataclass(frozen=True)
 class Lie(WrongPart):
     """Lies that keep a part of the value. Where a report names none of the value's cells, the
-    column that it names, by `modulus`, is that of the value; of a bitmap or a set, `modulus` is 0,
-    and the first column after the value's is named in place of another one."""
+    column that it names, by `modulus`, is that of the value; of a bitmap or a set the first column
+    after the value's is named in place of another one."""
 
     name: ClassVar[str] = "lie that keeps a part"
 
     modulus: int
 
     def __str__(self) -> str:
-        if not self.modulus:
-            return "lies that name the column after the value's"
-        return f"lies that keep the value's column modulo {self.modulus}"
+        column = f"keep the value's column modulo {self.modulus}"
+        return f"lies that {column}, of bitmaps and sets name the next one"
 
     def payload(self, event: Event, part: Part, memory: Memory) -> int:
         layout, cells, number = part.layout, part.cells, part.number
@@ -283,7 +288,8 @@ SCOPES: Mapping[str, tuple[str, Key]] = {
 @dataclass(frozen=True)
 class Shared(WrongPart):
     """Noise that is a function of a key, so that reports with the same key share it. With
-    `permanent` it is the noise of the permanent response, and that of a report is fresh."""
+    `permanent` it is the noise of the permanent response, where there is one, and that of a report
+    is fresh."""
 
     name: ClassVar[str] = "shared noise"
 
@@ -308,7 +314,8 @@ class Shared(WrongPart):
         if not self.permanent:
             return part.redrawn(bits)
         mechanism = part.mechanism
-        assert isinstance(mechanism, MemoisedMechanism)
+        if not isinstance(mechanism, MemoisedMechanism):
+            return part.number
         true_response = mechanism.layout.payload_of(part.rounded(bits))
         response = mechanism.memory.draw(bits, true_response)
         return mechanism.layout.randomise(memory.bits, response, *mechanism.thresholds)
