@@ -4,7 +4,6 @@ from ldp.decoding import decode
 from ldp.decoding.association import Association, associate
 from ldp.decoding.by_category import Distributions, decode_by_category
 from ldp.decoding.consistency import consistent
-from ldp.decoding.decoys import decode_with_decoys
 from ldp.decoding.distribution import Distribution, decode_distribution
 from ldp.decoding.ngrams import discover_ngrams
 from ldp.decoding.numeric import MeanEstimate, RegressionEstimate, decode_mean, decode_regression
@@ -35,7 +34,6 @@ __all__ = [
     "decode_distribution",
     "decode_mean",
     "decode_regression",
-    "decode_with_decoys",
     "discover",
     "discover_ngrams",
     "discover_prefixes",

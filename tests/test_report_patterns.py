@@ -25,7 +25,7 @@ from ldp.decoding.report_patterns import (
 )
 from ldp.errors import DecodeError
 from ldp.regression.debiased import Sparse
-from ldp.server import Patterns, Table, decode, decode_with_decoys
+from ldp.server import Patterns, Table, decode
 from ldp.simulation import Population, simulate
 from simulations.whole_reports import draw_patterns
 from tests.candidate_tables import TYPICAL
@@ -234,9 +234,6 @@ def test_candidates_of_one_filter_in_every_cohort_are_not_told_apart() -> None:
     found = decode(table, ("v0", "v1", "v2", "same"), places=places, patterns=patterns)
     assert np.isinf(found.std_error).tolist() == [True, False, False, True]
     assert not found.detected()[[0, 3]].any()
-    decoys = decode_with_decoys(table, ("v0", "v1"), decoys=50, patterns=patterns)
-    assert decoys.details["decoys"] == 50
-    assert decoys.details["whole_reports"] is True
 
 
 @pytest.mark.exact

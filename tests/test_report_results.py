@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp import CountMeanSketch, RandomizedResponse, SubsetSelection, UnaryEncoding
+from ldp import RandomizedResponse, SubsetSelection, UnaryEncoding
 from ldp.accounting.label import Label
 from ldp.audit import report_law
 from ldp.decoding import decode
 from ldp.errors import DecodeError
 from ldp.report import Results, render
-from ldp.server import decode_with_decoys
 from ldp.simulation import draw_table
 from tests.pages import results, words
 
@@ -100,20 +99,6 @@ def test_the_error_of_the_unexplained_is_that_of_a_report_in_or_out_of_the_list(
     share = float(found.count.sum()) / 1000
     stated = math.sqrt(1000 * (share * variances[0] + (1 - share) * variances[1]))
     assert found.sum_std_error == pytest.approx(stated)
-
-
-@pytest.mark.exact
-def test_decoys_have_no_part_in_what_is_said_of_the_unexplained(tmp_path: Path) -> None:
-    made = CountMeanSketch(epsilon=4.0, rows=64, width=64, seed="aa")
-    held = np.array([500, 300, 100, 50, 50, 0])
-    table = draw_table(made, CATEGORIES, counts=held, generator=np.random.default_rng(1))
-    found = decode_with_decoys(table, CATEGORIES, decoys=50)
-    assert found.unexplained() == pytest.approx(1000 - float(found.count.sum()))
-    assert found.sum_std_error is None
-    assert decode(table, CATEGORIES).sum_std_error is not None
-    found.to_csv(tmp_path / "some.csv")
-    said = unexplained(render([Results.load(tmp_path / "some.csv")]))
-    assert "only the sum of candidates and decoys has a known one" in said
 
 
 LABEL = Label(

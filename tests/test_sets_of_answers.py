@@ -30,7 +30,7 @@ from ldp.planning import plan
 from ldp.privacy_loss import compose
 from ldp.protocol.kinds import Subset
 from ldp.protocol.randomness import SeededBits
-from ldp.server import decode, decode_with_decoys
+from ldp.server import decode
 from ldp.simulation import Population, draw_table, simulate
 from ldp.tables.estimates import Rule
 from ldp.tables.table import Table, TableBuilder
@@ -340,8 +340,6 @@ def test_counts_and_number_of_answers_are_estimated(tmp_path: Path, way: str) ->
     assert estimates.unexplained() == pytest.approx(3200 - estimates.count.sum())
     with pytest.raises(DecodeError, match="no known number"):
         consistent(estimates, "sum-to-n")
-    with pytest.raises(DecodeError, match="cells of their own"):
-        decode_with_decoys(table, decoys=5)
     with pytest.raises(DecodeError, match="sets of answers"):
         variable(table, None, Rule(), "apps")
 

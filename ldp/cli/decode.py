@@ -6,7 +6,6 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import date
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,9 +69,6 @@ HASHES = (*MD5_SCHEMES, "chromium-city64")
 @QUANTILES
 @click.option("--threshold", type=float, help="Discover by count instead of by error rate.")
 @click.option(
-    "--decoys", type=click.IntRange(1), help="Strings nobody holds: say how many are discovered."
-)
-@click.option(
     "--consistency",
     type=click.Choice(CONSISTENCIES),
     default="none",
@@ -102,7 +98,6 @@ def decode(
     level: float,
     quantiles: tuple[float, ...],
     threshold: float | None,
-    decoys: int | None,
     consistency: str,
     fakes: float | None,
     as_json: bool,
@@ -126,7 +121,7 @@ def decode(
     """
     from ldp.decoding.outcome import is_about_numbers
     from ldp.registry import read_values
-    from ldp.server import consistent, decode_with_decoys
+    from ldp.server import consistent
     from ldp.server import decode as decoded
     from ldp.tables.google_rappor import SCHEME, read_map, read_reports, read_table
 
@@ -141,8 +136,6 @@ def decode(
         raise ParameterError("--rappor-map and --rappor-hash go with --rappor-params")
     if rappor_params is not None and (rappor_map is None) == (candidates is None):
         raise ParameterError("give either --rappor-map or --candidates")
-    if rappor_map and decoys:
-        raise ParameterError("decoys are hashed: they go with --candidates, not with --rappor-map")
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
     check_output(out, level)
     names = None
@@ -173,8 +166,7 @@ def decode(
             raise ParameterError("--candidates names values: a table of numbers has none")
         _write_numbers(counted, out, level, quantiles, consistency, fakes, as_json)
         return
-    decoding = decoded if decoys is None else partial(decode_with_decoys, decoys=decoys)
-    estimates = decoding(
+    estimates = decoded(
         counted,
         names,
         method=method,

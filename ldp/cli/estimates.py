@@ -57,9 +57,6 @@ def write_estimates(
             f"\n1 % of made-up reports could move every count that they name by "
             f"{summary['fakes_move']:,.0f}, and may name many"
         )
-    if "decoys" in summary:
-        decoys, passed = summary["decoys"], summary["decoys_discovered"]
-        words += f"\nof {decoys:,} decoys, which nobody holds, {passed:,} would be discovered"
     say({**summary, "written": out}, words, as_json, f"ldp report {out} --out report.html")
 
 

@@ -238,8 +238,6 @@ def _unexplained(results: Results) -> dict[str, Any]:
     why = "" if error is not None else "the summary beside the file does not tell it"
     if "unexplained_std_error" in summary and error is None:
         why = UNKNOWN.get(summary["method"], "not worked out for this method")
-        if "decoys" in summary:
-            why = "only the sum of candidates and decoys has a known one"
     is_zero = count <= _reach(summary) * (error or 0.0)
     return {"count": count, "std_error": error, "why": why, "exact": error == 0, "zero": is_zero}
 
