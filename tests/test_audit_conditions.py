@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ldp.audit.conditions import condition_checks, evened
+from ldp.audit.conditions import Seen, condition_checks, evened
 from ldp.audit.counts import sum_checks
 from ldp.audit.encoder import Turns
 from ldp.audit.judging import Checks, first_finding, judge, size_of
@@ -261,9 +261,9 @@ def test_what_is_compared_is_binomial_given_how_often_it_could_be_seen(mechanism
         sent = [(0, payload.to_bytes(layout.payload_bytes, "little")) for payload in payloads]
         reports = Reports.of(mechanism, values, which, sent, calls, np.zeros_like(calls))
         numbers = [("call", calls, 2), ("value", which, 2)]
-        for what, counts, trials, claimed in condition_checks(
-            reports, numbers, which, np.random.default_rng(6)
-        ):
+        coins = np.random.default_rng(6)
+        seen_of_part = Seen.of(reports, numbers, which, coins)
+        for what, counts, trials, claimed in condition_checks(seen_of_part, which, coins):
             if any(name in what for name in ("repeated lies", "lie before", "last lie")):
                 chances[what] = claimed[0]
                 for at in range(counts.size):

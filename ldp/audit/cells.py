@@ -20,7 +20,17 @@ from math import comb
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
-from ldp.audit.conditions import LARGEST, MOST_OF_TWO, ROW, condition_checks, numbers_of_values
+from ldp.audit.conditions import (
+    LARGEST,
+    MOST_OF_TWO,
+    ROW,
+    UNCHANGED,
+    VALUE,
+    VALUE_BEFORE,
+    Seen,
+    condition_checks,
+    numbers_of_values,
+)
 from ldp.audit.counts import (
     LAGS,
     MOST_BITS,
@@ -56,9 +66,6 @@ from ldp.protocol.kinds import Index, Subset, as_bits
 
 CALLS = 1 << 8
 """Calls are also looked at one by one, modulo this."""
-VALUE, VALUE_BEFORE = "value", "value before"
-"""Names of two numbers of a report; a check "by" one of them alone has as many counts for each
-value."""
 MOST_TERMS = 1 << 21
 """Largest number of terms of all laws that are enumerated for one check: reports, times choices of
 a value's step or of some of its answers."""
@@ -121,12 +128,13 @@ def check_values(
     most: int = MOST_OF_TWO,
     *,
     keeps_row: bool = False,
+    pool: list[Seen] | None = None,
 ) -> Iterator[Checks]:
     """Yield the checks of some reports (row, payload) of many values, in the order in which they
     were made; report i is of values[which[i]]. `calls`, `devices`: int, shape (reports,), numbers
     of the call that made each and of its device. `coins` make chances equal; conditions hold for
-    one report of `most` or more; `keeps_row`: whether a device has one row for all calls. Raises
-    ReportError for a payload out of range."""
+    one report of `most` or more; `keeps_row`: whether a device has one row for all calls. What is
+    seen in the parts is added to `pool`. Raises ReportError for a payload out of range."""
     for _, payload in reports:
         mechanism.layout.payload_number(payload)
     split = [mechanism.layout.split(row, payload) for row, payload in reports]
@@ -149,10 +157,11 @@ def check_values(
             some = (sizes <= part.addressing.at_most)[which]
             few = which[some], [*compress(part_reports, some)], calls[some], devices[some]
             certain.append(Reports.of(part, part_values, *few, keeps_row=keeps_row))
-        numbers = _two_of(reports_of_part, known, i)
-        for what, *counted in condition_checks(
-            reports_of_part, numbers, known[i][0][which], coins, most // min(len(parts), 2)
-        ):
+        number = known[i][0][which]
+        seen = Seen.of(reports_of_part, _two_of(reports_of_part, known, i), number, coins)
+        if pool is not None:
+            pool.append(seen)
+        for what, *counted in condition_checks(seen, number, coins, most // min(len(parts), 2)):
             yield (f"part {i + 1}: {what}", *counted)  # type: ignore[misc]
     yield from _check_parts(certain)
 
@@ -176,7 +185,7 @@ def _two_of(
     ]
     if few == reports.values:
         numbers[-1] = ("rank before", rank[before], few)
-    numbers.append(("whether the value is the one before", (which == before) * 1, 2))
+    numbers.append((UNCHANGED, (which == before) * 1, 2))
     for other, (others, _) in enumerate(known):
         if other != part:
             numbers.append((f"value of part {other + 1}", others[which], _limit(others)))

@@ -22,10 +22,12 @@ import numpy as np
 from ldp.accounting.policy import Caps
 from ldp.arrays import Ints
 from ldp.audit.cells import check_values
+from ldp.audit.conditions import Seen
 from ldp.audit.counts import never_checks, outcome_checks
 from ldp.audit.judging import Audit, Checks, judge
 from ldp.audit.lives import Period, independent_checks, response_checks
 from ldp.audit.messages import record_checks
+from ldp.audit.together import together_checks
 from ldp.audit.values import drawn_values, tried
 from ldp.client import Client, Recorded
 from ldp.errors import ReportError
@@ -326,9 +328,12 @@ def _report_stages(
         if (devices := number + 1) not in (FIRST_DEVICES, DEVICES):
             continue
         checks = [never_checks("mistakes of devices with fresh noise", mistakes, devices * days)]
+        pool: list[Seen] = []
         for name, metric in registry.metrics.items():
             calls = which[name][:devices].repeat(sizes[name], axis=1)
-            checks += _law_checks(metric, values[name], calls, sent[name], generator)
+            checks += _law_checks(metric, values[name], calls, sent[name], generator, pool)
+        if devices == DEVICES:
+            checks += together_checks(pool, generator)
         yield checks
 
 
@@ -338,13 +343,15 @@ def _law_checks(
     which: Ints,
     reports: Sequence[bytes],
     coins: np.random.Generator,
+    pool: list[Seen],
 ) -> Iterator[Checks]:
-    """Yield the checks of reports of a metric, of values[which], shape (devices, calls)."""
+    """Yield the checks of reports of a metric, of values[which], shape (devices, calls), and add
+    what is seen in them to `pool`."""
     mechanism = metric.mechanism
     split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]
     devices, calls = (numbers.ravel() for numbers in np.indices(which.shape))
     for name, *counted in check_values(
-        mechanism, values, which.ravel(), split, coins, calls, devices, MOST_OF_TWO
+        mechanism, values, which.ravel(), split, coins, calls, devices, MOST_OF_TWO, pool=pool
     ):
         yield (f"metric {metric.name!r}: {name}", *counted)  # type: ignore[misc]
 

@@ -29,11 +29,15 @@ MOST_OF_TWO, LARGEST = 64, 64
 """Largest product of two moduli, and largest modulus: a condition holds for 1.6 % or more."""
 LATER = 0.75
 """Probability that a report is compared with an earlier one that is compared with none."""
+VALUE, VALUE_BEFORE = "value", "value before"
+"""Names of two numbers of a report; a check "by" one of them alone has as many counts for each
+value."""
+UNCHANGED = "whether the value is the one before"
 ROW = "row"
 """Name of a number of a report on which nothing that is counted of rows is counted by."""
 
 
-class _Statistic(NamedTuple):
+class Statistic(NamedTuple):
     """Something that is `seen` in a report so many times of those that are `possible`, each with
     this `chance`: int, shape (reports,)."""
 
@@ -43,30 +47,48 @@ class _Statistic(NamedTuple):
     chance: float
 
 
+class Seen(NamedTuple):
+    """What is looked at in the reports of a part: `statistics` by `numbers` (name, numbers, limit
+    below which they lie); `lies`: an untouched column that each report names, or -1."""
+
+    reports: Reports
+    numbers: Sequence[tuple[str, Ints, int]]
+    lies: Ints
+    statistics: Sequence[Statistic]
+
+    @classmethod
+    def of(
+        cls,
+        reports: Reports,
+        numbers: Sequence[tuple[str, Ints, int]],
+        number: Ints,
+        coins: np.random.Generator,
+    ) -> "Seen":
+        """Return what is looked at in reports. `number`: that of each report's value. `coins` make
+        chances that differ equal."""
+        lies = _lies(reports, coins)
+        statistics = [*_truths(reports, coins), *_of_lies(reports, lies, number, coins)]
+        return cls(reports, numbers, lies, [*statistics, *_repeats(reports, lies, coins)])
+
+
 def condition_checks(
-    reports: Reports,
-    numbers: Sequence[tuple[str, Ints, int]],
-    number: Ints,
-    coins: np.random.Generator,
-    most: int = MOST_OF_TWO,
+    seen_of_part: Seen, number: Ints, coins: np.random.Generator, most: int = MOST_OF_TWO
 ) -> Iterator[Checks]:
-    """Yield the checks of reports by the remainders of each two of their `numbers` (name, numbers,
-    limit below which they lie), by moduli whose product is `most` or less. `number`: that of each
-    report's value. `coins` make chances that differ equal."""
-    lies = _lies(reports, coins)
-    statistics = [*_truths(reports, coins), *_of_lies(reports, lies, number, coins)]
-    statistics += _repeats(reports, lies, coins)
-    of_rows: list[_Statistic] = []
+    """Yield the checks of what is seen in a part by the remainders of each two numbers, by moduli
+    whose product is `most` or less. `number`: that of each report's value. `coins` make chances
+    that differ equal."""
+    reports, numbers, lies, statistics = seen_of_part
+    of_rows: list[Statistic] = []
     if reports.mechanism.shape.rows > 1 and not reports.keeps_row:
         rows, limit = reports.rows, reports.mechanism.shape.rows
         even = np.where(number % 2, limit // 2, (limit + 1) // 2) / limit
         seen = evened(rows % 2 == number % 2, even, 0.5, coins)
-        of_rows = [_Statistic("rows as odd as the value", seen, np.ones_like(seen), 0.5)]
+        of_rows = [Statistic("rows as odd as the value", seen, np.ones_like(seen), 0.5)]
     moduli = np.arange(1, LARGEST + 1)
     known = [(name, (of[:, None] % moduli).astype(np.uint8), limit) for name, of, limit in numbers]
     for left, right in combinations(known, 2):
         has_row = ROW in (left[0], right[0]) or reports.keeps_row
-        some = statistics if has_row else statistics + of_rows
+        some = statistics if has_row else [*statistics, *of_rows]
         yield from _by_two(reports, lies, some, left, right, has_row, most)
 
 
@@ -82,27 +104,27 @@ def evened(seen: Bools, chances: Floats, chance: float, coins: np.random.Generat
     return changed
 
 
-def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[_Statistic]:
+def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[Statistic]:
     """Yield how often reports name what their values touch."""
     mechanism, channel = reports.mechanism, reports.mechanism.channel
     truths, free = reports.reported & reports.touched, ~reports.touched
     is_certain = not isinstance(mechanism.addressing, RandomizedAddressing)
     if mechanism.kind.has_independent_bits:
         noise = (reports.reported & free).sum(axis=1)
-        yield _Statistic("untouched cells", noise, free.sum(axis=1), float(channel.untouched))
+        yield Statistic("untouched cells", noise, free.sum(axis=1), float(channel.untouched))
     if is_certain and mechanism.kind.has_independent_bits:
         counts = truths.sum(axis=1), reports.touched.sum(axis=1)
-        yield _Statistic("touched cells", *counts, float(channel.touched))
+        yield Statistic("touched cells", *counts, float(channel.touched))
     elif is_certain and mechanism.kind is Index:
         chance = float(mechanism.layout.any_probability(channel.touched, mechanism.touches))
         seen, possible = (cells.max(axis=1) for cells in (truths, reports.touched))
-        yield _Statistic("touched cells", seen, possible, chance)
+        yield Statistic("touched cells", seen, possible, chance)
     else:
         known = reports.usual_chances[reports.usual_chances > 0]
         chance = float(np.median(known)) if known.size else 0.5
         seen = evened(reports.names(reports.firsts), reports.chances, chance, coins)
         possible = reports.chances > 0
-        yield _Statistic("first touched cells", seen & possible, possible, chance)
+        yield Statistic("first touched cells", seen & possible, possible, chance)
 
 
 def _lies(reports: Reports, coins: np.random.Generator) -> Ints:
@@ -121,7 +143,7 @@ def _lies(reports: Reports, coins: np.random.Generator) -> Ints:
 
 def _of_lies(
     reports: Reports, lies: Ints, number: Ints, coins: np.random.Generator
-) -> Iterator[_Statistic]:
+) -> Iterator[Statistic]:
     """Yield how often a lie, given that there is one, keeps a part of the value, and how often a
     report names the first cell of the value before that its own does not touch."""
     mechanism = reports.mechanism
@@ -141,34 +163,41 @@ def _of_lies(
             inside = [reports.touched[:, groups == one].sum(axis=1) for one in range(size)]
             sizes, free = sizes - np.choose(part, inside), columns - sum(inside)
         seen = evened(groups[lies] == part, sizes / np.maximum(free, 1), 1 / size, coins)
-        yield _Statistic(what, seen & is_lie, is_lie, 1 / size)
+        yield Statistic(what, seen & is_lie, is_lie, 1 / size)
     chance = 0.5 if mechanism.kind.is_signed else float(mechanism.channel.untouched)
     cells = reports.first_before
-    yield _Statistic("value before", reports.names(cells), cells >= 0, chance)
+    yield Statistic("value before", reports.names(cells), cells >= 0, chance)
 
 
-def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterator[_Statistic]:
+def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterator[Statistic]:
     """Yield how often a report names the lie of the report before, that of the last report of its
     value, or the cell after its first touched one."""
     mechanism, every = reports.mechanism, np.arange(lies.size)
     chance = float(mechanism.channel.untouched)
-    order = np.lexsort((every, reports.which))
-    is_first = np.diff(reports.which[order], prepend=-1) > 0
-    of_value = np.empty_like(every)
-    of_value[order] = np.where(is_first, -1, np.roll(order, 1))
+    of_value = last_of_value(reports)
     for what, earlier in (("lie before", every - 1), ("last lie of the value", of_value)):
         places = _apart(earlier, coins)
         marks = np.where(places >= 0, lies[places], -1)
         if mechanism.kind.is_signed:
             seen = reports.columns == marks
-            yield _Statistic(what, seen, marks >= 0, 1 / mechanism.shape.columns)
+            yield Statistic(what, seen, marks >= 0, 1 / mechanism.shape.columns)
         else:
             marks = np.where(reports.touches(marks), -1, marks)
-            yield _Statistic(what, reports.names(marks), marks >= 0, chance)
+            yield Statistic(what, reports.names(marks), marks >= 0, chance)
     if not mechanism.kind.is_signed:
         marks = np.where(reports.firsts < 0, -1, (reports.firsts + 1) % mechanism.shape.columns)
         marks = np.where(reports.touches(marks), -1, marks)
-        yield _Statistic("cell after the touched", reports.names(marks), marks >= 0, chance)
+        yield Statistic("cell after the touched", reports.names(marks), marks >= 0, chance)
+
+
+def last_of_value(reports: Reports) -> Ints:
+    """Return the place of the report before about the value of each, or -1: shape (reports,)."""
+    every = np.arange(reports.which.size)
+    order = np.lexsort((every, reports.which))
+    is_first = np.diff(reports.which[order], prepend=-1) > 0
+    places = np.empty_like(every)
+    places[order] = np.where(is_first, -1, np.roll(order, 1))
+    return places
 
 
 def _apart(earlier: Ints, coins: np.random.Generator) -> Ints:
@@ -183,7 +212,7 @@ def _apart(earlier: Ints, coins: np.random.Generator) -> Ints:
 def _by_two(
     reports: Reports,
     lies: Ints,
-    statistics: Sequence[_Statistic],
+    statistics: Sequence[Statistic],
     left: tuple[str, NDArray[np.uint8], int],
     right: tuple[str, NDArray[np.uint8], int],
     has_row: bool,

@@ -11,9 +11,11 @@ import numpy as np
 
 from ldp.arrays import Ints
 from ldp.audit.black_box import reports_of
-from ldp.audit.cells import VALUE, VALUE_BEFORE, check_reports, check_values, is_rounded
+from ldp.audit.cells import check_reports, check_values, is_rounded
+from ldp.audit.conditions import VALUE, VALUE_BEFORE
 from ldp.audit.counts import sum_checks
 from ldp.audit.judging import Audit, Checks, judge
+from ldp.audit.law import likelihood
 from ldp.mechanisms import JointReport
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
@@ -211,7 +213,7 @@ def repeat_checks(
         known = set(keys[: size // 2])
         point = part.addressing.point(part_value)
         share = (
-            sum(_likelihood(part, part.addressing.cells(point, row), word) for row, word in known)
+            sum(likelihood(part, part.addressing.cells(point, row), word) for row, word in known)
             / part.shape.rows
         )
         seen = np.array([key in known for key in keys[size // 2 :]])
@@ -232,14 +234,6 @@ def _repeated(mechanism: Mechanism) -> float:
     if mechanism.kind is Subset:
         return 1 / mechanism.layout.outcomes
     return float((untouched**2 + (1 - untouched) ** 2) ** (columns - 1)) / rows
-
-
-def _likelihood(mechanism: Mechanism, cells: Sequence[int], number: int) -> float:
-    """Return P(payload | row) as a float, for a value that touches these cells of the row."""
-    chances: tuple[Any, Any] = mechanism.channel.touched, mechanism.channel.untouched
-    if mechanism.kind.has_independent_bits:  # a product of many fractions has many digits
-        chances = float(chances[0]), float(chances[1])
-    return float(mechanism.layout.probability(number, cells, *chances))
 
 
 def _add(pool: dict[tuple[str, int], Checks], checks: Iterator[Checks]) -> None:

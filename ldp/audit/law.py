@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations, permutations, product
+from typing import Any
 
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import claimed_ratio, parts_of, values_of_parts
@@ -55,6 +56,14 @@ def _part_law(mechanism: Mechanism, value: Value) -> Law:
                 chance = layout.probability(number, cells, channel.touched, channel.untouched)
                 law[row, number] += share * chance / rows
     return law
+
+
+def likelihood(mechanism: Mechanism, cells: Sequence[int], number: int) -> float:
+    """Return P(payload | row) as a float, for a value that touches these cells of the row."""
+    chances: tuple[Any, Any] = mechanism.channel.touched, mechanism.channel.untouched
+    if mechanism.kind.has_independent_bits:  # a product of many fractions has many digits
+        chances = float(chances[0]), float(chances[1])
+    return float(mechanism.layout.probability(number, cells, *chances))
 
 
 def worst_ratio(mechanism: CatalogueMechanism, values: Sequence[Value]) -> Fraction:
