@@ -132,5 +132,10 @@ def bars(cases: list[Case], wanted: int, minutes: float) -> list[Bar]:
     return [
         Bar("cheats that qualify", len(qualified), f"{wanted}", len(qualified) == wanted),
         Bar("of them missed by the audit", missed, f"at most {most}", missed <= most),
-        Bar("minutes on two cores", minutes, f"at most {MINUTES}", minutes <= MINUTES),
+        Bar(
+            "processor minutes of each of two cores",
+            minutes,
+            f"at most {MINUTES}",
+            minutes <= MINUTES,
+        ),
     ]
