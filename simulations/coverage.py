@@ -18,11 +18,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from ldp import CountMeanSketch
-from ldp.report import Results
+from ldp.report.values import compared
 from ldp.server import decode
 from ldp.simulation import Population, draw_table
 from ldp.simulation.datasets import emoji
 from ldp.tables.estimates import Rule
+from ldp.tables.saved import SavedResult
 from simulations import campaign
 from simulations.campaign import Bar
 
@@ -42,23 +43,22 @@ class Run:
     false_uncontrolled: float
 
 
-def measure(controlled: Results, uncontrolled: Results, truth: Mapping[str, int]) -> Run:
+def measure(controlled: SavedResult, uncontrolled: SavedResult, truth: Mapping[str, int]) -> Run:
     """What the files that `ldp decode` wrote say, held against the truth."""
-    rows = controlled.rows
-    compared = controlled.compared(truth)
+    rows, comparison = [*controlled.of()], compared(controlled, truth)
 
-    def false(results: Results) -> float:
-        found = results.discovered
+    def false(results: SavedResult) -> float:
+        found = [*results.of(results.where("discovered"))]
         return sum(not truth.get(row["value"], 0) for row in found) / max(1, len(found))
 
     return Run(
         nominal=float(
             np.mean(
-                [abs(row["count"] - truth[row["value"]]) <= Z * row["std_error"] for row in rows]
+                [abs(row["estimate"] - truth[row["value"]]) <= Z * row["std_error"] for row in rows]
             )
         ),
-        printed=compared["intervals_hold"],
-        selected=compared["selected_hold"],
+        printed=comparison["intervals_hold"],
+        selected=comparison["selected_hold"],
         false=false(controlled),
         false_uncontrolled=false(uncontrolled),
     )
@@ -79,7 +79,7 @@ def demos(seeds: int) -> Iterator[Run]:
             words = ["decode", str(folder / "emoji.table"), "--control", "none", "--out", str(wild)]
             subprocess.run([*ldp, *words], check=True, capture_output=True)
             truth = Population.from_csv(folder / "truth.csv").truth()
-            yield measure(Results.load(folder / "estimates.csv"), Results.load(wild), truth)
+            yield measure(SavedResult.load(folder / "estimates.csv"), SavedResult.load(wild), truth)
 
 
 def people(users: int, generator: np.random.Generator) -> Population:
@@ -106,7 +106,7 @@ def draws(seeds: int) -> Iterator[Run]:
             for control in ("fdr", "none"):
                 path = Path(name) / f"{control}.csv"
                 decode(table, held.values, rule=Rule(control=control)).to_csv(path)
-                results.append(Results.load(path))
+                results.append(SavedResult.load(path))
             yield measure(results[0], results[1], held.truth())
 
 

@@ -259,6 +259,19 @@ def forbidden_words(listed: list[Module]) -> list[str]:
     ]
 
 
+def kinds_of_results(listed: list[Module]) -> list[str]:
+    """Return the classes of tables and decoders that define how intervals are given or how a file
+    is written."""
+    return [
+        f"{module.name}.{node.name}"
+        for module in listed
+        if module.package in ("tables", "decoding")
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef)
+        and {"interval", "to_csv"} & {getattr(child, "name", "") for child in node.body}
+    ]
+
+
 @dataclass(frozen=True)
 class Words:
     """Docstrings of public things: `total`, those that follow the law, functions with arguments,
@@ -305,6 +318,7 @@ def main() -> None:
     )
     print(f"forbidden names: {len(forbidden_names(listed))}")
     print(f"forbidden words: {len(forbidden_words(listed))}")
+    print(f"classes with intervals and files: {', '.join(kinds_of_results(listed))}")
     print(f"lines of code: {sum(module.code_lines for module in listed):,}")
     for line in (*counted.offenders, *forbidden_names(listed), *forbidden_words(listed)):
         print("  ", line)

@@ -107,11 +107,11 @@ A result shows itself as a table: discovered values in bold, each with its inter
         """# ## Take it elsewhere
 Whatever reads Arrow takes a result as it is: `polars.DataFrame(estimates)`,
 `duckdb.sql("SELECT * FROM estimates")`, `estimates.to_pandas()`.""",
-        """import pyarrow
+        """import pyarrow.compute
 
 frame = pyarrow.table(estimates)
-discovered = frame.filter(pyarrow.compute.equal(frame["detected"], 1))
-discovered.select(["value", "count"]).to_pydict()""",
+discovered = frame.filter(pyarrow.compute.equal(frame["discovered"], 1))
+discovered.select(["value", "estimate"]).to_pydict()""",
         "# ## A picture\nNeeds the extra `plot`.",
         "estimates.plot()",
     ],

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ldp.report import Results
 from ldp.report.values import MOST_FEW
 from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.saved import SavedResult
 
 DETAILS = {
     "method": "direct",
@@ -33,7 +33,7 @@ def results(
     rule: Rule | None = None,
     reports: int = 1000,
     **details: Any,
-) -> Results:
+) -> SavedResult:
     """Estimates with a standard error of 10 reports, written and read back."""
     from scipy.stats import norm
 
@@ -50,12 +50,12 @@ def results(
     )
     (folder / name).parent.mkdir(exist_ok=True)
     estimates.to_csv(folder / name)
-    return Results.load(folder / name)
+    return SavedResult.load(folder / name)
 
 
 def long_list(
     folder: Path, count: Sequence[float] = (600, 300, 10, -10), **details: Any
-) -> Results:
+) -> SavedResult:
     """The estimates of `results`, with as many more that nobody holds as make a long list."""
     values = [*details.pop("values", NAMES), *(f"nobody {i}" for i in range(MOST_FEW))]
     return results(folder, [*count, *[-30.0] * MOST_FEW], values, **details)
@@ -118,7 +118,7 @@ class Page(HTMLParser):
             self.tables[-1][-1][-1] = (text + data, sort)
 
 
-def days_of(folder: Path, shares: Sequence[Sequence[float]], **details: Any) -> list[Results]:
+def days_of(folder: Path, shares: Sequence[Sequence[float]], **details: Any) -> list[SavedResult]:
     """A file of 1,000 reports a day, with a standard error of 10 reports."""
     return [
         results(

@@ -106,6 +106,11 @@ def test_the_law_of_docstrings_tells_good_from_bad(docstring: str, is_lawful: bo
 
 
 @pytest.mark.exact
+def test_one_class_says_what_a_result_is() -> None:
+    assert architecture.kinds_of_results(LISTED) == ["ldp.tables.result.Result"]
+
+
+@pytest.mark.exact
 def test_what_holds_a_decision_exists() -> None:
     """Every test file and campaign that docs/architecture.md names beside a decision."""
     page = (architecture.PACKAGE.parent / "docs" / "architecture.md").read_text("utf-8")

@@ -67,17 +67,17 @@ def test_ldp_associate_writes_the_cells_and_prints_the_test(
     assert "1 % of made-up reports could move a cell by" in told
     assert "independent? chi-square" in told
     lines = out.read_text().splitlines()
-    assert lines[0] == "a,b,count,std_error,low,high,p_value,detected"
-    _, _, count, error, low, high, p_value, detected = lines[1].split(",")
+    assert lines[0] == "value_1,value_2,estimate,unbiased,std_error,low,high,p_value,discovered"
+    _, _, _, count, error, low, high, p_value, discovered = lines[1].split(",")
     assert float(low) == pytest.approx(float(count) - 1.96 * float(error), abs=0.2 * float(error))
     assert float(high) == pytest.approx(float(low) + 3.92 * float(error), rel=1e-3)
-    assert (float(p_value) < 1e-6, detected) == (True, "1")
+    assert (float(p_value) < 1e-6, discovered) == (True, "1")
     summary = json.loads(out.with_suffix(".json").read_text())
     assert (summary["level"], summary["alpha"], summary["control"]) == (0.95, 0.05, "fdr")
     assert summary["detected"] == sum(line.endswith(",1") for line in lines[1:])
     assert 0.01 * 10_500 < summary["fakes_move"] < 10_500
     run(capsys, *words, "--level", 0.5, "--out", tmp_path / "half.csv")
-    ends = (tmp_path / "half.csv").read_text().splitlines()[1].split(",")[4:6]
+    ends = (tmp_path / "half.csv").read_text().splitlines()[1].split(",")[5:7]
     assert float(ends[1]) - float(ends[0]) == pytest.approx(2 * 0.6745 * float(error), rel=1e-3)
     assert json.loads((tmp_path / "half.json").read_text())["level"] == 0.5
     assert run(capsys, *words, "--level", 1, "--out", out)[0] == 2
@@ -85,7 +85,7 @@ def test_ldp_associate_writes_the_cells_and_prints_the_test(
     assert {line.split(",")[0] for line in lines[1:]} == {"cookies", "update", OTHER}
     assert json.loads(out.with_suffix(".json").read_text())["independence"]["p_value"] < 1e-6
     _, told, _ = run(capsys, *words, "--out", "-", "--json")
-    assert json.loads(told)["cells"][0]["a"] == "cookies"
+    assert json.loads(told)["cells"][0]["value_1"] == "cookies"
     _, told, _ = run(capsys, *words, "--out", "-")
     assert told == out.read_text()
     lists = "--candidates", store / "kinds.txt"

@@ -435,7 +435,7 @@ def test_a_cell_for_each_detected_value_and_none_without_any() -> None:
     nothing = associate(some, [["v1"], None], rule=strict)
     assert nothing.values[0] == (OTHER,)
     assert nothing.independence.freedom == 0
-    assert '"p_value": null' in json.dumps(nothing.summary())
+    assert '"p_value": null' in json.dumps(nothing.summary)
 
 
 @pytest.mark.exact

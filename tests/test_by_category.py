@@ -24,11 +24,12 @@ from ldp.publishing.history import Line
 from ldp.publishing.rows import result_table
 from ldp.registry import Registry
 from ldp.registry.answers import StatementReader
-from ldp.report import NumbersByCategory, load, render
+from ldp.report import render
 from ldp.report.by_category import face, truth_of
 from ldp.server import Table, TableBuilder, decode_by_category, decode_distribution
 from ldp.simulation import Population, draw_table
-from ldp.tables.estimates import CSV_DIGEST
+from ldp.tables.result import CSV_DIGEST
+from ldp.tables.saved import SavedResult
 from tests.command_line import run
 from tests.devices import NOON, Memory
 from tests.statistics import ALPHA
@@ -289,9 +290,9 @@ def test_days_add_and_files_have_the_category_beside_the_statistic(tmp_path: Pat
     one, both = decode_by_category(days[0]), decode_by_category(days[0] + days[1])
     assert both["2.0"].held().std_error > one["2.0"].held().std_error
     assert both["2.0"].between(0, 20).std_error < one["2.0"].between(0, 20).std_error
-    text = both.to_csv(tmp_path / "t.csv", quantiles=(0.95,))
+    text = both.at(quantiles=(0.95,)).to_csv(tmp_path / "t.csv")
     rows = [*csv.DictReader(text.splitlines())]
-    names = [row["statistic"] for row in rows if row["category"] == "2.1"]
+    names = [row["statistic"] for row in rows if row["value"] == "2.1"]
     assert names == ["reports", "mean", "p95", *["count"] * 50]
     summary = json.loads((tmp_path / "t.json").read_text())
     assert (summary["kind"], summary["categories"]) == ("numbers-by-category", [*VERSIONS])
@@ -299,7 +300,7 @@ def test_days_add_and_files_have_the_category_beside_the_statistic(tmp_path: Pat
     counts = [float(row["estimate"]) for row in monotone if row["statistic"] == "count"]
     assert min(counts) >= 0
     assert len(both.rows()) == len(monotone)
-    assert [line.name for line in both.lines()][:2] == ["2.0, p50", "2.0, p95"]
+    assert [line.name for line in both.lines()][:3] == ["2.0, reports", "2.0, mean", "2.0, p50"]
     with pytest.raises(ParameterError, match="no category"):
         both["9"]
     with pytest.raises(DecodeError, match="decode_by_category"):
@@ -327,7 +328,7 @@ def test_intervals_hold_for_the_honest_under_fakes() -> None:
     without, allowed = (decode_by_category(spoilt, x)["2.1"].quantile(0.95) for x in (None, 0.03))
     assert not without.low <= truth < without.high
     assert allowed.low <= truth < allowed.high
-    assert decode_by_category(spoilt, 0.03).summary()["fakes"] == 0.03
+    assert decode_by_category(spoilt, 0.03).summary["fakes"] == 0.03
 
 
 @pytest.mark.slow
@@ -343,11 +344,12 @@ def test_of_categories_that_do_not_differ_few_are_said_to() -> None:
         generator = np.random.default_rng([11, seed])
         table = draw_table(BY, same, counts=np.full(len(same), 400), generator=generator)
         decoded = decode_by_category(table)
-        wrong += bool(decoded.differences((0.25, 0.5, 0.75)))
-        twin += bool(decoded.differences((0.25, 0.5, 0.75), alpha=9 * 0.32))
+        quarters = decoded.at(quantiles=(0.25, 0.5, 0.75))
+        wrong += bool(quarters.differences())
+        twin += bool(quarters.differences(alpha=9 * 0.32))
     assert wrong <= int(binom.isf(1e-5, 60, 0.05)) < twin
     table = draw_table(BY, values, frequencies=shares, users=60_000, generator=generator)
-    assert decode_by_category(table).differences((0.5,)) == [
+    assert decode_by_category(table).at(quantiles=(0.5,)).differences() == [
         ("p50", "2.1", "2.0"),
         ("p50", "other", "2.0"),
         ("p50", "other", "2.1"),
@@ -374,12 +376,12 @@ def test_by_command_from_numbers_of_people_to_percentiles_by_version(
     assert Population.from_csv("truth.csv").values[0][0] in VERSIONS
     assert run("decode t.table --quantile 0.5 --out t.csv", monkeypatch) == 0
     printed = capsys.readouterr().out
-    assert "other,p50" in printed
-    assert ",count," not in printed
+    assert "p50,other" in printed
+    assert "\ncount," not in printed
     assert "p50 of 2.1 is above that of 2.0, other" in printed
     assert "right with a probability of 95 %" in printed
     rows = {
-        row["category"]: row
+        row["value"]: row
         for row in csv.DictReader(Path("t.csv").read_text().splitlines())
         if row["statistic"] == "p50"
     }
@@ -428,10 +430,9 @@ def test_the_page_has_a_chart_for_each_statistic_with_a_line_for_each_category(
         OPEN, values, counts=np.array([*held.values()]), generator=np.random.default_rng(9)
     )
     path = tmp_path / "startup.csv"
-    decode_by_category(table).to_csv(path, quantiles=(0.5, 0.99))
-    read = load(path)
-    assert isinstance(read, NumbersByCategory)
-    assert [*read.statistics] == [*VERSIONS]
+    decode_by_category(table).at(quantiles=(0.5, 0.99)).to_csv(path)
+    read = SavedResult.load(path)
+    assert [*dict.fromkeys(read.texts("value"))] == [*VERSIONS]
     known = truth_of({**held, ("9", "1"): 1})
     assert known is not None
     total, p50, p99 = face(read, known)["charts"]
@@ -451,10 +452,10 @@ def test_the_page_has_a_chart_for_each_statistic_with_a_line_for_each_category(
     content = json.loads(summary.read_text())
     del content[CSV_DIGEST]  # as files of before have none
     summary.write_text(json.dumps(content))
-    for wrong in ([rows[0]], [*rows, "2.0,p50,,,x,1,1,1"], rows[:1] + rows[60:], [*rows, rows[1]]):
+    for wrong in ([rows[0]], [*rows, "p50,2.0,,,x,1,1,1"], rows[:1] + rows[60:], [*rows, rows[1]]):
         path.write_text("\n".join(wrong) + "\n")
         with pytest.raises(DecodeError, match="not as"):
-            load(path)
+            SavedResult.load(path)
 
 
 @pytest.mark.exact
@@ -463,8 +464,7 @@ def test_a_statistic_that_is_not_known_stands_on_the_page_without_a_dot(tmp_path
     table = draw_table(BY, people, counts=np.array([400, 1]), generator=np.random.default_rng(10))
     path = tmp_path / "few.csv"
     decode_by_category(table).to_csv(path)
-    read = load(path)
-    assert isinstance(read, NumbersByCategory)
+    read = SavedResult.load(path)
     charts = face(read, None)["charts"]
     assert "not known" in {line["text"] for chart in charts for line in chart["lines"]}
     assert "not known" in render([read])
@@ -484,7 +484,7 @@ def test_rows_of_the_data_set_have_the_category_as_their_value(tmp_path: Path) -
         "days": 1,
         "revision": 0,
     }
-    rows = result_table(load(tmp_path / "startup.csv"), place).to_pylist()
+    rows = result_table(SavedResult.load(tmp_path / "startup.csv"), place).to_pylist()
     keys = [(row["statistic"], row["value"]) for row in rows]
     assert keys[:3] == [("reports", "2.0"), ("mean", "2.0"), ("p50", "2.0")]
     assert len({*keys}) == len(keys) == 3 * 6

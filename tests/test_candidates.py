@@ -15,7 +15,7 @@ from ldp.decoding import bloom_maps
 from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.candidates import noise_from_squares
 from ldp.errors import DecodeError, ParameterError
-from ldp.report import Results, render
+from ldp.report import render
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from ldp.tables.google_rappor import (
@@ -24,6 +24,7 @@ from ldp.tables.google_rappor import (
     read_reports,
     read_table,
 )
+from ldp.tables.saved import SavedResult
 from simulations.intervals import pooled_table
 from simulations.rappor_cases import scored
 from tests.candidate_tables import CASES, NAMES, TYPICAL, shipped, small_case
@@ -371,7 +372,7 @@ def test_more_candidates_than_few_bits_can_tell_apart_are_said_to_be_and_none_is
     assert not estimates.detected().any()
     assert "6 candidates that 3 equations cannot tell apart" in estimates.details["warning"]
     estimates.to_csv(tmp_path / "e.csv")
-    page = render([Results.load(tmp_path / "e.csv"), Results.load(tmp_path / "e.csv")])
+    page = render([SavedResult.load(tmp_path / "e.csv"), SavedResult.load(tmp_path / "e.csv")])
     assert "cannot tell apart" in page
     assert ">inf<" not in page
     table.save(tmp_path / "t.table")

@@ -292,7 +292,7 @@ def test_a_table_of_real_reports_takes_the_place_of_simulated_ones(
     made = json.loads(capsys.readouterr().out)
     assert made["local_is_simulated"] is False
     local = csv.DictReader(Path("local.csv").read_text().splitlines())
-    counts = {row["value"]: float(row["count"]) for row in local}
+    counts = {row["value"]: float(row["estimate"]) for row in local}
     for line in made["lines"]:
         assert line["local_estimate"] == pytest.approx(counts[line["value"]], rel=1e-2)
     assert run(command + " --seed 3 --json", monkeypatch) == 0

@@ -137,5 +137,5 @@ def test_fakes_move_a_count_by_what_is_printed() -> None:
     honest = [round(9900 * (1 - keep)), round(9900 * keep)]
     counts = np.array([[honest[0] + 100, honest[1]]])
     estimates = decode(Table(mechanism, counts, counts.sum(axis=1)))
-    printed = estimates.summary()["fakes_move"]
+    printed = estimates.summary["fakes_move"]
     assert estimates.count[0] == pytest.approx(printed, abs=3)

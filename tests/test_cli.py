@@ -62,7 +62,9 @@ def test_results_as_json(
     assert json.loads(capsys.readouterr().out)["candidates"] == len(NAMES)
     run("decode t --out e.csv --consistency sum-to-n --json", monkeypatch)
     assert json.loads(capsys.readouterr().out)["consistency"] == "sum-to-n"
-    counts = [float(row["count"]) for row in csv.DictReader(Path("e.csv").read_text().splitlines())]
+    counts = [
+        float(row["estimate"]) for row in csv.DictReader(Path("e.csv").read_text().splitlines())
+    ]
     assert sum(counts) == pytest.approx(12_000, abs=0.01 * len(NAMES))
     run("plan --domain 100 --users 1000 --epsilon 2 --json", monkeypatch)
     planned = json.loads(capsys.readouterr().out)
@@ -191,7 +193,7 @@ def test_words_from_devices_to_discoveries(
     assert run("merge w.table drawn.table --out both.table", monkeypatch) == 0
     assert run("discover both.table --out found.csv", monkeypatch) == 0
     with open("found.csv", newline="") as text:
-        found = [row["value"] for row in csv.DictReader(text) if row["detected"] == "1"]
+        found = [row["value"] for row in csv.DictReader(text) if row["discovered"] == "1"]
     assert set(found) == {"abba", "cab", "be", "dead"}
     Path("asked.txt").write_text("cab\nbeda\n")
     asked = "--candidates asked.txt --out asked.csv"
@@ -236,8 +238,8 @@ def test_rappor_from_devices_to_discoveries(
         assert run(decoded, monkeypatch) == 0
         with open("e.csv", newline="") as text:
             rows = {row["value"]: row for row in csv.DictReader(text)}
-        assert [name for name in listed if rows[name]["detected"] == "1"] == listed[:2]
-        assert abs(float(rows["a.example"]["count"]) - 30000) < 5000
+        assert [name for name in listed if rows[name]["discovered"] == "1"] == listed[:2]
+        assert abs(float(rows["a.example"]["estimate"]) - 30000) < 5000
     capsys.readouterr()
     assert run("decode t --candidates listed.txt --method direct --out x", monkeypatch) == 2
     assert "does not fit a rappor table" in capsys.readouterr().err

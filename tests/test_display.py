@@ -3,7 +3,9 @@
 import json
 import sys
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow
@@ -11,7 +13,7 @@ import pytest
 
 import ldp
 from ldp.decoding.association import Independence
-from ldp.errors import MissingPackage
+from ldp.errors import MissingPackage, ParameterError
 from ldp.server import (
     Association,
     TableBuilder,
@@ -21,7 +23,7 @@ from ldp.server import (
     decode_regression,
 )
 from ldp.simulation import draw_table
-from ldp.tables.display import MOST_LINES, Displayed
+from ldp.tables.result import MOST_LINES, Columns, Result
 from tests import notebooks
 
 CITIES = tuple(f"city {i}" for i in range(30))
@@ -63,11 +65,11 @@ RESULTS = [*results()]
 
 @pytest.mark.exact
 @pytest.mark.parametrize(("name", "result"), RESULTS, ids=lambda x: str(x)[:20])
-def test_a_result_is_short_a_table_and_a_stream(name: str, result: Displayed) -> None:
+def test_a_result_is_short_a_table_and_a_stream(name: str, result: Result) -> None:
     assert repr(result).startswith(f"<{name}")
     assert len(repr(result)) < 100
     html = result._repr_html_()
-    assert html.count("<tr") == 1 + min(MOST_LINES, len(result.lines()))
+    assert html.count("<tr") == 1 + min(MOST_LINES, len([*result.lines()]))
     assert result.headline in html
     frame = pyarrow.table(result)
     assert frame.column_names == [*result.rows()[0]]
@@ -77,7 +79,7 @@ def test_a_result_is_short_a_table_and_a_stream(name: str, result: Displayed) ->
 
 @pytest.mark.exact
 @pytest.mark.parametrize(("name", "result"), RESULTS, ids=lambda x: str(x)[:20])
-def test_a_plot_shows_the_estimates(name: str, result: Displayed) -> None:
+def test_a_plot_shows_the_estimates(name: str, result: Result) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("agg")
     from matplotlib import pyplot
@@ -136,3 +138,40 @@ def _unpictured(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Outputs without pictures, which differ between versions of matplotlib."""
     data = [{k: v for k, v in one.get("data", {}).items() if k != "image/png"} for one in outputs]
     return [{**one, "data": some} for one, some in zip(outputs, data, strict=True)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Toy(Result):
+    """A new kind of result: one file, without a change elsewhere."""
+
+    kind: ClassVar[str] = "toy"
+    reports: int = 10
+
+    @property
+    def headline(self) -> str:
+        return f"Toy from {self.reports} reports"
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return {"kind": self.kind, "reports": self.reports, "level": self.level}
+
+    def _columns(self) -> Columns:
+        low, high = np.array([4.0, 5.0]) - self.level, np.array([4.0, 5.0]) + self.level
+        return {"value": ["a", "b"], "estimate": np.array([4.0, 5.0]), "low": low, "high": high}
+
+
+@pytest.mark.exact
+def test_a_new_kind_of_result_is_one_class(tmp_path: Path) -> None:
+    toy = Toy()
+    assert toy.at(level=0.5).to_csv(tmp_path / "toy.csv") == (
+        "value,estimate,low,high\na,4,3.5,4.5\nb,5,4.5,5.5\n"
+    )
+    assert json.loads((tmp_path / "toy.json").read_text())["level"] == 0.5
+    assert toy.interval(0.5)[0].tolist() == [3.5, 4.5]
+    assert toy.to_arrow().to_pylist()[1] == {"value": "b", "estimate": 5, "low": 4.05, "high": 5.95}
+    assert [line.name for line in toy.lines()] == ["a", "b"]
+    for wrong in (0.0, 1.0):
+        with pytest.raises(ParameterError, match="strictly between"):
+            toy.at(level=wrong)
+    with pytest.raises(ParameterError, match="one kind of interval"):
+        toy.interval(selected=True)

@@ -100,7 +100,7 @@ def test_the_commands_carry_the_label_to_the_summary(
 def test_a_memoised_table_tells_what_a_life_costs() -> None:
     kept = MemoisedResponse(categories=("a", "b", "c"), epsilon=1.0, lifetime_epsilon=3.0)
     table = draw_table(kept, ("a",), counts=np.array([100]), generator=np.random.default_rng(1))
-    summary = decode(table.of_metric(None, memoised=True).labelled(OTHER)).summary()
+    summary = decode(table.of_metric(None, memoised=True).labelled(OTHER)).summary
     assert summary["memoised"]
     assert 2.999 < summary["lifetime_epsilon"] <= 3
     assert summary["labels"] == [OTHER.fields]

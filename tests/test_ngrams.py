@@ -279,7 +279,7 @@ def test_from_the_registry_to_discoveries(
     assert run(f"{simulated} --reports store") == 0
     assert run("discover words --registry metrics.toml store --out found.csv") == 0
     rows = [line.split(",") for line in Path("found.csv").read_text().splitlines()]
-    assert {row[0] for row in rows if row[rows[0].index("detected")] == "1"} == set(HEAVY)
+    assert {row[0] for row in rows if row[rows[0].index("discovered")] == "1"} == set(HEAVY)
     assert run("report found.csv --out report.html") == 0
     assert run(f"{simulated} --table words.table") == 0
     capsys.readouterr()

@@ -154,7 +154,7 @@ def test_the_command_prints_a_mean(tmp_path: Path) -> None:
     table.save(path)
     done = CliRunner().invoke(commands, ["decode", path, "--out", "-"])
     assert done.exit_code == 0, done.output
-    assert done.output.splitlines()[0] == "statistic,bin_low,bin_high,estimate,std_error,low,high"
+    assert done.output.splitlines()[0] == "statistic,estimate,std_error,low,high"
     done = CliRunner().invoke(commands, ["decode", path, "--out", f"{tmp_path}/m.csv", "--json"])
     assert done.exit_code == 0, done.output
 

@@ -350,7 +350,7 @@ def test_bit_flips_have_percentiles_where_they_are_asked_for(
     ]
     assert run(f"{option} non-negative --out v.csv", monkeypatch) != 0
     assert run("decode t.table --out u.csv", monkeypatch) == 0
-    assert Path("u.csv").read_text().startswith("value,count")
+    assert Path("u.csv").read_text().startswith("value,estimate")
 
 
 @pytest.mark.exact

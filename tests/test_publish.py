@@ -18,9 +18,9 @@ from ldp.errors import DecodeError, ParameterError
 from ldp.publishing import Job, opened, outputs, publish
 from ldp.publishing.rows import KEY, SCHEMA
 from ldp.registry import Registry
-from ldp.report import load
 from ldp.server import decode
 from ldp.tables.joint_table import load_table
+from ldp.tables.saved import SavedResult
 from simulations.publish import REPORTED, START, write_registry
 from tests.publications import TODAY, Rows, World, files, rows, run
 
@@ -54,13 +54,13 @@ def test_rows_have_the_numbers_of_the_estimates(world: World) -> None:
     assert {row["metric"] for row in found} == {*REPORTED}
     assert len({tuple(row[name] for name in KEY) for row in found}) == len(found)
     theme = {row["value"]: row for row in found if row["metric"] == "theme"}
-    file: Any = load(world.out / "estimates" / "theme" / "v1" / f"{START}.csv")
-    for row in file.rows:
+    file: Any = SavedResult.load(world.out / "estimates" / "theme" / "v1" / f"{START}.csv")
+    for row in file.of():
         mine = theme[row["value"]]
         assert (mine["estimate"], mine["low"], mine["high"]) == (
-            *(row[name] for name in ("count", "low", "high")),
+            *(row[name] for name in ("estimate", "low", "high")),
         )
-        assert mine["discovered"] == bool(row["detected"])
+        assert mine["discovered"] == bool(row["discovered"])
         assert mine["noise_floor"] == file.summary["noise_floor"]
         assert (mine["epsilon"], mine["reports"]) == (2.0, 400)
         assert mine["fakes_move"] == file.summary["fakes_move"]

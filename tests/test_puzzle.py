@@ -156,8 +156,8 @@ def test_a_tag_that_spells_too_much_is_left_out_and_said_to_be(
     everything = discover(table, top=16 * len(fragments_of(spelling)))
     assert everything.details["tags_left_out"] == list(range(16))
     assert everything.values == ()
-    assert "16 of 16 tags left out" in everything.summary()["warning"]
-    assert json.dumps(everything.summary())
+    assert "16 of 16 tags left out" in everything.summary["warning"]
+    assert json.dumps(everything.summary)
 
 
 @pytest.mark.exact
@@ -200,7 +200,7 @@ def test_few_rows_need_a_number_and_claim_nothing() -> None:
         discover(table)
     estimates = discover(table, top=30)
     assert not estimates.detected().any()
-    assert "fewer than 64 rows" in estimates.summary()["warning"]
+    assert "fewer than 64 rows" in estimates.summary["warning"]
     assert set(HEAVY[:1]) <= found(estimates, Rule(threshold=1000.0))
 
 

@@ -233,13 +233,13 @@ def test_few_reports_say_that_they_say_nothing() -> None:
     low, high = made.interval()
     assert low.tolist() == [-math.inf] * 3
     assert high.tolist() == [math.inf] * 3
-    summary = made.summary(0.9)
+    summary = made.at(level=0.9).summary
     assert summary["low"] == [None] * 3
     assert summary["level"] == 0.9
     lines = made.to_csv().splitlines()
-    assert lines[0] == "term,coefficient,std_error,low,high"
-    assert lines[1].endswith(",-inf,inf")
-    assert [line.split(",")[0] for line in lines[1:]] == ["x1", "x2", "intercept"]
+    assert lines[0] == "statistic,value,estimate,std_error,low,high"
+    assert lines[1].endswith(",,")
+    assert [line.split(",")[1] for line in lines[1:]] == ["x1", "x2", "intercept"]
 
 
 @pytest.mark.exact
@@ -260,4 +260,4 @@ def test_made_up_reports_move_a_coefficient_as_far_as_said() -> None:
             moved = np.append(other.coef - made.coef, other.intercept - made.intercept)
             farthest = np.maximum(farthest, np.abs(moved))
     assert made.fakes_move == pytest.approx(farthest)
-    assert made.summary()["fakes_move"] == pytest.approx(farthest.tolist())
+    assert made.summary["fakes_move"] == pytest.approx(farthest.tolist())

@@ -14,8 +14,8 @@ import pytest
 
 from ldp.accounting.label import Label
 from ldp.errors import DecodeError
-from ldp.report import CrossTable, Numbers, load, render
-from ldp.report.numbers import HEADER
+from ldp.report import render
+from ldp.tables.saved import SavedResult
 from tests.command_line import run
 from tests.pages import Page, results, words
 
@@ -73,10 +73,12 @@ def numbers(path: Path, rows: list[tuple[Any, ...]], **keys: Any) -> Path:
     summary = json.loads((FILES / "latency.json").read_text("utf-8"))
     path.with_suffix(".json").write_text(json.dumps({**summary, "reports": 1000, **keys}), "utf-8")
     with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([HEADER, *rows])
+        csv.writer(file).writerows([NUMBER_COLUMNS, *rows])
     return path
 
 
+load = SavedResult.load
+NUMBER_COLUMNS = ("statistic", "bin_low", "bin_high", "estimate", "std_error", "low", "high")
 BINS = [
     ("count", "", 0, 0, 10, -20, 20),
     ("count", 0, 10, 600, 10, 580, 620),
@@ -94,7 +96,6 @@ def test_a_number_has_statistics_and_a_histogram_in_the_order_of_its_bins(tmp_pa
         *BINS,
     ]
     read = load(numbers(tmp_path / "wait.csv", rows))
-    assert isinstance(read, Numbers)
     page = render([read], {"5": 590, "15": 310, "50": 100})
     text = words(page)
     assert "mean 9.5 9.1 to 9.9 0.2 12.6" in text
@@ -211,10 +212,9 @@ def marked(page: str) -> set[tuple[str, str]]:
 @pytest.mark.exact
 def test_a_cross_table_marks_the_cells_that_are_more_than_noise(files: Path) -> None:
     read = load(files / "network.csv")
-    assert isinstance(read, CrossTable)
     page = render([read])
-    expected = {row["values"] for row in read.rows if row["detected"]}
-    assert 0 < len(expected) < len(read.rows)
+    expected = {row["values"] for row in read.of() if row["discovered"]}
+    assert 0 < len(expected) < read.size
     assert marked(page) == expected
     assert page.count(", more than noise</span>") == len(expected)
     text = words(page)
@@ -224,7 +224,7 @@ def test_a_cross_table_marks_the_cells_that_are_more_than_noise(files: Path) -> 
     assert "at most 5 % of the marked combinations are held by nobody" in text
     assert "1 % of them could move a count by 5,210." in text
     (rows,) = Page.read(page).tables
-    assert [cells[0][0].split()[0] for cells in rows] == [row["values"][0] for row in read.rows]
+    assert [cells[0][0].split()[0] for cells in rows] == [row["values"][0] for row in read.of()]
 
 
 @pytest.mark.exact
@@ -248,7 +248,8 @@ def cross(path: Path, cells: list[tuple[Any, ...]], members: list[str], **keys: 
     summary = json.loads((FILES / "network.json").read_text("utf-8"))
     summary |= {"members": members, "reports": 1000, **keys}
     path.with_suffix(".json").write_text(json.dumps(summary), "utf-8")
-    names = [*"abcd"[: len(members)], "count", "std_error", "low", "high", "p_value", "detected"]
+    names = [f"value_{number}" for number in range(1, len(members) + 1)]
+    names += ["estimate", "std_error", "low", "high", "p_value", "discovered"]
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = [(*cell, 10, cell[-1] - 20, cell[-1] + 20, 0.5, 0) for cell in cells]
         csv.writer(file).writerows([names, *rows])

@@ -12,11 +12,12 @@ import pytest
 from ldp import CountMeanSketch
 from ldp.errors import DecodeError
 from ldp.mechanisms import BitFlip, Piecewise, RegressionMoments
-from ldp.report import Numbers, Results, load, render
+from ldp.report import render
 from ldp.report.formats import quantity
 from ldp.server import Table, decode, decode_mean, decode_regression
 from ldp.simulation import draw_table
 from ldp.tables.estimates import OVERFULL
+from ldp.tables.saved import SavedResult
 from tests.command_line import run
 from tests.pages import results, words
 
@@ -50,14 +51,13 @@ def mean(tmp_path: Path) -> Path:
     table = draw_table(MINUTES, ["20", "60"], counts=counts, generator=np.random.default_rng(1))
     found = decode_mean(table)
     found.to_csv(tmp_path / "wait.csv")
-    (tmp_path / "wait.json").write_text(json.dumps(found.summary()))
+    (tmp_path / "wait.json").write_text(json.dumps(found.summary))
     return tmp_path / "wait.csv"
 
 
 @pytest.mark.exact
 def test_a_mean_has_a_section_of_its_own(mean: Path, tmp_path: Path) -> None:
-    read = load(mean)
-    assert isinstance(read, Numbers)
+    read = SavedResult.load(mean)
     page = words(render([read]))
     for number in ("mean", "low", "high"):
         assert quantity(read.summary[number]) in page
@@ -79,8 +79,8 @@ def test_a_regression_has_a_section_of_its_own(tmp_path: Path) -> None:
     )
     found = decode_regression(table)
     found.to_csv(tmp_path / "fit.csv")
-    (tmp_path / "fit.json").write_text(json.dumps(found.summary()))
-    page = words(render([load(tmp_path / "fit.csv")]))
+    (tmp_path / "fit.json").write_text(json.dumps(found.summary))
+    page = words(render([SavedResult.load(tmp_path / "fit.csv")]))
     assert "x1" in page
     assert quantity(found.intercept) in page
 
@@ -102,20 +102,7 @@ def test_a_wrong_summary_of_numbers_is_one_line(mean: Path, spoil: Callable[[Any
     beside = mean.with_suffix(".json")
     beside.write_text(json.dumps(spoil(json.loads(beside.read_text()))))
     with pytest.raises(DecodeError, match=r"wait\.json: .* as `ldp decode`"):
-        load(mean)
-
-
-@pytest.mark.exact
-def test_a_mean_as_version_01_wrote_it_is_still_read(mean: Path) -> None:
-    summary = json.loads(mean.with_suffix(".json").read_text())
-    numbers = ("mean", "std_error", "low", "high")
-    line = ",".join(f"{summary[name]:.6g}" for name in numbers)
-    mean.write_text(f"mean,std_error,low,high,reports\n{line},4000\n")
-    page = words(render([load(mean)]))
-    assert f"mean {quantity(summary['mean'])} {quantity(summary['low'])} to" in page
-    mean.with_suffix(".json").write_text(json.dumps({**summary, "mean": "high"}))
-    with pytest.raises(DecodeError, match=r"wait\.json: mean is not as `ldp decode`"):
-        load(mean)
+        SavedResult.load(mean)
 
 
 @pytest.mark.exact
@@ -133,9 +120,8 @@ def test_a_histogram_keeps_the_order_of_its_buckets_and_takes_the_truth_of_simul
         '"[10, 20)",2000',
     ]
     assert run("decode wait.table --out estimates.csv", monkeypatch) == 0
-    read = load("estimates.csv")
-    assert isinstance(read, Results)
-    assert [row["value"] for row in read.rows] == list(BUCKETS.labels)
+    read = SavedResult.load("estimates.csv")
+    assert [row["value"] for row in read.of()] == list(BUCKETS.labels)
     assert run("report estimates.csv --truth truth.csv --out page.html", monkeypatch) == 0
     page = words(Path("page.html").read_text())
     assert "Buckets follow each other." in page
@@ -164,7 +150,7 @@ def test_counts_that_add_up_to_more_than_all_reports_are_remarked_on() -> None:
         estimates = decode(table, ["held", *invented])
         assert estimates.sum_std_error is not None
         assert (-estimates.unexplained() > OVERFULL * estimates.sum_std_error) == is_remarked
-        warning = estimates.summary().get("warning", "")
+        warning = estimates.summary.get("warning", "")
         assert ("name many candidates at once" in warning) == is_remarked
 
 

@@ -312,7 +312,7 @@ def test_ldp_decode_reads_whole_reports_from_a_store(
     assert "3 of 50 candidates discovered among 12,000 reports" in said
     assert "from whole reports: 560 equations" in said
     lines = out.read_text().splitlines()
-    assert lines[0].startswith("value,count,std_error,low,high,p_value,detected")
+    assert lines[0].startswith("value,estimate,std_error,low,high,p_value,discovered")
     assert [line.split(",")[0] for line in lines[1:4]] == ["v0", "v1", "v2"]
     summary = json.loads(out.with_suffix(".json").read_text())
     assert (summary["whole_reports"], summary["equations"]) == (True, 560)

@@ -15,8 +15,9 @@ from ldp.accounting.label import Label
 from ldp.audit import report_law
 from ldp.decoding import decode
 from ldp.errors import DecodeError
-from ldp.report import Results, render
+from ldp.report import render
 from ldp.simulation import draw_table
+from ldp.tables.saved import SavedResult
 from tests.pages import results, words
 
 
@@ -45,7 +46,7 @@ def test_old_summaries_still_make_a_page(tmp_path: Path) -> None:
     for name in ("unexplained", "unexplained_std_error", "tail"):
         del told[name]
     beside.write_text(json.dumps(told), "utf-8")
-    page = render([Results.load(tmp_path / "cities.csv")])
+    page = render([SavedResult.load(tmp_path / "cities.csv")])
     assert "leave 100 of" in unexplained(page)
     assert "the summary beside the file does not tell it" in unexplained(page)
     assert "Not known here: the caps are in a registry" in words(page)
@@ -64,7 +65,7 @@ def test_all_categories_together_are_all_reports(mechanism: Any, tmp_path: Path)
     assert found.sum_std_error == 0
     assert found.unexplained() == pytest.approx(0, abs=1e-6)
     found.to_csv(tmp_path / "all.csv")
-    page = render([Results.load(tmp_path / "all.csv")])
+    page = render([SavedResult.load(tmp_path / "all.csv")])
     assert "nothing is unexplained" in unexplained(page)
 
 
@@ -189,7 +190,7 @@ def test_a_wrong_summary_is_one_line_naming_the_file(
     beside = tmp_path / "cities.json"
     beside.write_text(spoil(json.loads(beside.read_text("utf-8"))), "utf-8")
     with pytest.raises(DecodeError, match=r"cities\.json: .* as `ldp decode`") as caught:
-        Results.load(tmp_path / "cities.csv")
+        SavedResult.load(tmp_path / "cities.csv")
     assert "\n" not in str(caught.value)
 
 
@@ -203,20 +204,20 @@ def test_a_wrong_row_is_one_line_naming_the_file(tmp_path: Path, line: str) -> N
     path = tmp_path / "cities.csv"
     path.write_text(path.read_text("utf-8") + line + "\n", "utf-8")
     with pytest.raises(DecodeError, match=r"cities\.csv: not as `ldp decode` wrote it"):
-        Results.load(path)
+        SavedResult.load(path)
 
 
 @pytest.mark.exact
 def test_files_that_are_missing_or_foreign_are_named(tmp_path: Path) -> None:
     with pytest.raises(DecodeError, match=r"cannot read .*none\.csv"):
-        Results.load(tmp_path / "none.csv")
+        SavedResult.load(tmp_path / "none.csv")
     results(tmp_path)
     (tmp_path / "cities.json").unlink()
     with pytest.raises(DecodeError, match=r"cannot read .*cities\.json"):
-        Results.load(tmp_path / "cities.csv")
+        SavedResult.load(tmp_path / "cities.csv")
     (tmp_path / "other.csv").write_text("value,count\nOslo,1\n", "utf-8")
     with pytest.raises(DecodeError, match="not an estimates file"):
-        Results.load(tmp_path / "other.csv")
+        SavedResult.load(tmp_path / "other.csv")
 
 
 @pytest.mark.exact

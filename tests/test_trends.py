@@ -10,9 +10,10 @@ import pytest
 
 from ldp import RandomizedResponse
 from ldp.decoding import decode
-from ldp.report import Results, render
+from ldp.report import render
 from ldp.report.trends import compared_days, in_order
 from ldp.simulation import draw_table
+from ldp.tables.saved import SavedResult
 from tests.pages import Page, days_of, results, words
 
 
@@ -47,7 +48,7 @@ def test_differences_between_days_have_the_p_values_of_their_formula(tmp_path: P
     assert [change.adjusted for change in changes] == pytest.approx(holm.tolist())
     for path in tmp_path.glob("*.json"):
         path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "tail": 2.0}), "utf-8")
-    wider = compared_days([Results.load(tmp_path / f"day{number}.csv") for number in range(2)])
+    wider = compared_days([SavedResult.load(tmp_path / f"day{number}.csv") for number in range(2)])
     assert wider[0].p_value == pytest.approx(two_sided(0.5, 0.4, tail=2.0))
 
 
@@ -114,9 +115,9 @@ def test_days_of_the_same_people_show_no_change_at_the_stated_rate(tmp_path: Pat
             table = draw_table(made, made.categories, counts=held, generator=generator)
             found, path = decode(table), tmp_path / f"d{number}.csv"
             path.write_text(found.to_csv(), "utf-8")
-            summary = {**found.summary(), "windows": [f"2026-01-0{number + 1}"]}
+            summary = {**found.summary, "windows": [f"2026-01-0{number + 1}"]}
             path.with_suffix(".json").write_text(json.dumps(summary), "utf-8")
-            files.append(Results.load(path))
+            files.append(SavedResult.load(path))
         changes = compared_days(files)
         wrong += changes[0].adjusted <= 0.05
         naive += changes[0].p_value <= 0.05

@@ -16,8 +16,8 @@ from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.words import LETTERS
 from ldp.protocol.spelling import Spelling
 from ldp.registry import Registry
-from ldp.report import Results, load
 from ldp.simulation.populations import Population
+from ldp.tables.saved import SavedResult
 from tests.devices import App
 
 WORDS = 'mechanism = "prefix"\nepsilon = 4.0\nrows = 10\n'
@@ -225,7 +225,6 @@ def test_candidates_and_truths_of_words_are_cleaned_as_devices_clean_them(tmp_pa
     ):
         done = runner.invoke(commands, command.split())
         assert done.exit_code == 0, done.output
-    read = load(paths["e.csv"])
-    assert isinstance(read, Results)
-    assert {row["value"] for row in read.rows} == {"depression", "joy"}
+    read = SavedResult.load(paths["e.csv"])
+    assert {row["value"] for row in read.of()} == {"depression", "joy"}
     assert "3,500" in (tmp_path / "r.html").read_text("utf-8")

@@ -101,9 +101,10 @@ def associate(
     association = associate_members(patterns, by_member, windows, label(known, joint), rule)
     for warning in association.details["warnings"]:
         click.echo(f"ldp: {warning}", err=True)
-    text = association.to_csv(None if out == "-" else out, level)
+    association = association.at(level=level)
+    text = association.to_csv(None if out == "-" else out)
     tested, cells = association.independence, " x ".join(map(str, association.shares.shape))
-    summary = association.summary(level)
+    summary = association.summary
     words = (
         f"{summary['detected']} of {cells} cells of {' x '.join(names)} discovered among "
         f"{association.reports:,} reports -> {out}\n1 % of made-up reports could move a cell by "
@@ -115,6 +116,6 @@ def associate(
             f"freedom, p {tested.p_value:.2g}"
         )
     if out == "-":
-        say({**summary, "cells": association.rows(level)}, text.rstrip("\n"), as_json)
+        say({**summary, "cells": association.rows()}, text.rstrip("\n"), as_json)
     else:
         say({**summary, "written": out}, words, as_json, f"ldp report {out} --out report.html")

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.estimates import check_output, write_numbers
+from ldp.cli.estimates import check_output
 from ldp.cli.options import FILE, JSON, QUANTILES, REGISTRY, SEED, generator, require_local, say
 from ldp.files import csv_text, finite
+from ldp.tables.result import write_with_summary
 
 if TYPE_CHECKING:
     from ldp.planning.twin import Twin
@@ -98,7 +99,8 @@ def central(
         (line.value, *finite([*line.central, *(line.local or [None] * len(NUMBERS))]))
         for line in twin.lines
     ]
-    write_numbers(summary, csv_text([COLUMNS, *rows]), out)
+    if out != "-":
+        write_with_summary(Path(out), csv_text([COLUMNS, *rows]), summary)
     lines = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     say({**summary, "lines": lines}, _words(summary, twin, out), as_json)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ldp.cli.estimates import INTERVALS_UNDER_FAKES, check_output, write_estimates, write_numbers
+from ldp.cli.estimates import INTERVALS_UNDER_FAKES, check_output, write_estimates
 from ldp.cli.options import (
     DAY,
     FAKES,
@@ -31,7 +31,8 @@ from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text, read_lines
 from ldp.protocol.md5_bloom import MD5_SCHEMES
-from ldp.tables.estimates import CATEGORY, CONTROLS, Rule
+from ldp.tables.estimates import CONTROLS, Rule
+from ldp.tables.result import COUNT
 
 if TYPE_CHECKING:
     from ldp.protocol.spelling import Spelling
@@ -180,7 +181,7 @@ def decode(
     if spelling is not None:
         details = {**estimates.details, "spelling": asdict(spelling)}
         estimates = replace(estimates, details=details)
-    write_estimates(estimates, out, level, "candidates", as_json)
+    write_estimates(estimates.at(level=level), out, "candidates", as_json)
 
 
 def _weighted(option: str | None) -> float | None:
@@ -220,12 +221,11 @@ def _write_numbers(
     """Write the mean, the regression or the distribution of a table of numbers."""
     from ldp.decoding.outcome import numbers_outcome
 
-    text, summary = numbers_outcome(table, level, quantiles, consistency, fakes)
-    write_numbers(summary, text, out)
+    result = numbers_outcome(table, level, quantiles, consistency, fakes)
+    text, summary = result.to_csv(None if out == "-" else out), result.summary
     if out != "-":
         rows = [*csv.reader(io.StringIO(text, newline=""))]
-        place = int(rows[0][0] == CATEGORY)
-        text = csv_text([row for row in rows if row[place] != "count"])
+        text = csv_text([row for row in rows if row[0] != COUNT])
         for (name, higher), some in groupby(
             summary.get("differences", ()), lambda one: (one["statistic"], one["higher"])
         ):

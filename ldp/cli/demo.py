@@ -262,11 +262,13 @@ def _run(*words: str | int | Path) -> None:
 
 def _show(estimates: Path, truth: Mapping[str, int], what: str) -> None:
     """Print the largest discoveries beside the truth, and the rest in sentences."""
-    from ldp.report import Results
     from ldp.report.formats import visible_label
+    from ldp.report.values import compared
+    from ldp.tables.saved import SavedResult
 
-    results = Results.load(estimates)
-    summary, compared, discoveries = results.summary, results.compared(truth), results.discovered
+    results = SavedResult.load(estimates)
+    summary, comparison = results.summary, compared(results, truth)
+    discoveries = [*results.of(results.where("discovered"))]
     click.echo()
     if discoveries:
         click.echo(COLUMNS.format("", "estimate", "95 % interval", "truth", what).rstrip())
@@ -274,12 +276,12 @@ def _show(estimates: Path, truth: Mapping[str, int], what: str) -> None:
         low, high, count = row["selected_low"], row["selected_high"], truth.get(row["value"], 0)
         note = "  (held by nobody)" if not count else "" if low <= count <= high else "  (outside)"
         interval = f"{low:,.0f} to {high:,.0f}"
-        numbers = rank, f"{row['count']:,.0f}", interval, f"{count:,}"
+        numbers = rank, f"{row['estimate']:,.0f}", interval, f"{count:,}"
         click.echo(COLUMNS.format(*numbers, visible_label(row["value"])) + note)
     if len(discoveries) > SHOWN:
         click.echo(f"... and {len(discoveries) - SHOWN} more, in report.html")
     click.echo()
-    for line in _summed_up(summary, compared, truth, [row["value"] for row in discoveries], what):
+    for line in _summed_up(summary, comparison, truth, [row["value"] for row in discoveries], what):
         click.echo(fill(line, 88))
 
 

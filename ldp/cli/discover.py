@@ -93,7 +93,7 @@ def discover(
     if registry is not None:
         labels = [asdict(label(known, source))]
         estimates = replace(estimates, details={**estimates.details, "labels": labels})
-    write_estimates(estimates, out, level, "words tested", as_json)
+    write_estimates(estimates.at(level=level), out, "words tested", as_json)
 
 
 def _require_words(source: str, mechanism: CatalogueMechanism) -> None:

@@ -1,13 +1,13 @@
-"""How commands write estimates."""
+"""How commands write results."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ldp.cli.options import say
 from ldp.errors import ParameterError
-from ldp.tables.estimates import Estimates, summary_path, write_with_summary
+from ldp.tables.estimates import Estimates
+from ldp.tables.result import summary_path
 
 INTERVALS_UNDER_FAKES = (
     "intervals hold for the other reports, whatever up to {share:.4g} % of all reports say"
@@ -22,19 +22,17 @@ def check_output(out: str, level: float) -> None:
         summary_path(Path(out))  # raises for a name that is the summary's
 
 
-def write_estimates(
-    estimates: Estimates, out: str, level: float, tested: str, as_json: bool
-) -> None:
+def write_estimates(estimates: Estimates, out: str, tested: str, as_json: bool) -> None:
     """Write estimates to `out`, or print them for "-", and say how many of the `tested` values were
     discovered."""
-    summary = estimates.summary(level)
+    summary = estimates.summary
     if summary.get("warning"):
         click.echo(f"ldp: {summary['warning']}", err=True)
     if out == "-":
-        listed = {**summary, "estimates": estimates.rows(level)}
-        say(listed, estimates.to_csv(level=level).rstrip("\n"), as_json)
+        listed = {**summary, "estimates": estimates.rows()}
+        say(listed, estimates.to_csv().rstrip("\n"), as_json)
         return
-    estimates.to_csv(out, level)
+    estimates.to_csv(out)
     detected = summary["detected"]
     words = (
         f"{detected} of {len(estimates.values):,} {tested} discovered among "
@@ -58,9 +56,3 @@ def write_estimates(
             f"{summary['fakes_move']:,.0f}, and may name many"
         )
     say({**summary, "written": out}, words, as_json, f"ldp report {out} --out report.html")
-
-
-def write_numbers(summary: dict[str, Any], text: str, out: str) -> None:
-    """Write the CSV `text` to `out`, and the summary beside it; nothing for "-"."""
-    if out != "-":
-        write_with_summary(Path(out), text, summary)

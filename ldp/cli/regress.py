@@ -12,11 +12,12 @@ import numpy as np
 from click.core import ParameterSource
 
 from ldp.cli.columns import read_bounds, read_columns
-from ldp.cli.estimates import check_output, write_numbers
+from ldp.cli.estimates import check_output
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text
 from ldp.protocol.wire import TABLE_MAGIC
+from ldp.tables.result import write_with_summary
 
 WIDTH = 88
 OF_A_TABLE = {"data", "level", "out", "as_json"}
@@ -197,9 +198,10 @@ def _decoded(path: Path, level: float, out: str) -> tuple[dict[str, Any], str]:
     """Write the regression of a table to `out`; return its summary, and it in words."""
     from ldp.server import Table, decode_regression
 
-    fit = decode_regression(Table.load(path))
-    summary = fit.summary(level)
-    write_numbers(summary, fit.to_csv(None, level), out)
+    fit = decode_regression(Table.load(path)).at(level=level)
+    summary = fit.summary
+    if out != "-":
+        fit.to_csv(out)
     names = [*(f"x{number}" for number in range(1, len(fit.std_error))), "(intercept)"]
     columns = {
         "coefficient": [*fit.coef, fit.intercept],
@@ -286,7 +288,8 @@ def _released(
     }
     ends = intervals or [("", "")] * len(names)
     rows = zip(names, columns["coefficient"], errors, *zip(*ends, strict=True), strict=True)
-    write_numbers(result, csv_text([CSV_COLUMNS, *rows]), out)
+    if out != "-":
+        write_with_summary(Path(out), csv_text([CSV_COLUMNS, *rows]), result)
     public = "the bounds, but not the number of rows"
     if not hides_rows:
         public = f"the bounds, and that there are {len(y):,} rows"

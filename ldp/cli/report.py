@@ -35,10 +35,11 @@ def report(
     """
     from ldp.files import write_whole
     from ldp.registry import Registry
-    from ldp.report import load, render
+    from ldp.report import render
+    from ldp.tables.saved import SavedResult
 
     known = [_counts(path) for path in truth]
-    results = [load(path) for path in estimates]
+    results = [SavedResult.load(path) for path in estimates]
     about = Registry.load(registry) if registry else None
     write_whole(out, render(results, known[0] if len(known) == 1 else known or None, title, about))
     click.echo(f"{out}")

@@ -258,7 +258,8 @@ def _write_page(
 ) -> None:
     """Write the page of `ldp report`: what stands `above`, then a section an epsilon, and the truth
     beside it."""
-    from ldp.report import load, render
+    from ldp.report import render
+    from ldp.tables.saved import SavedResult
 
     section = re.sub(r"[/\\\0]", "_", name)[:LONGEST]  # becomes the name of a file
     with TemporaryDirectory() as folder:
@@ -268,7 +269,7 @@ def _write_page(
         for one_trial, path in zip(trials, paths, strict=True):
             one_trial.save(path)
         page = render(
-            [load(path) for path in paths],
+            [SavedResult.load(path) for path in paths],
             truth,
             f"{name}: a simulation, made from the data and not private",
             above=above,

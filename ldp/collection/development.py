@@ -4,9 +4,8 @@ It takes registries for development only, answers requests whose `Host` and `Ori
 page of another site that has a name lead here is refused), and counts in memory beside the store.
 """
 
-import csv
-import io
 import json
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,9 +22,7 @@ from ldp.collection.aggregate import aggregate
 from ldp.collection.service import is_for_reports
 from ldp.collection.store import NoReports
 from ldp.decoding import decode
-from ldp.decoding.by_category import Distributions
-from ldp.decoding.distribution import Distribution
-from ldp.decoding.numeric import MeanEstimate, RegressionEstimate, decode_numbers
+from ldp.decoding.numeric import decode_numbers
 from ldp.errors import DecodeError, LdpError, RegistryError
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.hierarchical_histogram import Levels
@@ -33,16 +30,16 @@ from ldp.protocol.batch import Batch
 from ldp.registry import Metric, Registry
 from ldp.registry.answers import StatementReader, naming
 from ldp.registry.explaining import label
-from ldp.report import load, render
+from ldp.report import render
 from ldp.report.formats import visible_label
-from ldp.tables.estimates import CATEGORY, Estimates, write_with_summary
 from ldp.tables.joint_table import JointTable, empty_builder
+from ldp.tables.result import Result
+from ldp.tables.saved import SavedResult
 from ldp.tables.table import batches
 
 LATEST, MOST_ROWS = 40, 12
 """Numbers of sentences, and of rows of a metric, on the page."""
-ESTIMATE = ("count", "estimate", "coefficient")
-"""Columns with the estimate, in the files of values, numbers and regressions."""
+ENDS = ("estimate", "low", "high")
 REPORT = "/report"
 SAFE = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
@@ -76,9 +73,7 @@ class Reported:
             builder.add_batch(rows, payloads, window=day.isoformat())
         self._table = self._table + builder.build()
 
-    def decoded(
-        self,
-    ) -> Estimates | MeanEstimate | RegressionEstimate | Distribution | Distributions:
+    def decoded(self) -> Result:
         """Return the estimates; raises DecodeError for a metric that has none by itself."""
         if isinstance(self._table, JointTable):
             raise DecodeError("decoded by ldp discover or ldp associate, from the store")
@@ -205,7 +200,7 @@ class Development:
             paths = [*_written(self._reported.values(), Path(folder))]
             if not paths:
                 return Response("nothing is there to report yet\n", 404)
-            page = render([load(path) for path in paths], registry=self._registry)
+            page = render([SavedResult.load(path) for path in paths], registry=self._registry)
         return HTMLResponse(page, headers={"Cache-Control": "no-store"})
 
 
@@ -226,29 +221,31 @@ def _metric_facts(reported: Reported) -> dict[str, Any]:
     if not total:
         return facts
     try:
-        lines = list(csv.DictReader(io.StringIO(reported.decoded().to_csv(), newline="")))
+        result = reported.decoded()
+        rows = [
+            {
+                "name": visible_label(line.name),
+                **{name: _text_of(getattr(line, name), result) for name in ENDS},
+                "share": _share(line.estimate, total) if line.discovered is not None else None,
+            }
+            for line in result.lines()
+        ]
     except LdpError as error:
         return facts | {"note": str(error)}
-    names = [key for key in (CATEGORY, "statistic") if key in lines[0]] or [*lines[0]][:1]
-    column = next(column for column in ESTIMATE if column in lines[0])
-    rows = [
-        {
-            "name": visible_label(", ".join(line[key] for key in names)),
-            "estimate": line[column],
-            "low": line["low"] or "open",
-            "high": line["high"] or "open",
-            "share": _share(line[column], total) if column == "count" else None,
-        }
-        for line in lines
-        if line.get("statistic") != "count"
-    ]
     others = max(0, len(rows) - MOST_ROWS)
+    column = "estimate" if rows and rows[0]["share"] is None else "count"
     return facts | {"rows": rows[:MOST_ROWS], "others": others, "column": column}
 
 
-def _share(count: str, total: int) -> float:
+def _text_of(number: float, result: Result) -> str:
+    if not math.isfinite(number):
+        return "open"
+    return f"{number:.2f}" if result.digits is None else f"{number:.{result.digits}g}"
+
+
+def _share(count: float, total: int) -> float:
     """Return a count as a share of the reports, within 0 and 1."""
-    return min(1.0, max(0.0, float(count) / total))
+    return min(1.0, max(0.0, count / total))
 
 
 def _written(listed: Iterable[Reported], folder: Path) -> Iterator[Path]:
@@ -256,8 +253,8 @@ def _written(listed: Iterable[Reported], folder: Path) -> Iterator[Path]:
     for reported in listed:
         if reported.total:
             with suppress(DecodeError):
-                path, decoded = folder / f"{reported.metric.name}.csv", reported.decoded()
-                write_with_summary(path, decoded.to_csv(), decoded.summary())
+                path = folder / f"{reported.metric.name}.csv"
+                reported.decoded().to_csv(path)
                 yield path
 
 

@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, reduce
-from itertools import chain, product
-from pathlib import Path
+from itertools import product
 from string import ascii_lowercase
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +26,13 @@ from ldp.decoding import decode
 from ldp.decoding.cells import PartWeights, cell_counts
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import csv_text
 from ldp.mechanisms import JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Answers, Identity
 from ldp.mechanisms.base import FAKES
 from ldp.protocol.kinds import Index, Subset
-from ldp.tables.display import Displayed, Line
-from ldp.tables.estimates import CELL_COLUMNS, Normal, Rule, spread, write_with_summary
+from ldp.tables.estimates import Normal, Rule, spread
 from ldp.tables.patterns import Patterns, group_reports
+from ldp.tables.result import Columns, Result
 from ldp.tables.table import Table
 
 OTHER = "(other)"
@@ -64,7 +62,7 @@ class Independence(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Association(Displayed):
+class Association(Result):
     """Joint distribution of the parts of some reports.
 
     `values`: for each part the values of its axis, `OTHER` the last where values are hashed;
@@ -74,6 +72,9 @@ class Association(Displayed):
     discoveries are of it. `are_few`: too few reports for normal errors; an error of 0 is then no
     certainty. `reports`: their number. `details`: mechanism and fit.
     """
+
+    kind: ClassVar[str] = "association"
+    digits: ClassVar[int | None] = None
 
     values: tuple[tuple[str, ...], ...]
     shares: Floats
@@ -104,14 +105,13 @@ class Association(Displayed):
         shape of `shares`."""
         return (rule or self.rule).discovers(self.count, self.p_value)
 
-    def interval(self, level: float = 0.95, *, population: bool = False) -> tuple[Floats, Floats]:
-        """Return (low, high), shape of `shares`, with nominal coverage `level` for the number of
-        these reports that held the cell; not clipped. `population`: for the number expected in a
-        new sample of as many reports. Raises ParameterError for a level outside (0, 1)."""
-        if not 0 < level < 1:
-            raise ParameterError("level must lie strictly between 0 and 1")
+    def _interval(self, miss: float, selected: bool, population: bool) -> tuple[Floats, Floats]:
+        """Return (low, high), shape of `shares`, for the number of these reports that held the
+        cell; not clipped."""
+        if selected:
+            raise ParameterError("an association has no intervals that are adjusted for discovery")
         wide = spread(self.unbiased, self.std_error, self.reports if population else 0)
-        reach = Normal().upper((1 - level) / 2) * wide
+        reach = Normal().upper(miss / 2) * wide
         return self.unbiased - reach, self.unbiased + reach
 
     def margin(self, part: int) -> Floats:
@@ -128,61 +128,45 @@ class Association(Displayed):
             f"Association of {cells} cells, {detected:,} discovered, from {self.reports:,} reports"
         )
 
-    def lines(self, level: float = 0.95) -> list[Line]:
-        """Return the cells, the largest count first."""
-        parts = ascii_lowercase[: self.shares.ndim]
-        return [
-            Line(
-                name=" + ".join(row[part] for part in parts),
-                estimate=row["count"],
-                low=row["low"],
-                high=row["high"],
-                detected=bool(row["detected"]),
-            )
-            for row in self.rows(level)
-        ]
+    def _columns(self) -> Columns:
+        """Return a row for each cell, the largest count first, with the interval within [0,
+        reports]."""
+        low, high = (np.clip(end, 0, self.reports) for end in self.interval())
+        columns = {
+            "estimate": self.count,
+            "unbiased": self.unbiased,
+            "std_error": self.std_error,
+            "low": low,
+            "high": high,
+            "p_value": self.p_value,
+            "discovered": self.detected().astype(np.float64),
+        }
+        order = np.argsort(-self.count, axis=None, kind="stable")
+        texts = zip(*product(*self.values), strict=True)
+        values = {
+            f"value_{number}": [names[i] for i in order.tolist()]
+            for number, names in enumerate(texts, 1)
+        }
+        return {**values, **{name: column.ravel()[order] for name, column in columns.items()}}
 
-    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """Return a dictionary for each cell: the value of every part, then CELL_COLUMNS, with the
-        interval clipped to [0, reports]; largest count first."""
-        low, high = (np.clip(end, 0, self.reports) for end in self.interval(level))
-        columns = [self.count, self.std_error, low, high, self.p_value, self.detected().astype(int)]
-        numbers = [column.ravel().tolist() for column in columns]
-        combinations = list(product(*self.values))
-        return [
-            {
-                **dict(zip(ascii_lowercase, combinations[i], strict=False)),
-                **{name: column[i] for name, column in zip(CELL_COLUMNS, numbers, strict=True)},
-            }
-            for i in np.argsort(-self.count, axis=None, kind="stable").tolist()
-        ]
-
-    def summary(self, level: float = 0.95) -> dict[str, Any]:
-        """Return the summary for the file beside the CSV; intervals at `level`."""
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the file beside the CSV says: mechanism, fit, level and controls."""
         p_value = self.independence.p_value
         independence = {
             **self.independence._asdict(),
             "p_value": None if math.isnan(p_value) else p_value,
         }
         return {
+            "kind": self.kind,
             **self.details,
             "reports": self.reports,
             "detected": int(self.detected().sum()),
-            "level": level,
+            "level": self.level,
             "alpha": self.rule.alpha,
             "control": self.rule.control,
             "independence": independence,
         }
-
-    def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
-        """Return `rows` as CSV text; with `path`, write it there and `summary` beside it."""
-        rows = self.rows(level)
-        forms = dict.fromkeys(CELL_COLUMNS, ".2f") | {"p_value": ".4g", "detected": "d"}
-        cells = ([format(cell, forms.get(name, "")) for name, cell in row.items()] for row in rows)
-        text = csv_text(chain([rows[0]], cells))
-        if path is not None:
-            write_with_summary(Path(path), text, self.summary(level))
-        return text
 
 
 def associate(

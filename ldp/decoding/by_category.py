@@ -7,12 +7,11 @@ crosses 0. That is linear in the nodes, so its standard error is known however s
 same tests of bins give an interval (Fieller 1954: a ratio by the difference that would be 0).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import permutations
+from itertools import chain, permutations
 from math import inf, nan
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,18 +26,11 @@ from ldp.decoding.distribution import (
 )
 from ldp.decoding.fakes import fake_reports
 from ldp.decoding.nodes import nodes_of_levels
-from ldp.decoding.statistics import Statistic, cells
+from ldp.decoding.statistics import Statistic, columns_of
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import csv_text
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
-from ldp.tables.display import Displayed, Line
-from ldp.tables.estimates import (
-    CATEGORY,
-    NUMBER_COLUMNS,
-    NUMBERS_BY_CATEGORY,
-    table_details,
-    write_with_summary,
-)
+from ldp.tables.estimates import table_details
+from ldp.tables.result import Columns, Result
 from ldp.tables.table import Table
 
 MOVES = "the share of a category below any number"
@@ -126,12 +118,10 @@ class CategoryDistribution(Distribution):
         """One line: category, its share of the reports, and how many these are."""
         return f"{self.category}: {100 * self.total:.3g} % of {self.reports:,} reports"
 
-    def statistics(
-        self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
-    ) -> list[Statistic]:
-        """Return the number of reports, the mean, where it can be told, `quantiles`, and the
+    def statistics(self) -> list[Statistic]:
+        """Return the number of reports, the mean, where it can be told, the `quantiles`, and the
         histogram."""
-        return [self.held(level), *super().statistics(quantiles, level)]
+        return [self.held(self.level), *super().statistics()]
 
 
 class Difference(NamedTuple):
@@ -143,10 +133,13 @@ class Difference(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Distributions(Displayed):
+class Distributions(Result):
     """Distributions of a number, one for each category in `of`."""
 
+    kind: ClassVar[str] = "numbers-by-category"
+
     of: Mapping[str, CategoryDistribution]
+    quantiles: tuple[float, ...] = field(default=QUANTILES, kw_only=True)
 
     def __getitem__(self, category: str) -> CategoryDistribution:
         """Return the distribution of a category; raise ParameterError for one that is not
@@ -162,13 +155,10 @@ class Distributions(Displayed):
 
     def monotone(self) -> "Distributions":
         """Return the distributions with counts that could be counts (`Distribution.monotone`)."""
-        return Distributions(
-            {name: replace(one, is_monotone=True) for name, one in self.of.items()}
-        )
+        of = {name: replace(one, is_monotone=True) for name, one in self.of.items()}
+        return replace(self, of=of)
 
-    def differences(
-        self, quantiles: tuple[float, ...] = QUANTILES, alpha: float = DIFFERENCES
-    ) -> list[Difference]:
+    def differences(self, alpha: float = DIFFERENCES) -> list[Difference]:
         """Return the pairs of categories that differ in one of the `quantiles`: none of them is
         wrong with a probability of at least 1 - `alpha`.
 
@@ -176,9 +166,9 @@ class Distributions(Displayed):
         probability (Bonferroni), so where two of them have no number in common, the quantiles
         differ. Raises ParameterError for a quantile or that level outside (0, 1).
         """
-        level = 1 - alpha / max(1, len(self.of) * len(quantiles))
+        level = 1 - alpha / max(1, len(self.of) * len(self.quantiles))
         differences = list[Difference]()
-        for q in quantiles:
+        for q in self.quantiles:
             rows = {name: one.quantile(q, level) for name, one in self.of.items()}
             differences += [
                 Difference(rows[higher].name, higher, lower)
@@ -192,55 +182,34 @@ class Distributions(Displayed):
         """One line: numbers of categories and of reports."""
         return f"Distributions of {len(self.of)} categories, from {self.reports:,} reports"
 
-    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """Return the statistics of each category as dictionaries."""
-        return [{CATEGORY: name, **row._asdict()} for name, row in self._statistics(level=level)]
+    @property
+    def _categories(self) -> Mapping[str, CategoryDistribution]:
+        """The distributions of `of`, at the level and the quantiles of all."""
+        settings = {"level": self.level, "quantiles": self.quantiles}
+        return {name: one.at(**settings) for name, one in self.of.items()}
 
-    def _statistics(
-        self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
-    ) -> Iterator[tuple[str, Statistic]]:
-        for name, one in self.of.items():
-            yield from ((name, row) for row in one.statistics(quantiles, level))
+    def _columns(self) -> Columns:
+        statistics = {name: one.statistics() for name, one in self._categories.items()}
+        columns = columns_of(chain.from_iterable(statistics.values()))
+        values = [name for name, rows in statistics.items() for _ in rows]
+        return {"statistic": columns["statistic"], "value": values, **columns}
 
-    def lines(self, level: float = 0.95) -> list[Line]:
-        """Return the median and p95 of each category."""
-        return [
-            Line(f"{name}, {row.name}", row.estimate, row.low, row.high)
-            for name, one in self.of.items()
-            for row in (one.quantile(q, level) for q in (0.5, 0.95))
-        ]
-
-    def summary(
-        self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
-    ) -> dict[str, Any]:
-        """Return what the file beside the CSV says: kind, table, level, categories."""
-        own = [one.summary(quantiles, level) for one in self.of.values()]
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the file beside the CSV says: kind, table, level, categories."""
+        own = [one.summary for one in self._categories.values()]
         moves = {MOVES: max(one.fakes_move() for one in self.of.values())}
         fakes = {name: max(one[name] for one in own) for name in FAKES if name in own[0]}
-        differences = [row._asdict() for row in self.differences(quantiles)]
+        differences = [row._asdict() for row in self.differences()]
         return {
             **own[0],
-            "kind": NUMBERS_BY_CATEGORY,
+            "kind": self.kind,
             "categories": [*self.of],
             "differences": differences,
             "differences_alpha": DIFFERENCES,
             "fakes_move": moves,
             **fakes,
         }
-
-    def to_csv(
-        self,
-        path: str | Path | None = None,
-        quantiles: tuple[float, ...] = QUANTILES,
-        level: float = 0.95,
-    ) -> str:
-        """Return the statistics of each category as CSV text, empty where an end is open; with
-        `path`, write it there and `summary` beside it."""
-        rows = ((name, *cells(row)) for name, row in self._statistics(quantiles, level))
-        text = csv_text([(CATEGORY, *NUMBER_COLUMNS), *rows])
-        if path is not None:
-            write_with_summary(Path(path), text, self.summary(quantiles, level))
-        return text
 
 
 def expected_category(

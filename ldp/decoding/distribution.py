@@ -15,10 +15,9 @@ is near (docs/mechanisms/percentiles.md), and is open at an end that the reports
 
 import math
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from pathlib import Path
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -28,15 +27,15 @@ from ldp.arrays import Floats, Ints
 from ldp.decoding.fakes import fake_reports
 from ldp.decoding.fakes_among_nodes import FakesAmongNodes, most_moved
 from ldp.decoding.nodes import Nodes, expected_nodes, nodes_of_buckets, nodes_of_levels
-from ldp.decoding.statistics import Statistic, numbers_csv
+from ldp.decoding.statistics import Statistic, columns_of
 from ldp.decoding.tree import TreeFit
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.bins import Bins, EqualBins
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
-from ldp.tables.display import MOST_LINES, Displayed, Line, new_axes
-from ldp.tables.estimates import Fakes, fakes_details, table_details, write_with_summary
+from ldp.tables.estimates import Fakes, fakes_details, table_details
+from ldp.tables.result import MOST_LINES, Columns, Result, new_axes
 from ldp.tables.table import Table
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
@@ -69,12 +68,14 @@ LEAST_ERROR = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Distribution(Displayed):
+class Distribution(Result):
     """Distribution of a number over the `bins`, of the population from which the `reports` come.
 
     `nodes`: what was counted; `details`: of the table, for the summary. All intervals hold with the
-    probability `level` that they are asked for, each by itself.
+    probability `level` that they are asked for, each by itself. `quantiles`: those that are rows.
     """
+
+    kind: ClassVar[str] = "numbers"
 
     bins: Bins
     nodes: Nodes
@@ -87,6 +88,7 @@ class Distribution(Displayed):
     fake_share: float | None = None
     """Largest share of the reports that may be made up: intervals are then of the population from
     which the others come. None where all reports are taken as honest."""
+    quantiles: tuple[float, ...] = field(default=QUANTILES, kw_only=True)
 
     @cached_property
     def _edges(self) -> Floats:
@@ -357,32 +359,24 @@ class Distribution(Displayed):
         ends = (max(0.0, of_variance.low**0.5 - half), of_variance.high**0.5 + half)
         return [of_mean, of_variance._replace(low=ends[0] ** 2, high=ends[1] ** 2)]
 
-    def statistics(
-        self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
-    ) -> list[Statistic]:
-        """Return mean and variance, where they can be told, `quantiles`, and the histogram."""
-        percentiles = [self.quantile(q, level) for q in quantiles]
-        return [*self.moments(level), *percentiles, *self.histogram(level)]
+    def statistics(self) -> list[Statistic]:
+        """Return mean and variance, where they can be told, the `quantiles`, and the histogram."""
+        percentiles = [self.quantile(q, self.level) for q in self.quantiles]
+        return [*self.moments(self.level), *percentiles, *self.histogram(self.level)]
+
+    def _columns(self) -> Columns:
+        return columns_of(self.statistics())
 
     @property
     def headline(self) -> str:
         """One line: numbers of bins and of reports."""
         return f"Distribution over {len(self.bins):,} bins, from {self.reports:,} reports"
 
-    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """Return `statistics` as dictionaries."""
-        return [row._asdict() for row in self.statistics(level=level)]
-
-    def lines(self, level: float = 0.95) -> list[Line]:
-        """Return mean and variance, where they can be told, and percentiles."""
-        rows = (*self.moments(level), *(self.quantile(q, level) for q in QUANTILES))
-        return [Line(row.name, row.estimate, row.low, row.high) for row in rows]
-
-    def plot(self, axes: Any = None, level: float = 0.95) -> Any:
+    def plot(self, axes: Any = None) -> Any:
         """Draw the shares of at most MOST_LINES groups of neighbouring bins, from the least to the
         largest number that a few reports in a hundred are beyond, with intervals, and the
-        percentiles; otherwise as `Displayed.plot`."""
-        axes = new_axes(axes)
+        percentiles; otherwise as `Result.plot`."""
+        axes, level = new_axes(axes), self.level
         ends = (self.quantile(BEYOND, level).estimate, self.quantile(1 - BEYOND, level).estimate)
         edges = self._edges[np.isfinite(self._edges)]
         first = max(0, int(np.searchsorted(edges, ends[0], "right")) - 1)
@@ -395,7 +389,7 @@ class Distribution(Displayed):
         axes.stairs([bar.estimate for bar in bars], groups, fill=True, color="#7fa8dc")
         middles = [(low + high) / 2 for low, high in pairs]
         axes.vlines(middles, [bar.low for bar in bars], [bar.high for bar in bars], color="#17345f")
-        for line in self.lines(level):
+        for line in self.lines():
             if line.name.startswith("p") and groups[0] <= line.estimate <= groups[-1]:
                 axes.axvline(line.estimate, color="#7d3f99", linestyle="--")
                 axes.annotate(line.name, (line.estimate, 1), xycoords=("data", "axes fraction"))
@@ -411,18 +405,17 @@ class Distribution(Displayed):
         held = np.clip(self.nodes.tree.sums(self.share), 0, 1)
         return min(1.0, share * most_moved(self.nodes, self.reports, held, self._cumulative))
 
-    def summary(
-        self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
-    ) -> dict[str, Any]:
-        """Return what the file beside the CSV says: kind, table, level, damage by fake reports."""
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the file beside the CSV says: kind, table, level, damage by fake reports."""
         bias = {"consistency": "sum-to-n", "consistency_bias": BIAS} if self.is_monotone else {}
         return {
-            "kind": "numbers",
+            "kind": self.kind,
             **self.details,
             **bias,
             "reports": self.reports,
-            "level": level,
-            "quantiles": list(quantiles),
+            "level": self.level,
+            "quantiles": list(self.quantiles),
             "fakes_move": {"the share below any number": self.fakes_move()},
             **fakes_details(self._allowed()),
         }
@@ -439,19 +432,6 @@ class Distribution(Displayed):
             raised=min(1.0, down),
             lowered=min(1.0, up),
         )
-
-    def to_csv(
-        self,
-        path: str | Path | None = None,
-        quantiles: tuple[float, ...] = QUANTILES,
-        level: float = 0.95,
-    ) -> str:
-        """Return `statistics` as CSV text, empty where an end is open; with `path`, write it there
-        and `summary` beside it."""
-        text = numbers_csv(self.statistics(quantiles, level))
-        if path is not None:
-            write_with_summary(Path(path), text, self.summary(quantiles, level))
-        return text
 
 
 def decode_distribution(table: Table, fakes: float | None = None) -> Distribution:

@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,16 +19,15 @@ from ldp.decoding.binomials import share_interval
 from ldp.decoding.by_category import Distributions, decode_by_category
 from ldp.decoding.distribution import Distribution, decode_distribution
 from ldp.decoding.fakes import NoBound, fake_reports
-from ldp.decoding.statistics import Statistic, numbers_csv
-from ldp.errors import DecodeError, ParameterError
-from ldp.files import write_whole
+from ldp.decoding.statistics import Statistic, columns_of
+from ldp.errors import DecodeError
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
 from ldp.regression.ridge import floored
 from ldp.regression.signs import from_signs, unmapped_of
-from ldp.tables.display import Displayed, Line
 from ldp.tables.estimates import Fakes, fakes_details, table_details
+from ldp.tables.result import Columns, Result
 from ldp.tables.table import Table
 
 FEW = 100
@@ -39,7 +37,7 @@ TILTS = np.geomspace(1e-3, 500.0, 400)
 
 
 @dataclass(frozen=True, repr=False)
-class MeanEstimate(Displayed):
+class MeanEstimate(Result):
     """Mean and its `std_error`, in the units of the numbers, from `reports` reports.
 
     The standard error is around the mean of the population from which the reporters were drawn at
@@ -47,6 +45,8 @@ class MeanEstimate(Displayed):
     probability that the interval misses to its ends, in shares of the range; None where the
     interval is normal. `fakes`: made-up reports that the interval allows for, if any.
     """
+
+    kind: ClassVar[str] = "numbers"
 
     mean: float
     std_error: float
@@ -56,51 +56,38 @@ class MeanEstimate(Displayed):
     places: Callable[[float], tuple[float, float]] | None = None
     fakes: Fakes | None = None
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def _interval(self, miss: float, selected: bool, population: bool) -> tuple[float, float]:
         """Return (low, high) within the bounds, which holds the population's mean with probability
-        `level`: at least that for one bit and for fewer than 100 reports, else by the normal
-        distribution. Raises ParameterError for a level outside (0, 1)."""
+        1 - `miss`: at least that for one bit and for fewer than 100 reports, else by the normal
+        distribution."""
         from scipy.stats import norm
 
-        if not 0 < level < 1:
-            raise ParameterError("level must lie strictly between 0 and 1")
         if self.places is not None:
             least, most = self.bounds
-            low, high = (min(max(place, 0.0), 1.0) for place in self.places(1 - level))
+            low, high = (min(max(place, 0.0), 1.0) for place in self.places(miss))
             return least + (most - least) * low, least + (most - least) * high
-        reach = float(norm.isf((1 - level) / 2)) * self.std_error
+        reach = float(norm.isf(miss / 2)) * self.std_error
         raised, lowered = (self.fakes.raised, self.fakes.lowered) if self.fakes else (0.0, 0.0)
         ends = (self.mean - reach - raised, self.mean + reach + lowered)
         low, high = (float(np.clip(end, *self.bounds)) for end in ends)
         return low, high
 
-    def summary(self, level: float = 0.95) -> dict[str, Any]:
-        """Return all numbers and details as JSON-ready data, the interval at `level`."""
-        low, high = self.interval(level)
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the file beside the CSV says: all numbers and details."""
+        low, high = self.interval()
         numbers = {"mean": self.mean, "std_error": self.std_error, "low": low, "high": high}
-        counted = {"reports": self.reports, "level": level, "quantiles": []}
+        counted = {"reports": self.reports, "level": self.level, "quantiles": []}
         allowed = fakes_details(self.fakes)
-        return {"kind": "numbers", **numbers, **counted, **self.details, **allowed}
+        return {"kind": self.kind, **numbers, **counted, **self.details, **allowed}
 
     @property
     def headline(self) -> str:
         """One line: the mean, its standard error and the number of reports."""
         return f"Mean {self.mean:.6g} +- {self.std_error:.2g} from {self.reports:,} reports"
 
-    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """Return the mean as a statistic, a dictionary."""
-        return [self._statistic(level)._asdict()]
-
-    def lines(self, level: float = 0.95) -> list[Line]:
-        """Return the mean."""
-        return [Line("mean", self.mean, *self.interval(level))]
-
-    def _statistic(self, level: float) -> Statistic:
-        return Statistic("mean", self.mean, self.std_error, *self.interval(level))
-
-    def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
-        """Return the mean as the CSV text of a file of numbers; with `path`, write it there."""
-        return _write(numbers_csv([self._statistic(level)]), path)
+    def _columns(self) -> Columns:
+        return columns_of([Statistic("mean", self.mean, self.std_error, *self.interval())])
 
 
 def decode_mean(table: Table, fakes: float | None = None) -> MeanEstimate:
@@ -193,7 +180,7 @@ def _places_of_few(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegressionEstimate(Displayed):
+class RegressionEstimate(Result):
     """Linear regression of the last number of each tuple on the others: `coef`, shape (features,),
     and `intercept`, in the units of the numbers.
 
@@ -201,6 +188,8 @@ class RegressionEstimate(Displayed):
     which the ridge brings `coef` nearer to 0; infinite where the reports do not determine them.
     `limits`: function from a level to the intervals; `damage`: function to `fakes_move`.
     """
+
+    kind: ClassVar[str] = "regression"
 
     coef: Floats
     intercept: float
@@ -217,18 +206,18 @@ class RegressionEstimate(Displayed):
         features in seconds."""
         return self.damage()
 
-    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+    def _interval(self, miss: float, selected: bool, population: bool) -> tuple[Floats, Floats]:
         """Return (low, high), each of shape (features + 1,), the intercept last: each interval
         holds the least-squares coefficient of the population from which the reporters were drawn
-        with probability `level`. An end is infinite where the reports set none. Raises
-        ParameterError for a level outside (0, 1)."""
-        low, high = self.limits(level).T
+        with probability 1 - `miss`. An end is infinite where the reports set none."""
+        low, high = self.limits(1 - miss).T
         return low, high
 
-    def summary(self, level: float = 0.95) -> dict[str, Any]:
-        """Return all numbers and details as JSON-ready data, the intervals at `level`; null stands
-        for an infinite number."""
-        low, high = self.interval(level)
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the file beside the CSV says: all numbers and details; null stands for an infinite
+        number."""
+        low, high = self.interval()
         columns = {"std_error": self.std_error, "low": low, "high": high}
         errors = {**columns, "fakes_move": self.fakes_move}
         finite = {
@@ -236,35 +225,26 @@ class RegressionEstimate(Displayed):
             for name, numbers in errors.items()
         }
         numbers = {"coef": self.coef.tolist(), "intercept": self.intercept, **finite}
-        return {**numbers, "reports": self.reports, "level": level, **self.details}
-
-    def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
-        """Return `term,coefficient,std_error,low,high` as CSV text, the intercept last; with
-        `path`, write it there."""
-        rows = ([*row.values()] for row in self.rows(level))
-        lines = [",".join([term, *(f"{number:.6g}" for number in row)]) for term, *row in rows]
-        return _write("\n".join(["term,coefficient,std_error,low,high", *lines, ""]), path)
+        counted = {"reports": self.reports, "level": self.level}
+        return {"kind": self.kind, **numbers, **counted, **self.details}
 
     @property
     def headline(self) -> str:
         """One line: the numbers of features and of reports."""
         return f"Regression on {len(self.coef)} features, from {self.reports:,} reports"
 
-    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """Return a dictionary for each term, the intercept last."""
-        terms = [*(f"x{i}" for i in range(1, len(self.coef) + 1)), "intercept"]
-        columns = (np.append(self.coef, self.intercept), self.std_error, *self.interval(level))
-        numbers = zip(*(column.tolist() for column in columns), strict=True)
-        names = ("coefficient", "std_error", "low", "high")
-        return [
-            {"term": term, **dict(zip(names, row, strict=True))}
-            for term, row in zip(terms, numbers, strict=True)
-        ]
-
-    def lines(self, level: float = 0.95) -> list[Line]:
+    def _columns(self) -> Columns:
         """Return the terms, the intercept last."""
-        names = ("term", "coefficient", "low", "high")
-        return [Line(*(row[name] for name in names)) for row in self.rows(level)]
+        terms = [*(f"x{number}" for number in range(1, len(self.coef) + 1)), "intercept"]
+        low, high = self.interval()
+        return {
+            "statistic": ["coefficient"] * len(terms),
+            "value": terms,
+            "estimate": np.append(self.coef, self.intercept),
+            "std_error": self.std_error,
+            "low": low,
+            "high": high,
+        }
 
 
 def decode_regression(table: Table) -> RegressionEstimate:
@@ -321,9 +301,3 @@ def decode_numbers(
     if getattr(table.mechanism, "by", None):
         return decode_by_category(table, fakes)
     return decode_distribution(table, fakes)
-
-
-def _write(text: str, path: str | Path | None) -> str:
-    if path is not None:
-        write_whole(Path(path), text.encode())
-    return text

@@ -5,7 +5,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 from ldp.accounting.label import Label
 from ldp.decoding.association import Association, associate
@@ -24,19 +23,13 @@ from ldp.mechanisms.hierarchical_histogram import Levels
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.joint_table import JointTable
 from ldp.tables.patterns import Patterns
+from ldp.tables.result import Result
 from ldp.tables.table import Table
 
 Members = Mapping[str, Sequence[str] | None]
 """Candidates of each member of a joint metric, None for one with categories."""
 WORDS_RULE = Rule(control="bonferroni")
 """Decision rule for words that nobody listed."""
-
-
-class Outcome(NamedTuple):
-    """Result of a metric as it is written: CSV text, and the summary beside it."""
-
-    text: str
-    summary: dict[str, Any]
 
 
 def is_about_numbers(mechanism: CatalogueMechanism) -> bool:
@@ -55,7 +48,7 @@ def numbers_outcome(
     quantiles: tuple[float, ...] = (),
     consistency: str = "none",
     fakes: float | None = None,
-) -> Outcome:
+) -> Result:
     """Return the mean, the regression or the distribution of a `table` of numbers; of numbers in
     bins at `quantiles`, if any, else at the usual ones. `fakes`: largest share of the reports that
     may be made up. Raises ParameterError for a `consistency` that these numbers do not have."""
@@ -67,9 +60,8 @@ def numbers_outcome(
     elif consistency != "none":
         raise ParameterError("of numbers only those in bins have a consistency, sum-to-n")
     if isinstance(numbers, Distribution | Distributions):
-        chosen = quantiles or QUANTILES
-        return Outcome(numbers.to_csv(None, chosen, level), numbers.summary(chosen, level))
-    return Outcome(numbers.to_csv(None, level), numbers.summary(level))
+        return numbers.at(level=level, quantiles=quantiles or QUANTILES)
+    return numbers.at(level=level)
 
 
 def discover_words(
@@ -106,7 +98,7 @@ def outcome(
     patterns: Patterns | None,
     members: Members,
     fakes: float | None = None,
-) -> Outcome:
+) -> Result:
     """Return what a `table` with its dictionary and label says, at the default rules and level, as
     the command for it writes. `patterns`: those of the same reports where `needs_patterns`.
     `fakes`: largest share of the reports that may be made up; raises NoBound where no interval is
@@ -115,14 +107,11 @@ def outcome(
     if fakes is not None and (is_words or (members and patterns)):
         raise NoBound("words and associations have no intervals that hold under made-up reports")
     if members and patterns:
-        association = associate_members(patterns, members, table.windows, table.labels[0])
-        return Outcome(association.to_csv(), association.summary())
+        return associate_members(patterns, members, table.windows, table.labels[0])
     if isinstance(table, JointTable) or isinstance(table.mechanism, PrefixExtension):
         words = discover_words(patterns or table)
         metric = {"windows": [*table.windows], "labels": [label.fields for label in table.labels]}
-        estimates = replace(words, details={**words.details, **metric})
-    elif is_about_numbers(table.mechanism):
+        return replace(words, details={**words.details, **metric})
+    if is_about_numbers(table.mechanism):
         return numbers_outcome(table, fakes=fakes)
-    else:
-        estimates = decode(table, fakes=fakes)
-    return Outcome(estimates.to_csv(), estimates.summary())
+    return decode(table, fakes=fakes)

@@ -1,11 +1,12 @@
-"""Statistics of a number, and the file in which `ldp decode` writes them."""
+"""Statistics of a number, as rows of a result."""
 
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ldp.files import csv_text
-from ldp.tables.estimates import NUMBER_COLUMNS
+import numpy as np
+
+from ldp.tables.result import Columns
 
 
 class Statistic(NamedTuple):
@@ -22,17 +23,9 @@ class Statistic(NamedTuple):
     bin_high: float = math.nan
 
 
-def numbers_csv(statistics: Iterable[Statistic]) -> str:
-    """Return a file of numbers: a line for each of `statistics`; open ends are empty."""
-    return csv_text([NUMBER_COLUMNS, *map(cells, statistics)])
-
-
-def cells(row: Statistic) -> tuple[str, ...]:
-    """Return a statistic as the texts of NUMBER_COLUMNS."""
-    return (row.name, *(_cell(x, 10) for x in row[5:7]), *(_cell(x, 6) for x in row[1:5]))
-
-
-def _cell(number: float, digits: int) -> str:
-    if not math.isfinite(number):
-        return ""
-    return f"{number:.0f}" if abs(number) >= 10**digits else f"{number:.{digits}g}"
+def columns_of(statistics: Iterable[Statistic]) -> Columns:
+    """Return the columns of a result, a row for each of `statistics`."""
+    names, *numbers = zip(*statistics, strict=True)
+    columns = dict(zip(Statistic._fields[1:], map(np.array, numbers), strict=True))
+    bins = {name: columns.pop(name) for name in ("bin_low", "bin_high")}
+    return {"statistic": [*names], **bins, **columns}

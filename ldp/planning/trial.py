@@ -64,7 +64,7 @@ class OfNumbers:
 
     def save(self, path: Path) -> None:
         """Write the distribution to `path`, and its summary beside it."""
-        self.distribution.to_csv(path, self.quantiles)
+        self.distribution.at(quantiles=self.quantiles).to_csv(path)
 
 
 def are_numbers(people: Population) -> bool:

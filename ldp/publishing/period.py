@@ -20,10 +20,9 @@ from ldp.mechanisms import JointMechanism
 from ldp.publishing.rows import result_table
 from ldp.publishing.state import PeriodState, estimates_path, results_path, state_folder
 from ldp.publishing.subjects import Subject
-from ldp.report import load
-from ldp.tables.estimates import write_with_summary
 from ldp.tables.joint_table import JointTable, load_table
 from ldp.tables.patterns import Patterns
+from ldp.tables.saved import SavedResult
 from ldp.tables.table import Table
 
 Files = Sequence[tuple[str, StorePath]]
@@ -195,9 +194,9 @@ class PeriodTask:
         except NoBound:
             result = outcome(table, patterns, self.subject.members)
             note = "its intervals take all reports as honest: no bound under made-up ones is known"
-        write_with_summary(estimates, *result)
+        result.to_csv(estimates)
         place = {"metric": metric, "version": version, "period": first, "revision": revision}
-        rows = result_table(load(estimates), {**place, "days": self.days})
+        rows = result_table(SavedResult.load(estimates), {**place, "days": self.days})
         results = results_path(self.out, metric, version, first)
         with open_replacement(results) as part:
             pq.write_table(rows, part, compression="zstd")

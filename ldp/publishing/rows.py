@@ -1,7 +1,9 @@
 """Rows of the results data set: the same columns whatever a metric is about."""
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldp.errors import DecodeError
-from ldp.report import CrossTable, Numbers, NumbersByCategory, Results
-from ldp.report.coefficients import Coefficients
-from ldp.report.reading import ResultFile
+from ldp.tables.result import COUNT
+from ldp.tables.saved import SavedResult
 
 SCHEMA = pa.schema(
     [
@@ -24,11 +25,16 @@ SCHEMA = pa.schema(
         ("bin_low", pa.float64()),
         ("bin_high", pa.float64()),
         ("estimate", pa.float64()),
+        ("unbiased", pa.float64()),
         ("std_error", pa.float64()),
         ("low", pa.float64()),
         ("high", pa.float64()),
         ("p_value", pa.float64()),
         ("discovered", pa.bool_()),
+        ("selected_low", pa.float64()),
+        ("selected_high", pa.float64()),
+        ("axes", pa.string()),
+        ("above", pa.string()),
         ("noise_floor", pa.float64()),
         ("epsilon", pa.float64()),
         ("reports", pa.int64()),
@@ -37,7 +43,8 @@ SCHEMA = pa.schema(
         ("fakes", pa.float64()),
     ]
 )
-"""Columns of the data set; files of earlier versions lack the last."""
+"""Columns of the data set. Of combinations `value` is a JSON list, and `axes` one of the members'
+names; `above`: JSON list of the categories whose statistic is certainly lower."""
 CHANGES_SCHEMA = pa.schema(
     [
         ("metric", pa.string()),
@@ -55,71 +62,78 @@ KEY = ("metric", "version", "period", "statistic", "value")
 """Columns that identify a row."""
 DAMAGED = "damaged; delete it: the next run writes it again from the kept table"
 """What to do about a file that every run can write."""
+EARLIER = "of an earlier version; delete it: the next run writes it again from the kept table"
 
 
-def result_table(file: ResultFile, place: Mapping[str, Any]) -> pa.Table:
-    """Return the rows of a result `file` as an Arrow table of SCHEMA, in the order of the file.
-    `place`: the columns metric, version, period, days and revision."""
-    summary = file.summary
-    shared = {
-        **place,
-        "epsilon": summary["epsilon"],
-        "reports": int(summary["reports"]),
-        "noise_floor": summary.get("noise_floor"),
-        "fakes": summary.get("fakes"),
-    }
-    return pa.Table.from_pylist([{**shared, **row} for row in _rows(file)], schema=SCHEMA)
+def result_table(file: SavedResult, place: Mapping[str, Any]) -> pa.Table:
+    """Return the rows of a result as an Arrow table of SCHEMA, in the order of the file; of numbers
+    by category without their bins. `place`: the columns metric, version, period, days and
+    revision."""
+    facts = file.facts
+    names = ("epsilon", "reports", "noise_floor", "fakes")
+    shared = {**place, **{name: facts.get(name) for name in names}}
+    shared["reports"] = int(facts["reports"])
+    rows = file.texts("statistic", COUNT)
+    columns = {"statistic": rows, **_texts(file, rows), "fakes_move": _moves(file, rows)}
+    if "discovered" in file.saved:
+        columns["discovered"] = file.numbers("discovered") > 0
+    arrays = []
+    for column in SCHEMA:
+        if column.name in columns:
+            arrays.append(pa.array(columns[column.name], column.type))
+        elif column.name in file.saved:
+            arrays.append(pa.array(file.saved[column.name], column.type, from_pandas=True))
+        else:
+            arrays.append(pa.repeat(pa.scalar(shared.get(column.name), column.type), file.size))
+    table = pa.Table.from_arrays(arrays, schema=SCHEMA)
+    if facts["kind"] != "numbers-by-category":
+        return table
+    return table.filter(pa.array([statistic != COUNT for statistic in rows]))
+
+
+def _texts(file: SavedResult, statistics: Sequence[str]) -> dict[str, Any]:
+    """Return the columns value, axes and above."""
+    kind, values = file.facts["kind"], file.texts("value")
+    if kind == "association":
+        axes = json.dumps(file.facts.get("members"), ensure_ascii=False)
+        combinations = (json.dumps(row["values"], ensure_ascii=False) for row in file.of())
+        return {"value": [*combinations], "axes": [axes] * file.size}
+    if kind == "numbers":
+        bins = zip(file.numbers("bin_low"), file.numbers("bin_high"), statistics, strict=True)
+        ranges = (f"[{_edge(low)},{_edge(high)})" * (name == COUNT) for low, high, name in bins)
+        return {"value": [*ranges]}
+    lower = defaultdict[tuple[str, str], list[str]](list)
+    for row in file.facts.get("differences", ()):
+        lower[row["statistic"], row["higher"]].append(row["lower"])
+    above = (lower.get(key) for key in zip(statistics, values, strict=True))
+    texts = (names and json.dumps(names, ensure_ascii=False) for names in above)
+    return {"value": values, "above": [*texts]}
+
+
+def _moves(file: SavedResult, statistics: Sequence[str]) -> Sequence[float | None]:
+    """Return how far made-up reports move each row, None where no bound is known: of numbers that
+    of the mean alone."""
+    moves = file.facts.get("fakes_move")
+    if isinstance(moves, list):
+        return moves
+    if not isinstance(moves, int | float):
+        return [None] * file.size
+    of_all = file.facts["kind"] != "numbers"
+    return [moves if of_all or statistic == "mean" else None for statistic in statistics]
 
 
 def read_rows(path: Path) -> pa.Table:
-    """Return the rows of one file of the data set; raise DecodeError for a damaged one."""
+    """Return the rows of one file of the data set; raise DecodeError for a damaged one, and for one
+    of an earlier version."""
     try:
         with pq.ParquetFile(path) as file:  # read_table loads pandas
             rows = file.read()
-            last = SCHEMA.field(len(SCHEMA) - 1)
-            is_older = rows.column_names == SCHEMA.names[:-1]
-            return rows.append_column(last, pa.nulls(len(rows), last.type)) if is_older else rows
     except (OSError, pa.ArrowException):
         raise DecodeError(f"{path}: {DAMAGED}") from None
+    if rows.column_names not in (SCHEMA.names, CHANGES_SCHEMA.names):
+        raise DecodeError(f"{path}: {EARLIER}")
+    return rows
 
 
-def _rows(file: ResultFile) -> Iterator[Mapping[str, Any]]:
-    moves = file.summary.get("fakes_move")
-    if isinstance(file, Results):
-        yield from (_count(row, row["value"], moves) for row in file.rows)
-    elif isinstance(file, CrossTable):
-        for row in file.rows:
-            yield _count(row, json.dumps(row["values"], ensure_ascii=False), moves)
-    elif isinstance(file, Numbers):
-        yield from (_statistic(row, moves) for row in file.statistics)
-        for row in file.bins:
-            yield {**row, "value": f"[{_edge(row['bin_low'])},{_edge(row['bin_high'])})"}
-    elif isinstance(file, NumbersByCategory):
-        for category, rows in file.statistics.items():
-            yield from ({**row, "value": category, "fakes_move": None} for row in rows)
-    elif isinstance(file, Coefficients):
-        for row in file.rows:
-            numbers = {name: row[name] for name in ("std_error", "low", "high", "fakes_move")}
-            estimate = {"estimate": row["coefficient"], "value": row["term"]}
-            yield {"statistic": "coefficient", **estimate, **numbers}
-
-
-def _count(row: Mapping[str, Any], value: str, moves: float | None) -> Mapping[str, Any]:
-    return {
-        "statistic": "count",
-        "value": value,
-        "estimate": row["count"],
-        "discovered": bool(row["detected"]),
-        "fakes_move": moves,
-        **{name: row[name] for name in ("std_error", "low", "high", "p_value")},
-    }
-
-
-def _statistic(row: Mapping[str, Any], moves: Any) -> Mapping[str, Any]:
-    """Return a statistic of a file of numbers, a mean with its damage bound `moves`."""
-    is_mean = row["statistic"] == "mean" and isinstance(moves, int | float)
-    return {**row, "value": "", "fakes_move": moves if is_mean else None}
-
-
-def _edge(number: float | None) -> str:
-    return "" if number is None else f"{number:g}"
+def _edge(number: float) -> str:
+    return "" if math.isnan(number) else f"{number:g}"

@@ -26,9 +26,10 @@ from ldp.registry import Registry
 from ldp.registry.certificates import Certificates, read_certificates
 from ldp.registry.page import page
 from ldp.registry.sign_off import BESIDE, read_sign_off, state_of
-from ldp.report import load, render
+from ldp.report import render
 from ldp.report.formats import counted
 from ldp.report.page import environment
+from ldp.tables.saved import SavedResult
 
 USUAL = 28
 """Number of periods whose median is the usual number of reports."""
@@ -181,7 +182,9 @@ def _metric_page(job: Job, versions: Sequence[History], health: Health) -> str:
     estimates = estimates_path(job.out, latest.metric, latest.version, latest.last)
     above = _macros().history(versions, "../index.html", health, (WIDTH, HEIGHT))
     title = f"{latest.metric}, {latest.last}"
-    return render([load(estimates)], title=title, registry=job.registry, above=Markup(above))
+    return render(
+        [SavedResult.load(estimates)], title=title, registry=job.registry, above=Markup(above)
+    )
 
 
 def _macros() -> Any:

@@ -2,37 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
-from ldp.decoding.by_category import Difference
 from ldp.report.formats import percent, quantity, span, ticks
-from ldp.report.numbers import (
-    SINCE,
-    SUMMARY,
-    TrueNumbers,
-    are_even,
-    check_order,
-    holds,
-    meaning,
-    row_of,
-    true_numbers,
-)
+from ldp.report.numbers import Rows, TrueNumbers, are_even, holds, meaning, split, true_numbers
 from ldp.report.numbers import facts as facts_of_numbers
-from ldp.report.reading import (
-    ResultFile,
-    are_texts,
-    csv_lines,
-    is_number,
-    read_summary,
-    reading,
-)
-from ldp.tables.estimates import CATEGORY, NUMBER_COLUMNS, NUMBERS_BY_CATEGORY
+from ldp.tables.saved import SavedResult
 
-HEADER = (CATEGORY, *NUMBER_COLUMNS)
-"""Columns of a file of numbers by category."""
 TOTAL = "reports"
 """Statistic that is the number of reports of a category."""
 BEYOND = 4.0
@@ -44,82 +21,44 @@ Row = Mapping[str, Any]
 Place = Callable[[float | None, float], float]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NumbersByCategory(ResultFile):
-    """A file of numbers by category read back: the rows of each category, in the order of the file,
-    as those of `Numbers`: `statistics`, and `bins`."""
-
-    statistics: Mapping[str, Sequence[Row]]
-    bins: Mapping[str, Sequence[Row]]
-
-    @classmethod
-    def load(cls, path: Path) -> "NumbersByCategory":
-        """Read the CSV file `path` and the summary beside it; raise DecodeError naming the file
-        that is wrong."""
-        checks = {**SUMMARY, "categories": are_texts}
-        with reading(path):
-            with csv_lines(path) as cells_by_line:
-                _, *lines = cells_by_line
-            statistics: dict[str, Sequence[Row]] = {}
-            bins: dict[str, Sequence[Row]] = {}
-            for category, some in groupby(lines, lambda cells: cells[0]):
-                if category in statistics:
-                    raise ValueError
-                rows = [row_of(cells[1:]) for cells in some]
-                statistics[category] = [row for row in rows if row["statistic"] != "count"]
-                bins[category] = [row for row in rows if row["statistic"] == "count"]
-                check_order(bins[category])
-        optional = {
-            **SINCE,
-            "kind": lambda kind: kind == NUMBERS_BY_CATEGORY,
-            "differences": _are_differences,
-            "differences_alpha": is_number,
-        }
-        summary = read_summary(path, checks, optional)
-        with reading(path):
-            if [*statistics] != summary["categories"] or not statistics:
-                raise ValueError
-        return cls(
-            name=path.stem, path=str(path), summary=summary, statistics=statistics, bins=bins
-        )
+def _by_category(file: SavedResult) -> dict[str, tuple[Rows, Rows]]:
+    """Return statistics and bins of each category, in the order of the file."""
+    groups = groupby(file.of(), lambda row: str(row["value"]))
+    return {category: split(rows) for category, rows in groups}
 
 
-def _are_differences(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(row, dict) and are_texts([row.get(name) for name in Difference._fields])
-        for row in value
-    )
-
-
-def face(file: NumbersByCategory, truth: Mapping[str, TrueNumbers] | None) -> dict[str, Any]:
+def face(file: SavedResult, truth: Mapping[str, TrueNumbers] | None) -> dict[str, Any]:
     """Return the data of the page of a `file`: a chart for each statistic, largest first. `truth`:
     the numbers of each category of a simulation, drawn beside."""
-    names = [row["statistic"] for row in next(iter(file.statistics.values()))]
-    is_even = all(map(are_even, file.bins.values()))
+    groups = _by_category(file)
+    statistics = {category: rows for category, (rows, _) in groups.items()}
+    names = [row["statistic"] for row in next(iter(statistics.values()))]
+    is_even = all(are_even(bins) for _, bins in groups.values())
     shares = {
-        category: percent(max(0.0, row["estimate"]) / max(1, file.summary["reports"]))
-        for category, rows in file.statistics.items()
+        category: percent(max(0.0, row["estimate"]) / max(1, file.facts["reports"]))
+        for category, rows in statistics.items()
         for row in rows
         if row["statistic"] == TOTAL
     }
     return {
-        "charts": [_chart(file, name, truth, is_even) for name in names],
+        "charts": [_chart(file, statistics, name, truth, is_even) for name in names],
         "shares": shares,
         "has_truth": truth is not None,
     }
 
 
 def _chart(
-    file: NumbersByCategory,
+    file: SavedResult,
+    statistics: Mapping[str, Rows],
     name: str,
     truth: Mapping[str, TrueNumbers] | None,
     is_even: bool,
 ) -> dict[str, Any]:
     """Return the lines of one statistic, and their axis."""
-    is_total, n = name == TOTAL, max(1, file.summary["reports"])
+    is_total, n = name == TOTAL, max(1, file.facts["reports"])
     unit, words = (n / 100, _points) if is_total else (1, quantity)
     lines: list[dict[str, Any]] = []
-    for category, rows in file.statistics.items():
+    for category, rows in statistics.items():
         row = next((row for row in rows if row["statistic"] == name), None)
         if row is None:
             continue
@@ -153,7 +92,7 @@ def _chart(
         "differences": [
             f"{higher} is above {', '.join(row['lower'] for row in some)}"
             for higher, some in groupby(
-                (row for row in file.summary.get("differences", ()) if row["statistic"] == name),
+                (row for row in file.facts.get("differences", ()) if row["statistic"] == name),
                 lambda row: str(row["higher"]),
             )
         ],
@@ -209,12 +148,13 @@ def _axis(
     return place, [{"text": quantity(x), "at": place(x, 0.0)} for x in numbers], is_log
 
 
-def facts(file: NumbersByCategory) -> list[tuple[str, str]]:
+def facts(file: SavedResult) -> list[tuple[str, str]]:
     """Return what must be trusted of a file: pairs of a question and its answer."""
+    categories = len(file.facts["categories"])
     words = (
-        f"A report tells of a pair of one of {len(file.statistics)} categories and a number, with "
-        "one noise for both. Categories are estimated apart: a rare one has wide intervals, and "
-        "shares add to 100 % within their errors only."
+        f"A report tells of a pair of one of {categories} categories and a number, with one noise "
+        "for both. Categories are estimated apart: a rare one has wide intervals, and shares add "
+        "to 100 % within their errors only."
     )
     return [*facts_of_numbers(file), ("Categories", words)]
 

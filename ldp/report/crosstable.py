@@ -1,26 +1,14 @@
 """A cross table on the page: which values of two or more questions go together."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
+import numpy as np
+
 from ldp.report.formats import counted, p_text, percent, quantity, whole_number
-from ldp.report.reading import (
-    Checks,
-    ResultFile,
-    are_texts,
-    csv_lines,
-    is_amount,
-    is_number,
-    is_share,
-    numbers_in,
-    or_none,
-    read_summary,
-    reading,
-)
-from ldp.tables.estimates import CELL_COLUMNS, CONTROLS
+from ldp.tables.saved import SavedResult
 
 LAST = "(other)"
 """Name of all values that are not listed: the last row and column."""
@@ -29,62 +17,10 @@ MOST_LINES, MOST_COLUMNS, MOST_LAYERS = 40, 16, 8
 WIDE = 8
 """Number of columns from which a cell holds its share alone, without the interval."""
 
-_SUMMARY: Checks = {
-    **dict.fromkeys(("level", "alpha"), is_share),
-    "control": lambda value: value in CONTROLS,
-    "independence": lambda value: (
-        isinstance(value, dict)
-        and all(is_amount(value.get(name)) for name in ("statistic", "freedom"))
-        and or_none(is_number)(value.get("p_value"))
-    ),
-}
-_SINCE: Checks = {
-    "members": are_texts,
-    "fakes_move": or_none(is_number),
-    "warnings": are_texts,
-}
 
-
-@dataclass(frozen=True, kw_only=True)
-class CrossTable(ResultFile):
-    """A file of `ldp associate` read back: `rows`, each a combination of `values`, a tuple with
-    one of each member, and its numbers; largest count first."""
-
-    rows: Sequence[Mapping[str, Any]]
-
-    @classmethod
-    def load(cls, path: Path) -> "CrossTable":
-        """Read the CSV file `path` and the summary beside it; raise DecodeError naming the file
-        that is wrong."""
-        with reading(path):
-            with csv_lines(path) as cells_by_line:
-                header, *lines = cells_by_line
-            rows = [_row(cells, len(header) - len(CELL_COLUMNS)) for cells in lines]
-        letters = header[: -len(CELL_COLUMNS)]
-        summary = {"members": letters, **read_summary(path, _SUMMARY, _SINCE)}
-        with reading(path):
-            if len(summary["members"]) != len(letters) or not rows:
-                raise ValueError
-        rows.sort(key=lambda row: -row["count"])
-        return cls(name=path.stem, path=str(path), summary=summary, rows=rows)
-
-
-def _row(cells: Sequence[str], members: int) -> dict[str, Any]:
-    numbers = numbers_in(dict(zip(CELL_COLUMNS, cells[members:], strict=True)))
-    if any(numbers[name] is None for name in CELL_COLUMNS if name != "p_value"):
-        raise ValueError
-    return {"values": tuple(cells[:members]), **numbers}
-
-
-def is_header(header: Sequence[str]) -> bool:
-    """Return whether a `header` is that of a cross table: letters, then the numbers."""
-    members = len(header) - len(CELL_COLUMNS)
-    return members >= 2 and tuple(header[members:]) == CELL_COLUMNS
-
-
-def facts(file: CrossTable) -> Iterator[tuple[str, str]]:
+def facts(file: SavedResult) -> Iterator[tuple[str, str]]:
     """Yield what must be trusted of a `file`: a question and its answer, one after the other."""
-    summary = file.summary
+    summary = file.facts
     alpha, level = percent(summary["alpha"]), percent(summary["level"])
     yield (
         "Error rate",
@@ -113,20 +49,21 @@ def facts(file: CrossTable) -> Iterator[tuple[str, str]]:
         )
 
 
-def face(file: CrossTable, most: int) -> dict[str, Any]:
+def face(file: SavedResult, most: int) -> dict[str, Any]:
     """Return the data of the page of a `file`: heat maps, one for each value of a third member, and
     a list of at most `most` combinations."""
-    summary = file.summary
+    summary = file.facts
     n = max(1, summary["reports"])
-    members = list(summary["members"])
+    by_count = np.argsort(-np.asarray(file.saved["estimate"]), kind="stable").tolist()
     rows = [
         {
             **row,
-            "share": row["count"] / n,
+            "share": row["estimate"] / n,
             "span": f"{100 * row['low'] / n:.3g} to {percent(row['high'] / n)}",
         }
-        for row in file.rows
+        for row in file.of(by_count)
     ]
+    members = list(summary.get("members", ascii_lowercase[: len(rows[0]["values"])]))
     top = max(1e-12, *(row["share"] for row in rows))
     maps = []
     if len(members) <= 3:
@@ -140,7 +77,7 @@ def face(file: CrossTable, most: int) -> dict[str, Any]:
         "maps": maps,
         "rows": rows[:most],
         "more": len(rows) - len(rows[:most]),
-        "detected": sum(bool(row["detected"]) for row in rows),
+        "detected": sum(bool(row["discovered"]) for row in rows),
         "top": top,
     }
 
@@ -184,5 +121,5 @@ def _ordered(rows: Sequence[Mapping[str, Any]], member: int) -> list[Any]:
         return str(row["values"][member])
 
     groups = groupby(sorted(rows, key=value), key=value)
-    counts = {name: sum(row["count"] for row in group) for name, group in groups}
+    counts = {name: sum(row["estimate"] for row in group) for name, group in groups}
     return sorted(counts, key=lambda name: (name == LAST, -counts[name], name))

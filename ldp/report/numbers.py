@@ -3,104 +3,37 @@
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
-from pathlib import Path
 from statistics import NormalDist, fmean
 from typing import Any
 
 from ldp.errors import DecodeError
 from ldp.report.formats import percent, quantity, span, ticks
-from ldp.report.reading import (
-    Checks,
-    ResultFile,
-    are_texts,
-    csv_lines,
-    is_number,
-    is_share,
-    numbers_in,
-    read_summary,
-    reading,
-)
-from ldp.tables.estimates import NUMBER_COLUMNS
+from ldp.tables.result import COUNT
+from ldp.tables.saved import SavedResult, is_number
 
-HEADER = NUMBER_COLUMNS
-"""Columns of a file of numbers."""
-MEAN_HEADER = ("mean", "std_error", "low", "high", "reports")
-"""Columns of a file with a mean alone, as version 0.1 wrote it before there were percentiles."""
 MOST_LABELS = 8
 """Most bin edges that are written below a histogram."""
 MOST_WHISKERS = 120
 """Number of bins up to which their intervals are drawn."""
 
-SUMMARY: Checks = {"level": is_share, "windows": are_texts}
-SINCE: Checks = {
-    "kind": lambda value: value == "numbers",
-    "fakes_move": lambda value: value is None or is_number(value) or isinstance(value, dict),
-}
-_MEAN = dict.fromkeys(("mean", "std_error", "low", "high"), is_number)
 _PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Numbers(ResultFile):
-    """A file of numbers read back: `statistics` (mean, variance, percentiles) and `bins`, in their
-    order, each with `estimate`, `std_error`, `low` and `high`; bins have `bin_low` and `bin_high`,
-    too. An end that is open is None."""
-
-    statistics: Sequence[Mapping[str, Any]]
-    bins: Sequence[Mapping[str, Any]]
-
-    @classmethod
-    def load(cls, path: Path) -> "Numbers":
-        """Read the CSV file `path` and the summary beside it; raise DecodeError naming the file
-        that is wrong."""
-        with reading(path):
-            with csv_lines(path) as cells_by_line:
-                header, *lines = cells_by_line
-            rows = [] if tuple(header) == MEAN_HEADER else [row_of(cells) for cells in lines]
-        needed = SUMMARY if rows else {**SUMMARY, **_MEAN}
-        summary = read_summary(path, needed, SINCE)
-        if not rows:
-            mean = {name: summary[name] for name in ("std_error", "low", "high")}
-            rows = [{"statistic": "mean", "estimate": summary["mean"], **mean}]
-        bins = [row for row in rows if row["statistic"] == "count"]
-        statistics = [row for row in rows if row["statistic"] != "count"]
-        with reading(path):
-            check_order(bins)
-        return cls(
-            name=path.stem,
-            path=str(path),
-            summary=summary,
-            statistics=statistics,
-            bins=bins,
-        )
+Rows = Sequence[Mapping[str, Any]]
 
 
-def row_of(cells: Sequence[str]) -> dict[str, Any]:
-    """Return one line as numbers; raise ValueError unless all are there that must be."""
-    columns = dict(zip(HEADER, cells, strict=True))
-    statistic = columns.pop("statistic")
-    numbers = numbers_in(columns)
-    is_bin = statistic == "count"
-    if not statistic or (is_bin and numbers["estimate"] is None):
-        raise ValueError
-    return {"statistic": statistic, **numbers}
+def split(rows: Iterable[Mapping[str, Any]]) -> tuple[Rows, Rows]:
+    """Return the statistics among some rows, and the bins."""
+    several = [*rows]
+    bins = [row for row in several if row["statistic"] == COUNT]
+    return [row for row in several if row["statistic"] != COUNT], bins
 
 
-def check_order(bins: Sequence[Mapping[str, Any]]) -> None:
-    """Raise ValueError unless bins follow each other, and only the outermost edges are open."""
-    edges = [edge for row in bins for edge in (row["bin_low"], row["bin_high"])]
-    inner = edges[1:-1]
-    closed = [edge for edge in edges if edge is not None]
-    if None in inner or closed != sorted(closed):
-        raise ValueError
-
-
-def facts(file: ResultFile) -> list[tuple[str, str]]:
+def facts(file: SavedResult) -> list[tuple[str, str]]:
     """Return what must be trusted of a file: pairs of a question and its answer."""
-    summary = file.summary
+    summary = file.facts
     level, fakes = percent(summary["level"]), summary.get("fakes_move")
     answers = [
         (
@@ -134,14 +67,15 @@ def _under_fakes(summary: Mapping[str, Any]) -> str:
     )
 
 
-def face(file: Numbers, truth: Mapping[float, int] | None) -> dict[str, Any]:
+def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]:
     """Return the data of the page of a `file`: rows of statistics, and a histogram. `truth`: number
     -> count of a simulation, drawn beside."""
-    bins = _visible_bins(file)
+    of_all, every = split(file.of())
+    bins = _visible_bins(file.level, of_all, every)
     place = _places(bins)
     true = None if truth is None else TrueNumbers(truth)
     statistics = []
-    for row in file.statistics:
+    for row in of_all:
         known = true.statistic(row["statistic"]) if true else None
         has_place = bool(bins) and (row["statistic"] != "variance")
         statistics.append(
@@ -159,9 +93,9 @@ def face(file: Numbers, truth: Mapping[float, int] | None) -> dict[str, Any]:
         )
     return {
         "statistics": statistics,
-        "histogram": _histogram(file, bins, true) if bins else None,
+        "histogram": _histogram(file.facts["reports"], bins, true) if bins else None,
         "has_truth": true is not None,
-        "left_out": len(file.bins) - len(bins),
+        "left_out": len(every) - len(bins),
     }
 
 
@@ -177,19 +111,19 @@ def holds(row: Mapping[str, Any], known: float) -> bool:
     return is_above and (row["high"] is None or known <= row["high"])
 
 
-def _visible_bins(file: Numbers) -> Sequence[Mapping[str, Any]]:
+def _visible_bins(level: float, statistics: Rows, bins: Rows) -> Rows:
     """Return the bins from the first to the last in which something stands out from the noise of
     all, or a statistic lies, with one more on each side; all where there are none."""
-    miss = (1 - file.summary["level"]) / max(1, len(file.bins))
+    miss = (1 - level) / max(1, len(bins))
     reach = NormalDist().inv_cdf(1 - miss)
-    numbers = [row["estimate"] for row in file.statistics if row["statistic"] != "variance"]
+    numbers = [row["estimate"] for row in statistics if row["statistic"] != "variance"]
     places = [
         i
-        for i, row in enumerate(file.bins)
+        for i, row in enumerate(bins)
         if row["estimate"] > reach * (row["std_error"] or math.inf)
         or any(_is_inside(number, row) for number in numbers if number is not None)
     ]
-    return file.bins[max(0, places[0] - 1) : places[-1] + 2] if places else file.bins
+    return bins[max(0, places[0] - 1) : places[-1] + 2] if places else bins
 
 
 def _is_inside(number: float, row: Mapping[str, Any]) -> bool:
@@ -197,14 +131,14 @@ def _is_inside(number: float, row: Mapping[str, Any]) -> bool:
     return (low is None or low <= number) and (high is None or number < high)
 
 
-def are_even(bins: Sequence[Mapping[str, Any]]) -> bool:
+def are_even(bins: Rows) -> bool:
     """Return whether all bins with two edges are as wide as each other."""
     ends = [(row["bin_low"], row["bin_high"]) for row in bins]
     widths = [high - low for low, high in ends if low is not None and high is not None]
     return not widths or max(widths) - min(widths) <= 1e-3 * max(widths)
 
 
-def _widths(bins: Sequence[Mapping[str, Any]]) -> list[float]:
+def _widths(bins: Rows) -> list[float]:
     """Return how wide each of the bins is drawn: 1 where all are as wide as each other; else the
     doublings from edge to edge, of a bin at 0 or with an open edge those of the others on
     average."""
@@ -220,7 +154,7 @@ def _doublings(low: float | None, high: float | None) -> float:
     return abs(math.log2(high / low)) if low and high and low * high > 0 else 0.0
 
 
-def _places(bins: Sequence[Mapping[str, Any]]) -> Callable[[float | None, float], float]:
+def _places(bins: Rows) -> Callable[[float | None, float], float]:
     """Return the function from a number to its place on the axis of `bins`, from 0 to 1; of None it
     is `otherwise`."""
     widths, is_even = _widths(bins), are_even(bins)
@@ -242,11 +176,9 @@ def _places(bins: Sequence[Mapping[str, Any]]) -> Callable[[float | None, float]
     return place
 
 
-def _histogram(
-    file: Numbers, bins: Sequence[Mapping[str, Any]], true: "TrueNumbers | None"
-) -> dict[str, Any]:
+def _histogram(reports: int, bins: Rows, true: "TrueNumbers | None") -> dict[str, Any]:
     """Return the columns of a histogram, whose areas are shares, and its axes."""
-    n, widths = max(1, file.summary["reports"]), _widths(bins)
+    n, widths = max(1, reports), _widths(bins)
     ends = [
         (max(row["low"] or 0.0, 0.0), min(n if row["high"] is None else row["high"], n))
         for row in bins
@@ -284,7 +216,7 @@ def _histogram(
     }
 
 
-def _edges(bins: Sequence[Mapping[str, Any]], widths: Sequence[float]) -> list[dict[str, Any]]:
+def _edges(bins: Rows, widths: Sequence[float]) -> list[dict[str, Any]]:
     """Return the edges that are written below a histogram, as many as do not touch."""
     labels: list[dict[str, Any]] = []
     edges = [row["bin_low"] for row in bins] + [bins[-1]["bin_high"]]

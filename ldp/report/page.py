@@ -6,13 +6,12 @@ becomes part of the page, sorts, searches and folds long tables; everything can 
 """
 
 import base64
-import csv
 import gzip
 import hashlib
 import io
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -25,14 +24,9 @@ from ldp.accounting.explain import PRIORS, posterior, round_up
 from ldp.errors import DecodeError
 from ldp.registry import Registry
 from ldp.report import by_category, coefficients, crosstable, numbers, privacy, values
-from ldp.report.by_category import NumbersByCategory
-from ldp.report.coefficients import Coefficients
-from ldp.report.crosstable import CrossTable
 from ldp.report.formats import counted, p_text, percent, quantity, visible_label, whole_number
-from ldp.report.numbers import Numbers
-from ldp.report.reading import ResultFile
-from ldp.report.results import Results
 from ldp.report.trends import in_order, trend
+from ldp.tables.saved import SavedResult
 
 MOST_ROWS = 1000
 """Discovered values on a page, and others; more are counted, and left to the CSV."""
@@ -41,24 +35,6 @@ MOST_FOLDED = 100
 
 
 Truths = Mapping[str, int] | Sequence[Mapping[str, int]]
-
-
-def load(path: str | Path) -> ResultFile:
-    """Read the CSV file `path` of `ldp decode`, `discover` or `associate`, and the summary beside
-    it; raises DecodeError naming the file that is wrong."""
-    path = Path(path)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = tuple(next(csv.reader([file.readline(10_000)]), ()))
-    except (OSError, ValueError, csv.Error):
-        header = ()
-    if header in (numbers.HEADER, numbers.MEAN_HEADER):
-        return Numbers.load(path)
-    if header == by_category.HEADER:
-        return NumbersByCategory.load(path)
-    if header in coefficients.HEADERS:
-        return Coefficients.load(path)
-    return CrossTable.load(path) if crosstable.is_header(header) else Results.load(path)
 
 
 @cache
@@ -90,7 +66,7 @@ SHUFFLED = (
 
 
 def render(
-    files_read: Sequence[ResultFile],
+    files_read: Sequence[SavedResult],
     truth: Truths | None = None,
     title: str | None = None,
     registry: Registry | None = None,
@@ -110,7 +86,7 @@ def render(
     known = _truths(files_read, truth)
     series = [
         trend(several)
-        for several in in_order([file for file in files_read if isinstance(file, Results)])
+        for several in in_order([file for file in files_read if file.facts["kind"] == "values"])
     ]
     folded = {id(result) for several in series for result in several["results"][:-1]}
     sections = [
@@ -138,25 +114,25 @@ def render(
     )
 
 
-def _is_shuffled(file: ResultFile) -> bool:
+def _is_shuffled(file: SavedResult) -> bool:
     """Return whether a file is of messages that nothing but a relay protects."""
     return math.isinf(privacy.report_epsilon(file))
 
 
-def _intro(files_read: Sequence[ResultFile]) -> str:
+def _intro(files_read: Sequence[SavedResult]) -> str:
     are_shuffled = {*map(_is_shuffled, files_read)}
     return " ".join(
         text for shuffled, text in ((False, COUNTED), (True, SHUFFLED)) if shuffled in are_shuffled
     )
 
 
-def _metric(file: ResultFile) -> str:
+def _metric(file: SavedResult) -> str:
     """Return the metric of a file; "" where it is of none or several."""
     metrics = {label.metric for label in file.labels}
     return metrics.pop() if len(metrics) == 1 else ""
 
 
-def _names(files_read: Sequence[ResultFile]) -> list[str]:
+def _names(files_read: Sequence[SavedResult]) -> list[str]:
     """Return a name for each: its metric, that with its days, its file, or that with its folder;
     the first that tells all of them apart."""
     metrics = [_metric(file) for file in files_read]
@@ -171,27 +147,27 @@ def _names(files_read: Sequence[ResultFile]) -> list[str]:
     return [file.path or file.name for file in files_read]
 
 
-def _title(files_read: Sequence[ResultFile], names: Sequence[str]) -> str:
+def _title(files_read: Sequence[SavedResult], names: Sequence[str]) -> str:
     """Return the metrics, or the names of files without, and the days where all tell theirs."""
     subjects = [_metric(file) or name for file, name in zip(files_read, names, strict=True)]
-    days = sorted({day for file in files_read for day in file.summary["windows"]})
+    days = sorted({day for file in files_read for day in file.facts["windows"]})
     span = [" to ".join(dict.fromkeys((days[0], days[-1])))] if days else []
-    has_days = all(file.summary["windows"] for file in files_read)
+    has_days = all(file.facts["windows"] for file in files_read)
     return ", ".join([*dict.fromkeys(subjects), *(span if has_days else [])])
 
 
-def _about(file: ResultFile, registry: Registry | None) -> list[tuple[str, str]]:
+def _about(file: SavedResult, registry: Registry | None) -> list[tuple[str, str]]:
     """Return what a file's metrics are about and who owns them, as far as the registry knows."""
     known = registry.metrics if registry else {}
     metrics = [known[label.metric] for label in file.labels if label.metric in known]
     return [(metric.description, ", ".join(metric.owners)) for metric in metrics]
 
 
-def _may_have_truth(file: ResultFile) -> bool:
-    return isinstance(file, Results | Numbers | NumbersByCategory)
+def _may_have_truth(file: SavedResult) -> bool:
+    return file.facts["kind"] in ("values", "numbers", "numbers-by-category")
 
 
-def _truths(files_read: Sequence[ResultFile], truth: Truths | None) -> list[Any]:
+def _truths(files_read: Sequence[SavedResult], truth: Truths | None) -> list[Any]:
     """Return the truth of each of the files, None where it is not known."""
     places = [i for i, file in enumerate(files_read) if _may_have_truth(file)]
     matched: list[Any] = [None] * len(files_read)
@@ -211,47 +187,56 @@ def _truths(files_read: Sequence[ResultFile], truth: Truths | None) -> list[Any]
     return matched
 
 
-def _matched(file: ResultFile, truth: Mapping[str, int], is_its_own: bool) -> Any:
+def _matched(file: SavedResult, truth: Mapping[str, int], is_its_own: bool) -> Any:
     """Return the truth of a file as its face takes it, None where it is of something else."""
-    if isinstance(file, NumbersByCategory):
+    if file.facts["kind"] == "numbers-by-category":
         return by_category.truth_of(truth)
-    if not isinstance(file, Results):
+    if file.facts["kind"] != "values":
         return numbers.true_numbers(truth)
-    words = values.cleaned(truth, file.summary.get("spelling"))
-    is_unlisted = is_its_own and file.summary["method"] in values.UNLISTED
-    return words if is_unlisted or not words.keys().isdisjoint(file.rows.values) else None
+    words = values.cleaned(truth, file.facts.get("spelling"))
+    is_unlisted = is_its_own and file.facts["method"] in values.UNLISTED
+    return (
+        words if is_unlisted or not words.keys().isdisjoint(map(str, file.saved["value"])) else None
+    )
 
 
-def _section(file: ResultFile, truth: Any, most: int) -> dict[str, Any]:
+def _section(file: SavedResult, truth: Any, most: int) -> dict[str, Any]:
     """Return what the template needs of a file: its `face` by name, its `data`, and the rest, which
     all faces have."""
-    face, data, facts = "", {}, []
-    if isinstance(file, Results):
-        face, data = "values", values.face(file, truth, most)
-        facts = list(values.facts(file, data))
-    elif isinstance(file, Numbers):
-        face, data, facts = "numbers", numbers.face(file, truth), numbers.facts(file)
-    elif isinstance(file, NumbersByCategory):
-        face, data, facts = "categories", by_category.face(file, truth), by_category.facts(file)
-    elif isinstance(file, CrossTable):
-        face, data = "table", crosstable.face(file, most)
-        facts = list(crosstable.facts(file))
-    elif isinstance(file, Coefficients):
-        face, data, facts = "coefficients", coefficients.face(file), coefficients.facts(file)
+    kind = file.facts["kind"]
+    data = _FACES[kind](file, truth, most)
+    facts = values.facts(file, data) if kind == "values" else _FACTS[kind](file)
     epsilon = privacy.report_epsilon(file)
     return {
         "file": file,
-        "summary": file.summary,
-        "face": face,
+        "summary": file.facts,
+        "face": kind,
         "data": data,
         "facts": [*facts, ("Privacy", privacy.in_short(file))],
-        "warnings": list(_warnings(file.summary)),
+        "warnings": list(_warnings(file.facts)),
         "privacy": list(privacy.questions(file)),
         "epsilon": epsilon,
         "beliefs": [(prior, posterior(prior, epsilon)) for prior in PRIORS],
         "csv": _packed(file.path),
         "csv_name": Path(file.path).name,
     }
+
+
+_FACES: Mapping[str, Callable[[SavedResult, Any, int], dict[str, Any]]] = {
+    "values": values.face,
+    "numbers": lambda file, truth, _: numbers.face(file, truth),
+    "numbers-by-category": lambda file, truth, _: by_category.face(file, truth),
+    "association": lambda file, _, most: crosstable.face(file, most),
+    "regression": lambda file, _, __: coefficients.face(file),
+}
+"""Data of a page for each kind of result."""
+_FACTS: Mapping[str, Callable[[SavedResult], Iterable[tuple[str, str]]]] = {
+    "numbers": numbers.facts,
+    "numbers-by-category": by_category.facts,
+    "association": crosstable.facts,
+    "regression": coefficients.facts,
+}
+"""What must be trusted of each kind; of values with the data of their page."""
 
 
 def _packed(path: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from ldp.accounting.explain import caps_sentence, epsilon_text, guess_sentence, round_up
 from ldp.accounting.label import Label
 from ldp.registry.explaining import NOT_COVERED, REMEMBERED, UNSHUFFLED
-from ldp.report.reading import ResultFile
+from ldp.tables.saved import SavedResult
 
 NO_LABEL = (
     "Not known here: the caps are in a registry, and the tables that `ldp aggregate` writes carry "
@@ -15,14 +15,14 @@ NO_LABEL = (
 )
 
 
-def report_epsilon(file: ResultFile) -> float:
+def report_epsilon(file: SavedResult) -> float:
     """Return the epsilon of one whole report of a `file`, which for a part of a joint metric is
     more than the part's own."""
-    epsilon: float = math.inf if file.summary["epsilon"] is None else file.summary["epsilon"]
+    epsilon: float = math.inf if file.facts["epsilon"] is None else file.facts["epsilon"]
     return max([epsilon, *(label.report_epsilon for label in file.labels)])
 
 
-def in_short(file: ResultFile) -> str:
+def in_short(file: SavedResult) -> str:
     """Return the label of a `file` in a sentence or two."""
     if shuffled := [*map(_shuffled, filter(_trusts_shuffler, file.labels))]:
         return " ".join([f"Epsilon of one person's messages: unlimited. {UNSHUFFLED}", *shuffled])
@@ -31,7 +31,7 @@ def in_short(file: ResultFile) -> str:
     return " ".join([first, *dict.fromkeys(caps)])
 
 
-def questions(file: ResultFile) -> Iterator[tuple[str, str]]:
+def questions(file: SavedResult) -> Iterator[tuple[str, str]]:
     """Yield the statements of the label of a `file`: a question and its answer, one after the
     other."""
     epsilon = report_epsilon(file)
@@ -44,7 +44,7 @@ def questions(file: ResultFile) -> Iterator[tuple[str, str]]:
     yield "One report", guess_sentence(epsilon)
     yield (
         "Several reports of one person",
-        " ".join(_several(file.summary, epsilon, file.labels)),
+        " ".join(_several(file.facts, epsilon, file.labels)),
     )
     yield (
         "The most a device may ever say",

@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from ldp.report.formats import percent
-from ldp.report.results import Results
+from ldp.tables.saved import SavedResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,42 +30,42 @@ class Change:
     adjusted: float
 
 
-def in_order(results: Sequence[Results]) -> list[list[Results]]:
+def in_order(results: Sequence[SavedResult]) -> list[list[SavedResult]]:
     """Return the files that tell of one mechanism on different days, each list in the order of
     time; files that share a day with another, or name none, are in no list."""
-    alike: dict[str, list[Results]] = {}
+    alike: dict[str, list[SavedResult]] = {}
     for result in results:
-        alike.setdefault(result.summary["fingerprint"], []).append(result)
+        alike.setdefault(result.facts["fingerprint"], []).append(result)
     series = []
     for several in alike.values():
-        several = sorted(several, key=lambda result: result.summary["windows"])
-        days = [day for result in several for day in result.summary["windows"]]
-        has_days = all(result.summary["windows"] for result in several)
+        several = sorted(several, key=lambda result: result.facts["windows"])
+        days = [day for result in several for day in result.facts["windows"]]
+        has_days = all(result.facts["windows"] for result in several)
         if len(several) > 1 and has_days and days == sorted(set(days)):
             series.append(several)
     return series
 
 
-def why_not_tested(days: Sequence[Results]) -> str:
+def why_not_tested(days: Sequence[SavedResult]) -> str:
     """Return why no difference between these days can be tested; "" where it can."""
     for result in days:
-        if result.summary.get("warning"):
+        if result.facts.get("warning"):
             return f"{result.name} claims no error rate"
-        if result.summary.get("consistency_bias"):
+        if result.facts.get("consistency_bias"):
             return f"the counts of {result.name} were made consistent, which biases them"
-        if not result.summary["reports"]:
+        if not result.facts["reports"]:
             return f"{result.name} has no reports"
     return ""
 
 
-def compared_days(days: Sequence[Results]) -> list[Change]:
+def compared_days(days: Sequence[SavedResult]) -> list[Change]:
     """Return each day beside the one before it, and the last beside the first: every value that has
     an estimate on both, with an error, by falling evidence."""
     places = [*pairwise(range(len(days)))]
     if len(days) > 2:
         places.append((0, len(days) - 1))
     listed = [
-        {row["value"]: row for row in result.rows if row["std_error"] < math.inf} for result in days
+        {row["value"]: row for row in result.of() if row["std_error"] < math.inf} for result in days
     ]
     changes = [
         _change(value, days, listed, earlier, later)
@@ -82,7 +82,7 @@ def compared_days(days: Sequence[Results]) -> list[Change]:
 
 def _change(
     value: str,
-    days: Sequence[Results],
+    days: Sequence[SavedResult],
     listed: Sequence[Mapping[str, Mapping[str, Any]]],
     earlier: int,
     later: int,
@@ -92,8 +92,8 @@ def _change(
     errors that reach further than a normal law's are widened as far. The p-value is two-sided."""
     shares, variances = [], []
     for place in (earlier, later):
-        row, summary = listed[place][value], days[place].summary
-        n, share = summary["reports"], row["count"] / summary["reports"]
+        row, summary = listed[place][value], days[place].facts
+        n, share = summary["reports"], row["estimate"] / summary["reports"]
         held = min(max(share, 0.0), 1.0)
         widened = summary.get("tail", 1.0) * row["std_error"] / n
         shares.append(share)
@@ -118,24 +118,24 @@ SPARK_WIDTH, SPARK_HEIGHT = 120, 30
 """Of the drawing of a trend, in its own units."""
 
 
-def trend(several: Sequence[Results]) -> dict[str, Any]:
+def trend(several: Sequence[SavedResult]) -> dict[str, Any]:
     """Return the section about one metric on several days: a row a value, the largest of the
     last day first; of those discovered on some day, and those that changed."""
     latest, why = several[-1], why_not_tested(several)
-    alpha = latest.summary["alpha"]
+    alpha = latest.facts["alpha"]
     changes = [] if why else compared_days(several)
     by_place = {(change.value, change.earlier, change.later): change for change in changes}
     beyond = {key for key, change in by_place.items() if change.adjusted <= alpha}
-    listed = [{row["value"]: row for row in result.rows} for result in several]
-    wanted = {row["value"] for result in several for row in result.discovered}
+    listed = [{row["value"]: row for row in result.of()} for result in several]
+    wanted = {str(r.saved["value"][i]) for r in several for i in r.where("discovered")}
     wanted |= {value for value, _, _ in beyond}
 
     def size(value: str) -> float:
         """Return its share on the last day that has an estimate of it."""
         shares = [
-            rows[value]["count"] / result.summary["reports"]
+            rows[value]["estimate"] / result.facts["reports"]
             for rows, result in zip(listed, several, strict=True)
-            if value in rows and result.summary["reports"]
+            if value in rows and result.facts["reports"]
         ]
         return float(shares[-1]) if shares else 0.0
 
@@ -158,12 +158,12 @@ def trend(several: Sequence[Results]) -> dict[str, Any]:
         )
     return {
         "results": list(several),
-        "name": latest.summary["labels"][0]["metric"] if latest.summary.get("labels") else "",
+        "name": latest.facts["labels"][0]["metric"] if latest.facts.get("labels") else "",
         "rows": rows,
         "left_out": len(wanted) - len(rows),
         "why": why,
         "alpha": alpha,
-        "level": latest.summary["level"],
+        "level": latest.facts["level"],
         "tested": len(changes),
         "compared": len({change.value for change in changes}),
         "beyond": len(beyond),
@@ -173,18 +173,18 @@ def trend(several: Sequence[Results]) -> dict[str, Any]:
     }
 
 
-def _point(result: Results, row: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _point(result: SavedResult, row: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return a value on one day, as shares of its reports."""
-    n = result.summary["reports"]
+    n = result.facts["reports"]
     if row is None or not n:
         return None
     return {
         "day": result.days,
-        "share": row["count"] / n,
+        "share": row["estimate"] / n,
         "low": row["low"] / n,
         "high": row["high"] / n,
-        "detected": bool(row["detected"]),
-        **{name: row[name] for name in ("count", "std_error")},
+        "discovered": bool(row["discovered"]),
+        **{name: row[name] for name in ("estimate", "std_error")},
     }
 
 

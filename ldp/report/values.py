@@ -3,13 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+
 from ldp.protocol.spelling import Spelling
 from ldp.report.formats import counted, percent, tenths, ticks, whole_number
-from ldp.report.results import Results
+from ldp.tables.saved import SavedResult
 
 MOST_FEW = 25
 """Candidates up to which all of them stand in one table."""
@@ -50,6 +51,29 @@ UNKNOWN = {
 """Reasons, by method, why the error of the unexplained reports is not known."""
 
 
+def compared(results: SavedResult, truth: Mapping[str, int]) -> dict[str, Any]:
+    """Return how the estimates stand to the truth: counts of discoveries, false ones and intervals
+    that hold, for simulations. A candidate that the truth does not name is held by nobody."""
+    numbers, values = results.numbers, results.texts("value")
+    held = np.array([truth.get(value, 0) for value in values])
+    is_held, discovered = held > 0, numbers("discovered") > 0
+    holds = (numbers("low") <= held) & (held <= numbers("high"))
+    selected = (numbers("selected_low") <= held) & (held <= numbers("selected_high"))
+    unlisted = {*truth}.difference(values)
+    whole = sum(truth.values()) == results.facts["reports"]
+    return {
+        "level": results.level,
+        "held_by_somebody": int(is_held.sum()),
+        "unnamed": sum(value not in truth for value in values),
+        "unlisted": sum(truth[value] > 0 for value in unlisted) if whole else None,
+        "unexplained": sum(truth[value] for value in unlisted) if whole else None,
+        "below_floor": int((held[is_held] < results.facts["noise_floor"]).sum()),
+        "false": int((discovered & ~is_held).sum()),
+        "intervals_hold": float(holds.mean()) if holds.size else None,
+        "selected_hold": float(selected[discovered].mean()) if discovered.any() else None,
+    }
+
+
 def cleaned(truth: Mapping[str, int], spelling: Mapping[str, Any] | None) -> Mapping[str, int]:
     """Return the counts of words as devices clean them by `spelling`; those of a `truth` without
     one stay."""
@@ -61,18 +85,18 @@ def cleaned(truth: Mapping[str, int], spelling: Mapping[str, Any] | None) -> Map
     return counts
 
 
-def face(results: Results, truth: Mapping[str, int] | None, most: int) -> dict[str, Any]:
+def face(results: SavedResult, truth: Mapping[str, int] | None, most: int) -> dict[str, Any]:
     """Return the data of the page of `results`, with at most `most` rows of discoveries and as many
     others. `truth`: value -> count of a simulation."""
-    summary, discoveries = results.summary, results.discovered
-    is_few = len(results.rows) <= MOST_FEW
-    listing = list(results.rows) if is_few else discoveries[:most]
+    summary, places = results.facts, results.where("discovered")
+    is_few = results.size <= MOST_FEW
+    listing = [*results.of(None if is_few else places[:most])]
     low_name, high_name = ("low", "high") if is_few else ("selected_low", "selected_high")
     n, floor = max(1, summary["reports"]), summary["noise_floor"]
     is_findable = summary["threshold"] is not None or not summary.get("warning")
     tops: list[float] = [row[high_name] for row in listing]
     tops += [truth.get(row["value"], 0) for row in listing] if truth else []
-    if is_findable and any(row["detected"] for row in listing):
+    if is_findable and any(row["discovered"] for row in listing):
         tops.append(floor)
     top: float = max([1e-9, *tops])
 
@@ -82,7 +106,7 @@ def face(results: Results, truth: Mapping[str, int] | None, most: int) -> dict[s
     def bar(rank: int, row: Mapping[str, Any]) -> dict[str, Any]:
         low, high = row[low_name], row[high_name]
         held = None if truth is None else truth.get(row["value"], 0)
-        count = min(max(row["count"], 0), summary["reports"])
+        count = min(max(row["estimate"], 0), summary["reports"])
         return {
             **row,
             "rank": rank,
@@ -98,39 +122,41 @@ def face(results: Results, truth: Mapping[str, int] | None, most: int) -> dict[s
             "holds": held is None or low <= held <= high,
         }
 
-    rest = ((i, row) for i, row in enumerate(results.rows, 1) if not row["detected"])
+    rest = [] if is_few else np.flatnonzero(results.numbers("discovered") == 0)[:most].tolist()
     others = [
-        {**row, "rank": rank, "truth": None if truth is None else truth.get(row["value"], 0)}
-        for rank, row in islice(rest, 0 if is_few else most)
+        {**row, "rank": place + 1, "truth": None if truth is None else truth.get(row["value"], 0)}
+        for place, row in zip(rest, results.of(rest), strict=True)
     ]
     return {
         "is_few": is_few,
-        "left_out": 0 if is_few else len(results.rows) - len(listing) - len(others),
+        "left_out": 0 if is_few else results.size - len(listing) - len(others),
         "bars": [bar(rank, row) for rank, row in enumerate(listing, 1)],
         "others": others,
-        "found": len(discoveries),
-        "rest": len(results.rows) - len(discoveries),
+        "found": len(places),
+        "rest": results.size - len(places),
         "parts": _parts(results),
         "unexplained": _unexplained(results),
         "answers": _answers(summary),
-        "comparison": None if truth is None else results.compared(truth),
+        "comparison": None if truth is None else compared(results, truth),
         "tested": TESTED.get(summary["method"], ""),
         "is_findable": is_findable,
         "is_unlisted": summary["method"] in UNLISTED,
         "floor": along(floor) if is_findable else None,
         "ticks": ticks(0.0, 100 * top / n),
-        "is_clipped": any(row["count"] > summary["reports"] or row["count"] < 0 for row in listing),
-        "from_zero": sum(row[low_name] < 0.5 for row in listing if row["detected"]),
+        "is_clipped": any(
+            row["estimate"] > summary["reports"] or row["estimate"] < 0 for row in listing
+        ),
+        "from_zero": sum(row[low_name] < 0.5 for row in listing if row["discovered"]),
     }
 
 
-def _parts(results: Results) -> list[tuple[str, str, float]]:
+def _parts(results: SavedResult) -> list[tuple[str, str, float]]:
     """Return what all reports hold, in three parts that add to 100 %: name, percentage as text, and
     share. None of sets of answers, of which a report tells several."""
-    summary = results.summary
+    summary = results.facts
     if "at_most" in summary or not summary["reports"]:
         return []
-    found_sum = math.fsum(row["count"] for row in results.discovered)
+    found_sum = math.fsum(results.numbers("estimate")[results.where("discovered")])
     unlisted = _count_of_unexplained(results)
     below = summary["reports"] - found_sum - unlisted
     is_unlisted = summary["method"] in UNLISTED
@@ -145,17 +171,17 @@ def _parts(results: Results) -> list[tuple[str, str, float]]:
     return list(zip(names, tenths(counts), shares, strict=True)) if sum(counts) else []
 
 
-def _count_of_unexplained(results: Results) -> float:
-    count = results.summary.get("unexplained")
+def _count_of_unexplained(results: SavedResult) -> float:
+    count = results.facts.get("unexplained")
     if count is None:
-        count = results.summary["reports"] - math.fsum(results.rows.columns["count"])
+        count = results.facts["reports"] - math.fsum(results.numbers("estimate"))
     return float(count)
 
 
-def facts(results: Results, page: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def facts(results: SavedResult, page: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what must be trusted of `results`, with the data of its `page`: a question and its
     answer, one after the other."""
-    summary, comparison = results.summary, page["comparison"]
+    summary, comparison = results.facts, page["comparison"]
     alpha, n = percent(summary["alpha"]), max(1, summary["reports"])
     floor = f"{whole_number(summary['noise_floor'])} reports"
     yield (
@@ -230,10 +256,10 @@ def _error_rate(summary: Mapping[str, Any], alpha: str) -> str:
     )
 
 
-def _unexplained(results: Results) -> dict[str, Any]:
+def _unexplained(results: SavedResult) -> dict[str, Any]:
     """Return how many reports no candidate explains, with standard error, or why it has none;
     `zero`: whether it may be none."""
-    summary = results.summary
+    summary = results.facts
     count, error = _count_of_unexplained(results), summary.get("unexplained_std_error")
     why = "" if error is not None else "the summary beside the file does not tell it"
     if "unexplained_std_error" in summary and error is None:

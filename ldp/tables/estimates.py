@@ -6,42 +6,22 @@ or the family-wise error (Bonferroni); intervals of discovered values can be adj
 been selected (Benjamini and Yekutieli 2005).
 """
 
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from hashlib import sha256
-from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from ldp.arrays import Bools, Floats
 from ldp.errors import ParameterError
-from ldp.files import csv_cells, finite, write_together
-from ldp.tables.display import Displayed, Line
+from ldp.tables.result import Columns, Result
 
 if TYPE_CHECKING:
     from ldp.tables.joint_table import JointTable
     from ldp.tables.table import Table
 
 CONTROLS = ("fdr", "bonferroni", "none")
-COLUMNS = (
-    *("value", "count", "std_error", "low", "high", "p_value"),
-    *("detected", "selected_low", "selected_high"),
-)
-"""Columns of a file of estimates."""
-CELL_COLUMNS = ("count", "std_error", "low", "high", "p_value", "detected")
-"""Columns of a file of an association, after those of the values."""
-CSV_DIGEST = "csv_sha256"
-"""Key of a summary: the SHA-256 of the CSV file beside which it was written."""
-CATEGORY = "category"
-"""Column before NUMBER_COLUMNS in a file of numbers by category."""
-NUMBERS_BY_CATEGORY = "numbers-by-category"
-"""Kind of such a file, in its summary."""
-NUMBER_COLUMNS = ("statistic", "bin_low", "bin_high", "estimate", "std_error", "low", "high")
-"""Columns of a file of numbers."""
 
 
 def table_details(table: "Table | JointTable", method: str) -> dict[str, Any]:
@@ -154,7 +134,7 @@ warning."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Estimates(Displayed):
+class Estimates(Result):
     """Estimates of the candidates' counts, in the order of the candidates.
 
     `count`, `std_error`: float64, shape (candidates,), in reports, unbiased and therefore
@@ -167,6 +147,9 @@ class Estimates(Displayed):
     other numbers are of the unbiased counts. `fakes`: made-up reports that
     intervals, p-values and the noise floor allow for; None where all reports are taken as honest.
     """
+
+    kind: ClassVar[str] = "values"
+    digits: ClassVar[int | None] = None
 
     values: tuple[str, ...]
     count: Floats
@@ -195,21 +178,14 @@ class Estimates(Displayed):
         floor = self.law.upper(self.rule.largest(self.p_value)) * self.noise
         return floor + (self.fakes.raised if self.fakes else 0.0)
 
-    def interval(
-        self, level: float = 0.95, *, selected: bool = False, population: bool = False
-    ) -> tuple[Floats, Floats]:
-        """Return (low, high), shape (candidates,), with nominal coverage `level` for the count in
-        the table; not clipped, except where every category has a cell: there within [0, reports],
-        or at the estimate. Raises ParameterError for a level outside (0, 1).
+    def _interval(self, miss: float, selected: bool, population: bool) -> tuple[Floats, Floats]:
+        """Return (low, high), shape (candidates,), for the count in the table; not clipped, except
+        where every category has a cell: there within [0, reports], or at the estimate.
 
-        `selected`: adjusted for discovery: of the discovered values' intervals at least `level`
-        hold on average (level 1 - (1 - level) R / m for R discoveries among m candidates).
-        `population`: for the count expected in a new sample of as many reports; adds f(1 - f) n.
-        With `fakes`, the count is that of the honest reports, whatever the others say.
+        `selected`: of the discovered values' intervals at least 1 - `miss` hold on average (miss
+        R / m for R discoveries among m candidates). `population`: adds f(1 - f) n. With `fakes`,
+        the count is that of the honest reports, whatever the others say.
         """
-        if not 0 < level < 1:
-            raise ParameterError("level must lie strictly between 0 and 1")
-        miss = 1 - level
         if selected:
             miss *= max(1, int(self.detected().sum())) / max(1, len(self.values))
         if self.bounds is not None:
@@ -252,48 +228,29 @@ class Estimates(Displayed):
             f"{self.reports:,} reports"
         )
 
-    def lines(self, level: float = 0.95) -> list[Line]:
-        """Return the values, the largest estimate first."""
-        return [
-            Line(row["value"], row["count"], row["low"], row["high"], bool(row["detected"]))
-            for row in self.rows(level)
-        ]
-
-    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """Return the columns of the CSV as dictionaries, largest count first; intervals clipped to
-        [0, reports]; None where a cell is empty."""
-        return [
-            dict(zip(COLUMNS, row, strict=True)) for row in zip(*self._columns(level), strict=True)
-        ]
-
-    def _columns(self, level: float) -> Iterator[list[Any]]:
-        """Yield the columns of the CSV, a list of cells each."""
-        bounds = [*self.interval(level), *self.interval(level, selected=True)]
+    def _columns(self) -> Columns:
+        """Return the columns, largest count first but for buckets, which stay as they are;
+        intervals within [0, reports]."""
+        bounds = [*self.interval(), *self.interval(selected=True)]
         low, high, selected_low, selected_high = (np.clip(end, 0, self.reports) for end in bounds)
-        detected = self.detected()
+        discovered = self.detected()
         count = self.count if self.projected is None else self.projected
-        order = np.array(self._order(count), dtype=np.intp)
-
-        def cells(column: Floats, is_filled: Bools) -> list[Any]:
-            filled = np.full(order.size, None)
-            places = np.flatnonzero(is_filled[order])
-            filled[places] = column[order[places]]
-            numbers: list[Any] = filled.tolist()
-            return numbers
-
-        yield np.fromiter(self.values, object, len(self.values))[order].tolist()
-        for column in (count, self.std_error, low, high):
-            yield column[order].tolist()
-        yield cells(self.p_value, ~np.isnan(self.p_value))
-        yield detected[order].astype(int).tolist()
-        yield cells(selected_low, detected)
-        yield cells(selected_high, detected)
-
-    def _order(self, count: Floats) -> Iterable[int]:
-        """Return the order of the CSV's rows: buckets as they are, other values by `count`."""
+        order = np.lexsort((-self.count, -count))
         if self.details.get("method") == "histogram":
-            return range(len(self.values))
-        return np.lexsort((-self.count, -count))
+            order = np.arange(order.size)
+        columns = {
+            "estimate": count,
+            "unbiased": np.full(order.size, np.nan) if self.projected is None else self.count,
+            "std_error": self.std_error,
+            "low": low,
+            "high": high,
+            "p_value": self.p_value,
+            "discovered": discovered.astype(np.float64),
+            "selected_low": np.where(discovered, selected_low, np.nan),
+            "selected_high": np.where(discovered, selected_high, np.nan),
+        }
+        values = np.fromiter(self.values, object, len(self.values))[order].tolist()
+        return {"value": values, **{name: column[order] for name, column in columns.items()}}
 
     def warnings(self) -> list[str]:
         """Return the warnings that a reader needs before the numbers, a sentence each."""
@@ -307,10 +264,12 @@ class Estimates(Displayed):
             )
         return sentences
 
-    def summary(self, level: float = 0.95) -> dict[str, Any]:
-        """Return the summary for the file beside the CSV: method, table, level and controls."""
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the file beside the CSV says: method, table, level and controls."""
         warnings = {"warning": "; ".join(self.warnings())} if self.warnings() else {}
         return {
+            "kind": self.kind,
             **self.details,
             **warnings,
             **fakes_details(self.fakes),
@@ -323,20 +282,11 @@ class Estimates(Displayed):
             "tail": self.tail(),
             "noise_std_error": self.noise,
             "noise_floor": self.noise_floor(),
-            "level": level,
+            "level": self.level,
             "alpha": self.rule.alpha,
             "control": self.rule.control,
             "threshold": self.rule.threshold,
         }
-
-    def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
-        """Return the estimates as CSV text; with `path`, write it there and `summary` beside it."""
-        columns = zip(COLUMNS, self._columns(level), strict=True)
-        rows = zip(*(_cells(name, column) for name, column in columns), strict=True)
-        text = "".join(f"{','.join(row)}\n" for row in chain([COLUMNS], rows))
-        if path is not None:
-            write_with_summary(Path(path), text, self.summary(level))
-        return text
 
 
 def fakes_details(fakes: Fakes | None) -> dict[str, float]:
@@ -359,28 +309,3 @@ def spread(count: Floats, std_error: Floats, sample: int) -> Floats:
     share = np.clip(count / sample, 0, 1)
     wider: Floats = np.sqrt(std_error**2 + share * (1 - share) * sample)
     return wider
-
-
-def write_with_summary(path: Path, text: str, summary: Mapping[str, Any]) -> None:
-    """Write the CSV `text` to `path` and its `summary` beside it, with the text's CSV_DIGEST, both
-    or none; null stands for a number that is not finite."""
-    whole = {**summary, CSV_DIGEST: sha256(text.encode()).hexdigest()}
-    json_text = json.dumps(finite(whole), indent=2, allow_nan=False) + "\n"
-    write_together({path: text, summary_path(path): json_text})
-
-
-def summary_path(path: Path) -> Path:
-    """Return the path of the summary of the estimates in `path`: E.json for E.csv, else path +
-    .json. Raises ParameterError for a path that ends in .json."""
-    if path.suffix == ".json":
-        raise ParameterError(f"{path}: that name is for the summary; name the estimates .csv")
-    return path.with_suffix(".json") if path.suffix == ".csv" else Path(f"{path}.json")
-
-
-def _cells(name: str, column: Sequence[Any]) -> list[str]:
-    """Return the cells of column `name` as they are written. Numbers need no quotes, for which
-    csv's writer would look at each of their digits."""
-    if name == "value":
-        return csv_cells(column)
-    form = {"p_value": ".4g", "detected": "d"}.get(name, ".2f")
-    return ["" if number is None else format(number, form) for number in column]

@@ -1,0 +1,294 @@
+"""Results: what is decoded, as columns and a summary, whatever it is about.
+
+A result is a file, a table on a page, and a frame of another package: `polars.DataFrame(result)`,
+`duckdb.sql("SELECT * FROM result")`. What its error is, and how it is distributed, only its kind
+knows, a subclass beside its decoder; a result that was read from a file has numbers alone.
+"""
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from html import escape
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from ldp.arrays import Floats
+from ldp.errors import MissingPackage, ParameterError
+from ldp.files import csv_cells, finite, write_together
+
+COLUMNS = (
+    *("statistic", "value", "bin_low", "bin_high", "estimate", "unbiased", "std_error"),
+    *("low", "high", "p_value", "discovered", "selected_low", "selected_high"),
+)
+"""Columns of a result; one of combinations has `value_1`, `value_2`, ... in place of `value`."""
+COUNT = "count"
+"""Statistic of a row that counts reports; the only one where there is no column of statistics."""
+EXACT = {"bin_low": 10, "bin_high": 10, "p_value": 4}
+"""Significant digits of columns that are not written as others are."""
+CSV_DIGEST = "csv_sha256"
+"""Key of a summary: the SHA-256 of the CSV file beside which it was written."""
+MOST_LINES = 20
+"""Number of lines of a result that a notebook shows, and of bars of its plot."""
+_STYLE = "text-align:left;padding:2px 10px"
+_BAR = "display:block;height:10px;min-width:1px;background:#7fa8dc;width:{:.1f}%"
+
+Column = Sequence[str] | Floats
+Columns = Mapping[str, Column]
+"""Columns by name, in the order of COLUMNS: texts, or float64 with NaN where there is no number."""
+
+
+def is_text(column: str) -> bool:
+    """Return whether a column of this name has texts."""
+    return column == "statistic" or column.startswith("value")
+
+
+class Line(NamedTuple):
+    """Line that a notebook shows: a name, its estimate and interval (infinite where open), and
+    whether it was discovered, None where nothing is."""
+
+    name: str
+    estimate: float
+    low: float
+    high: float
+    discovered: bool | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(ABC):
+    """Estimates with standard errors and intervals at `level`, the probability with which each
+    holds the truth. `digits`: significant digits that are written; None: two decimals."""
+
+    level: float = field(default=0.95, kw_only=True)
+    kind: ClassVar[str]
+    digits: ClassVar[int | None] = 6
+
+    @property
+    @abstractmethod
+    def headline(self) -> str:
+        """One line that says what the result is of."""
+
+    @property
+    @abstractmethod
+    def summary(self) -> dict[str, Any]:
+        """What the file beside the CSV says: method, table, level and controls; JSON-ready."""
+
+    @abstractmethod
+    def _columns(self) -> Columns:
+        """Return all columns that this kind of result has."""
+
+    @property
+    def columns(self) -> Columns:
+        """Columns by name, without those that are wholly empty."""
+        columns = self._columns()
+        return {name: column for name, column in columns.items() if not _is_empty(column)}
+
+    def at(self, **settings: Any) -> Self:
+        """Return the result at another `level`, or other settings of its kind, by name. Raises
+        ParameterError for a level outside (0, 1)."""
+        changed = replace(self, **settings)
+        if not 0 < changed.level < 1:
+            raise ParameterError("level must lie strictly between 0 and 1")
+        return changed
+
+    def interval(
+        self, level: float | None = None, *, selected: bool = False, population: bool = False
+    ) -> tuple[Any, Any]:
+        """Return the low and high ends of all intervals, float64, at a `level` (default: that of
+        the result). `selected`: adjusted for discovery; `population`: for what is expected in a new
+        sample of as many reports. Raises ParameterError for a level outside (0, 1), and where the
+        kind of result has no such intervals."""
+        level = self.level if level is None else level
+        if not 0 < level < 1:
+            raise ParameterError("level must lie strictly between 0 and 1")
+        return self._interval(1 - level, selected, population)
+
+    def _interval(self, miss: float, selected: bool, population: bool) -> tuple[Any, Any]:
+        if selected or population:
+            raise ParameterError(f"a result of {self.kind} has one kind of interval")
+        columns = self.at(level=1 - miss)._columns()
+        return columns["low"], columns["high"]
+
+    def __repr__(self) -> str:
+        return f"<{self.headline}>"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a dictionary for each row, with None where it has no number."""
+        names, columns = [*self.columns], self.columns.values()
+        cells = (
+            column if is_text(name) else _filled(column)
+            for name, column in zip(names, columns, strict=True)
+        )
+        return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return the columns as CSV text; with `path`, write it there and the summary beside it.
+        Raises ParameterError for a path that ends in .json."""
+        columns = self.columns
+        cells = (self._cells(name, column) for name, column in columns.items())
+        rows = chain([columns], zip(*cells, strict=True))
+        text = "".join(f"{','.join(row)}\n" for row in rows)
+        if path is not None:
+            write_with_summary(Path(path), text, self.summary)
+        return text
+
+    def _cells(self, name: str, column: Column) -> Sequence[str]:
+        """Return the cells of a column as they are written. Numbers need no quotes, for which csv's
+        writer would look at each of their digits."""
+        if is_text(name):
+            return csv_cells(column)
+        array = np.asarray(column)
+        numbers: list[float] = array.tolist()
+        digits = EXACT.get(name, self.digits)
+        if name == "discovered":
+            return ["01"[number > 0] for number in numbers]
+        if digits is not None and not (np.abs(array) < 10**digits).all():
+            return [_written(number, digits) for number in numbers]
+        form = ".2f" if digits is None else f".{digits}g"
+        cells = [format(number, form) for number in numbers]
+        return ["" if cell == "nan" else cell for cell in cells] if np.isnan(array).any() else cells
+
+    def to_arrow(self) -> Any:
+        """Return the columns as a pyarrow Table, null where there is no number."""
+        import pyarrow
+
+        arrays = {
+            name: pyarrow.array(column, from_pandas=not is_text(name))
+            for name, column in self.columns.items()
+        }
+        return pyarrow.table(arrays)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        """Return the columns as a stream of Arrow, which other packages ask for."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """Return the columns as a pandas DataFrame; raises MissingPackage without pandas."""
+        return _package("pandas", "to_pandas").DataFrame(dict(self.columns))
+
+    def to_polars(self) -> Any:
+        """Return the columns as a polars DataFrame; raises MissingPackage without polars."""
+        return _package("polars", "to_polars").from_arrow(self.to_arrow())
+
+    def lines(self) -> Iterator[Line]:
+        """Yield what a notebook shows: all rows but bins, in their order."""
+        columns = self.columns
+        size = len(columns["estimate"])
+        statistics = columns.get("statistic", [COUNT] * size)
+        texts = [column for name, column in columns.items() if name.startswith("value")]
+        parts = [*texts, *([statistics] if not texts or len({*statistics}) > 1 else [])]
+        separator = ", " if len(parts) > len(texts) else " + "
+        discovered = columns.get("discovered")
+        for row in range(size):
+            if "bin_low" in columns and statistics[row] == COUNT:
+                continue
+            estimate, low, high = (float(columns[n][row]) for n in ("estimate", "low", "high"))
+            name = separator.join(str(part[row]) for part in parts)
+            yield Line(
+                name, estimate, low, high, None if discovered is None else bool(discovered[row])
+            )
+
+    def _repr_html_(self) -> str:
+        """Return the table that Jupyter shows."""
+        lines = self.lines()
+        rows = "".join(_html_rows([*islice(lines, MOST_LINES)]))
+        left_out = sum(1 for _ in lines)
+        more = f"<p>{left_out:,} more</p>" if left_out else ""
+        interval = f"{100 * self.level:.10g} % interval"
+        heads = "".join(
+            f'<th style="{_STYLE}">{head}</th>' for head in ("", "estimate", interval, "")
+        )
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        return f"<p>{escape(self.headline)}</p>{table}{more}"
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the first MOST_LINES estimates with their intervals, and return the axes of
+        matplotlib: `axes`, or new ones. Raises MissingPackage without matplotlib."""
+        axes = new_axes(axes)
+        known = (line for line in self.lines() if math.isfinite(line.estimate))
+        lines = [*islice(known, MOST_LINES)]
+        places = [*range(len(lines))]
+        axes.barh(places, [line.estimate for line in lines], color="#7fa8dc")
+        for place, line in zip(places, lines, strict=True):
+            ends = [end if math.isfinite(end) else line.estimate for end in line[2:4]]
+            axes.plot(ends, [place, place], color="#17345f")
+        axes.set_yticks(places, [line.name for line in lines], parse_math=False)
+        axes.invert_yaxis()
+        axes.set_title(self.headline, fontsize="medium", parse_math=False)
+        return axes
+
+
+def _is_empty(column: Column) -> bool:
+    """Return whether a column has rows, and no number in any of them."""
+    return isinstance(column, np.ndarray) and bool(column.size) and bool(np.isnan(column).all())
+
+
+def _filled(column: Column) -> list[float | None]:
+    return [None if number != number else number for number in np.asarray(column).tolist()]
+
+
+def _written(number: float, digits: int) -> str:
+    """Return a number with so many significant digits, or as a whole one; "" for an open end."""
+    if not math.isfinite(number):
+        return ""
+    return f"{number:.0f}" if abs(number) >= 10**digits else f"{number:.{digits}g}"
+
+
+def write_with_summary(path: Path, text: str, summary: Mapping[str, Any]) -> None:
+    """Write the CSV `text` to `path` and its `summary` beside it, with the text's CSV_DIGEST, both
+    or none; null stands for a number that is not finite."""
+    whole = {**summary, CSV_DIGEST: sha256(text.encode()).hexdigest()}
+    json_text = json.dumps(finite(whole), indent=2, allow_nan=False) + "\n"
+    write_together({path: text, summary_path(path): json_text})
+
+
+def summary_path(path: Path) -> Path:
+    """Return the path of the summary of the result in `path`: E.json for E.csv, else path + .json.
+    Raises ParameterError for a path that ends in .json."""
+    if path.suffix == ".json":
+        raise ParameterError(f"{path}: that name is for the summary; name the estimates .csv")
+    return path.with_suffix(".json") if path.suffix == ".csv" else Path(f"{path}.json")
+
+
+def new_axes(axes: Any) -> Any:
+    """Return `axes`, or new ones of matplotlib if they are None; raise MissingPackage."""
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError as error:
+        raise MissingPackage.of("plot", error.name, "plot") from None
+    if axes is None:
+        _, axes = pyplot.subplots(layout="constrained")
+    return axes
+
+
+def _package(name: str, method: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        raise MissingPackage(f"{method} needs {name}: pip install {name}") from None
+
+
+def _html_rows(lines: list[Line]) -> Iterable[str]:
+    most = max((line.estimate for line in lines if line.discovered is not None), default=0.0)
+    for line in lines:
+        cells = [f"<bdi>{escape(line.name)}</bdi>", _number(line.estimate)]
+        cells.append(f"{_number(line.low)} to {_number(line.high)}")
+        share = max(0.0, line.estimate / most) if line.discovered is not None and most > 0 else 0.0
+        cells.append(f'<span style="{_BAR.format(100 * share)}"></span>' if share else "")
+        width = "" if line.discovered is None else ";width:12em"
+        *texts, bar = (f'<td style="{_STYLE}">{cell}</td>' for cell in cells)
+        weight = ' style="font-weight:bold"' if line.discovered else ""
+        yield f"<tr{weight}>{''.join(texts)}{bar.replace(_STYLE, _STYLE + width)}</tr>"
+
+
+def _number(number: float) -> str:
+    if not math.isfinite(number):
+        return "open"
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"

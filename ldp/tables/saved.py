@@ -1,0 +1,366 @@
+"""Results that commands wrote, a CSV and the summary beside it, read back; what is wrong with them.
+
+The reader is one for all kinds of results: a table says which keys of a summary a kind must have,
+and which cells of its columns may not be empty.
+"""
+
+import csv
+import json
+import math
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import file_digest
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ldp.accounting.label import Label
+from ldp.arrays import Bools, Floats
+from ldp.errors import DecodeError, ParameterError
+from ldp.mechanisms.catalogue import SHUFFLED_ENTRIES
+from ldp.protocol.spelling import Spelling
+from ldp.tables.estimates import CONTROLS
+from ldp.tables.result import (
+    COLUMNS,
+    COUNT,
+    CSV_DIGEST,
+    Columns,
+    Result,
+    is_text,
+    summary_path,
+)
+
+LINES = 10_000
+"""Lines that are read at once."""
+LARGEST = 1e300
+"""Magnitude from which a number is taken for none."""
+MEMBER = re.compile(r"value_[1-9]\d*")
+"""Name of the column of one member of a combination."""
+Check = Callable[[Any], bool]
+
+
+def is_number(value: object) -> bool:
+    """Return whether `value` is a finite number."""
+    return isinstance(value, int | float) and type(value) is not bool and abs(value) < LARGEST
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and is_number(value) and value >= 0
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and 0 < value < 1
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _or_none(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def _holds(make: Callable[[Any], object]) -> Check:
+    """Return the check that a value makes something, and no error."""
+
+    def check(value: Any) -> bool:
+        try:
+            return bool(make(value))
+        except (ParameterError, TypeError):
+            return False
+
+    return check
+
+
+def _are_differences(value: object) -> bool:
+    names = ("statistic", "higher", "lower")
+    return isinstance(value, list) and all(
+        isinstance(row, dict) and _are_texts([row.get(name) for name in names]) for row in value
+    )
+
+
+def _is_independence(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and all(_is_amount(value.get(name)) for name in ("statistic", "freedom"))
+        and _or_none(is_number)(value.get("p_value"))
+    )
+
+
+def _is_damage(value: object) -> bool:
+    """Return whether a value says how far made-up reports move numbers: one, or some by name or in
+    the order of the rows."""
+    if isinstance(value, dict):
+        return all(map(is_number, value.values()))
+    return all(map(_or_none(is_number), value if isinstance(value, list) else [value]))
+
+
+CHECKS: Mapping[str, Check] = {
+    **dict.fromkeys(("reports", "candidates", "detected"), _is_amount),
+    **dict.fromkeys(("fakes", "fakes_reports", "fakes_raise", "fakes_lower"), _is_amount),
+    **dict.fromkeys(("epsilon", "lifetime_epsilon", "unexplained_std_error"), _or_none(_is_amount)),
+    **dict.fromkeys(("kind", "mechanism", "fingerprint", "method"), _is_text),
+    **dict.fromkeys(("windows", "categories", "members", "warnings"), _are_texts),
+    **dict.fromkeys(("warning", "consistency_bias"), _or_none(_is_text)),
+    **dict.fromkeys(("level", "alpha"), _is_share),
+    **dict.fromkeys(("noise_std_error", "noise_floor", "unexplained_share"), is_number),
+    **dict.fromkeys(("unexplained", "tail", "differences_alpha"), is_number),
+    **dict.fromkeys(("answers_each", "answers_each_std_error"), is_number),
+    "control": lambda value: value in CONTROLS,
+    "threshold": _or_none(is_number),
+    "at_most": lambda value: type(value) is int and value >= 1,
+    "fakes_move": _is_damage,
+    "independence": _is_independence,
+    "differences": _are_differences,
+    "memoised": lambda value: isinstance(value, bool),
+    "labels": _holds(lambda value: isinstance(value, list) and all(map(Label.of, value)) + 1),
+    "spelling": _holds(lambda value: isinstance(value, dict) and Spelling(**value)),
+}
+"""Checks of the keys that a summary may have."""
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "values": (
+        *("noise_std_error", "noise_floor", "unexplained_share", "candidates", "detected"),
+        *("alpha", "method", "control", "threshold", "windows"),
+    ),
+    "numbers": ("windows",),
+    "numbers-by-category": ("windows", "categories"),
+    "association": ("alpha", "control", "independence"),
+    "regression": ("windows",),
+}
+"""Keys that the summary of each kind of result must have, besides OF_ALL."""
+OF_ALL = ("kind", "reports", "epsilon", "mechanism", "fingerprint", "level")
+NEVER_EMPTY: Mapping[str, tuple[str, ...]] = {
+    "values": ("estimate", "std_error", "low", "high", "discovered"),
+    "association": ("estimate", "std_error", "low", "high", "discovered"),
+    "regression": ("estimate",),
+}
+"""Columns of each kind that have a number in every row; others' counts have an estimate."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class SavedResult(Result):
+    """Result that was read from the file `path`: its numbers, at the level that they have there.
+    `name`: that of the file."""
+
+    kind: ClassVar[str] = "saved"
+
+    name: str
+    path: str
+    saved: Columns
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, path: str | Path) -> "SavedResult":
+        """Read the CSV file `path` and the summary beside it; raise DecodeError naming the file
+        that is wrong."""
+        path = Path(path)
+        with _reading(path), path.open(encoding="utf-8-sig", newline="") as file:
+            lines = filter(None, csv.reader(file))
+            header = next(lines, [])
+            if "estimate" not in header:
+                raise DecodeError(
+                    f"{path}: not an estimates file, or one of an earlier version: decode the "
+                    "table again"
+                )
+            columns = _read_columns(header, lines)
+        summary = _read_summary(path)
+        with _reading(path):
+            _check_cells(columns, summary)
+            _check_digest(path, summary)
+        level = summary["level"]
+        return cls(level=level, name=path.stem, path=str(path), saved=columns, facts=summary)
+
+    @property
+    def headline(self) -> str:
+        """One line: the file, its kind and the number of reports."""
+        return f"{self.name}: {self.facts['kind']}, from {self.facts['reports']:,} reports"
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the file beside the CSV says."""
+        return dict(self.facts)
+
+    def _columns(self) -> Columns:
+        if self.level != self.facts["level"]:
+            raise DecodeError(
+                f"{self.path}: a file has intervals at its level, {self.facts['level']:g}, alone: "
+                "decode the table again for others"
+            )
+        return self.saved
+
+    @property
+    def days(self) -> str:
+        """Days on which the reports were collected, in words; "" where they are not known."""
+        first, *later = self.facts["windows"] or [""]
+        return f"{first} to {later[-1]}" if later else first
+
+    @property
+    def labels(self) -> list[Label]:
+        """Privacy labels that the summary carries."""
+        return [Label.of(fields) for fields in self.facts.get("labels", [])]
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.saved["estimate"])
+
+    def numbers(self, column: str) -> Floats:
+        """Return a column of numbers, NaN in all rows where the file lacks it."""
+        return _numbers(self.saved, column)
+
+    def texts(self, column: str, otherwise: str = "") -> list[str]:
+        """Return a column of texts, `otherwise` in all rows where the file lacks it."""
+        return [*map(str, self.saved.get(column, [otherwise] * self.size))]
+
+    def row(self, place: int) -> dict[str, Any]:
+        """Return a row of all COLUMNS, None where it has nothing; `values`: those of its members,
+        of a combination."""
+        row: dict[str, Any] = dict.fromkeys(COLUMNS)
+        row["statistic"] = COUNT
+        for name, column in self.saved.items():
+            cell = column[place]
+            number = math.nan if is_text(name) else float(cell)
+            row[name] = str(cell) if is_text(name) else None if math.isnan(number) else number
+        row["values"] = tuple(row[name] for name in self.saved if MEMBER.fullmatch(name))
+        return row
+
+    def of(self, places: Iterable[int] | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the rows of these `places`, or all."""
+        return map(self.row, range(self.size) if places is None else places)
+
+    def where(self, column: str) -> list[int]:
+        """Return the places of the rows in which a column of 0 and 1 is 1."""
+        places: list[int] = np.flatnonzero(self.numbers(column) > 0).tolist()
+        return places
+
+
+def _read_columns(header: Sequence[str], lines: Iterator[Sequence[str]]) -> Columns:
+    """Return the columns of a file; raise ValueError unless they are some of COLUMNS, in order, and
+    all cells of numbers are empty or finite, but for standard errors."""
+    members = [name for name in header if MEMBER.fullmatch(name)]
+    names = [name for name in header if name not in members]
+    is_one_of_these = members == [f"value_{i}" for i in range(1, len(members) + 1)]
+    if not is_one_of_these or (members and "value" in names):
+        raise ValueError
+    if names != [name for name in COLUMNS if name in names]:
+        raise ValueError
+    texts = {name: [np.array([], np.dtypes.StringDType())] for name in header if is_text(name)}
+    numbers = {name: array("d") for name in header if not is_text(name)}
+    while some := list(islice(lines, LINES)):
+        for name, cells in zip(header, zip(*some, strict=True), strict=True):
+            if name in texts:  # a third of the memory of a list
+                texts[name].append(np.array(cells, np.dtypes.StringDType()))
+            else:
+                column = np.array([float(cell or "nan") for cell in cells])
+                is_empty = np.array([not cell for cell in cells])
+                is_wrong = ~is_empty & ~(np.abs(column) < LARGEST)
+                if name == "std_error":
+                    is_wrong &= column != np.inf
+                if is_wrong.any():
+                    raise ValueError
+                numbers[name].frombytes(column.tobytes())
+    whole = {name: np.frombuffer(column) for name, column in numbers.items()}
+    return {name: whole[name] if name in whole else np.concatenate(texts[name]) for name in header}
+
+
+def _check_cells(columns: Columns, summary: Mapping[str, Any]) -> None:
+    """Raise ValueError unless the cells of a result are there that its kind must have, and bins
+    follow each other in each category."""
+    kind = summary["kind"]
+    size = len(columns["estimate"])
+    if any(np.isnan(_numbers(columns, name)).any() for name in NEVER_EMPTY.get(kind, ())):
+        raise ValueError
+    discovered = _numbers(columns, "discovered") > 0
+    selected = [_numbers(columns, name) for name in ("selected_low", "selected_high")]
+    if kind == "values" and any(np.isnan(column[discovered]).any() for column in selected):
+        raise ValueError
+    if kind in ("values", "regression", "numbers-by-category"):
+        _ = columns["value"]  # raises KeyError
+    if kind == "association":
+        members = sum(MEMBER.fullmatch(name) is not None for name in columns)
+        if members < 2 or not size or len(summary.get("members", range(members))) != members:
+            raise ValueError
+    if not kind.startswith("numbers"):
+        return
+    statistics, values = columns["statistic"], columns.get("value", [""] * size)
+    is_bin = np.array([statistic == COUNT for statistic in statistics], dtype=bool)
+    if not size or "" in statistics or np.isnan(_numbers(columns, "estimate")[is_bin]).any():
+        raise ValueError
+    groups = [str(name) for name, _ in groupby(map(str, values))]
+    if "categories" in summary and (groups != summary["categories"] or not groups):
+        raise ValueError
+    for name in groups:
+        here = is_bin & np.array([value == name for value in values], dtype=bool)
+        _check_order(_numbers(columns, "bin_low")[here], _numbers(columns, "bin_high")[here])
+
+
+def _numbers(columns: Columns, name: str) -> Floats:
+    """Return a column of numbers, NaN in all rows where the file lacks it."""
+    return np.asarray(columns.get(name, np.full(len(columns["estimate"]), np.nan)))
+
+
+def _check_order(low: Floats, high: Floats) -> None:
+    """Raise ValueError unless bins follow each other, and only the outermost edges are open."""
+    edges = np.stack([low, high], axis=1).ravel()
+    is_open: Bools = np.isnan(edges)
+    if is_open[1:-1].any() or (np.diff(edges[~is_open]) < 0).any():
+        raise ValueError
+
+
+def _read_summary(path: Path) -> dict[str, Any]:
+    """Return the summary beside the CSV file `path`; raise DecodeError unless its keys are as they
+    must be."""
+    beside = summary_path(path)
+    try:
+        summary = json.loads(beside.read_text("utf-8"))
+    except OSError as error:
+        raise DecodeError(f"cannot read {beside}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise DecodeError(f"{beside}: not as `ldp decode` wrote it") from None
+    if not isinstance(summary, dict):
+        raise DecodeError(f"{beside}: not as `ldp decode` wrote it")
+    kind = str(summary.get("kind"))
+    if kind not in NEEDED:
+        raise DecodeError(
+            f"{beside}: kind is not as `ldp decode` writes it; decode the table again"
+        )
+    needed = {*OF_ALL, *NEEDED[kind]}
+    for name, fits in CHECKS.items():
+        if not fits(summary[name]) if name in summary else name in needed:
+            raise DecodeError(f"{beside}: {name} is not as `ldp decode` writes it")
+    if summary["epsilon"] is None and summary["mechanism"] not in SHUFFLED_ENTRIES:
+        raise DecodeError(f"{beside}: epsilon is not as `ldp decode` writes it")
+    return {"windows": [], **summary}
+
+
+def _check_digest(path: Path, summary: Mapping[str, Any]) -> None:
+    """Raise DecodeError if a file is not the one beside which its summary was written."""
+    if CSV_DIGEST not in summary:
+        return
+    with path.open("rb") as file:
+        if summary[CSV_DIGEST] != file_digest(file, "sha256").hexdigest():
+            raise DecodeError(
+                f"{path} has changed since {summary_path(path)} was written: write both again"
+            )
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raise DecodeError, naming the file, for what goes wrong while `path` is read."""
+    try:
+        yield
+    except OSError as error:
+        raise DecodeError(f"cannot read {path}: {error.strerror}") from None
+    except DecodeError:
+        raise
+    except (ValueError, KeyError, csv.Error):
+        raise DecodeError(f"{path}: not as `ldp decode` wrote it") from None
