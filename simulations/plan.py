@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from ldp.arrays import Ints
-from ldp.planning import Plan, Question, candidates, plan
+from ldp.planning import Plan, Shares, candidates, plan
 from ldp.simulation import draw_estimates
 from simulations import campaign
 from simulations.campaign import Bar
@@ -57,14 +57,14 @@ class Row:
     """A scenario, the mechanism named, and what was drawn of all. `above`: the standard deviation
     of the mechanism named over the smallest, minus 1."""
 
-    scenario: Question
+    scenario: Shares
     named: str
     found: tuple[Found, ...]
     above: float
     off: float
 
 
-def scenarios(number: int = SCENARIOS, seed: int = SEED) -> list[Question]:
+def scenarios(number: int = SCENARIOS, seed: int = SEED) -> list[Shares]:
     """Domain, users and frequency log-uniform, epsilon uniform, a byte limit in every second."""
     generator = np.random.default_rng(seed)
 
@@ -75,7 +75,7 @@ def scenarios(number: int = SCENARIOS, seed: int = SEED) -> list[Question]:
     for i in range(number):
         limit = round(between(*BYTES))
         made.append(
-            Question(
+            Shares(
                 domain=round(between(*DOMAIN)),
                 users=round(between(*USERS)),
                 epsilon=round(float(generator.uniform(*EPSILON)), 3),
@@ -86,7 +86,7 @@ def scenarios(number: int = SCENARIOS, seed: int = SEED) -> list[Question]:
     return made
 
 
-def population(ask: Question) -> tuple[int, Ints]:
+def population(ask: Shares) -> tuple[int, Ints]:
     """How many hold the value, and how many each other one: as the question says, in whole people
     (sums over the most common ones are rounded, so that the rest has its share)."""
     held = round(ask.users * ask.frequency)
@@ -95,7 +95,7 @@ def population(ask: Question) -> tuple[int, Ints]:
     return held, np.diff(sums, prepend=0)
 
 
-def row(ask: Question, draws: int, seed: np.random.SeedSequence) -> Row:
+def row(ask: Shares, draws: int, seed: np.random.SeedSequence) -> Row:
     """Draws every mechanism that the plan has a forecast of."""
     made = plan(
         domain=ask.domain,

@@ -22,8 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
-from itertools import islice, permutations, repeat
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -33,14 +32,12 @@ import numpy as np
 from ldp.errors import ParameterError
 from ldp.mechanisms import JointReport, Mechanism
 from ldp.planning.candidates import candidate_table, candidates
-from ldp.planning.percentiles import Percentile, typical_people
-from ldp.planning.portfolio import EPSILONS, Answer, Product
-from ldp.planning.question import Question
-from ldp.planning.questions import Ask, MeanAsk, PercentileAsk, ShareAsk, WordsAsk
+from ldp.planning.portfolio import EPSILONS, Answer, Ask, Product
+from ldp.planning.question import WINDOWS, Mean, Percentile, Question, Shares, Words
 from ldp.planning.words import POWER
 from ldp.protocol.kinds import Sign
-from ldp.server import decode_mean, discover_prefixes
-from ldp.simulation import Population, draw_estimates, draw_table
+from ldp.server import decode_mean
+from ldp.simulation import draw_estimates, draw_table
 from ldp.tables.table import Table
 from simulations import campaign
 from simulations.campaign import Bar
@@ -50,8 +47,9 @@ PRODUCTS, SMALL, INFEASIBLE, SEED = 30, 10, 10, 22
 CROSS = PRODUCTS
 """Number of the product of cross tables."""
 SAMPLE = (1, 2, 3, CROSS)
-YEARS, DRAWS, WORD_DRAWS = 200, 10_000, 100
-"""Years of windows, the least number of windows, and windows of words, which take a second each."""
+YEARS, DRAWS = 200, 10_000
+"""Years of windows, and the least number of windows; of words there are WINDOWS, since each takes a
+second."""
 START, END = date(2026, 12, 1), date(2027, 11, 30)
 MOST_ERROR, MOST_PRICE = 1.03, 1.05
 HEAD = """\
@@ -142,11 +140,11 @@ class Row:
 
 def error_of(answer: Answer, users: int, years: int, generator: np.random.Generator) -> float:
     """Return the root mean squared error of the windows of so many years, over what was asked."""
-    ask, mechanism = answer.ask, answer.mechanism
+    ask, question, mechanism = answer.ask, answer.ask.question, answer.mechanism
     windows = years * (365 // ask.days)
-    if isinstance(ask, ShareAsk):
+    if isinstance(question, Shares):
         held = int(users * generator.uniform(0, 1))
-        rest = np.full(len(ask.values) - 1, 1 / (len(ask.values) - 1))
+        rest = np.full(question.domain - 1, 1 / (question.domain - 1))
         errors = draw_estimates(
             mechanism,
             held=held,
@@ -155,19 +153,16 @@ def error_of(answer: Answer, users: int, years: int, generator: np.random.Genera
             generator=generator,
         )
         errors = (errors - held) / users
-    elif isinstance(ask, MeanAsk):
-        place = f"{generator.uniform(*ask.bounds):.6g}"
+    elif isinstance(question, Mean):
+        place = f"{generator.uniform(*question.bounds):.6g}"
         means = (
             decode_mean(draw(mechanism, (place,), [users], generator)).mean for _ in range(windows)
         )
         errors = np.fromiter(means, dtype=float) - float(place)
     else:
-        assert isinstance(ask, PercentileAsk)
-        people = typical_people(ask.bounds)
-        counts = np.rint(people.shares * users).astype(np.int64)
+        assert isinstance(question, Percentile)
         way: Any = mechanism
-        subject = Percentile(Population(people.values, counts=counts), ask.q, way)
-        errors = subject.errors(way, windows, generator) / subject.range
+        errors = question.errors(way, windows, generator) / question.whole
     return math.sqrt(float((errors**2).mean())) / ask.within
 
 
@@ -178,47 +173,30 @@ def draw(
     return draw_table(mechanism, values, counts=np.array(counts), generator=generator)
 
 
-def is_found(answer: Answer, users: int, generator: np.random.Generator) -> bool:
-    """Whether a word of the share stated is found beside 300 others, of Zipf frequencies."""
-    words = [*map("".join, islice(permutations("abcdefgh", 4), 300))]
-    rest = 1 / np.arange(1.0, len(words) + 1)
-    shares = [answer.error, *(1 - answer.error) * rest / rest.sum()]
-    counts = generator.multinomial(users, shares)
-    estimates = discover_prefixes(draw(answer.mechanism, ["yeti", *words], counts, generator))
-    return "yeti" in np.array(estimates.values)[estimates.detected()]
-
-
-def all_ways(ask: Ask, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
+def all_ways(question: Question) -> Iterator[tuple[Mechanism, float]]:
     """Yield every variant of every mechanism for a question with fresh reports, with its error."""
-    if isinstance(ask, ShareAsk):
-        question = Question(
-            domain=len(ask.values),
-            users=users,
-            epsilon=epsilon,
-            frequency=0.5,
-            answers=ask.answers,
-        )
+    if isinstance(question, Shares):
         for variants in candidate_table(question).values():
             with suppress(ParameterError):
                 for mechanism in variants(question):
-                    ends = (question.with_(frequency=share).variance(mechanism) for share in (0, 1))
-                    yield mechanism, math.sqrt(max(ends)) / users
-        if "/" in ask.values[0]:
-            yield joint_report(ask, users, epsilon)
+                    yield mechanism, question.error(mechanism)
+        if "/" in question.values[0]:
+            yield joint_report(question)
     else:
-        yield from ask.mechanisms(users, epsilon)
+        for mechanism in question.mechanisms():
+            yield mechanism, question.error(mechanism)
 
 
-def joint_report(ask: ShareAsk, users: int, epsilon: float) -> tuple[Any, float]:
+def joint_report(cells: Any) -> tuple[Any, float]:
     """Return the best joint report of the two lists of a cross table, half of epsilon for each, and
     the error of a share of a cell where it is largest. A cell is estimated by the product of its
     parts' estimates, independent given the values; the mean square of each is its variance, and 1
     more about a holder."""
-    columns = zip(*(value.split("/") for value in ask.values), strict=True)
+    columns = zip(*(value.split("/") for value in cells.values), strict=True)
     parts, squares = list[Mechanism](), list[tuple[float, float]]()
     for domain in map(len, map(set, columns)):
         rare, held = (
-            Question(domain=domain, users=1, epsilon=epsilon / 2, frequency=share)
+            Shares(domain=domain, users=1, epsilon=cells.epsilon / 2, frequency=share)
             for share in (0.0, 1.0)
         )
         ways = (way for way in candidates(rare)[0] if way.kind is not Sign)
@@ -226,7 +204,7 @@ def joint_report(ask: ShareAsk, users: int, epsilon: float) -> tuple[Any, float]
         squares.append((rare.variance(parts[-1]), 1 + held.variance(parts[-1])))
     (none, one), (no_other, other) = squares
     worst = max(one * other - 1, one * no_other, none * other, none * no_other)
-    return JointReport(of=tuple(parts)), math.sqrt(worst / users)
+    return JointReport(of=tuple(parts)), math.sqrt(worst / cells.users)
 
 
 def search(product: Product, ask: Ask) -> Answer | None:
@@ -235,17 +213,18 @@ def search(product: Product, ask: Ask) -> Answer | None:
     epsilon is never less exact."""
 
     def enough(epsilon: float, keep_days: int = 0) -> list[Answer]:
-        ways = ask.memoised if keep_days else partial(all_ways, ask)
         with suppress(ParameterError):  # of a mechanism that does not exist at this epsilon
+            question = ask.question.with_(epsilon=epsilon)
+            memoised = ((way, question.error(way)) for way in question.memoised())
             return [
                 Answer(ask, mechanism, epsilon, error, keep_days, product.start)
-                for mechanism, error in ways(product.users, epsilon)
+                for mechanism, error in (memoised if keep_days else all_ways(question))
                 if error <= ask.within
             ]
         return []
 
     start = 0
-    if isinstance(ask, PercentileAsk):
+    if isinstance(ask.question, Percentile):
         start = bisect_left(EPSILONS, True, key=lambda epsilon: bool(enough(epsilon)))
     answers = list[Answer]()
     for keep_days in (0, *range(ask.days, ask.keep_days + 1, ask.days)):
@@ -266,9 +245,9 @@ def rows_of(number: int, years: int) -> tuple[list[Row], bool]:
         answer, cheapest = accepted.get(ask.name), least[ask.name]
         error = found = None
         generator = np.random.default_rng([SEED, number, place])
-        if answer is not None and isinstance(ask, WordsAsk):
-            draws = [is_found(answer, product.users, generator) for _ in range(WORD_DRAWS)]
-            found = sum(draws) / WORD_DRAWS
+        if answer is not None and isinstance(ask.question, Words):
+            way: Any = answer.mechanism
+            found, _ = ask.question.simulate(way, generator)
         elif answer is not None:
             error = error_of(answer, product.users, years, generator)
         elif cheapest is not None:
@@ -305,7 +284,7 @@ def bars(rows: Sequence[Row], confirmed: Sequence[bool], is_whole: bool) -> list
     }
     words = [row.found for row in rows if row.found is not None] or [1.0]
     often = float(np.mean(words))
-    least = POWER - 4 * math.sqrt(POWER * (1 - POWER) / (WORD_DRAWS * len(words)))
+    least = POWER - 4 * math.sqrt(POWER * (1 - POWER) / (WINDOWS * len(words)))
     refused = len({row.product for row in rows if row.life is None})
     wanted = INFEASIBLE if is_whole else 1
     return [

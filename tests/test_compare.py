@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ldp.errors import ParameterError
-from ldp.planning import Question, tune
+from ldp.planning import Shares, tune
 from ldp.planning.comparison import LATTICE, Comparison, compare_models, shuffled_rivals
 from ldp.privacy_loss import shuffled_delta
 from ldp.simulation import Population
@@ -54,7 +54,7 @@ def test_a_shuffled_report_says_what_its_batch_allows_and_not_a_hundredth_more(
     assert said > local.epsilon == shuffled.epsilon == central.epsilon == 1.0
 
     def delta(epsilon: float) -> float:
-        ask = Question(domain=30, users=20_000, epsilon=epsilon, frequency=1 / 30)
+        ask = Shares(domain=30, users=20_000, epsilon=epsilon, frequency=1 / 30)
         one = tune(ask, "unary")
         return shuffled_delta(one, reports=20_000, epsilon=1.0, size=LATTICE)
 

@@ -19,8 +19,7 @@ from ldp.decoding.distribution import DRAWS, Distribution, bins_of
 from ldp.decoding.nodes import Nodes
 from ldp.decoding.tree import Tree, TreeFit
 from ldp.errors import DecodeError, ParameterError
-from ldp.planning import plan_percentile
-from ldp.planning.percentiles import Percentile
+from ldp.planning import Percentile, plan_percentile
 from ldp.server import Table, decode, decode_distribution
 from ldp.simulation import Population, draw_table
 from tests.command_line import run
@@ -422,8 +421,11 @@ def test_a_plan_for_numbers_by_command(
 RATINGS, HELD = ("1", "2", "3", "4", "5"), (250, 250, 750, 1750, 2000)
 
 
-def curated(values: tuple[str, ...], counts: Sequence[int], bounds: Any = None) -> Percentile:
-    return Percentile.of(Population(values, counts=np.array(counts)), 0.95, bounds, 1.0)
+def curated(
+    values: tuple[str, ...], counts: Sequence[int], bounds: Any = None, epsilon: float = 1.0
+) -> Percentile:
+    people = Population(values, counts=np.array(counts))
+    return Percentile(users=people.users, epsilon=epsilon, q=0.95, bounds=bounds, people=people)
 
 
 @pytest.mark.exact
@@ -431,7 +433,7 @@ def curated(values: tuple[str, ...], counts: Sequence[int], bounds: Any = None) 
 def test_a_curator_tells_a_percentile_that_many_people_hold(bounds: Any) -> None:
     """Where the candidates were numbers, all above 5 were as good as 5: the error was 2e8."""
     question = curated(RATINGS, HELD, bounds)
-    curator = question.curator(1.0, 10, np.random.default_rng(1))
+    curator = question.curator(np.random.default_rng(1), 10)
     assert question.truth == 5
     assert curator.std_error < 0.005
 
@@ -439,7 +441,7 @@ def test_a_curator_tells_a_percentile_that_many_people_hold(bounds: Any) -> None
 @pytest.mark.exact
 def test_a_curator_says_0_of_numbers_below_it_that_have_no_bins() -> None:
     question = curated(("-500", "-250"), (500, 500))
-    assert question.curator(1.0, 1, np.random.default_rng(1)).errors == pytest.approx(250)
+    assert question.curator(np.random.default_rng(1), 1).errors == pytest.approx(250)
 
 
 @pytest.mark.exact
@@ -449,11 +451,11 @@ def test_a_curators_law_is_private() -> None:
     counts = [2, 2, 3, 6, 7]
 
     def worst(epsilon: float) -> float:
-        _, before = curated(RATINGS, counts, (0.0, 10.0)).curator_law(epsilon)
+        _, before = curated(RATINGS, counts, (0.0, 10.0), epsilon).curator_law()
         ratios = []
         for gone, come in permutations(range(5), 2):
             other = [n - (i == gone) + (i == come) for i, n in enumerate(counts)]
-            _, after = curated(RATINGS, other, (0.0, 10.0)).curator_law(epsilon)
+            _, after = curated(RATINGS, other, (0.0, 10.0), epsilon).curator_law()
             ratios.append(float(np.abs(np.log(after / before)).max()))
         return max(ratios)
 

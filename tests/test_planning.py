@@ -5,6 +5,7 @@ import math
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.sketch import MAX_ROWS, MeanSketch
 from ldp.planning import (
     CANDIDATES,
-    Question,
+    Shares,
     bound_ratio,
     candidates,
     lower_bound,
@@ -39,8 +40,13 @@ from ldp.planning import (
     report_bytes,
     tune,
 )
-from ldp.planning.candidates import FLOOR_SHARE, MOST_CELLS, NEAR_BEST, best_mechanism
-from ldp.planning.question import registry_parameters, zipf_squares
+from ldp.planning.candidates import (
+    FLOOR_SHARE,
+    MOST_CELLS,
+    NEAR_BEST,
+    registry_parameters,
+    zipf_squares,
+)
 from ldp.registry import Registry
 from ldp.server import Table, decode
 from ldp.simulation import draw_estimates, draw_table
@@ -63,12 +69,12 @@ SUBJECTS: tuple[Mechanism, ...] = (
 by_name = pytest.mark.parametrize("mechanism", SUBJECTS, ids=lambda one: one.name)
 
 
-def asked(domain: int, users: int, epsilon: float, frequency: float, **more: int) -> Question:
-    return Question(domain=domain, users=users, epsilon=epsilon, frequency=frequency, **more)
+def asked(domain: int, users: int, epsilon: float, frequency: float, **more: Any) -> Shares:
+    return Shares(domain=domain, users=users, epsilon=epsilon, frequency=frequency, **more)
 
 
-def worst_detectable(ask: Question) -> float:
-    return best_mechanism(ask).detectable_frequency(
+def worst_detectable(ask: Shares) -> float:
+    return ask.best().detectable_frequency(
         ask.users, ask.alpha, ask.domain, ask.power, ask.others_squared
     )
 
@@ -230,7 +236,7 @@ def test_local_hashing_has_the_number_of_buckets_with_the_least_variance_there(
 def test_a_plans_mechanisms_fit_keep_the_promise_and_stand_in_order(
     domain: int, users: int, epsilon: float, frequency: float, limit: int | None
 ) -> None:
-    ask = Question(
+    ask = Shares(
         domain=domain,
         users=users,
         epsilon=epsilon,
@@ -243,7 +249,7 @@ def test_a_plans_mechanisms_fit_keep_the_promise_and_stand_in_order(
     assert all(one.cost.epsilon <= epsilon for one in found)
     variances = [ask.variance(one) for one in found]
     assert variances == sorted(variances)
-    best = best_mechanism(ask)
+    best = ask.best()
     assert ask.variance(best) <= NEAR_BEST * variances[0]
     for one in found:
         if ask.variance(one) <= NEAR_BEST * variances[0]:
@@ -337,7 +343,7 @@ def test_a_question_without_an_answer_is_refused(arguments: dict[str, float], re
 
 @pytest.mark.exact
 def test_a_billion_values_leave_the_mechanisms_without_a_list() -> None:
-    question = Question(domain=10**9, users=10**6, epsilon=2.0, frequency=0.01)
+    question = Shares(domain=10**9, users=10**6, epsilon=2.0, frequency=0.01)
     mechanisms, refused = candidates(question)
     assert {mechanism.name for mechanism in mechanisms} == {"local-hashing", "cms", "hcms"}
     assert "too many for one" in refused["subset"]

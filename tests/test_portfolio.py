@@ -15,10 +15,10 @@ from scipy.stats import chi2
 from ldp.client import Client
 from ldp.errors import ParameterError
 from ldp.mechanisms import HierarchicalHistogram
-from ldp.planning.percentiles import Percentile, typical_people
+from ldp.planning.candidates import report_bytes
+from ldp.planning.percentiles import typical_people
 from ldp.planning.portfolio import EPSILONS, NEAR, Answer, Portfolio, Product, _left
-from ldp.planning.question import report_bytes
-from ldp.planning.questions import PercentileAsk, ShareAsk
+from ldp.planning.question import Percentile, Shares
 from ldp.registry import Registry
 from ldp.server import (
     Patterns,
@@ -135,13 +135,13 @@ def test_each_question_is_reckoned_once_at_a_price(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = product(tmp_path, THEME, BATTERY, CITY, head=PRODUCT.replace("50_000", "900"))
-    reckoned = list[tuple[str, float]]()
-    for kind in {type(ask) for ask in asked.questions}:
+    reckoned = list[tuple[int, float]]()
+    for kind in {type(ask.question) for ask in asked.questions}:
         mechanisms = kind.mechanisms
 
-        def counted(self: Any, users: int, epsilon: float, way: Any = mechanisms) -> Any:
-            reckoned.append((self.name, epsilon))
-            return way(self, users, epsilon)
+        def counted(self: Any, ways: Any = mechanisms) -> Any:
+            reckoned.append((getattr(self, "domain", 0), self.epsilon))
+            return ways(self)
 
         monkeypatch.setattr(kind, "mechanisms", counted)
     assert asked.answer().refused  # so that all is asked again, with another rule
@@ -156,7 +156,7 @@ def test_an_answer_of_no_use_has_no_figure(
     for users, said in (("20", "no answer of use"), ("50_000", "a standard error of 0.")):
         head = PRODUCT.replace("50_000", users).replace("= 9.0", "= 0.1")
         (mean, *_) = product(tmp_path, BATTERY, THEME, head=head).questions
-        assert mean.useless_error == 100
+        assert mean.question.useless_error == 100
         assert run("plan questions.toml", monkeypatch) == 0
         told = " ".join(capsys.readouterr().out.split()).split("theme does not fit")[1]
         assert f"What is left pays {said}" in told
@@ -201,12 +201,12 @@ def test_no_smaller_price_is_exact_enough(tmp_path: Path) -> None:
 def test_fewer_people_are_never_as_exact(question: str, tmp_path: Path) -> None:
     """So no plan asks a part of the people: each of those would lose more."""
     (ask,) = product(tmp_path, question).questions
-    for ways in (ask.mechanisms, ask.memoised):
+    for kind in ("mechanisms", "memoised"):
         for epsilon in (0.5, 3.0):
-            errors = [
-                min((error for _, error in ways(50_000 >> halvings, epsilon)), default=0.0)
-                for halvings in range(3)
-            ]
+            errors = []
+            for halvings in range(3):
+                fewer = ask.question.with_(users=50_000 >> halvings, epsilon=epsilon)
+                errors.append(min(map(fewer.error, getattr(fewer, kind)()), default=0.0))
             assert errors[0] < errors[1] < errors[2] or not any(errors)
 
 
@@ -281,10 +281,10 @@ def squared_errors(answer: Answer, users: int, draws: int) -> np.ndarray[Any, An
     mechanism: Any = answer.mechanism
     errors: list[tuple[float, ...]] = []
     for _ in range(draws):
-        if isinstance(answer.ask, ShareAsk):
-            categories = tuple(map(str, range(len(answer.ask.values))))
+        if isinstance(question := answer.ask.question, Shares):
+            categories = question.categories
             names: Any = categories
-            if answer.ask.answers:
+            if question.answers:
                 names = [frozenset({name}) for name in categories]
             held = ([users] + [0] * (len(names) - 1), [0] + [users] + [0] * (len(names) - 2))
             shares = []
@@ -329,10 +329,10 @@ def test_answers_are_as_exact_as_the_plan_says(question: str, tmp_path: Path) ->
 def test_a_percentile_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
     """Of 60 windows (false failure: ALPHA, if errors are normal)."""
     (answer,) = product(tmp_path, START).answer().accepted
-    assert isinstance(answer.ask, PercentileAsk)
+    assert isinstance(answer.ask.question, Percentile)
     way: Any = answer.mechanism
-    people = Percentile(typical_people((0.0, 10.0), 50), 0.9, way)
-    errors = people.errors(way, 60, np.random.default_rng(9)) / people.range / answer.error
+    people = answer.ask.question
+    errors = people.errors(way, 60, np.random.default_rng(9)) / people.whole / answer.error
     assert chi2.sf(float((errors**2).sum()), 60) > ALPHA
     assert chi2.sf(float((errors**2).sum()) * 1.8**2, 60) < ALPHA  # the twin
 
@@ -484,10 +484,10 @@ def test_a_joint_report_of_two_lists_has_twice_the_error_of_one_list_of_cells(
     before, _, after = BY_PLAN.partition("cross = ")
     cross = f"cross = {{ a = {lists[0]}, b = {lists[1]} }}" + after[after.index("\n") :]
     (ask,) = product(tmp_path, before + cross).questions
-    assert isinstance(ask, ShareAsk)
     for epsilon in (0.1, 0.5, 1.0, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 16.0):
-        listed = min(error for _, error in ask.mechanisms(1, epsilon))
-        assert joint_report(ask, 1, epsilon)[1] > 2 * listed
+        cells = ask.question.with_(users=1, epsilon=epsilon)
+        listed = min(map(cells.error, cells.mechanisms()))
+        assert joint_report(cells)[1] > 2 * listed
 
 
 @pytest.mark.slow
@@ -496,9 +496,9 @@ def test_a_joint_report_has_the_error_that_it_is_refused_for(tmp_path: Path) -> 
     """The sum of 100 squared errors is chi-square at most where 90 % hold the cell (false failure:
     ALPHA); and it is not that of the list of all cells at the same epsilon."""
     (ask,) = product(tmp_path, BY_PLAN.replace('"dark", ', "")).questions
-    assert isinstance(ask, ShareAsk)
-    way, error = joint_report(ask, 20_000, 4.0)
-    listed = min(error for _, error in ask.mechanisms(20_000, 4.0))
+    cells = ask.question.with_(users=20_000, epsilon=4.0)
+    way, error = joint_report(cells)
+    listed = min(map(cells.error, cells.mechanisms()))
     pairs: Any = (("0", "0"), ("1", "1"))
     people = Population(pairs, counts=np.array([18_000, 2_000]))
     generator = np.random.default_rng(8)

@@ -84,20 +84,20 @@ def central(
     summary = {
         "metric": metric,
         "kind": twin.kind,
-        "simulation": twin.is_simulation,
+        "simulation": twin.released.is_simulation,
         "local_is_simulated": table is None,
         "people": twin.people,
-        "epsilon": twin.cost.epsilon,
-        "delta": twin.cost.delta,
-        "neighbours": twin.cost.neighbours.value,
-        "threshold": twin.threshold,
+        "epsilon": twin.released.cost.epsilon,
+        "delta": twin.released.cost.delta,
+        "neighbours": twin.released.cost.neighbours.value,
+        "threshold": getattr(twin.released, "threshold", None),
         "level": level,
         "local_epsilon": definition.price,
         "no_local": twin.no_local,
     }
     rows = [
-        (line.value, *finite([*line.central, *(line.local or [None] * len(NUMBERS))]))
-        for line in twin.lines
+        (curator.name, *finite([*curator[1:5], *(local or [None] * 5)[1:5]]))
+        for curator, local in twin.lines
     ]
     if out != "-":
         write_with_summary(Path(out), csv_text([COLUMNS, *rows]), summary)
@@ -106,27 +106,27 @@ def central(
 
 
 def _words(summary: dict[str, Any], twin: "Twin", out: str) -> str:
-    head = "A simulation: " if twin.is_simulation else ""
+    head = "A simulation: " if summary["simulation"] else ""
     lines = [
         f"{head}{summary['metric']}: {twin.kind} of {twin.people:,} people",
         "",
         f"{'':<24} {'curator':>12} {'std. error':>11} {'local':>12} {'std. error':>11}",
     ]
-    for line in twin.lines[:SHOWN]:
-        cells = f"{line.value[:24]:<24} {_pair(line.central)}"
-        lines.append(cells if line.local is None else f"{cells} {_pair(line.local)}")
+    for curator, local in twin.lines[:SHOWN]:
+        cells = f"{curator.name[:24]:<24} {_pair(curator)}"
+        lines.append(cells if local is None else f"{cells} {_pair(local)}")
     if len(twin.lines) > SHOWN:
         lines.append(
             f"... and {len(twin.lines) - SHOWN:,} more: --out FILE has all, with intervals"
         )
     cost = (
-        f"The curator's release costs epsilon {twin.cost.epsilon:g}, delta {twin.cost.delta:g}, "
-        f"every time; neighbours: {twin.cost.neighbours.value}; the number of people is public. "
+        f"The curator's release costs epsilon {summary['epsilon']:g}, delta {summary['delta']:g}, "
+        f"every time; neighbours: {summary['neighbours']}; the number of people is public. "
     )
     if twin.no_local:
         cost += f"No local estimate: {twin.no_local}. "
-    if twin.threshold is not None:
-        cost += f"Strings of a noisy count below {twin.threshold:,} are not released. "
+    if summary["threshold"] is not None:
+        cost += f"Strings of a noisy count below {summary['threshold']:,} are not released. "
     if summary["local_is_simulated"]:
         cost += "The local columns are simulated from the data: do not publish them."
     else:

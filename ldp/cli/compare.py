@@ -14,7 +14,7 @@ from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.errors import MissingPackage, ParameterError
 from ldp.files import csv_text, write_whole
-from ldp.planning import CANDIDATES
+from ldp.planning.candidates import CANDIDATES, OF_NUMBERS
 from ldp.planning.comparison import (
     Comparison,
     Row,
@@ -23,7 +23,6 @@ from ldp.planning.comparison import (
     most_comparisons,
     shuffled_rivals,
 )
-from ldp.planning.numbers import OF_NUMBERS
 from ldp.simulation import Population
 
 WIDTH = 96

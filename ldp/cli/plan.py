@@ -3,18 +3,14 @@
 import math
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 import click
 
 from ldp.accounting.explain import in_words
 from ldp.cli.options import FAKES, FILE, JSON, say
 from ldp.errors import ParameterError
-from ldp.planning import Forecast, Plan, report_bytes
+from ldp.planning import Forecast, PercentilePlan, Plan, plan_percentile, report_bytes
 from ldp.planning import plan as planned
-
-if TYPE_CHECKING:
-    from ldp.planning.percentiles import PercentilePlan
 
 WIDTH = 96
 
@@ -126,7 +122,6 @@ def _plan_numbers(
     population: str | None,
     as_json: bool,
 ) -> None:
-    from ldp.planning.percentiles import plan_percentile
     from ldp.simulation import Population
 
     people = None if population is None else Population.numbers_from_csv(population)
@@ -163,7 +158,7 @@ def _plan_numbers(
     say(answer.to_dict(), "\n".join(lines), as_json)
 
 
-def _of_parts(answer: "PercentilePlan", users: int, by: int) -> list[str]:
+def _of_parts(answer: PercentilePlan, users: int, by: int) -> list[str]:
     """Return what the recommended way says of categories with a part of the users."""
     lines = ["of a category with   percentile       low      high"]
     for row in answer.parts:

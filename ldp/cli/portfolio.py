@@ -81,9 +81,9 @@ def _refusal(refusal: Refusal) -> str:
     text = f"{ask.name} does not fit: {refusal.reason}."
     if affordable is None:
         return text
-    if affordable.error >= ask.useless_error:
+    if affordable.error >= ask.question.useless_error:
         return f"{text} What is left pays no answer of use; ask more users, or less often (every)."
     return text + (
-        f" What is left pays a {ask.error_name} of {affordable.error:.3g} where {ask.within:g} is "
-        "asked; a longer window (every) or more users take less."
+        f" What is left pays a {ask.question.error_name} of {affordable.error:.3g} where "
+        f"{ask.within:g} is asked; a longer window (every) or more users take less."
     )

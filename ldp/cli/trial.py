@@ -21,7 +21,7 @@ from ldp.files import write_whole
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from ldp.planning.trial import OfNumbers, OfValues
+    from ldp.planning.trial import Trial
 
 WIDTH, LONGEST = 96, 40
 QUANTILES = (0.5, 0.95)
@@ -109,15 +109,15 @@ def trial(
     if left_out:
         without = counted(left_out, "cell")
         head += f"; {without} without a number left out, as {_first(cells, others)}"
-    trials: Sequence[OfNumbers | OfValues]
     if of_numbers:
         trials = try_numbers(people, epsilons, QUANTILES, randomness)
-        rows = [row for one_trial in trials for row in _of_numbers(one_trial)]
+    else:
+        trials = try_values(people, epsilons, randomness)
+    rows = [row for one_trial in trials for row in one_trial.rows]
+    if of_numbers:
         table = [NUMBER_HEAD, *map(_number_cells, rows)]
         lines, notes = [NUMBER_LINE.format(*cells) for cells in table], NUMBER_NOTES
     else:
-        trials = try_values(people, epsilons, randomness)
-        rows = [_of_values(one_trial) for one_trial in trials]
         table = [VALUE_HEAD, *map(_value_cells, rows)]
         lines = [*VALUE_HEAD_LINES, *(VALUE_LINE.format(*cells) for cells in table[1:])]
         notes = VALUE_NOTES.format(people.users)
@@ -142,21 +142,6 @@ def trial(
 
 def _typed(data: Path, column: str | None) -> str:
     return f"ldp try {data}" + (f" --column {shlex.quote(column)}" if column else "")
-
-
-def _of_values(one_trial: "OfValues") -> dict[str, Any]:
-    from ldp.planning import report_bytes
-
-    return {
-        "epsilon": one_trial.epsilon,
-        "mechanism": one_trial.mechanism.name,
-        "report_bytes": report_bytes(one_trial.mechanism),
-        "detected": one_trial.detected,
-        "people_in_detected": one_trial.held,
-        "std_error": one_trial.estimates.noise,
-        "noise_floor": one_trial.estimates.noise_floor(),
-        "curator_std_error": one_trial.curator_std_error,
-    }
 
 
 VALUE_HEAD = (
@@ -187,24 +172,6 @@ def _value_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{row['std_error']:,.0f}",
         f"{row['curator_std_error']:.3g}",
     )
-
-
-def _of_numbers(one_trial: "OfNumbers") -> list[dict[str, Any]]:
-    return [
-        {
-            "epsilon": one_trial.epsilon,
-            "mechanism": one_trial.mechanism.name,
-            "statistic": statistic.name,
-            "true": true,
-            "estimate": statistic.estimate,
-            "low": statistic.low,
-            "high": statistic.high,
-            "curator": curator,
-        }
-        for statistic, true, curator in zip(
-            one_trial.statistics, one_trial.true, one_trial.curator, strict=True
-        )
-    ]
 
 
 NUMBER_HEAD = ("epsilon", "mechanism", "", "in the data", "estimate", "95 % interval", "curator")
@@ -250,7 +217,7 @@ def _first(cells: Sequence[str], others: Sequence[str]) -> str:
 
 
 def _write_page(
-    trials: "Sequence[OfNumbers | OfValues]",
+    trials: "Sequence[Trial]",
     truth: Mapping[str, int],
     name: str,
     above: "Markup",
@@ -267,7 +234,7 @@ def _write_page(
             Path(folder) / f"{section}, epsilon {one_trial.epsilon:g}.csv" for one_trial in trials
         ]
         for one_trial, path in zip(trials, paths, strict=True):
-            one_trial.save(path)
+            one_trial.result.to_csv(path)
         page = render(
             [SavedResult.load(path) for path in paths],
             truth,

@@ -1,16 +1,28 @@
 """Plans: the error and the price of each mechanism for a question, before data are collected."""
 
-from ldp.planning.candidates import CANDIDATES, candidates, tune
-from ldp.planning.percentiles import PercentilePlan, plan_percentile
-from ldp.planning.plan import Forecast, Plan, plan
-from ldp.planning.question import Question, bound_ratio, lower_bound, report_bytes
+from ldp.planning.candidates import CANDIDATES, candidates, report_bytes, tune
+from ldp.planning.plan import (
+    Forecast,
+    PercentilePlan,
+    Plan,
+    bound_ratio,
+    lower_bound,
+    plan,
+    plan_percentile,
+)
+from ldp.planning.question import CrossTable, Mean, Percentile, Question, Shares, Words
 
 __all__ = [
     "CANDIDATES",
+    "CrossTable",
     "Forecast",
+    "Mean",
+    "Percentile",
     "PercentilePlan",
     "Plan",
     "Question",
+    "Shares",
+    "Words",
     "bound_ratio",
     "candidates",
     "lower_bound",

@@ -1,15 +1,17 @@
-"""The mechanisms that a plan chooses from, and how each is tuned to a question.
+"""The mechanisms that a plan chooses from, and how each is tuned to a question of shares.
 
 `CANDIDATES` is a table: a line a mechanism. Variance and report size are those that the tuned
 mechanism states itself.
 """
 
+import dataclasses
+import json
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
 from ldp.errors import ParameterError
 from ldp.mechanisms import (
@@ -17,6 +19,8 @@ from ldp.mechanisms import (
     HadamardCountMeanSketch,
     LocalHashing,
     Mechanism,
+    OneBitMean,
+    Piecewise,
     PrivSet,
     ProjectiveGeometry,
     RandomizedResponse,
@@ -24,12 +28,20 @@ from ldp.mechanisms import (
     SubsetSelection,
     UnaryEncoding,
 )
+from ldp.mechanisms.addressing import require_categories
 from ldp.mechanisms.categorical import Categorical
 from ldp.mechanisms.permanent_response import PermanentFilter
 from ldp.mechanisms.projective_geometry import is_prime
 from ldp.mechanisms.sketch import MAX_ROWS, MeanSketch
-from ldp.planning.question import Question, category_names, report_bytes
 from ldp.protocol.channel import most_differing
+from ldp.protocol.wire import HEADER_BYTES
+
+if TYPE_CHECKING:
+    from ldp.planning.question import Shares
+
+Tuner = Callable[["Shares"], Iterable[Mechanism]]
+MOST_CATEGORIES = 10**6
+"""Most values that a list names for a mechanism that needs one."""
 
 FLOOR_SHARE = 0.02
 """Largest floor of a sketch, as a part of the rest of its variance; rows are added until then."""
@@ -44,7 +56,7 @@ SEED = "00"
 """Seed of candidates, of which the variance alone is used; a metric has another seed."""
 
 
-def _randomized_response(question: Question) -> Iterable[Mechanism]:
+def _randomized_response(question: "Shares") -> Iterable[Mechanism]:
     limit = 3 * math.exp(question.epsilon) + 2
     if question.domain >= limit:
         raise ParameterError(
@@ -54,7 +66,7 @@ def _randomized_response(question: Question) -> Iterable[Mechanism]:
     yield _categorical(RandomizedResponse, question.domain, question.epsilon)
 
 
-def _unary(question: Question) -> Iterable[Mechanism]:
+def _unary(question: "Shares") -> Iterable[Mechanism]:
     for variant in ("symmetric", "optimized"):
         yield _categorical(
             UnaryEncoding,
@@ -65,7 +77,7 @@ def _unary(question: Question) -> Iterable[Mechanism]:
         )
 
 
-def _rappor(question: Question) -> Iterable[Mechanism]:
+def _rappor(question: "Shares") -> Iterable[Mechanism]:
     """Yield one-time RAPPOR: the permanent response alone, epsilon 2 ln((1 - f/2) / (f/2)), or of
     so many bits as two sets of answers can differ in."""
     if question.domain > PermanentFilter.most_bits:
@@ -87,28 +99,28 @@ def _rappor(question: Question) -> Iterable[Mechanism]:
     yield mechanism
 
 
-def _count_mean_sketch(question: Question) -> Iterable[Mechanism]:
+def _count_mean_sketch(question: "Shares") -> Iterable[Mechanism]:
     for power in range(4, 15):
         yield _with_rows(question, CountMeanSketch, width=1 << power)
 
 
-def _hadamard(question: Question) -> Iterable[Mechanism]:
+def _hadamard(question: "Shares") -> Iterable[Mechanism]:
     for power in range(4, 17):
         yield _with_rows(question, HadamardCountMeanSketch, width=1 << power)
 
 
-def _local_hashing(question: Question) -> Iterable[Mechanism]:
+def _local_hashing(question: "Shares") -> Iterable[Mechanism]:
     yield _with_rows(question, LocalHashing, buckets=_buckets(question))
 
 
-def _subset_selection(question: Question) -> Iterable[Mechanism]:
+def _subset_selection(question: "Shares") -> Iterable[Mechanism]:
     """Yield sizes from the one with the least total error to one that is as good for each value."""
     for power in (1.0, 0.75, 0.5):
         size = max(1, round(question.domain / (math.exp(power * question.epsilon) + 1)))
         yield _categorical(SubsetSelection, question.domain, question.epsilon, size=size)
 
 
-def _projective_geometry(question: Question) -> Iterable[Mechanism]:
+def _projective_geometry(question: "Shares") -> Iterable[Mechanism]:
     """Yield the field with the least variance for rare values, and the one that hashing has."""
     yield _categorical(ProjectiveGeometry, question.domain, question.epsilon)
     field = _buckets(question)
@@ -118,11 +130,11 @@ def _projective_geometry(question: Question) -> Iterable[Mechanism]:
         yield _categorical(ProjectiveGeometry, question.domain, question.epsilon, field=field)
 
 
-def _privset(question: Question) -> Iterable[Mechanism]:
+def _privset(question: "Shares") -> Iterable[Mechanism]:
     yield _categorical(PrivSet, question.domain, question.epsilon, at_most=question.answers)
 
 
-def _buckets(question: Question) -> int:
+def _buckets(question: "Shares") -> int:
     """Return the number of buckets with the least variance at the question's frequency, floor
     apart; the variance has one minimum, at most at e**epsilon + 1."""
 
@@ -142,7 +154,7 @@ def _categorical(
     return mechanism(categories=category_names(domain), epsilon=epsilon, **parameters)
 
 
-def _with_rows(question: Question, sketch: type[MeanSketch], **columns: int) -> Mechanism:
+def _with_rows(question: "Shares", sketch: type[MeanSketch], **columns: int) -> Mechanism:
     """Return the sketch with as many rows as `FLOOR_SHARE` needs, a power of two, at most as many
     as a table and a report can have."""
 
@@ -160,7 +172,9 @@ def _with_rows(question: Question, sketch: type[MeanSketch], **columns: int) -> 
     return make(rows)
 
 
-CANDIDATES: dict[str, Callable[[Question], Iterable[Mechanism]]] = {
+OF_NUMBERS = {kind.name: kind for kind in (OneBitMean, Piecewise)}
+"""Mechanisms of a mean, by name."""
+CANDIDATES: dict[str, Tuner] = {
     "rr": _randomized_response,
     "unary": _unary,
     "rappor": _rappor,
@@ -172,7 +186,7 @@ CANDIDATES: dict[str, Callable[[Question], Iterable[Mechanism]]] = {
 }
 """Name -> function that yields the variants to choose from, or raises ParameterError with the
 reason why there are none; a mechanism is one line."""
-OF_SETS: dict[str, Callable[[Question], Iterable[Mechanism]]] = {
+OF_SETS: dict[str, Tuner] = {
     "privset": _privset,
     "unary": _unary,
     "rappor": _rappor,
@@ -180,12 +194,12 @@ OF_SETS: dict[str, Callable[[Question], Iterable[Mechanism]]] = {
 """Candidates where a value is a set of answers, as CANDIDATES has them."""
 
 
-def candidate_table(question: Question) -> dict[str, Callable[[Question], Iterable[Mechanism]]]:
+def candidate_table(question: "Shares") -> dict[str, Tuner]:
     """Return CANDIDATES, or OF_SETS for a question of several answers."""
     return OF_SETS if question.answers else CANDIDATES
 
 
-def tune(question: Question, name: str) -> Mechanism:
+def tune(question: "Shares", name: str) -> Mechanism:
     """Return the variant of mechanism `name` for the question; raises ParameterError with the
     reason if there is none."""
     variants = list(candidate_table(question)[name](question))
@@ -195,7 +209,7 @@ def tune(question: Question, name: str) -> Mechanism:
     return smallest_report(question, fitting, NEAR_VARIANT)
 
 
-def smallest_report(question: Question, mechanisms: Sequence[Mechanism], near: float) -> Mechanism:
+def smallest_report(question: "Shares", mechanisms: Sequence[Mechanism], near: float) -> Mechanism:
     """Return the mechanism with the smallest report among those whose variance is at most `near`
     times the least; of several, the one with the smallest table."""
     most = near * min(map(question.variance, mechanisms))
@@ -205,7 +219,7 @@ def smallest_report(question: Question, mechanisms: Sequence[Mechanism], near: f
     )
 
 
-def candidates(question: Question) -> tuple[list[Mechanism], dict[str, str]]:
+def candidates(question: "Shares") -> tuple[list[Mechanism], dict[str, str]]:
     """Return the mechanisms tuned to the question, the most accurate at its frequency first, and
     the reasons why the others are refused, by name; raises ParameterError if all are."""
     tuned_mechanisms, refused = list[Mechanism](), dict[str, str]()
@@ -220,6 +234,40 @@ def candidates(question: Question) -> tuple[list[Mechanism], dict[str, str]]:
     return sorted(tuned_mechanisms, key=question.variance), refused
 
 
-def best_mechanism(question: Question) -> Mechanism:
-    """Return the mechanism that a plan recommends for the question."""
-    return smallest_report(question, candidates(question)[0], NEAR_BEST)
+def report_bytes(mechanism: Mechanism) -> int:
+    """Return the bytes of a whole report, header included."""
+    return HEADER_BYTES + mechanism.layout.body_bytes
+
+
+def registry_parameters(mechanism: Mechanism) -> Iterable[tuple[str, Any]]:
+    """Yield name and value of the parameters that metrics.toml states, but categories and seed."""
+    yield "mechanism", mechanism.name
+    for field in dataclasses.fields(mechanism):
+        value = getattr(mechanism, field.name)
+        if field.name not in ("seed", "categories") and value != field.default:
+            yield field.name, value
+
+
+def registry_lines(mechanism: Mechanism) -> str:
+    """Return the lines of metrics.toml that state the mechanism; a list of values is a file's."""
+    lines = [f"{name} = {json.dumps(value)}\n" for name, value in registry_parameters(mechanism)]
+    return "".join(lines) + 'categories = "values.txt"\n' * ("categories" in mechanism.parameters())
+
+
+@cache
+def zipf_squares(values: int) -> float:
+    """Return the sum of the squared frequencies of `values` values, 1, 1/2, 1/3, ... of all: beyond
+    the first thousand by the midpoints of the sums' integrals, to eight digits."""
+    listed = range(1, min(values, 1000) + 1)
+    first, last = listed[-1] + 0.5, values + 0.5
+    total = math.fsum(1 / rank for rank in listed) + math.log(last / first)
+    return (math.fsum(1 / rank**2 for rank in listed) + 1 / first - 1 / last) / total**2
+
+
+@cache
+def category_names(domain: int) -> tuple[str, ...]:
+    """Return `domain` names; the tuple is checked once and shared. Raises ParameterError for more
+    than MOST_CATEGORIES."""
+    if domain > MOST_CATEGORIES:
+        raise ParameterError(f"it needs a list, and {domain:,} values are too many for one")
+    return require_categories(tuple(map(str, range(domain))))

@@ -14,24 +14,27 @@ of the quantile, in their units.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ldp.accounting import Neighbours
-from ldp.arrays import Floats, Ints
-from ldp.central import DiscreteLaplace, Simulated
 from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism, RandomizedResponse
-from ldp.planning.candidates import best_mechanism, tune
-from ldp.planning.numbers import Curator, Numbers
-from ldp.planning.percentiles import Percentile
-from ldp.planning.question import MOST_USERS, Question, registry_parameters, report_bytes
+from ldp.planning.candidates import registry_parameters, report_bytes
+from ldp.planning.question import (
+    DRAWS,
+    MOST_USERS,
+    Mean,
+    Percentile,
+    Question,
+    Shares,
+    root_mean_square,
+)
 from ldp.privacy_loss import DummyMessages, amplify_by_shuffling, shuffled_delta
 from ldp.protocol.wire import HEADER_BYTES
-from ldp.simulation import Population, draw_estimates
+from ldp.simulation import Population
 
 FACTORS = {"users": (0.01, 0.1, 1.0, 10.0, 100.0), "epsilon": (0.25, 0.5, 1.0, 2.0, 4.0)}
 """Points of a curve, as multiples of the users and the epsilon of the question."""
@@ -40,8 +43,6 @@ MOST_LOCAL = 16.0
 LEAST_USERS = 100
 LATTICE = 1 << 17
 """Number of points for certifying a batch; fewer certify less, never more."""
-VALUES, DRAWS = 50, 400
-"""Number of values measured, of the most common and of the rest; and number of draws of each."""
 LEAST_DRAWS, DRAWN = 4, 2_000_000
 """Least number of draws of all values where dummies are measured, and of values drawn."""
 
@@ -119,27 +120,37 @@ def compare_models(
     if not LEAST_USERS <= users <= MOST_USERS:
         raise ParameterError(f"users must be from {LEAST_USERS} to {MOST_USERS}")
     people = population.sample(users, generator)
+    question: Question
     if quantile is not None:
-        percentile = Percentile.of(people, quantile, bounds, epsilon)
-        return _of_numbers(percentile, epsilon, delta, generator, mechanism)
-    if bounds is not None:
-        return _of_numbers(Numbers.of(people, bounds), epsilon, delta, generator, mechanism)
-    counts = people.counts
-    assert counts is not None
-    question = Question(domain=counts.size, users=users, epsilon=epsilon, frequency=1 / counts.size)
+        shared: dict[str, Any] = {"users": users, "epsilon": epsilon, "people": people}
+        question = Percentile(**shared, q=quantile, bounds=bounds)
+        question = question.with_(way=question.best())
+    elif bounds is not None:
+        question = Mean(users=users, epsilon=epsilon, people=people, bounds=bounds)
+    else:
+        question = Shares.of(people, epsilon)
+    return compare_question(question, delta=delta, generator=generator, mechanism=mechanism)
 
-    def chosen(epsilon: float) -> Mechanism:
-        varied = question.with_(epsilon=epsilon)
-        return best_mechanism(varied) if mechanism is None else tune(varied, mechanism)
 
-    local = chosen(epsilon)
-    shuffled = chosen(_allowed(chosen, users, epsilon, delta))
+def compare_question(
+    question: Question,
+    *,
+    delta: float,
+    generator: np.random.Generator,
+    mechanism: str | None = None,
+) -> Comparison:
+    """Return the three models of a question of any kind; `mechanism`: name of the local one."""
+
+    def best(epsilon: float) -> Mechanism:
+        way: Mechanism = question.with_(epsilon=epsilon).best(mechanism)
+        return way
+
+    local = best(question.epsilon)
+    shuffled = best(_allowed(best, question.users, question.epsilon, delta))
+    mechanisms = {"local": local, "shuffled": shuffled, "central": None}
+    rows = {model: _row(model, question, mechanisms[model], generator) for model in question.models}
     return Comparison(
-        rows=(
-            _local_row("local", question, local, counts, generator),
-            _local_row("shuffled", question, shuffled, counts, generator),
-            _central_row(question, generator),
-        ),
+        rows=(rows["local"], rows["shuffled"], rows["central"]),
         mechanisms=(local, shuffled),
         delta=delta,
     )
@@ -156,43 +167,41 @@ def shuffled_rivals(
     """Return two more rows of the shuffled model, of the same counts: randomised response, and the
     dummies with the least error. Arguments and errors as for `compare_models`; the values are no
     numbers."""
-    counts = population.sample(users, generator).counts
-    assert counts is not None
-    question = Question(domain=counts.size, users=users, epsilon=epsilon, frequency=1 / counts.size)
+    question = Shares.of(population.sample(users, generator), epsilon)
 
     def response(epsilon: float) -> Mechanism:
         return RandomizedResponse(categories=question.categories, epsilon=epsilon)
 
     best = response(_allowed(response, users, epsilon, delta))
     return (
-        _local_row("shuffled", question, best, counts, generator),
-        _dummies_row(question, delta, counts, generator),
+        _row("shuffled", question, best, generator),
+        _dummies_row(question, delta, generator),
     )
 
 
-def _dummies_row(
-    question: Question, delta: float, counts: Ints, generator: np.random.Generator
-) -> Row:
+def _dummies_row(question: Shares, delta: float, generator: np.random.Generator) -> Row:
+    users, (people,) = question.users, filter(None, [question.people])
+    counts = np.array([*people.truth().values()])
     messages = DummyMessages.calibrated(
-        question.domain, reports=question.users, epsilon=question.epsilon, delta=delta
+        question.domain, reports=users, epsilon=question.epsilon, delta=delta
     )
     draws = min(DRAWS, max(LEAST_DRAWS, DRAWN // question.domain))
     errors = [
-        messages.estimates(messages.draw_messages(counts, generator), question.users) - counts
+        messages.estimates(messages.draw_messages(counts, generator), users) - counts
         for _ in range(draws)
     ]
-    measured, error = _root_mean_square(np.concatenate(errors))
+    measured, sampling_error = root_mean_square(np.concatenate(errors))
     return Row(
         model="shuffled",
-        users=question.users,
+        users=users,
         epsilon=question.epsilon,
         mechanism=messages.name,
         parameters=asdict(messages),
         local_epsilon=messages.cost.epsilon,
-        predicted=messages.std_error(question.users),
+        predicted=messages.std_error(users),
         measured=measured,
-        sampling_error=error,
-        whole=question.users,
+        sampling_error=sampling_error,
+        whole=users,
         messages=messages.messages,
         sent_bytes=messages.messages * (HEADER_BYTES + messages.message_bytes),
     )
@@ -233,128 +242,27 @@ def _allowed(
     return round(epsilon + ((steps or 1) - 1) / 100, 9)
 
 
-def _of_numbers(
-    question: Numbers | Percentile,
-    epsilon: float,
-    delta: float,
-    generator: np.random.Generator,
-    mechanism: str | None,
-) -> Comparison:
-    chosen = partial(question.chosen, mechanism)
-    local, users = chosen(epsilon), question.users
-    shuffled = chosen(_allowed(chosen, users, epsilon, delta))
-    shared: dict[str, Any] = {"users": users, "epsilon": epsilon, "whole": question.range}
-
-    def row(model: str, one: Any) -> Row:
-        errors = _root_mean_square(question.errors(one, question.draws, generator))
-        return _row_of(model, one, question.std_error(one), errors, **shared)
-
-    central = _row_of_curator(question.curator(epsilon, DRAWS * VALUES, generator), **shared)
-    return Comparison(
-        rows=(row("local", local), row("shuffled", shuffled), central),
-        mechanisms=(local, shuffled),
-        delta=delta,
-    )
-
-
-def _row_of(
-    model: str, mechanism: Any, predicted: float, errors: tuple[float, float], **shared: Any
-) -> Row:
-    """Return the row of a mechanism on devices; `errors`: the measured one, and its relative
-    standard error."""
-    measured, sampling_error = errors
+def _row(model: str, question: Question, mechanism: Any, generator: np.random.Generator) -> Row:
+    """Return the row of a mechanism on devices, or of a curator where there is none."""
+    if mechanism is None:
+        curator = question.curator(generator)
+        name, parameters, predicted = curator.mechanism, curator.parameters, curator.std_error
+        measured, sampling_error = root_mean_square(curator.errors)
+    else:
+        name, parameters = mechanism.name, dict(registry_parameters(mechanism))
+        predicted = question.std_error(mechanism)
+        measured, sampling_error = question.simulate(mechanism, generator)
     return Row(
         model=model,
-        mechanism=mechanism.name,
-        parameters=dict(registry_parameters(mechanism)),
-        local_epsilon=mechanism.cost.epsilon,
+        users=question.users,
+        epsilon=question.epsilon,
+        mechanism=name,
+        parameters=parameters,
+        local_epsilon=mechanism and mechanism.cost.epsilon,
         predicted=predicted,
         measured=measured,
         sampling_error=sampling_error,
-        sent_bytes=report_bytes(mechanism),
-        **shared,
+        whole=question.whole,
+        messages=mechanism and 1.0,
+        sent_bytes=mechanism and report_bytes(mechanism),
     )
-
-
-def _row_of_curator(curator: Curator, **shared: Any) -> Row:
-    measured, sampling_error = _root_mean_square(curator.errors)
-    return Row(
-        model="central",
-        mechanism=curator.mechanism,
-        parameters=curator.parameters,
-        local_epsilon=None,
-        predicted=curator.std_error,
-        measured=measured,
-        sampling_error=sampling_error,
-        messages=None,
-        **shared,
-    )
-
-
-def _root_mean_square(errors: Floats) -> tuple[float, float]:
-    """Return the root mean square of `errors`, shape (draws,), and its relative standard error."""
-    squares = errors**2
-    mean = float(squares.mean())
-    error = float(squares.std()) / math.sqrt(squares.size) / mean / 2 if mean else 0.0
-    return math.sqrt(mean), error
-
-
-def _local_row(
-    model: str,
-    question: Question,
-    mechanism: Mechanism,
-    counts: Ints,
-    generator: np.random.Generator,
-) -> Row:
-    n, d = question.users, question.domain
-    squares = float(((counts / n) ** 2).sum())
-    mean = float(mechanism.variance(n, 1 / d, squares * (d - 1) / d))  # it is linear in both
-    errors = _measured(mechanism, counts, generator)
-    shared = {"users": n, "epsilon": question.epsilon, "whole": n}
-    return _row_of(model, mechanism, math.sqrt(mean), errors, **shared)
-
-
-def _measured(
-    mechanism: Mechanism, counts: Ints, generator: np.random.Generator
-) -> tuple[float, float]:
-    """Return the root mean square over all values of the error, and its relative standard error.
-    All of the most common values are measured, and some of the rest, from common to rare, which
-    stand for all of them. `counts`: shape (values,)."""
-    order = np.argsort(counts)[::-1]
-    top, rest = order[:VALUES], order[VALUES:]
-    places = (np.arange(VALUES) + generator.random()) * rest.size / VALUES
-    sample = rest if rest.size <= VALUES else rest[places.astype(np.int64)]
-    groups = [(top, 1.0), (sample, rest.size / max(1, sample.size))]
-    total = spread = 0.0
-    for values, weight in groups:
-        for value in values.tolist():
-            count = int(counts[value])
-            estimates = draw_estimates(
-                mechanism,
-                held=count,
-                others=np.delete(counts, value),
-                draws=DRAWS,
-                generator=generator,
-            )
-            squares = (estimates - count) ** 2
-            total += weight * float(squares.mean())
-            spread += weight**2 * float(squares.var()) / DRAWS
-    return math.sqrt(total / counts.size), math.sqrt(spread) / total / 2
-
-
-def _central_row(question: Question, generator: np.random.Generator) -> Row:
-    """Return the row of a histogram under replace-one: two counts differ by 1 each, so the
-    sensitivity is 2."""
-    mechanism = DiscreteLaplace(
-        epsilon=question.epsilon, sensitivity=2.0, neighbours=Neighbours.REPLACE_VALUE
-    )
-    draws = DRAWS * VALUES
-    noise = mechanism.release(np.zeros(draws, dtype=np.int64), Simulated(generator))
-    curator = Curator(
-        mechanism="discrete-laplace",
-        parameters={"sensitivity": 2.0},
-        std_error=mechanism.std_error,
-        errors=noise.astype(np.float64),
-    )
-    users = question.users
-    return _row_of_curator(curator, users=users, epsilon=question.epsilon, whole=users)

@@ -4,26 +4,41 @@ A forecast uses what the tuned mechanism states itself: variance, detectable fre
 channel.
 """
 
-import json
 import math
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 from ldp.central.bisection import least_number
 from ldp.decoding.fakes import fake_reports
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
-from ldp.planning.candidates import NEAR_BEST, best_mechanism, candidates, smallest_report, tune
-from ldp.planning.question import (
-    MOST_USERS,
-    Question,
-    bound_ratio,
+from ldp.mechanisms.hierarchical_histogram import MOST_COLUMNS
+from ldp.mechanisms.numeric import Range
+from ldp.planning.candidates import (
+    NEAR_BEST,
+    candidates,
+    registry_lines,
     registry_parameters,
     report_bytes,
+    smallest_report,
+    tune,
 )
-from ldp.protocol.channel import MAX_EPSILON
+from ldp.planning.percentiles import PercentileForecast, ranked
+from ldp.planning.question import MOST_USERS, Mean, Percentile, Shares
+from ldp.protocol.channel import MAX_EPSILON, require_whole
+from ldp.simulation import Population
 
+NUMBERS = (
+    *("domain", "users", "epsilon", "frequency", "alpha", "power", "max_report_bytes", "answers"),
+)
+"""Numbers of a question of shares."""
+PARTS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+"""Shares of the users for which a plan says what it would tell of a category."""
+MORE = 2
+"""Factor by which more users are tried."""
 STEPS = {"users": 1, "epsilon": 1_000, "frequency": 10**8}
 """Steps into which the unit of a missing number is divided to find it."""
 MOST = {"users": MOST_USERS, "epsilon": int(MAX_EPSILON) * 1_000, "frequency": 10**8}
@@ -69,7 +84,7 @@ class Plan:
     standard error first; `refused`: name -> reason for the others; `solved`: name of the number
     that was missing from the question, which now holds it; `fakes`: share of made-up reports."""
 
-    question: Question
+    question: Shares
     solved: str | None
     mechanism: Mechanism
     forecasts: tuple[Forecast, ...]
@@ -83,11 +98,7 @@ class Plan:
 
     def registry_lines(self) -> str:
         """Return the lines of metrics.toml that state the recommended mechanism."""
-        best = self.mechanism
-        lines = [f"{name} = {json.dumps(value)}" for name, value in registry_parameters(best)]
-        if "categories" in best.parameters():
-            lines.append('categories = "values.txt"')
-        return "\n".join(lines) + "\n"
+        return registry_lines(self.mechanism)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data; a frequency that is never detected is None."""
@@ -96,7 +107,7 @@ class Plan:
             for row in self.forecasts
         ]
         return {
-            "question": asdict(self.question),
+            "question": {name: getattr(self.question, name) for name in NUMBERS},
             "solved": self.solved,
             "fakes": self.fakes,
             "best": self.best.mechanism,
@@ -118,7 +129,7 @@ def plan(
     answers: int | None = None,
     fakes: float = FAKES,
 ) -> Plan:
-    """Return a plan: every mechanism tuned to the question (`Question`), the most accurate first.
+    """Return a plan: every mechanism tuned to the question (`Shares`), the most accurate first.
 
     At most one of `users`, `epsilon`, `frequency` may be missing. It is found by bisection: the
     smallest number of `STEPS` at which the recommended mechanism detects a value of `frequency`,
@@ -139,12 +150,12 @@ def plan(
         "answers": answers,
     }
     if not missing:
-        return _answered(Question(**settings, **numbers), None, fakes)
+        return _answered(Shares(**settings, **numbers), None, fakes)
     (name,) = missing
 
-    def question(steps: int) -> Question:
+    def question(steps: int) -> Shares:
         value = steps if name == "users" else steps / STEPS[name]
-        return Question(**settings, **{**numbers, name: value})
+        return Shares(**settings, **{**numbers, name: value})
 
     steps = least_number(lambda steps: _detects(question(steps)), MOST[name])
     if steps is None:
@@ -156,17 +167,17 @@ def plan(
     return _answered(question(steps), name, fakes)
 
 
-def _detects(question: Question) -> bool:
-    return _detectable(question, best_mechanism(question)) <= question.frequency
+def _detects(question: Shares) -> bool:
+    return _detectable(question, question.best()) <= question.frequency
 
 
-def _detectable(question: Question, mechanism: Mechanism) -> float:
+def _detectable(question: Shares, mechanism: Mechanism) -> float:
     return mechanism.detectable_frequency(
         question.users, question.alpha, question.domain, question.power, question.others_squared
     )
 
 
-def _answered(question: Question, solved: str | None, fakes: float) -> Plan:
+def _answered(question: Shares, solved: str | None, fakes: float) -> Plan:
     mechanisms, refused = candidates(question)
     best = smallest_report(question, mechanisms, NEAR_BEST)
     return Plan(
@@ -181,7 +192,7 @@ def _answered(question: Question, solved: str | None, fakes: float) -> Plan:
     )
 
 
-def _forecast(question: Question, mechanism: Mechanism, best: str, fakes: float) -> Forecast:
+def _forecast(question: Shares, mechanism: Mechanism, best: str, fakes: float) -> Forecast:
     n, d = question.users, question.domain
     rare = question.with_(frequency=0.0)
     squares = question.frequency**2 + question.others_squared
@@ -206,7 +217,7 @@ def _forecast(question: Question, mechanism: Mechanism, best: str, fakes: float)
     )
 
 
-def _same_epsilon(question: Question, name: str, variance: float) -> float | None:
+def _same_epsilon(question: Shares, name: str, variance: float) -> float | None:
     """Return the least epsilon, in steps of 1/1000, at which mechanism `name` has this variance;
     None if it is more than a fifth above the question's."""
 
@@ -223,3 +234,110 @@ def _same_epsilon(question: Question, name: str, variance: float) -> float | Non
         upper = min(most, math.ceil(1.02 * upper))
     steps = least_number(holds, upper)
     return None if steps is None else steps / STEPS["epsilon"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PercentilePlan:
+    """All ways, the recommended one first, and `means`: mechanisms of the mean alone, with its
+    standard error for numbers in the middle of the range. By category `forecasts` are of one with
+    an equal part of the users, `parts` those of the recommended way for other parts, and
+    `users_needed` is the number of users from which an equal part is not hopeless, None where it is
+    more than MOST_USERS."""
+
+    forecasts: tuple[PercentileForecast, ...]
+    means: dict[str, float]
+    parts: tuple[PercentileForecast, ...] = ()
+    users_needed: int | None = None
+
+    @property
+    def best(self) -> PercentileForecast:
+        """The recommended way: of the shortest intervals the one with the shortest report."""
+        return self.forecasts[0]
+
+    def registry_lines(self) -> str:
+        """Return the lines of metrics.toml that state the recommended mechanism."""
+        return registry_lines(self.best.mechanism)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON-ready data."""
+        forecasts = [row.to_dict() for row in self.forecasts]
+        answer = {"forecasts": forecasts, "means": self.means, "registry": self.registry_lines()}
+        if not self.parts:
+            return answer
+        parts = [row.to_dict() for row in self.parts]
+        return {**answer, "parts": parts, "users_needed": self.users_needed}
+
+
+def plan_percentile(
+    *,
+    users: int,
+    epsilon: float,
+    q: float = 0.95,
+    bounds: Range | None = None,
+    people: Population | None = None,
+    by: int = 1,
+) -> PercentilePlan:
+    """Return what each way would say of the `q`-quantile of `users` numbers, one report each, in
+    `bounds`, or without a known range; with `by` categories above 1, of the numbers of each.
+
+    The numbers are those of `people`; without them they are spread evenly over the range, or
+    lognormal (standard deviation of the logarithm 1) where it is unknown. Raises ParameterError for
+    a number out of range.
+    """
+    require_whole(by, "by", 1, MOST_COLUMNS)
+    names = tuple(f"category {number}" for number in range(1, by + 1)) if by > 1 else ()
+    question = Percentile(users=users, epsilon=epsilon, q=q, bounds=bounds, people=people, by=names)
+    rows = ranked(map(question.forecast, question.mechanisms()))
+    if not rows:
+        raise ParameterError(f"{by:,} categories are too many for a report: take fewer")
+    if by == 1:
+        return PercentilePlan(forecasts=rows, means=_means(question))
+    way, needed = rows[0].mechanism, users
+    while needed <= MOST_USERS and question.with_(users=needed).forecast(way).is_hopeless:
+        needed *= MORE
+    return PercentilePlan(
+        forecasts=rows,
+        means={},
+        parts=tuple(question.forecast(way, part) for part in PARTS),
+        users_needed=needed if needed <= MOST_USERS else None,
+    )
+
+
+def _means(question: Percentile) -> dict[str, float]:
+    """Return the standard error of the mean of numbers in the middle of the range."""
+    if question.bounds is None:
+        return {}
+    middle = Population((repr(sum(question.bounds) / 2),), counts=np.ones(1, dtype=np.int64))
+    mean = Mean(
+        users=question.users, epsilon=question.epsilon, bounds=question.bounds, people=middle
+    )
+    return {mechanism.name: mean.std_error(mechanism) for mechanism in mean.mechanisms()}
+
+
+def lower_bound(domain: int, epsilon: float) -> float:
+    """Return the least mean over all `domain` values of the variance of their counts, for each
+    report, that any unbiased mechanism has at a fixed population:
+
+        min over w of (d-1)**2 (w x + d - w)**2 / (d**2 (x-1)**2 w (d-w)) - (d-1) / d**2,
+
+    with x = e**epsilon and w a whole number; subset selection of w values has it.
+
+    >>> round(lower_bound(2600, 4.0), 5)     # for many values 4 x / (x - 1)**2 = 0.07602
+    0.07558
+    """
+    d, rest = domain, domain / math.expm1(epsilon)
+
+    def at(w: int) -> float:  # the difference above without cancellation
+        return (d - 1) * ((d - 1) * rest * (2 * w + rest) + w * d * (w - 1)) / (d**2 * w * (d - w))
+
+    near = int(d / (math.exp(epsilon) + 1))
+    return min(at(w) for w in (near - 1, near, near + 1, near + 2) if 1 <= w < d)
+
+
+def bound_ratio(mechanism: Mechanism, domain: int, reports: int = 1, squares: float = 0.0) -> float:
+    """Return the mean over all `domain` values of the variance of their counts, over the least that
+    any unbiased mechanism has at the epsilon of one report. `squares`: sum of the squared
+    frequencies of all values, which matters to sketches alone."""
+    others = squares * (domain - 1) / domain
+    mean = float(mechanism.variance(reports, 1 / domain, others))  # it is linear in both
+    return mean / (reports * lower_bound(domain, mechanism.cost.epsilon))

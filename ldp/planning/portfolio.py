@@ -6,6 +6,7 @@ questions are accepted in the order of the file while the sums stay below the ca
 """
 
 import json
+import re
 import tomllib
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -22,8 +23,9 @@ from ldp.accounting.policy import periods_touched
 from ldp.errors import ParameterError
 from ldp.files import quoted
 from ldp.mechanisms import Mechanism
-from ldp.planning.question import MOST_USERS, registry_parameters, report_bytes
-from ldp.planning.questions import Ask, Keys, read_ask
+from ldp.planning.candidates import registry_parameters, report_bytes
+from ldp.planning.keys import Keys
+from ldp.planning.question import KINDS, MOST_USERS, Question
 from ldp.protocol.channel import require_whole, round_down, round_up
 
 EPSILONS = tuple(0.02 * 1.02**step for step in range(340))
@@ -32,6 +34,47 @@ NEAR = 2
 """Number of steps above the least price in which the smallest report is taken: bytes are the
 users', and 4 % of an epsilon hardly tell."""
 DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """A question as a product asks it: an answer for every `days` days until the day `until`, with
+    an error of `within`. `keep_days`: for how long a person's first answer may stand for later
+    ones; 0: each report is about its own window."""
+
+    name: str
+    about: str
+    owners: tuple[str, ...]
+    days: int
+    until: date
+    within: float
+    keep_days: int
+    question: Question
+
+    @classmethod
+    def read(cls, name: str, keys: Keys, users: int) -> "Ask":
+        """Return the question of a section; raises ParameterError naming the key that is wrong."""
+        if not re.fullmatch("[A-Za-z0-9_-]{1,64}", name):
+            raise keys.error("a question's name is up to 64 letters, digits, _ and -")
+        days = keys.days("every")
+        about, owners = keys.text("ask"), keys.texts("owners", ["team@example.org"])
+        until, within = keys.day("until"), keys.amount("within")
+        keep_days = keys.days("keep") // days * days if "keep" in keys.left else 0
+        kinds = [kind for key, kind in KINDS.items() if key in keys.left]
+        if len(kinds) != 1:
+            raise keys.error(f"give one of {', '.join(KINDS)}")
+        question = kinds[0].read(keys, users=users, epsilon=1.0)
+        keys.require_end()
+        return cls(
+            name=name,
+            about=about,
+            owners=owners,
+            days=days,
+            until=until,
+            within=within,
+            keep_days=keep_days,
+            question=question,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +112,7 @@ class Product:
             day_epsilon=keys.amount("day_epsilon"),
             lifetime_epsilon=keys.amount("lifetime_epsilon"),
             questions=tuple(
-                read_ask(name, Keys(path, f"[question.{name}]", about))
+                Ask.read(name, Keys(path, f"[question.{name}]", about), users)
                 for name, about in document.get("question", {}).items()
             ),
         )
@@ -136,10 +179,12 @@ class Product:
         """Return the answers of all mechanisms at this price, which are reckoned once."""
         key = (ask.name, keep_days, epsilon)
         if key not in self._reckoned:
-            answers, ways = list[Answer](), ask.memoised if keep_days else ask.mechanisms
+            answers = list[Answer]()
             with suppress(ParameterError):  # of a mechanism that does not exist at this epsilon
-                for mechanism, error in ways(self.users, epsilon):
-                    answers.append(Answer(ask, mechanism, epsilon, error, keep_days, self.start))
+                question = ask.question.with_(epsilon=epsilon)
+                for way in question.memoised() if keep_days else question.mechanisms():
+                    error = question.error(way)
+                    answers.append(Answer(ask, way, epsilon, error, keep_days, self.start))
             self._reckoned[key] = tuple(answers)
         return self._reckoned[key]
 
@@ -209,7 +254,7 @@ class Answer:
             f'group = "{name}"\ndescription = {quoted(ask.about)}\n'
             f"owners = [{', '.join(map(quoted, ask.owners))}]\nexpires = {ask.until}\n"
             + "".join(f"{key} = {json.dumps(value)}\n" for key, value in parameters)
-            + ask.lines(self.mechanism)
+            + ask.question.entry(name, self.mechanism)[0]
             + memoised
         )
 
@@ -265,7 +310,7 @@ class Portfolio:
         head = f"[product]\nname = {quoted(product.name)}\nlifetime_epsilon = {self.life!r}\n"
         files = {"metrics.toml": head + "".join(map(Answer.registry_lines, self.accepted))}
         for answer in self.accepted:
-            files |= answer.ask.files()
+            files |= answer.ask.question.entry(answer.ask.name, answer.mechanism)[1]
         return files
 
     def to_dict(self) -> dict[str, Any]:
@@ -294,6 +339,6 @@ def _as_dict(answer: Answer) -> dict[str, Any]:
         "day_epsilon": answer.day,
         "lifetime_epsilon": answer.life,
         "error": answer.error,
-        "error_is": answer.ask.error_name,
+        "error_is": answer.ask.question.error_name,
         "within": answer.ask.within,
     }

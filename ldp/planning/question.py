@@ -1,59 +1,294 @@
-"""The question that a plan answers, and the bound on the error of any mechanism.
+"""What somebody asks of people: a class for each kind of question, with all that differs between
+kinds.
 
-Source of the bound: Ye and Barg 2018, section IV (subset selection attains it for the sum of
-squared errors over all values).
+A kind states its mechanisms and the error of each, what a trusted curator's error is at the same
+epsilon, how both are simulated, and which lines and files of metrics.toml ask it. Plans, lists of
+questions, comparisons, trials and central twins are the same for every kind.
 """
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any
+from functools import cached_property
+from itertools import islice, permutations, product
+from typing import Any, ClassVar, Self
 
+import numpy as np
+
+from ldp.accounting import Neighbours
+from ldp.arrays import Floats, Ints
+from ldp.central import (
+    DiscreteLaplace,
+    Exponential,
+    Histogram,
+    Noise,
+    Simulated,
+    noisy_histogram,
+    noisy_mean,
+    noisy_strings,
+)
+from ldp.central import Mean as NoisyMean
+from ldp.central import percentile as noisy_percentile
+from ldp.decoding import decode
+from ldp.decoding.by_category import decode_by_category
+from ldp.decoding.distribution import bins_of, decode_distribution, std_error_of_ends
+from ldp.decoding.numeric import decode_mean
+from ldp.decoding.prefixes import discover_prefixes
+from ldp.decoding.statistics import Statistic
 from ldp.errors import ParameterError
-from ldp.mechanisms import Mechanism
-from ldp.mechanisms.addressing import require_at_most, require_categories
-from ldp.protocol.channel import require_epsilon
-from ldp.protocol.wire import HEADER_BYTES
+from ldp.files import quoted
+from ldp.mechanisms import (
+    Mechanism,
+    MemoisedHashing,
+    MemoisedResponse,
+    PrefixExtension,
+)
+from ldp.mechanisms.addressing import CellSets, Identity, require_at_most
+from ldp.mechanisms.bit_flip import BitFlip
+from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
+from ldp.mechanisms.numeric import Numeric, Range, number_of, position, require_range
+from ldp.planning.candidates import (
+    MOST_CATEGORIES,
+    NEAR_BEST,
+    OF_NUMBERS,
+    SEED,
+    candidates,
+    category_names,
+    report_bytes,
+    smallest_report,
+    tune,
+    zipf_squares,
+)
+from ldp.planning.keys import Keys
+from ldp.planning.percentiles import (
+    PercentileForecast,
+    Way,
+    expected,
+    finer,
+    forecast,
+    ranked,
+    typical_people,
+    ways,
+)
+from ldp.planning.words import POWER, prefix_mechanisms, smallest_share
+from ldp.protocol.channel import require_epsilon, require_whole
+from ldp.protocol.spelling import MOST_LETTERS
+from ldp.registry import Metric
+from ldp.simulation import Population, draw_estimates, draw_table
+from ldp.tables.joint_table import JointTable
+from ldp.tables.table import Table
 
-MOST_VALUES, MOST_CATEGORIES = 10**9, 10**6
-"""Most values of a question, and most that a list names for a mechanism that needs one."""
+MOST_VALUES = 10**9
+"""Most values of a question."""
 MOST_USERS = 10**15
+VALUES, DRAWS = 50, 400
+"""Number of values measured, of the most common and of the rest; and number of draws of each."""
+TABLES, WINDOWS = 40, 100
+"""Number of tables from which the error of a percentile is measured, and in which a word is looked
+for."""
+BELOW = 0.99
+"""Epsilon of one memoised report, over that of all: the instantaneous noise is hardly any."""
+MEMOISED_ROWS = 4096
+"""Hash functions of memoised hashing, of which a person has one."""
+BETWEEN = "/"
+"""Separator of the values of a cell."""
+MARGIN = 1.08
+"""Root mean squared error of a percentile, at most, over the one of 500 draws: two and a half of
+its standard errors."""
+STEPS = 2**20
+"""Number of steps of the range of numbers that a curator adds."""
+WORDS = "words"
+"""Part of a report on words that tells of whole words."""
+OTHER_WORDS = tuple(map("".join, islice(permutations("abcdefgh", 4), 300)))
+"""Words of the other people, in a simulation of words that nobody lists."""
+DELTA = 1e-8
+"""Delta of a curator's words, which no list names."""
+REPLACE = Neighbours.REPLACE_VALUE
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curator:
+    """Curator's way: the name and parameters of the mechanism, its standard error, and simulated
+    `errors`, shape (draws,)."""
+
+    mechanism: str
+    parameters: dict[str, Any]
+    std_error: float
+    errors: Floats
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curated:
+    """What a curator of `people` is asked about a metric: at which epsilon, and delta of strings
+    that no list names, at which `level` of intervals and which `quantiles`."""
+
+    metric: Metric
+    people: Population
+    epsilon: float
+    delta: float
+    level: float
+    quantiles: tuple[float, ...]
+    noise: Noise
+
+    @property
+    def at_most(self) -> int:
+        """Largest number of values of a person."""
+        return getattr(self.metric.mechanism, "at_most", None) or 1
+
+
+KINDS: dict[str, type["Question"]] = {}
+"""Kinds of questions, by the key of a file of questions that tells what is asked; a class enters
+itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
-    """The error of a count of one value, when `users` people hold one of `domain` values each and
-    send one report of `epsilon`; a share `frequency` of them holds the value.
+class Question(ABC):
+    """Something asked of `users` people, each of whom sends one report of `epsilon`. Raises
+    ParameterError for a number out of range.
+
+    A class of it is a kind: it is asked by the `key` in a file of questions, and `error_name` names
+    the error that is bounded there. `models`: the order in which a comparison draws its models;
+    `released_as`: what a curator releases.
+    """
+
+    users: int
+    epsilon: float
+    key: ClassVar[str] = ""
+    error_name: ClassVar[str] = "standard error"
+    models: ClassVar[tuple[str, ...]] = ("central", "local", "shuffled")
+    released_as: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        KINDS[cls.key] = cls
+
+    def __post_init__(self) -> None:
+        require_whole(self.users, "users", 1, MOST_USERS)
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+
+    def with_(self, **changes: Any) -> Self:
+        """Return the question with `changes`, fields by name."""
+        return dataclasses.replace(self, **changes)
+
+    @classmethod
+    @abstractmethod
+    def read(cls, keys: Keys, **shared: Any) -> "Question":
+        """Return the question of a section of a file; `shared`: its users and epsilon. Raises
+        ParameterError naming the key that is wrong."""
+
+    @abstractmethod
+    def mechanisms(self) -> Iterable[Mechanism]:
+        """Return the mechanisms, tuned to the question, whose report is fresh."""
+
+    def memoised(self) -> Iterable[Mechanism]:
+        """Return the mechanisms that memoise by epoch, at a lifetime epsilon of `epsilon`."""
+        return ()
+
+    def best(self, name: str | None = None) -> Any:
+        """Return the mechanism of that name, or the one with the least error. Raises ParameterError
+        for a name that is none of them."""
+        by_name = {mechanism.name: mechanism for mechanism in self.mechanisms()}
+        if name is not None and name not in by_name:
+            raise ParameterError(f"a {self.key} is told by one of {', '.join(by_name)}")
+        return by_name[name] if name else min(by_name.values(), key=self.std_error)
+
+    @property
+    def whole(self) -> float:
+        """Size of which errors are a share."""
+        return 1.0
+
+    @property
+    def useless_error(self) -> float:
+        """Error from which an answer says nothing: of a share, or relative to a percentile, 1."""
+        return 1.0
+
+    def error(self, mechanism: Any) -> float:
+        """Return the error that a file of questions bounds."""
+        return self.std_error(mechanism)
+
+    @abstractmethod
+    def std_error(self, mechanism: Any) -> float:
+        """Return the standard error of the answer that reports of `mechanism` give."""
+
+    @abstractmethod
+    def simulate(self, mechanism: Any, generator: np.random.Generator) -> tuple[float, float]:
+        """Return `std_error` as it is measured on draws, and its relative standard error."""
+
+    @abstractmethod
+    def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
+        """Return what a trusted curator says at the same epsilon, with the errors of `draws`."""
+
+    def entry(self, name: str, mechanism: Mechanism) -> tuple[str, Mapping[str, str]]:
+        """Return the lines of metrics.toml, beside the mechanism's, of the metric `name` that asks
+        the question, and the files that they name: name -> text."""
+        return "", {}
+
+    @classmethod
+    def is_about(cls, metric: Metric) -> bool:
+        """Return whether the reports of `metric` answer a question of this kind."""
+        return False
+
+    @classmethod
+    def release(cls, curated: Curated) -> tuple[Histogram | NoisyMean, list[Statistic]]:
+        """Return what a trusted curator releases of a metric of this kind, and its statistics."""
+        raise NotImplementedError
+
+    @classmethod
+    def local(
+        cls, curated: Curated, table: Table | JointTable, names: Sequence[str]
+    ) -> Iterable[Statistic]:
+        """Return what a table of the metric's reports says of the statistics of these `names`;
+        raises an LdpError where they cannot be asked."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares(Question):
+    """The count of each of `domain` values, `values` where they are known; a share `frequency` of
+    the people holds the value whose error is asked for.
 
     With `answers` everybody may hold several values, up to so many, and a report is of the whole
     set; None is one value each. The others hold the other values with Zipf frequencies (1, 1/2,
-    1/3, ... of what is left), which matters to sketches alone. Every value is tested one-sided at
-    `alpha` / `domain` (Bonferroni), and a value is *detectable* when it is found with probability
-    `power`. Raises ParameterError for a number out of range.
+    1/3, ... of what is left), which matters to sketches alone; `people` hold what they hold. Every
+    value is tested one-sided at `alpha` / `domain` (Bonferroni), and a value is *detectable* when
+    it is found with probability `power`.
     """
 
     domain: int
-    users: int
-    epsilon: float
-    frequency: float
+    frequency: float = 0.5
     alpha: float = 0.05
     power: float = 0.5
     max_report_bytes: int | None = None
     answers: int | None = None
+    values: tuple[str, ...] = ()
+    people: Population | None = None
+    key = "values"
+    models = ("local", "shuffled", "central")
+    released_as = "histogram"
 
     def __post_init__(self) -> None:
-        if type(self.domain) is not int or not 2 <= self.domain <= MOST_VALUES:
-            raise ParameterError(f"domain must be from 2 to {MOST_VALUES:,} values")
-        if type(self.users) is not int or not 1 <= self.users <= MOST_USERS:
-            raise ParameterError(f"users must be from 1 to {MOST_USERS}")
+        super().__post_init__()
+        require_whole(self.domain, "domain", 2, MOST_VALUES)
         if not 0 <= self.frequency <= 1:
             raise ParameterError("frequency must lie in [0, 1]")
         if not 0 < self.alpha < 1 or not 0 < self.power < 1:
             raise ParameterError("alpha and power must lie strictly between 0 and 1")
         require_at_most(self.answers, self.domain, "answers")
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+
+    @classmethod
+    def of(cls, people: Population, epsilon: float) -> "Shares":
+        """Return the question for the counts of all values that `people` hold."""
+        domain = len(people.values)
+        return cls(
+            domain=domain, users=people.users, epsilon=epsilon, frequency=1 / domain, people=people
+        )
+
+    @classmethod
+    def read(cls, keys: Keys, **shared: Any) -> "Shares":
+        values = keys.values("values")
+        answers = keys.whole("answers", len(values)) if "answers" in keys.left else None
+        return cls(**shared, domain=len(values), values=values, answers=answers)
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -65,76 +300,513 @@ class Question:
         """Sum of the squared frequencies of the other values."""
         return (1 - self.frequency) ** 2 * zipf_squares(self.domain - 1)
 
-    def with_(self, **changes: Any) -> "Question":
-        """Return the question with `changes`, fields by name."""
-        return dataclasses.replace(self, **changes)
-
-    def variance(self, mechanism: Mechanism) -> float:
-        """Return the variance of the estimated count of the value, in reports squared."""
-        return float(mechanism.variance(self.users, self.frequency, self.others_squared))
+    @property
+    def whole(self) -> float:
+        return self.users
 
     def fits(self, mechanism: Mechanism) -> bool:
         """Return whether a report has at most `max_report_bytes`."""
         return report_bytes(mechanism) <= (self.max_report_bytes or math.inf)
 
+    def mechanisms(self) -> Iterable[Mechanism]:
+        return candidates(self)[0]
 
-def lower_bound(domain: int, epsilon: float) -> float:
-    """Return the least mean over all `domain` values of the variance of their counts, for each
-    report, that any unbiased mechanism has at a fixed population:
+    def memoised(self) -> Iterable[Mechanism]:
+        if self.answers:
+            return ()
+        epsilons: Any = {"epsilon": BELOW * self.epsilon, "lifetime_epsilon": self.epsilon}
+        hashed = MemoisedHashing(**epsilons, rows=MEMOISED_ROWS, seed=SEED)
+        return MemoisedResponse(categories=self.categories, **epsilons), hashed
 
-        min over w of (d-1)**2 (w x + d - w)**2 / (d**2 (x-1)**2 w (d-w)) - (d-1) / d**2,
+    def best(self, name: str | None = None) -> Mechanism:
+        if name is not None:
+            return tune(self, name)
+        return smallest_report(self, candidates(self)[0], NEAR_BEST)
 
-    with x = e**epsilon and w a whole number; subset selection of w values has it.
+    def variance(self, mechanism: Mechanism) -> float:
+        """Return the variance of the estimated count of the value, in reports squared."""
+        return float(mechanism.variance(self.users, self.frequency, self.others_squared))
 
-    >>> round(lower_bound(2600, 4.0), 5)     # for many values 4 x / (x - 1)**2 = 0.07602
-    0.07558
-    """
-    d, rest = domain, domain / math.expm1(epsilon)
+    def error(self, mechanism: Mechanism) -> float:
+        """Return the larger standard error of a share of 0 and of 1: the variance is linear
+        between."""
+        ends = (self.with_(frequency=share) for share in (0.0, 1.0))
+        return math.sqrt(max(end.variance(mechanism) for end in ends)) / self.users
 
-    def at(w: int) -> float:  # the difference above without cancellation
-        return (d - 1) * ((d - 1) * rest * (2 * w + rest) + w * d * (w - 1)) / (d**2 * w * (d - w))
+    def std_error(self, mechanism: Mechanism) -> float:
+        """Return the root mean square over all values that the people hold, in reports."""
+        squares = float((self._held.shares**2).sum())
+        others = squares * (self.domain - 1) / self.domain
+        return math.sqrt(float(mechanism.variance(self.users, 1 / self.domain, others)))
 
-    near = int(d / (math.exp(epsilon) + 1))
-    return min(at(w) for w in (near - 1, near, near + 1, near + 2) if 1 <= w < d)
+    def simulate(self, mechanism: Mechanism, generator: np.random.Generator) -> tuple[float, float]:
+        """Return the root mean square over all values of the error, and its relative standard
+        error. All of the most common values are measured, and some of the rest, from common to
+        rare, which stand for all of them."""
+        counts = _counts(self._held, self.users)
+        order = np.argsort(counts)[::-1]
+        top, rest = order[:VALUES], order[VALUES:]
+        places = (np.arange(VALUES) + generator.random()) * rest.size / VALUES
+        sample = rest if rest.size <= VALUES else rest[places.astype(np.int64)]
+        total = spread = 0.0
+        for group, weight in ((top, 1.0), (sample, rest.size / max(1, sample.size))):
+            for value in group.tolist():
+                count, others = int(counts[value]), np.delete(counts, value)
+                estimates = draw_estimates(
+                    mechanism, held=count, others=others, draws=DRAWS, generator=generator
+                )
+                squares = (estimates - count) ** 2
+                total += weight * float(squares.mean())
+                spread += weight**2 * float(squares.var()) / DRAWS
+        return math.sqrt(total / counts.size), math.sqrt(spread) / total / 2
+
+    @property
+    def _held(self) -> Population:
+        if self.people is not None:
+            return self.people
+        weights = 1 / np.arange(1, self.domain + 1)
+        return Population(self.categories, frequencies=weights / weights.sum())
+
+    def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
+        """Return a histogram under replace-one: two counts for each answer differ by 1, so the
+        sensitivity is 2 for each."""
+        return _laplace(self.epsilon, 2.0 * (self.answers or 1), 1.0, draws, generator)
+
+    def entry(self, name: str, mechanism: Mechanism) -> tuple[str, Mapping[str, str]]:
+        files = {f"{name}.txt": "".join(f"{value}\n" for value in self.values)}
+        if not any(entry.name == "categories" for entry in dataclasses.fields(mechanism)):
+            return f'dictionary = "{name}.txt"\n', files
+        return f'categories = "{name}.txt"\n{_other_line(self.values)}', files
+
+    @classmethod
+    def is_about(cls, metric: Metric) -> bool:
+        return bool(_listed(metric))
+
+    @classmethod
+    def release(cls, curated: Curated) -> tuple[Histogram, list[Statistic]]:
+        mechanism, people = curated.metric.mechanism, curated.people
+        if isinstance(mechanism, BitFlip):
+            people = people.mapped(mechanism.label)
+        histogram = noisy_histogram(
+            people.answer_counts(),
+            categories=_listed(curated.metric),
+            epsilon=curated.epsilon,
+            neighbours=REPLACE,
+            at_most=curated.at_most,
+            noise=curated.noise,
+        )
+        return histogram, _statistics(histogram, curated.level)
+
+    @classmethod
+    def local(
+        cls, curated: Curated, table: Table | JointTable, names: Sequence[str]
+    ) -> Iterable[Statistic]:
+        if not names:
+            return ()
+        estimates = decode(table if isinstance(table, Table) else table[WORDS], names)
+        columns = (estimates.count, estimates.std_error, *estimates.interval(curated.level))
+        rows = np.column_stack(columns).tolist()
+        return [Statistic(name, *row) for name, row in zip(estimates.values, rows, strict=True)]
 
 
-def bound_ratio(mechanism: Mechanism, domain: int, reports: int = 1, squares: float = 0.0) -> float:
-    """Return the mean over all `domain` values of the variance of their counts, over the least that
-    any unbiased mechanism has at the epsilon of one report. `squares`: sum of the squared
-    frequencies of all values, which matters to sketches alone."""
-    others = squares * (domain - 1) / domain
-    mean = float(mechanism.variance(reports, 1 / domain, others))  # it is linear in both
-    return mean / (reports * lower_bound(domain, mechanism.cost.epsilon))
+@dataclass(frozen=True, kw_only=True)
+class CrossTable(Shares):
+    """The count of each cell of a table of two lists or more: one list of all cells. At the same
+    epsilon a joint report of the lists has at least twice the error (docs/planning.md)."""
+
+    key = "cross"
+
+    @classmethod
+    def read(cls, keys: Keys, **shared: Any) -> "CrossTable":
+        cross = Keys(keys.path, f"{keys.where}: cross", keys.take("cross"))
+        if len(cross.keys) < 2:
+            raise keys.error("cross must have two lists or more; for one list give values")
+        lists = {name: cross.values(name) for name in cross.keys}
+        for name, values in lists.items():
+            if any(BETWEEN in value for value in values):
+                raise cross.error(
+                    f"{name}: a value has a {BETWEEN}, which separates those of a cell"
+                )
+        cells = math.prod(map(len, lists.values()))
+        if cells > MOST_CATEGORIES:
+            raise cross.error(
+                f"{cells:,} cells are more than {MOST_CATEGORIES:,}: give shorter lists"
+            )
+        names = tuple(map(BETWEEN.join, product(*lists.values())))
+        return cls(**shared, domain=cells, values=names)
 
 
-def report_bytes(mechanism: Mechanism) -> int:
-    """Return the bytes of a whole report, header included."""
-    return HEADER_BYTES + mechanism.layout.body_bytes
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mean(Question):
+    """The mean of the numbers of `people`, clipped to public `bounds`; without people the one with
+    the largest error. `places`: where each number stands between the bounds, 0 to 1. Raises
+    ParameterError for a value that is not a number."""
+
+    bounds: Range
+    people: Population | None = None
+    places: tuple[float, ...] = ()
+    key = released_as = "mean"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "bounds", require_range(self.bounds))
+        places = self.places or (position(v, self.bounds, "clip") for v in self._held.values)
+        object.__setattr__(self, "places", tuple(map(float, places)))
+
+    @classmethod
+    def read(cls, keys: Keys, **shared: Any) -> "Mean":
+        return cls(**shared, bounds=keys.bounds("mean"))
+
+    @property
+    def whole(self) -> float:
+        return self.bounds[1] - self.bounds[0]
+
+    @property
+    def useless_error(self) -> float:
+        return self.whole
+
+    @property
+    def _held(self) -> Population:
+        low, high = self.bounds
+        numbers = tuple(map(repr, (low, (low + high) / 2, high)))
+        return self.people or Population(numbers, frequencies=np.full(3, 1 / 3))
+
+    def mechanisms(self) -> Iterable[Numeric]:
+        return [kind(bounds=self.bounds, epsilon=self.epsilon) for kind in OF_NUMBERS.values()]
+
+    def std_error(self, mechanism: Numeric) -> float:
+        variances = np.array([*map(mechanism.mean_variance, self.places)])
+        variance = float(self.people.shares @ variances if self.people else variances.max())
+        return self.whole * math.sqrt(variance / self.users)
+
+    def simulate(self, mechanism: Numeric, generator: np.random.Generator) -> tuple[float, float]:
+        truth = self.bounds[0] + self.whole * float(self._held.shares @ np.array(self.places))
+        tables = _tables(mechanism, self._held, self.users, DRAWS, generator)
+        return root_mean_square(np.array([decode_mean(table).mean for table in tables]) - truth)
+
+    def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
+        unit = self.whole / (STEPS * self.users)
+        return _laplace(self.epsilon, float(STEPS), unit, draws, generator)
+
+    @classmethod
+    def is_about(cls, metric: Metric) -> bool:
+        return isinstance(metric.mechanism, Numeric)
+
+    @classmethod
+    def release(cls, curated: Curated) -> tuple[NoisyMean, list[Statistic]]:
+        mechanism: Any = curated.metric.mechanism
+        mean = noisy_mean(
+            np.array([float(value) for value in curated.people.values]),
+            curated.people.counts,
+            bounds=mechanism.bounds,
+            epsilon=curated.epsilon,
+            noise=curated.noise,
+        )
+        return mean, [Statistic("mean", mean.mean, mean.std_error, *mean.interval(curated.level))]
+
+    @classmethod
+    def local(
+        cls, curated: Curated, table: Table | JointTable, names: Sequence[str]
+    ) -> Iterable[Statistic]:
+        assert isinstance(table, Table)
+        mean = decode_mean(table)
+        return [Statistic("mean", mean.mean, mean.std_error, *mean.interval(curated.level))]
 
 
-def registry_parameters(mechanism: Mechanism) -> Iterable[tuple[str, Any]]:
-    """Yield name and value of the parameters that metrics.toml states, but categories and seed."""
-    yield "mechanism", mechanism.name
-    for field in dataclasses.fields(mechanism):
-        value = getattr(mechanism, field.name)
-        if field.name not in ("seed", "categories") and value != field.default:
-            yield field.name, value
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Percentile(Question):
+    """The `q`-quantile of a number, in `bounds` or of an unknown range, of each of the categories
+    `by`, where there are any, with an equal part of the people. `people` hold numbers like those to
+    come, without them those of `typical_people`; `way` is the mechanism that a plan of another
+    epsilon recommends."""
+
+    q: float
+    bounds: Range | None = None
+    people: Population | None = None
+    by: tuple[str, ...] = ()
+    way: Way | None = None
+    key = "percentile"
+    released_as = "percentiles"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.q < 1:
+            raise ParameterError("a quantile must lie strictly between 0 and 1")
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", require_range(self.bounds, "range"))
+
+    @classmethod
+    def read(cls, keys: Keys, **shared: Any) -> "Percentile":
+        if (q := keys.amount("percentile")) >= 1:
+            raise keys.error("percentile must lie between 0 and 1, as 0.95")
+        return cls(
+            **shared,
+            q=q,
+            bounds=keys.bounds("range") if "range" in keys.left else None,
+            people=keys.people(),
+            by=keys.values("by") if "by" in keys.left else (),
+        )
+
+    @cached_property
+    def _held(self) -> Population:
+        return self.people or typical_people(self.bounds)
+
+    @cached_property
+    def _sorted(self) -> tuple[Floats, Floats]:
+        """The numbers, increasing, and the share of people up to each."""
+        numbers = np.array([number_of(value) for value in self._held.values], dtype=np.float64)
+        order = np.argsort(numbers)
+        return numbers[order], np.cumsum(self._held.shares[order])
+
+    @cached_property
+    def truth(self) -> float:
+        """The quantile of these people."""
+        numbers, share = self._sorted
+        place = int(np.searchsorted(share, self.q - 1e-12))
+        return float(numbers[min(place, len(numbers) - 1)])
+
+    @property
+    def whole(self) -> float:
+        return abs(self.truth) or 1.0
+
+    @property
+    def _part(self) -> float:
+        """Share of the people in a category."""
+        return 1 / max(1, len(self.by))
+
+    def mechanisms(self) -> Iterable[Way]:
+        return ways(self.epsilon, self.bounds, self.by)
+
+    def forecast(self, mechanism: Way, part: float | None = None) -> PercentileForecast:
+        """Return what is expected of a mechanism, of a category with a `part` of the people."""
+        return forecast(mechanism, self._held, self.users, self.q, part or self._part)
+
+    def best(self, name: str | None = None) -> Way:
+        """Return the way that a plan recommends; raises ParameterError for the name of another."""
+        if name is not None:
+            raise ParameterError("the mechanism of a percentile is the plan's")
+        if self.way is None:
+            return ranked(map(self.forecast, self.mechanisms()))[0].mechanism
+        tree: Any = {"branching": 0} if isinstance(self.way, HierarchicalHistogram) else {}
+        return dataclasses.replace(self.way, epsilon=self.epsilon, **tree)
+
+    def error(self, mechanism: Way) -> float:
+        """Return the error as a share of the quantile, at most."""
+        return MARGIN * self.std_error(mechanism) / self.whole
+
+    def std_error(self, mechanism: Way) -> float:
+        """Return the root mean squared error of the quantile, over draws of the errors of all
+        shares: bins make it larger than the error of the share at the quantile would."""
+        law = expected(mechanism, self._held, self.users, self.q, self._part)
+        estimates = law.quantile_draws(self.q)
+        return math.hypot(*(estimates - self.truth)) / math.sqrt(len(estimates))
+
+    def errors(self, mechanism: Way, draws: int, generator: np.random.Generator) -> Floats:
+        """Draw the error of the quantile of these people: shape (draws,)."""
+        bins, one_of = bins_of(mechanism), dict[int, str]()
+        people = self._held.mapped(lambda value: one_of.setdefault(bins.place(value), value))
+        tables = _tables(mechanism, people, self.users, draws, generator)
+        estimates = [decode_distribution(table).quantile(self.q).estimate for table in tables]
+        return np.array(estimates) - self.truth
+
+    def simulate(self, mechanism: Way, generator: np.random.Generator) -> tuple[float, float]:
+        return root_mean_square(self.errors(mechanism, TABLES, generator))
+
+    def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
+        """Return what a curator says of the quantile: the errors of `curator_law`."""
+        answers, chances = self.curator_law()
+        errors = answers - self.truth
+        return Curator(
+            mechanism="exponential",
+            parameters={"sensitivity": 1.0},
+            std_error=math.hypot(*(chances**0.5 * errors)),  # squares of the largest overflow
+            errors=generator.choice(errors, size=draws, p=chances),
+        )
+
+    def curator_law(self) -> tuple[Floats, Floats]:
+        """Return the curator's answers, the middles of fine bins, and their probabilities, by the
+        exponential mechanism: shapes (bins,). The score of a bin is how many people more, below it
+        or in it, would put the quantile there (after Smith 2011, whose candidates are numbers:
+        where many people hold one number, no other number is near the quantile)."""
+        edges = np.array(finer(bins_of(self.way or self.best())).edges)
+        numbers, share = self._sorted
+        below = np.concatenate([[0.0], share])[np.searchsorted(numbers, edges)]
+        below[-1] = 1.0  # the last bin has its upper edge
+        missing = np.maximum(np.maximum(below[:-1] - self.q, self.q - below[1:]), 0.0)
+        exponential = Exponential(epsilon=self.epsilon, sensitivity=1.0, neighbours=REPLACE)
+        low, high = edges[:-1], edges[1:]
+        middles = np.where(np.isinf(low), high, np.where(np.isinf(high), low, (low + high) / 2))
+        return middles, exponential.probabilities(-missing * self.users)
+
+    def entry(self, name: str, mechanism: Mechanism) -> tuple[str, Mapping[str, str]]:
+        return _other_line(self.by), {}
+
+    @classmethod
+    def is_about(cls, metric: Metric) -> bool:
+        return isinstance(metric.mechanism, HierarchicalHistogram)
+
+    @classmethod
+    def release(cls, curated: Curated) -> tuple[Histogram, list[Statistic]]:
+        """Return percentiles from one noisy histogram of the metric's bins."""
+        mechanism: Any = curated.metric.mechanism
+        bins, by = mechanism.bins, mechanism.by or ("",)
+        histogram = noisy_histogram(
+            curated.people.mapped(lambda value: str(mechanism.addressing.point(value))).truth(),
+            categories=tuple(map(str, range(len(by) * len(bins)))),
+            epsilon=curated.epsilon,
+            neighbours=REPLACE,
+            noise=curated.noise,
+        )
+        statistics = []
+        for place, name in enumerate(by):
+            counts = histogram.counts[place * len(bins) : (place + 1) * len(bins)]
+            part = dataclasses.replace(histogram, counts=counts)
+            for q in curated.quantiles:
+                error = std_error_of_ends(*noisy_percentile(part, bins.edges, q)[1:])
+                estimate, *ends = noisy_percentile(part, bins.edges, q, curated.level)
+                statistics.append(Statistic(_name_of(name, q), estimate, error, *ends))
+        return histogram, statistics
+
+    @classmethod
+    def local(
+        cls, curated: Curated, table: Table | JointTable, names: Sequence[str]
+    ) -> Iterable[Statistic]:
+        mechanism: Any = table.mechanism
+        assert isinstance(table, Table)
+        by = decode_by_category(table).of if mechanism.by else {"": decode_distribution(table)}
+        return [
+            distribution.quantile(q, curated.level)._replace(name=_name_of(name, q))
+            for name, distribution in by.items()
+            for q in curated.quantiles
+        ]
 
 
-@cache
-def zipf_squares(values: int) -> float:
-    """Return the sum of the squared frequencies of `values` values, 1, 1/2, 1/3, ... of all: beyond
-    the first thousand by the midpoints of the sums' integrals, to eight digits."""
-    listed = range(1, min(values, 1000) + 1)
-    first, last = listed[-1] + 0.5, values + 0.5
-    total = math.fsum(1 / rank for rank in listed) + math.log(last / first)
-    return (math.fsum(1 / rank**2 for rank in listed) + 1 / first - 1 / last) / total**2
+@dataclass(frozen=True, kw_only=True)
+class Words(Question):
+    """The words, of at most `letters` letters, that nobody can list. Its error is the least share
+    of people whose word is found with probability POWER."""
+
+    letters: int
+    key = "words"
+    released_as = "strings"
+    error_name = "smallest share that is found"
+
+    @classmethod
+    def read(cls, keys: Keys, **shared: Any) -> "Words":
+        return cls(**shared, letters=keys.whole("words", MOST_LETTERS))
+
+    def mechanisms(self) -> Iterable[PrefixExtension]:
+        return prefix_mechanisms(self.letters, self.epsilon)
+
+    def std_error(self, mechanism: PrefixExtension) -> float:
+        return smallest_share(mechanism, self.users)
+
+    def simulate(
+        self, mechanism: PrefixExtension, generator: np.random.Generator
+    ) -> tuple[float, float]:
+        """Return the share of draws in which a word of the smallest share is found, beside 300
+        others of Zipf frequencies, and its relative standard error."""
+        words, share = ["yeti", *OTHER_WORDS], self.std_error(mechanism)
+        rest = 1 / np.arange(1.0, len(words))
+        shares = np.array([share, *(1 - share) * rest / rest.sum()])
+        hits = np.zeros(WINDOWS)
+        for draw in range(WINDOWS):
+            counts = generator.multinomial(self.users, shares)
+            table = draw_table(mechanism, words, counts=counts, generator=generator)
+            estimates = discover_prefixes(table)
+            hits[draw] = "yeti" in np.array(estimates.values)[estimates.detected()]
+        return float(hits.mean()), float(hits.std()) / math.sqrt(WINDOWS)
+
+    def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
+        """Return the least share of people whose word reaches the threshold of a curator's strings
+        with probability POWER."""
+        noise = _laplace(self.epsilon, 2.0, 1 / self.users, draws, generator)
+        strings = noisy_strings({}, epsilon=self.epsilon, delta=DELTA, noise=Simulated(generator))
+        least = (strings.threshold or 0) + strings.mechanism.upper_tail(1 - POWER) - 1
+        return dataclasses.replace(noise, std_error=least / self.users)
+
+    @classmethod
+    def is_about(cls, metric: Metric) -> bool:
+        return not any(kind.is_about(metric) for kind in (Shares, Mean, Percentile))
+
+    @classmethod
+    def release(cls, curated: Curated) -> tuple[Histogram, list[Statistic]]:
+        strings = noisy_strings(
+            curated.people.answer_counts(),
+            epsilon=curated.epsilon,
+            delta=curated.delta,
+            at_most=curated.at_most,
+            noise=curated.noise,
+        )
+        return strings, _statistics(strings, curated.level)
+
+    local = Shares.local
 
 
-@cache
-def category_names(domain: int) -> tuple[str, ...]:
-    """Return `domain` names; the tuple is checked once and shared. Raises ParameterError for more
-    than MOST_CATEGORIES."""
-    if domain > MOST_CATEGORIES:
-        raise ParameterError(f"it needs a list, and {domain:,} values are too many for one")
-    return require_categories(tuple(map(str, range(domain))))
+def root_mean_square(errors: Floats) -> tuple[float, float]:
+    """Return the root mean square of `errors`, shape (draws,), and its relative standard error."""
+    squares = errors**2
+    mean = float(squares.mean())
+    error = float(squares.std()) / math.sqrt(squares.size) / mean / 2 if mean else 0.0
+    return math.sqrt(mean), error
+
+
+def _laplace(
+    epsilon: float, sensitivity: float, unit: float, draws: int, generator: np.random.Generator
+) -> Curator:
+    """Return discrete Laplace noise of numbers that are a multiple of `unit`, of which one person
+    changes so many."""
+    law = DiscreteLaplace(epsilon=epsilon, sensitivity=sensitivity, neighbours=REPLACE)
+    noise = law.release(np.zeros(draws, dtype=np.int64), Simulated(generator))
+    return Curator(
+        mechanism="discrete-laplace",
+        parameters={"sensitivity": unit * sensitivity},
+        std_error=unit * law.std_error,
+        errors=unit * noise.astype(np.float64),
+    )
+
+
+def _tables(
+    mechanism: Mechanism,
+    people: Population,
+    users: int,
+    draws: int,
+    generator: np.random.Generator,
+) -> Iterator[Table]:
+    """Yield tables of reports of `users` who are like these people."""
+    counts = _counts(people, users)
+    for _ in range(draws):
+        yield draw_table(mechanism, people.values, counts=counts, generator=generator)
+
+
+def _counts(people: Population, users: int) -> Ints:
+    """Return how many of `users` hold each value: shape (values,)."""
+    return np.rint(people.shares * users).astype(np.int64)
+
+
+def _listed(metric: Metric) -> tuple[str, ...]:
+    """Return the values that are public: the dictionary's, categories, or buckets; empty where
+    there are none."""
+    mechanism: Any = metric.mechanism
+    if isinstance(mechanism, BitFlip):
+        return mechanism.labels
+    if isinstance(getattr(mechanism, "candidate_addressing", None), Identity | CellSets):
+        return tuple(mechanism.candidate_addressing.categories)
+    return metric.candidates() or ()
+
+
+def _statistics(histogram: Histogram, level: float) -> list[Statistic]:
+    """Return each count of a curator with its interval."""
+    ends = (column.tolist() for column in histogram.interval(level))
+    rows = zip(histogram.categories, histogram.counts, *ends, strict=True)
+    return [Statistic(name, count, histogram.std_error, *ends) for name, count, *ends in rows]
+
+
+def _name_of(category: str, q: float) -> str:
+    return f"{category} p{100 * q:.10g}".lstrip()
+
+
+def _other_line(values: Sequence[str]) -> str:
+    """Return the line of metrics.toml by which the value "other", in any case, stands for what is
+    not listed; "" where `values` have none: another value would be counted too often."""
+    return "".join(f"other = {quoted(v)}\n" for v in values if v.casefold() == "other")

@@ -6,65 +6,33 @@ the list of values.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ldp.accounting import Neighbours
-from ldp.central import Simulated, noisy_histogram
 from ldp.decoding import decode
-from ldp.decoding.distribution import Distribution, decode_distribution
-from ldp.decoding.statistics import Statistic
+from ldp.decoding.distribution import decode_distribution
 from ldp.errors import ParameterError
-from ldp.mechanisms import Mechanism
 from ldp.mechanisms.numeric import is_number, number_of
-from ldp.planning.candidates import best_mechanism
-from ldp.planning.percentiles import Percentile, plan_percentile
-from ldp.planning.question import Question
+from ldp.planning.candidates import report_bytes
+from ldp.planning.question import Percentile, Shares
 from ldp.simulation import Population, draw_table
-from ldp.tables.estimates import Estimates
+from ldp.tables.result import Result
 
 FEW_NUMBERS = 20
 """Largest number of different numbers that are taken for categories."""
 MOST_OTHERS = 0.01
 """Largest share of people without a number in a column that is read as numbers."""
-REPLACE = Neighbours.REPLACE_VALUE
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfValues:
-    """Trial of values at one epsilon. `detected`: number of values told from noise, `false` of them
-    held by nobody; `held`: share of people whose value is among them; `curator_std_error`: of a
-    trusted curator's histogram of the same epsilon."""
+class Trial:
+    """What reports say at one epsilon: their `result`, and `rows` of figures beside those of the
+    data and of a trusted curator."""
 
     epsilon: float
-    mechanism: Mechanism
-    estimates: Estimates
-    detected: int
-    held: float
-    curator_std_error: float
-
-    def save(self, path: Path) -> None:
-        """Write the estimates to `path`, and their summary beside it."""
-        self.estimates.to_csv(path)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfNumbers:
-    """Trial of numbers at one epsilon: for each quantile the statistic that reports give, that of
-    the data, and what a trusted curator would say at the same epsilon."""
-
-    epsilon: float
-    mechanism: Mechanism
-    distribution: Distribution
-    quantiles: tuple[float, ...]
-    statistics: tuple[Statistic, ...]
-    true: tuple[float, ...]
-    curator: tuple[float, ...]
-
-    def save(self, path: Path) -> None:
-        """Write the distribution to `path`, and its summary beside it."""
-        self.distribution.at(quantiles=self.quantiles).to_csv(path)
+    result: Result
+    rows: tuple[dict[str, Any], ...]
 
 
 def are_numbers(people: Population) -> bool:
@@ -77,39 +45,30 @@ def are_numbers(people: Population) -> bool:
 
 def try_values(
     people: Population, epsilons: Sequence[float], generator: np.random.Generator
-) -> list[OfValues]:
+) -> list[Trial]:
     """Return a trial at each epsilon, with the mechanism that a plan recommends. Raises
     ParameterError for fewer than two different values and an epsilon out of range."""
-    counts, users = np.array([*people.truth().values()]), people.users
+    counts = np.array([*people.truth().values()])
     if len(counts) < 2:
         raise ParameterError("the column holds one value only: there is nothing to ask")
     trials = []
     for epsilon in epsilons:
-        question = Question(
-            domain=len(counts), users=users, epsilon=epsilon, frequency=1 / len(counts)
-        )
-        mechanism = best_mechanism(question)
-        table = draw_table(mechanism, question.categories, counts=counts, generator=generator)
-        estimates = decode(table, question.categories)
-        estimates = replace(estimates, values=people.values)
+        question = Shares.of(people, epsilon)
+        mechanism, names = question.best(), question.categories
+        table = draw_table(mechanism, names, counts=counts, generator=generator)
+        estimates = replace(decode(table, names), values=people.values)
         detected = estimates.detected()
-        curator = noisy_histogram(
-            people.truth(),
-            categories=people.values,
-            epsilon=epsilon,
-            neighbours=REPLACE,
-            noise=Simulated(generator),
-        )
-        trials.append(
-            OfValues(
-                epsilon=epsilon,
-                mechanism=mechanism,
-                estimates=estimates,
-                detected=int(detected.sum()),
-                held=float(counts[detected].sum() / users),
-                curator_std_error=curator.std_error,
-            )
-        )
+        row = {
+            "epsilon": epsilon,
+            "mechanism": mechanism.name,
+            "report_bytes": report_bytes(mechanism),
+            "detected": int(detected.sum()),
+            "people_in_detected": float(counts[detected].sum() / people.users),
+            "std_error": estimates.noise,
+            "noise_floor": estimates.noise_floor(),
+            "curator_std_error": question.curator(generator, len(counts)).std_error,
+        }
+        trials.append(Trial(epsilon=epsilon, result=estimates, rows=(row,)))
     return trials
 
 
@@ -118,30 +77,32 @@ def try_numbers(
     epsilons: Sequence[float],
     quantiles: tuple[float, ...],
     generator: np.random.Generator,
-) -> list[OfNumbers]:
+) -> list[Trial]:
     """Return a trial at each epsilon of numbers whose range no device knows. Raises ParameterError
     for a value that is no number, and quantiles or epsilons out of range."""
     numbers = people.mapped(lambda value: repr(float(number_of(value))))
     trials = []
     for epsilon in epsilons:
-        plan = plan_percentile(
-            users=numbers.users, epsilon=epsilon, q=max(quantiles), people=numbers
-        )
-        mechanism = plan.best.mechanism
+        shared: Any = {"users": numbers.users, "epsilon": epsilon, "people": numbers}
+        mechanism = Percentile(**shared, q=max(quantiles)).best()
         table = draw_table(mechanism, numbers.values, counts=numbers.counts, generator=generator)
-        distribution = decode_distribution(table)
-        questions = [Percentile(numbers, q, mechanism) for q in quantiles]
-        true = tuple(question.truth for question in questions)
-        errors = [question.curator(epsilon, 1, generator).errors for question in questions]
-        trials.append(
-            OfNumbers(
-                epsilon=epsilon,
-                mechanism=mechanism,
-                distribution=distribution,
-                quantiles=quantiles,
-                statistics=tuple(map(distribution.quantile, quantiles)),
-                true=true,
-                curator=tuple(q + float(error[0]) for q, error in zip(true, errors, strict=True)),
+        distribution, rows = decode_distribution(table), []
+        for q in quantiles:
+            question = Percentile(**shared, q=q, way=mechanism)
+            statistic = distribution.quantile(q)
+            rows.append(
+                {
+                    "epsilon": epsilon,
+                    "mechanism": mechanism.name,
+                    "statistic": statistic.name,
+                    "true": question.truth,
+                    "estimate": statistic.estimate,
+                    "low": statistic.low,
+                    "high": statistic.high,
+                    "curator": question.truth + float(question.curator(generator, 1).errors[0]),
+                }
             )
+        trials.append(
+            Trial(epsilon=epsilon, result=distribution.at(quantiles=quantiles), rows=tuple(rows))
         )
     return trials

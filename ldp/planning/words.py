@@ -8,8 +8,7 @@ from statistics import NormalDist
 from ldp.decoding.prefixes import CHANCE, MOST_KEPT, MOST_TESTED
 from ldp.decoding.puzzle import fragment_number
 from ldp.mechanisms import LocalHashing, PrefixExtension
-from ldp.planning.candidates import SEED
-from ldp.planning.question import zipf_squares
+from ldp.planning.candidates import SEED, zipf_squares
 
 POWER, ALPHA = 0.9, 0.05
 """Probability with which a word is found, and the error rate over all words tested."""

@@ -16,7 +16,7 @@ from ldp.accounting import Caps, Cost, Ledger, sequential
 from ldp.errors import BudgetExceeded
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.presets import COMPLETE, PRESETS
-from ldp.planning import Question, lower_bound, report_bytes, tune
+from ldp.planning import Shares, lower_bound, report_bytes, tune
 from ldp.privacy_loss import compose
 from ldp.simulation import draw_estimates
 from simulations.campaign import Bar
@@ -43,7 +43,7 @@ def _mechanism(name: str, preset: str, users: int) -> Mechanism:
         return CountMeanSketch(**sizes, seed="00")
     if name == "hcms":
         return HadamardCountMeanSketch(**sizes, seed="00")
-    ask = Question(domain=VALUES[preset], users=users, epsilon=sizes["epsilon"], frequency=0.0)
+    ask = Shares(domain=VALUES[preset], users=users, epsilon=sizes["epsilon"], frequency=0.0)
     return tune(ask, name)
 
 

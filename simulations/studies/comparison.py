@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from ldp import RandomizedResponse
 from ldp.mechanisms import Mechanism
-from ldp.planning import Question, lower_bound, report_bytes, tune
+from ldp.planning import Shares, lower_bound, report_bytes, tune
 from ldp.simulation import draw_estimates
 from simulations.campaign import Bar
 from simulations.study import Row, Setting, Study, column, figure
@@ -30,7 +30,7 @@ def _mechanism(name: str, domain: int, epsilon: float) -> Mechanism:
     plan would refuse it."""
     if name == "rr":
         return RandomizedResponse(categories=tuple(map(str, range(domain))), epsilon=epsilon)
-    return tune(Question(domain=domain, users=USERS, epsilon=epsilon, frequency=0.0), name)
+    return tune(Shares(domain=domain, users=USERS, epsilon=epsilon, frequency=0.0), name)
 
 
 def _compare(setting: Setting, generator: np.random.Generator) -> dict[str, float]:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.planning import Question, tune
+from ldp.planning import Shares, tune
 from ldp.server import decode
 from ldp.simulation import Population, draw_table
 from ldp.simulation.poisoning import ATTACKS, Scene, counted, naming_reports
@@ -35,7 +35,7 @@ def _mechanism(setting: Setting) -> Mechanism:
     epsilon = float(setting["epsilon"])
     if setting["mechanism"] == "rr":
         return RandomizedResponse(categories=NAMES, epsilon=epsilon)
-    ask = Question(domain=VALUES, users=PLANNED, epsilon=epsilon, frequency=0.0)
+    ask = Shares(domain=VALUES, users=PLANNED, epsilon=epsilon, frequency=0.0)
     return tune(ask, setting["mechanism"])
 
 

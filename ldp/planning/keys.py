@@ -1,0 +1,123 @@
+"""Keys of a file of questions: each is taken once, and checked by its form."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ldp.errors import ParameterError
+from ldp.protocol.channel import require_whole
+from ldp.registry.definitions import is_plain, read_values
+from ldp.simulation import Population
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+@dataclass
+class Keys:
+    """Keys of a section of the file, taken from those `left`, each once; a method for each form of
+    a value. Raises ParameterError naming the section and the key."""
+
+    path: Path
+    where: str
+    keys: Any
+    left: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.keys, dict):
+            raise ParameterError(f"{self.path}: {self.where} is not a section")
+        self.left = dict(self.keys)
+
+    def error(self, what: str) -> ParameterError:
+        """Return the error that says `what` is wrong in this section."""
+        return ParameterError(f"{self.path}: {self.where}: {what}")
+
+    def take(
+        self,
+        name: str,
+        form: str = "",
+        is_right: Callable[[Any], object] = lambda value: True,
+        otherwise: Any = None,
+    ) -> Any:
+        """Return the value of a key, or `otherwise`; `form` are the words of a right value."""
+        value = self.left.pop(name, otherwise)
+        if value is None:
+            close = get_close_matches(name, self.left, 1)
+            meant = f"; did you mean it by {close[0]!r}?" if close else ""
+            raise self.error(f"{name} is missing{meant}")
+        if not is_right(value):
+            raise self.error(f"{name} must be {form}")
+        return value
+
+    def text(self, name: str) -> str:
+        """Return a text of one line."""
+        form = "a text of one line, with a letter and no hidden characters"
+        return str(self.take(name, form, lambda value: isinstance(value, str) and is_plain(value)))
+
+    def amount(self, name: str) -> float:
+        """Return a number above 0."""
+        form = "a number above 0 and below 1e9"
+        return float(self.take(name, form, lambda value: _is_number(value) and 0 < value < 1e9))
+
+    def whole(self, name: str, most: int) -> int:
+        """Return a whole number from 1 to `most`."""
+        value = self.take(name)
+        require_whole(value, f"{self.path}: {self.where}: {name}", 1, most)
+        return int(value)
+
+    def day(self, name: str, otherwise: date | None = None) -> date:
+        """Return a date."""
+        form, not_a_time = "a date, as 2027-06-30", lambda value: type(value) is date
+        day: date = self.take(name, form, not_a_time, otherwise)
+        return day
+
+    def days(self, name: str) -> int:
+        """Return a number of days, of a text such as "7d"."""
+        form = 'whole days, as "7d"'
+        is_right = re.compile("0*[1-9][0-9]{0,4}d").fullmatch
+        return int(self.take(name, form, lambda value: is_right(str(value)))[:-1])
+
+    def texts(self, name: str, otherwise: list[str] | None = None) -> tuple[str, ...]:
+        """Return a list of texts."""
+
+        def is_right(value: Any) -> bool:
+            return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+        return tuple(self.take(name, "a list of texts", is_right, otherwise))
+
+    def bounds(self, name: str) -> tuple[float, float]:
+        """Return two numbers, the smaller first."""
+
+        def is_pair(value: Any) -> bool:
+            return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
+
+        low, high = map(float, self.take(name, "two numbers, as [0, 10]", is_pair))
+        if not -1e15 < low < high < 1e15:
+            raise self.error(f"{name} must be two numbers, the smaller first")
+        return low, high
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """Return different texts of a list, or of the lines of the file that is named."""
+        if isinstance(self.left[name], str):
+            values = tuple(read_values(self.path.parent / self.text(name)))
+        else:
+            values = self.texts(name)
+        if len(values) < 2 or len({*values}) < len(values) or not all(map(str.isprintable, values)):
+            raise self.error(f"{name} must be two different texts or more, of printable characters")
+        return values
+
+    def people(self) -> Population | None:
+        """Return the numbers of the file that `population` names, if it is there."""
+        if "population" not in self.left:
+            return None
+        return Population.numbers_from_csv(self.path.parent / self.text("population"))
+
+    def require_end(self) -> None:
+        """Raise ParameterError where a key is left."""
+        if self.left:
+            raise self.error(f"unknown key {min(self.left)}")
