@@ -272,6 +272,23 @@ def kinds_of_results(listed: list[Module]) -> list[str]:
     ]
 
 
+def kinds_of_questions(listed: list[Module]) -> list[str]:
+    """Return the classes that join the error of a mechanism with its simulation: those with a body
+    of both methods."""
+    kinds = []
+    for module in listed:
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef):
+                methods = {
+                    child.name
+                    for child in node.body
+                    if isinstance(child, ast.FunctionDef) and not child.decorator_list
+                }
+                if {"std_error", "simulate"} <= methods:
+                    kinds.append(f"{module.name}.{node.name}")
+    return kinds
+
+
 @dataclass(frozen=True)
 class Words:
     """Docstrings of public things: `total`, those that follow the law, functions with arguments,
@@ -319,6 +336,7 @@ def main() -> None:
     print(f"forbidden names: {len(forbidden_names(listed))}")
     print(f"forbidden words: {len(forbidden_words(listed))}")
     print(f"classes with intervals and files: {', '.join(kinds_of_results(listed))}")
+    print(f"kinds of questions: {', '.join(kinds_of_questions(listed))}")
     print(f"lines of code: {sum(module.code_lines for module in listed):,}")
     for line in (*counted.offenders, *forbidden_names(listed), *forbidden_words(listed)):
         print("  ", line)

@@ -46,6 +46,13 @@ def test_no_test_module_imports_another() -> None:
 
 
 @pytest.mark.exact
+def test_the_error_of_a_question_and_its_simulation_are_one_class_a_kind() -> None:
+    kinds = architecture.kinds_of_questions(LISTED)
+    names = ("Shares", "Mean", "Percentile", "Words")
+    assert kinds == [f"ldp.planning.question.{name}" for name in names]
+
+
+@pytest.mark.exact
 def test_docstrings_start_with_a_verb_or_a_noun() -> None:
     counted = architecture.words(LISTED)
     assert counted.lawful >= 0.95 * counted.total, "\n".join(counted.offenders)

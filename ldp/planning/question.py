@@ -161,7 +161,8 @@ class Question(ABC):
     released_as: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
-        KINDS[cls.key] = cls
+        if "key" in vars(cls):
+            KINDS[cls.key] = cls
 
     def __post_init__(self) -> None:
         require_whole(self.users, "users", 1, MOST_USERS)
