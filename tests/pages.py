@@ -1,18 +1,23 @@
 """Estimates and their page, for tests of the report."""
 
 import html
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ldp.report.values import MOST_FEW
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.saved import SavedResult
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DETAILS = {
     "method": "direct",
     "mechanism": "rr",
@@ -131,3 +136,21 @@ def days_of(folder: Path, shares: Sequence[Sequence[float]], **details: Any) -> 
         )
         for number, day in enumerate(shares)
     ]
+
+
+def dumped(page: Path, profile: Path, fragment: str = "") -> str:
+    """Return a page as Chromium has it after its script ran; without Chromium the test is
+    skipped."""
+    if CHROMIUM is None:
+        assert os.environ.get("CI") != "true", "Chromium is missing where it must not be"
+        pytest.skip("chromium is not on the PATH: what a page does cannot be tried")
+    words = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    more = ["--virtual-time-budget=20000", f"--user-data-dir={profile}"]
+    done = subprocess.run(
+        [*words, *more, f"{page.as_uri()}#{fragment}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return done.stdout

@@ -182,7 +182,8 @@ def test_publish_compares_the_means_of_two_arms(tmp_path: Path) -> None:
         f"new and old : 1 real difference , the largest that of mean , {shown} (7 periods)" in index
     )
     page = words_of((site / "arms" / "new.old.html").read_text("utf-8"))
-    assert "Mean in new minus that in old , over 7 periods" in page
+    assert "Mean in new minus that in old , weighted by" in page
+    assert "1 real difference ; 7 periods, 2026-01-01 to 2026-01-07" in page
     assert f"mean {shown}" in page
     assert "points" not in page
 

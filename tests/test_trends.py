@@ -60,8 +60,7 @@ def test_three_days_are_compared_in_turn_and_end_with_beginning(tmp_path: Path) 
     assert len(changes) == 6
     page = render([files[2], files[0], files[1]])
     read = words(page)
-    assert "From 2026-01-01 to 2026-01-03" in read
-    assert "1 value changed by more than noise , of 2 values" in read
+    assert "1 value changed by more than noise , of 2 values; 2026-01-01 to 2026-01-03" in read
     assert "6 tests" in read
     (row, other) = Page.read(page).tables[0]
     assert re.sub(r"\s+", " ", row[4][0]).strip() == "+20.0 ± 2.6 more"

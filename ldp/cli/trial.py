@@ -19,8 +19,6 @@ from ldp.errors import ParameterError
 from ldp.files import write_whole
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
-
     from ldp.planning.trial import Trial
 
 WIDTH, LONGEST = 96, 40
@@ -125,7 +123,7 @@ def trial(
         notes += " Numbers below 0 are taken for 0 here: `signed = true` gives them bins."
     lines = [head, MADE, "", *lines, "", *wrap(notes, WIDTH)]
     if out is not None:
-        _write_page(trials, people.truth(), name, _html(f"{head}.", table, notes), out)
+        _write_page(trials, people.truth(), name, (head, table, rows, notes), out)
         lines.append(f"-> {out}")
     result = {
         "simulation": True,
@@ -195,22 +193,6 @@ def _number_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _html(head: str, table: Sequence[Sequence[str]], notes: str) -> "Markup":
-    """Return a line, a table whose first row names its columns, and notes, as HTML."""
-    from markupsafe import Markup
-
-    def row(cells: Sequence[str], tag: str) -> Markup:
-        form = Markup(f'<{tag} class="number">%s</{tag}>')
-        return Markup("<tr>%s</tr>") % Markup().join(form % cell for cell in cells)
-
-    form = Markup(
-        '<p>%s</p><div class="scroll"><table><thead>%s</thead><tbody>%s</tbody></table></div>'
-        '<p class="soft small">%s</p>'
-    )
-    body = Markup().join(row(cells, "td") for cells in table[1:])
-    return form % (head, row(table[0], "th"), body, notes)
-
-
 def _first(cells: Sequence[str], others: Sequence[str]) -> str:
     """Return the first cell that is one of `others`, with its row, as text."""
     return f"{others[0][:LONGEST]!r} in row {cells.index(others[0]) + 1:,}"
@@ -220,14 +202,18 @@ def _write_page(
     trials: "Sequence[Trial]",
     truth: Mapping[str, int],
     name: str,
-    above: "Markup",
+    compared: tuple[Any, ...],
     out: Path,
 ) -> None:
-    """Write the page of `ldp report`: what stands `above`, then a section an epsilon, and the truth
-    beside it."""
+    """Write the page of `ldp report`: what `trial.html` makes of the table, then a section an
+    epsilon, and the truth beside it."""
+    from markupsafe import Markup
+
     from ldp.report import render
+    from ldp.report.page import environment
     from ldp.tables.saved import SavedResult
 
+    macros: Any = environment("ldp.cli").get_template("trial.html").module
     section = re.sub(r"[/\\\0]", "_", name)[:LONGEST]  # becomes the name of a file
     with TemporaryDirectory() as folder:
         paths = [
@@ -239,7 +225,7 @@ def _write_page(
             [SavedResult.load(path) for path in paths],
             truth,
             f"{name}: a simulation, made from the data and not private",
-            above=above,
+            above=Markup(macros.trials(*compared)),
             intro=INTRO,
         )
     write_whole(out, page)

@@ -2,7 +2,7 @@
 // Sorts, searches and folds the tables of this page, and gives back the CSV files that it was made
 // of. Everything can be read without it.
 (() => {
-  const FIRST = 25;
+  const FIRST = document.querySelectorAll("section.several").length > 1 ? 10 : 25;
   const asked = new URLSearchParams(location.hash.slice(1));
   const plain = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
   const collator = new Intl.Collator(undefined, { numeric: true });
@@ -40,7 +40,7 @@
     let shown = table.nextElementSibling;
     if (!shown?.classList.contains("shown")) {
       shown = document.createElement("p");
-      shown.className = "shown soft small";
+      shown.className = "shown";
       table.after(shown);
     }
     shown.hidden = wanted !== "";
@@ -114,6 +114,10 @@
       }
     });
   }
+
+  addEventListener("beforeprint", () => {
+    for (const claims of document.querySelectorAll("details.claims")) claims.open = true;
+  });
 
   for (const button of document.querySelectorAll("button.download")) {
     button.hidden = false;

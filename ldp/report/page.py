@@ -11,7 +11,7 @@ import hashlib
 import io
 import math
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ldp.accounting.explain import PRIORS, posterior, round_up
+from ldp.accounting.explain import round_up
 from ldp.errors import DecodeError
 from ldp.registry import Registry
 from ldp.report import by_category, coefficients, crosstable, numbers, privacy, values
@@ -108,6 +108,7 @@ def render(
         is_local=not any(map(_is_shuffled, files_read)),
         title=title or _title(files_read, names),
         sections=sections,
+        privacy=privacy.label(files_read, names),
         series=series,
         script=Markup(script),
         script_hash=digest,
@@ -205,18 +206,16 @@ def _section(file: SavedResult, truth: Any, most: int) -> dict[str, Any]:
     all faces have."""
     kind = file.facts["kind"]
     data = _FACES[kind](file, truth, most)
-    facts = values.facts(file, data) if kind == "values" else _FACTS[kind](file)
-    epsilon = privacy.report_epsilon(file)
     return {
         "file": file,
         "summary": file.facts,
         "face": kind,
         "data": data,
-        "facts": [*facts, ("Privacy", privacy.in_short(file))],
+        "facts": list(values.facts(file, data) if kind == "values" else _FACTS[kind](file)),
+        "answer": _answer(file.facts, data),
+        "trust": list(_trust(file.facts, data)),
         "warnings": list(_warnings(file.facts)),
-        "privacy": list(privacy.questions(file)),
-        "epsilon": epsilon,
-        "beliefs": [(prior, posterior(prior, epsilon)) for prior in PRIORS],
+        "epsilon": privacy.report_epsilon(file),
         "csv": _packed(file.path),
         "csv_name": Path(file.path).name,
     }
@@ -237,6 +236,34 @@ _FACTS: Mapping[str, Callable[[SavedResult], Iterable[tuple[str, str]]]] = {
     "regression": coefficients.facts,
 }
 """What must be trusted of each kind; of values with the data of their page."""
+
+
+def _answer(summary: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    """Return the answer of a file in a few words, with the number of its reports."""
+    first = ""
+    if "found" in data:
+        candidates = counted(summary["candidates"], "candidate")
+        first = f"{whole_number(data['found'])} of {candidates} found in "
+    elif "maps" in data:
+        combinations = counted(len(data["rows"]) + data["more"], "combination")
+        first = f"{data['detected']} of {combinations} found in "
+    elif "charts" in data:
+        first = f"{counted(len(data['charts'][0]['lines']), 'category', 'categories')} in "
+    elif data.get("statistics"):
+        first = "{statistic} {text} in ".format_map(data["statistics"][0])
+    return first + counted(summary["reports"], "report")
+
+
+def _trust(summary: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the numbers of a file are to be trusted for, each in a few words."""
+    if summary.get("threshold") is not None:
+        yield f"threshold {whole_number(summary['threshold'])}"
+    elif data.get("is_findable"):
+        yield f"noise floor {whole_number(summary['noise_floor'])}"
+    if "level" in summary:
+        yield f"{'nominal ' * bool(summary.get('warning'))}{percent(summary['level'])} intervals"
+    if summary.get("fakes") is not None:
+        yield f"up to {percent(summary['fakes'])} made up"
 
 
 def _packed(path: str) -> str:

@@ -1,10 +1,10 @@
 """The privacy label of a page: what the summary says about a person's risk, in plain words."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ldp.accounting.explain import caps_sentence, epsilon_text, guess_sentence, round_up
+from ldp.accounting.explain import PRIORS, caps_sentence, guess_sentence, posterior, round_up
 from ldp.accounting.label import Label
 from ldp.registry.explaining import NOT_COVERED, REMEMBERED, UNSHUFFLED
 from ldp.tables.saved import SavedResult
@@ -22,13 +22,18 @@ def report_epsilon(file: SavedResult) -> float:
     return max([epsilon, *(label.report_epsilon for label in file.labels)])
 
 
-def in_short(file: SavedResult) -> str:
-    """Return the label of a `file` in a sentence or two."""
-    if shuffled := [*map(_shuffled, filter(_trusts_shuffler, file.labels))]:
-        return " ".join([f"Epsilon of one person's messages: unlimited. {UNSHUFFLED}", *shuffled])
-    caps = [f"Group {label.group}: {_caps_of(label)}." for label in file.labels]
-    first = f"Epsilon of one report: {epsilon_text(report_epsilon(file))}."
-    return " ".join([first, *dict.fromkeys(caps)])
+def label(files_read: Sequence[SavedResult], names: Sequence[str]) -> dict[str, Any]:
+    """Return the label of a page: `answers` to each question, with the `names` of the files that
+    each is about; and what may be believed after a report of each epsilon, by what was before."""
+    answers: dict[str, dict[str, list[str]]] = {}
+    for file, name in zip(files_read, names, strict=True):
+        for question, answer in questions(file):
+            answers.setdefault(question, {}).setdefault(answer, []).append(name)
+    beliefs = {
+        round_up(epsilon): [posterior(prior, epsilon) for prior in PRIORS]
+        for epsilon in sorted({*map(report_epsilon, files_read)})
+    }
+    return {"answers": answers, "priors": PRIORS, "beliefs": beliefs}
 
 
 def questions(file: SavedResult) -> Iterator[tuple[str, str]]:
