@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from ldp.cli import commands
+from ldp.collection.development import Development
+from ldp.protocol.batch import Item
 from ldp.report import render
+from tests.collecting import Service, batch, items
+from tests.developing import registry
 from tests.pages import dumped, results
 from tests.printed import FOLDER, R
 
@@ -93,12 +98,31 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
         for name in ("browser", "emoji", "word")
     ]
     (folder / "pages" / "three-lists.html").write_text(render(long_lists, truth), "utf-8")
+    (folder / "pages" / "development.html").write_text(development(folder / "device"), "utf-8")
     listed = [*(folder / "pages").glob("*.html"), *(folder / "published" / "site").rglob("*.html")]
     return {
         path.relative_to(folder).as_posix(): path.read_text("utf-8")
         for path in listed
         if path.name != "registry.html"
     }
+
+
+def development(folder: Path) -> str:
+    """Return the page of a collector in development to which a device sent 60 reports."""
+    known = registry(folder)
+    with Service(folder) as service:
+        service.collector.app = Development(
+            known,
+            service.collector.app,
+            store=service.store,
+            hosts=["localhost"],
+            say=lambda _: None,
+            clock=lambda: datetime.now(UTC),
+        )
+        here = {"host": "localhost"}
+        reports = [*items(service.registry, "city", "Oslo", 60), Item("none", 1, b"x")]
+        assert service.send(batch(reports), **here).status == 202
+        return str(service.ask("GET", "/", headers=here).body.decode())
 
 
 def measured(pages: Mapping[str, str], width: int, folder: Path) -> dict[str, dict[str, Any]]:

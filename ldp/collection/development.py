@@ -5,16 +5,15 @@ page of another site that has a name lead here is refused), and counts in memory
 """
 
 import json
-import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -32,20 +31,17 @@ from ldp.registry.answers import StatementReader, naming
 from ldp.registry.explaining import label
 from ldp.report import render
 from ldp.report.formats import visible_label
+from ldp.report.page import environment
 from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.result import Result
 from ldp.tables.saved import SavedResult
 from ldp.tables.table import batches
 
-LATEST, MOST_ROWS = 40, 12
-"""Numbers of sentences, and of rows of a metric, on the page."""
-ENDS = ("estimate", "low", "high")
+LATEST = 40
+"""Number of sentences on the page."""
 REPORT = "/report"
-SAFE = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
-}
+SAFE = {"Content-Security-Policy": "frame-ancestors 'none'", "Cache-Control": "no-store"}
+REFRESHED = {"Refresh": "2"}
 
 
 class Reported:
@@ -114,10 +110,6 @@ class Development:
         self._reported = {
             name: Reported(registry, metric, store) for name, metric in registry.metrics.items()
         }
-        environment = Environment(
-            loader=PackageLoader("ldp.collection", "."), autoescape=True, undefined=StrictUndefined
-        )
-        self._template = environment.get_template("development.html")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -130,7 +122,7 @@ class Development:
         elif is_for_reports(scope["path"]):
             await self._take(scope, receive, send)
         elif scope["path"] in ("/", REPORT) and scope["method"] == "GET":
-            page = self._page() if scope["path"] == "/" else self._report()
+            page = self._page(above=scope["path"] == "/")
             await page(scope, receive, send)
         else:
             await self._collector(scope, receive, send)
@@ -184,24 +176,28 @@ class Development:
         for metric, reports in taken.items():
             self._reported[metric].add(reports, self._clock().astimezone(UTC).date())
 
-    def _page(self) -> Response:
-        text = self._template.render(
-            product=self._registry.product,
-            address=self._address,
-            metrics=[_metric_facts(reported) for reported in self._reported.values()],
-            latest=[(time, visible_label(sentence)) for time, sentence in self._latest],
-            report=REPORT,
-        )
-        return HTMLResponse(text, headers=SAFE)
-
-    def _report(self) -> Response:
-        """Return the page of `ldp report` about all metrics with reports."""
+    def _page(self, above: bool) -> Response:
+        """Return the page of `ldp report` about all metrics with reports; with what came `above`
+        it, it refreshes itself."""
+        notes: dict[str, str] = {}
         with TemporaryDirectory() as folder:
-            paths = [*_written(self._reported.values(), Path(folder))]
-            if not paths:
+            files = [*map(SavedResult.load, _written(self._reported.values(), Path(folder), notes))]
+            if not above and not files:
                 return Response("nothing is there to report yet\n", 404)
-            page = render([SavedResult.load(path) for path in paths], registry=self._registry)
-        return HTMLResponse(page, headers={"Cache-Control": "no-store"})
+            title = f"{self._registry.product}: development" if above else None
+            fragment = self._came(notes) if above else None
+            page = render(files, title=title, registry=self._registry, above=fragment)
+        return HTMLResponse(page, headers=SAFE | (REFRESHED if above else {}))
+
+    def _came(self, notes: Mapping[str, str]) -> Markup:
+        """Return what came, as HTML: the reports of each metric with its note, and sentences."""
+        macros: Any = environment("ldp.collection").get_template("development.html").module
+        metrics = [
+            (name, reported.total, reported.refused, notes.get(name, ""))
+            for name, reported in self._reported.items()
+        ]
+        latest = [(time, visible_label(sentence)) for time, sentence in self._latest]
+        return Markup(macros.development(metrics, latest, self._address, REPORT))
 
 
 def require_development(registry: Registry) -> None:
@@ -213,49 +209,20 @@ def require_development(registry: Registry) -> None:
         )
 
 
-def _metric_facts(reported: Reported) -> dict[str, Any]:
-    """Return what the page shows of a metric."""
-    total, metric = reported.total, reported.metric
-    facts = {"name": metric.name, "description": metric.description, "reports": total}
-    facts |= {"refused": reported.refused, "rows": [], "others": 0, "note": "", "column": ""}
-    if not total:
-        return facts
-    try:
-        result = reported.decoded()
-        rows = [
-            {
-                "name": visible_label(line.name),
-                **{name: _text_of(getattr(line, name), result) for name in ENDS},
-                "share": _share(line.estimate, total) if line.discovered is not None else None,
-            }
-            for line in result.lines()
-        ]
-    except LdpError as error:
-        return facts | {"note": str(error)}
-    others = max(0, len(rows) - MOST_ROWS)
-    column = "estimate" if rows and rows[0]["share"] is None else "count"
-    return facts | {"rows": rows[:MOST_ROWS], "others": others, "column": column}
-
-
-def _text_of(number: float, result: Result) -> str:
-    if not math.isfinite(number):
-        return "open"
-    return f"{number:.2f}" if result.digits is None else f"{number:.{result.digits}g}"
-
-
-def _share(count: float, total: int) -> float:
-    """Return a count as a share of the reports, within 0 and 1."""
-    return min(1.0, max(0.0, count / total))
-
-
-def _written(listed: Iterable[Reported], folder: Path) -> Iterator[Path]:
-    """Write the estimates of every metric that has some; yield their paths."""
+def _written(
+    listed: Iterable[Reported], folder: Path, notes: MutableMapping[str, str]
+) -> Iterator[Path]:
+    """Write the estimates of every metric that has some, and yield their paths; note why another
+    has none, by its name."""
     for reported in listed:
-        if reported.total:
-            with suppress(DecodeError):
-                path = folder / f"{reported.metric.name}.csv"
+        name = reported.metric.name
+        try:
+            if reported.total:
+                path = folder / f"{name}.csv"
                 reported.decoded().to_csv(path)
                 yield path
+        except LdpError as error:
+            notes[name] = str(error)
 
 
 def _counted(number: int, noun: str) -> str:
