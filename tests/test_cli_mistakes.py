@@ -69,7 +69,7 @@ BAD = {
         f"{SIMULATE} --users 100000000000000000000 --table t", "users must be from 1",
     ),
     "too many users to plan": (
-        "plan --domain 9 --epsilon 1 --users 1" + "0" * 400, "users must be from 1",
+        "plan --domain 9 --epsilon 1 --users 1" + "0" * 400, "users must be a whole number from 1",
     ),
     "alpha of nothing": ("plan --domain 9 --users 9 --epsilon 1 --alpha 0", "alpha and power"),
     "alpha that is no number": (

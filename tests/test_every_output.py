@@ -176,7 +176,7 @@ def test_a_file_without_one_of_them_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_a_page_without_one_of_them_is_told(tmp_path: Path) -> None:
-    """The twin: summaries as versions before wrote them."""
+    """The twin: summaries without what made-up reports can do."""
     path = tmp_path / "made.csv"
     table = draw_tables(
         RegressionMoments(features=1, bounds=((0, 1), (0, 1)), epsilon=4.0),
@@ -188,7 +188,6 @@ def test_a_page_without_one_of_them_is_told(tmp_path: Path) -> None:
     ldp("regress", tmp_path / "a.table", "--out", path)
     summary = json.loads(path.with_suffix(".json").read_text())
     assert lacking_on_page(path) == []
-    for key in ("level", "fakes_move"):
-        rest = {name: value for name, value in summary.items() if name != key}
-        path.with_suffix(".json").write_text(json.dumps(rest))
-        assert lacking_on_page(path) == [key]
+    del summary["fakes_move"]
+    path.with_suffix(".json").write_text(json.dumps(summary))
+    assert lacking_on_page(path) == ["fakes_move"]

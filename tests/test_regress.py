@@ -106,11 +106,11 @@ def test_a_table_of_devices_becomes_coefficients_with_errors(
     assert "99 % interval" in shown
     assert "30,000,000 reports of epsilon 4 each" in shown
     header, slope, intercept = Path("fit.csv").read_text().splitlines()
-    assert header == "term,coefficient,std_error,low,high"
-    name, *numbers = slope.split(",")
+    assert header == "statistic,value,estimate,std_error,low,high"
+    statistic, name, *numbers = slope.split(",")
     coefficient, error, low, high = map(float, numbers)
-    assert name == "x1"
-    assert intercept.startswith("intercept,")
+    assert (statistic, name) == ("coefficient", "x1")
+    assert intercept.startswith("coefficient,intercept,")
     assert low < 10.479 < high  # the line through (1, 12), (4, 38) and (9, 95)
     assert high - low == pytest.approx(2 * 2.5758 * error, rel=0.01)
     summary = json.loads(Path("fit.json").read_text())
