@@ -2,17 +2,26 @@
 
 import json
 import re
+import shutil
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from ldp.collection import ReportWriter
 from ldp.publishing.history import EDGE, HEIGHT, WIDTH, Line, Point
+from ldp.registry import Registry
 from ldp.registry.sign_off import facts
+from ldp.simulation import Population, simulate
 from simulations.publish import REPORTED, START, write_registry
 from tests.pages import Page, words
-from tests.publications import World
+from tests.printed import FOLDER
+from tests.publications import World, rows, run
+
+QUIET = "epsilon = 14.0\nfragment_epsilon = 10.0\nbits = 8"
+"""Keys of a metric of words that few people tell nothing about."""
 
 
 def after(days: int) -> dict[str, Any]:
@@ -168,3 +177,24 @@ def test_a_line_stands_where_its_numbers_are() -> None:
     assert drawing["line"].split() == expected
     assert drawing["whisker"] == (f"{HEIGHT - EDGE - tall / 2:.1f}", f"{EDGE:.1f}")
     assert drawing["words"] == "1 on 2026-01-01, 4 on 2026-01-05"
+
+
+@pytest.mark.exact
+def test_a_day_on_which_no_word_is_found_has_its_place(tmp_path: Path) -> None:
+    """It has no row in the data set; the run ended with an IndexError, for all metrics."""
+    text = (FOLDER / "metrics.toml").read_text("utf-8")
+    text = text.replace("epsilon = 24.0\nfragment_epsilon = 16.0\nbits = 16", QUIET)
+    (tmp_path / "metrics.toml").write_text(text, "utf-8")
+    shutil.copy(FOLDER / "words.txt", tmp_path)
+    known = Registry.load(tmp_path / "metrics.toml")
+    mechanism, people = known.metric("joined").mechanism, Population(("cab",), np.array([500]))
+    with ReportWriter(tmp_path / "store", "joined", 1, mechanism, START, "a") as file:
+        for numbers, payloads in simulate(mechanism, people, np.random.default_rng(1)):
+            file.write(numbers, payloads)
+    words_of = ("--registry", known.path, "--store", tmp_path / "store", "--jobs", 1)
+    done = run("publish", *words_of, "--until", START, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert rows(tmp_path / "out") == []
+    page = words((tmp_path / "out" / "site" / "metrics" / "joined.html").read_text("utf-8"))
+    assert "No change is more than noise ; 1 period" in page
+    assert "0 of 0 candidates found in 500 reports" in page

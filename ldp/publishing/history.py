@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from ldp.publishing.changes import Change, read_changes
 from ldp.publishing.outputs import Part, parts
 from ldp.publishing.rows import read_rows
+from ldp.publishing.state import estimates_path
 from ldp.report.formats import percent, quantity, span
 
 MOST_LINES = 30
@@ -109,7 +110,6 @@ class Period:
     for, None where all are taken as honest."""
 
     first: date
-    days: int
     reports: int
     discovered: int | None
     noise_floor: float | None
@@ -151,14 +151,12 @@ def histories(out: Path) -> Mapping[str, Sequence[History]]:
         listed.setdefault((part.metric, part.version), []).append(part)
     by_metric = dict[str, list[History]]()
     for (metric, version), several in sorted(listed.items(), reverse=True):
-        changes = read_changes(out, metric, version)
-        by_metric.setdefault(metric, []).append(_history(metric, version, several, changes))
+        by_metric.setdefault(metric, []).append(_history(out, metric, version, several))
     return by_metric
 
 
-def _history(
-    metric: str, version: int, several: Sequence[Part], changes: Sequence[Change]
-) -> History:
+def _history(out: Path, metric: str, version: int, several: Sequence[Part]) -> History:
+    changes = read_changes(out, metric, version)
     tables = [read_rows(part.path) for part in several]
     changed = defaultdict[tuple[str, str], list[Change]](list)
     for change in changes:
@@ -176,7 +174,7 @@ def _history(
         for key, line in points.items()
         if line
     ]
-    periods = [_period(part.period, table) for part, table in zip(several, tables, strict=True)]
+    periods = [_period(out, part, table) for part, table in zip(several, tables, strict=True)]
     return History(metric=metric, version=version, periods=periods, lines=lines)
 
 
@@ -199,10 +197,12 @@ def _point(period: date, row: Mapping[str, Any]) -> Point:
     return Point(period=period, at=at, low=low, high=high)
 
 
-def _period(first: date, table: pa.Table) -> Period:
-    row = table.slice(0, 1).to_pylist()[0]
-    discovered = pc.sum(table["discovered"]).as_py()
-    return Period(first=first, discovered=discovered, **{name: row[name] for name in _SHARED})
-
-
-_SHARED = ("days", "reports", "noise_floor", "revision", "fakes")
+def _period(out: Path, part: Part, table: pa.Table) -> Period:
+    """Return a period as a whole; one in which nothing was found has no row, and the summary beside
+    its estimates says the rest."""
+    rows = table.slice(0, 1).to_pylist()
+    estimates = estimates_path(out, part.metric, part.version, part.period)
+    facts = rows[0] if rows else json.loads(estimates.with_suffix(".json").read_text("utf-8"))
+    shared = {name: facts.get(name) for name in ("reports", "noise_floor", "fakes")}
+    discovered = pc.sum(table["discovered"]).as_py() if rows else 0
+    return Period(first=part.period, discovered=discovered, revision=part.revision, **shared)

@@ -45,14 +45,15 @@ class OutputUnusable(LdpError):
 
 
 class Part(NamedTuple):
-    """Part of the data set: the rows of one period, in the file `path`, whose digest is
-    `digest`."""
+    """Part of the data set: the rows of one period, in the file `path`, whose digest is `digest`;
+    `revision`: how often the period was re-opened."""
 
     metric: str
     version: int
     period: date
     digest: str
     path: Path
+    revision: int
 
     @property
     def key(self) -> tuple[str, int, date]:
@@ -73,7 +74,7 @@ def parts(out: Path) -> Iterator[Part]:
                 )
             if not lost:
                 path = results_path(out, metric, version, period)
-                yield Part(metric, version, period, state.digest, path)
+                yield Part(metric, version, period, state.digest, path, state.revision)
 
 
 def changes_path(out: Path, metric: str, version: int) -> Path:
