@@ -71,6 +71,10 @@ COMMANDS = (
     f"report one.csv network.csv latency-result.csv {R} --out pages/three.html",
     f"publish {R} --store store --out published --jobs 1 --until 2026-01-06 "
     "--arms theme:theme-new --arms battery:battery-new",
+    *(
+        f"central {name} {R} --data {name}.csv --seed 1 --out pages/central-{name}.html"
+        for name in ("theme", "latency", "battery", "search")
+    ),
     "try trips.csv --column city --seed 1 --out pages/try.html",
     "try trips.csv --column minutes --seed 1 --out pages/try-numbers.html",
 )

@@ -9,7 +9,7 @@ import click
 
 from ldp.cli.estimates import check_output
 from ldp.cli.options import FILE, JSON, QUANTILES, REGISTRY, SEED, generator, require_local, say
-from ldp.files import csv_text, finite
+from ldp.files import csv_text, finite, write_whole
 from ldp.tables.result import write_with_summary
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ COLUMNS = ("value", *NUMBERS, *(f"local_{name}" for name in NUMBERS))
 )
 @QUANTILES
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
-@click.option("--out", default="-", help="Both answers as CSV, with a summary beside it.")
+@click.option("--out", default="-", help="Both answers as CSV, or as a page: FILE.html.")
 @SEED
 @JSON
 def central(
@@ -99,9 +99,11 @@ def central(
         (curator.name, *finite([*curator[1:5], *(local or [None] * 5)[1:5]]))
         for curator, local in twin.lines
     ]
-    if out != "-":
-        write_with_summary(Path(out), csv_text([COLUMNS, *rows]), summary)
     lines = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    if out.endswith(".html"):
+        _write_page(Path(out), summary, lines)
+    elif out != "-":
+        write_with_summary(Path(out), csv_text([COLUMNS, *rows]), summary)
     say({**summary, "lines": lines}, _words(summary, twin, out), as_json)
 
 
@@ -119,20 +121,40 @@ def _words(summary: dict[str, Any], twin: "Twin", out: str) -> str:
         lines.append(
             f"... and {len(twin.lines) - SHOWN:,} more: --out FILE has all, with intervals"
         )
+    written = [] if out == "-" else [f"-> {out}"]
+    return "\n".join([*lines, "", *wrap(_cost(summary), WIDTH), *written])
+
+
+def _cost(summary: dict[str, Any]) -> str:
+    """Return what a release costs, and what its local columns are, as sentences."""
     cost = (
         f"The curator's release costs epsilon {summary['epsilon']:g}, delta {summary['delta']:g}, "
         f"every time; neighbours: {summary['neighbours']}; the number of people is public. "
     )
-    if twin.no_local:
-        cost += f"No local estimate: {twin.no_local}. "
+    if summary["no_local"]:
+        cost += f"No local estimate: {summary['no_local']}. "
     if summary["threshold"] is not None:
         cost += f"Strings of a noisy count below {summary['threshold']:,} are not released. "
     if summary["local_is_simulated"]:
         cost += "The local columns are simulated from the data: do not publish them."
     else:
         cost += f"The local columns come from reports of epsilon {summary['local_epsilon']:g}."
-    written = [] if out == "-" else [f"-> {out}"]
-    return "\n".join([*lines, "", *wrap(cost, WIDTH), *written])
+    return cost
+
+
+def _write_page(path: Path, summary: dict[str, Any], lines: list[dict[str, Any]]) -> None:
+    """Write the page of both answers, with the first `MOST_ROWS` of them."""
+    from markupsafe import Markup
+
+    from ldp.report import render
+    from ldp.report.page import MOST_ROWS, environment
+
+    macros: Any = environment("ldp.cli").get_template("central.html").module
+    more = max(0, len(lines) - MOST_ROWS)
+    above = Markup(macros.answers(summary, lines[:MOST_ROWS], _cost(summary), more))
+    kind = "a simulation" if summary["simulation"] else "a release"
+    title = f"{summary['metric']}: {kind} of a trusted curator"
+    write_whole(path, render([], title=title, above=above))
 
 
 def _pair(answer: Any) -> str:
