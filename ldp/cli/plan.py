@@ -93,7 +93,14 @@ def plan(
             raise ParameterError("--numbers goes with either --range LOW HIGH or --unknown-range")
         if users is None or epsilon is None or domain or frequency or answers:
             raise ParameterError("--numbers takes --users and --epsilon, and nothing of categories")
-        _plan_numbers(users, epsilon, quantile or 0.95, bounds, by or 1, population, as_json)
+        from ldp.simulation import Population
+
+        people = None if population is None else Population.numbers_from_csv(population)
+        q, by = quantile or 0.95, by or 1
+        ways = plan_percentile(
+            users=users, epsilon=epsilon, q=q, bounds=bounds, people=people, by=by
+        )
+        say(ways.to_dict(), _words_of_percentile(ways), as_json)
         return
     if domain is None or bounds or unknown_range or quantile or by or population:
         raise ParameterError(
@@ -113,22 +120,10 @@ def plan(
     say(answer.to_dict(), _words(answer, fakes is not None), as_json)
 
 
-def _plan_numbers(
-    users: int,
-    epsilon: float,
-    q: float,
-    bounds: tuple[float, float] | None,
-    by: int,
-    population: str | None,
-    as_json: bool,
-) -> None:
-    from ldp.simulation import Population
-
-    people = None if population is None else Population.numbers_from_csv(population)
-    answer = plan_percentile(users=users, epsilon=epsilon, q=q, bounds=bounds, people=people, by=by)
-    name = f"p{100 * q:.6g}"
-    of_each = f" by {by:,} categories, each with {100 / by:.3g} % of them" if by > 1 else ""
-    lines = [f"{name} of {users:,} users{of_each}, epsilon {epsilon:g} a report", ""]
+def _words_of_percentile(answer: PercentilePlan) -> str:
+    ask, by, name = answer.question, len(answer.question.by), f"p{100 * answer.question.q:.6g}"
+    of_each = f" by {by:,} categories, each with {100 / by:.3g} % of them" if by else ""
+    lines = [f"{name} of {ask.users:,} users{of_each}, epsilon {ask.epsilon:g} a report", ""]
     lines.append(
         f"{'way':<44} {name:>9} {'low':>9} {'high':>9}  share +-  bytes   mean +-",
     )
@@ -140,25 +135,25 @@ def _plan_numbers(
             f"{row.words + mark:<44} {row.percentile.estimate:9.4g} {ends[0]:>9} {ends[1]:>9} "
             f"{100 * row.share_std_error:7.2g} % {report_bytes(row.mechanism):6,} {mean:>9}"
         )
-    lines += [
-        f"{way:<44} {'no percentile':>49} {error:>15.3g}" for way, error in answer.means.items()
-    ]
-    typical = "spread evenly" if bounds else "lognormal, standard deviation of the logarithm 1"
+    for way, error in answer.means.items():
+        lines.append(f"{way:<44} {'no percentile':>49} {error:>15.3g}")
+    like = "spread evenly" if ask.bounds else "lognormal, standard deviation of the logarithm 1"
+    like = "as in the population" if ask.people else like
     notes = (
         f"*: recommended, as the shortest report of those whose interval is within 5 % of the "
         f"shortest. Intervals are those to expect at 95 %, of numbers "
-        f"{'as in the population' if people else typical}; an open end is -. Share +-: standard "
+        f"{like}; an open end is -. Share +-: standard "
         f"error of the share of people below the percentile. Mean +-: of the mean; without a "
         f"range there is none."
     )
-    lines += ["", *wrap(notes, WIDTH), "", *wrap(in_words(epsilon), WIDTH)]
+    lines += ["", *wrap(notes, WIDTH), "", *wrap(in_words(ask.epsilon), WIDTH)]
     if answer.parts:
-        lines += ["", *_of_parts(answer, users, by)]
+        lines += ["", *_of_parts(answer)]
     lines += ["", "For metrics.toml (docs/registry.md):", "", answer.registry_lines()]
-    say(answer.to_dict(), "\n".join(lines), as_json)
+    return "\n".join(lines)
 
 
-def _of_parts(answer: PercentilePlan, users: int, by: int) -> list[str]:
+def _of_parts(answer: PercentilePlan) -> list[str]:
     """Return what the recommended way says of categories with a part of the users."""
     lines = ["of a category with   percentile       low      high"]
     for row in answer.parts:
@@ -170,6 +165,7 @@ def _of_parts(answer: PercentilePlan, users: int, by: int) -> list[str]:
     if answer.best.is_hopeless:
         needed = answer.users_needed
         more = f"about {needed:,} users are needed" if needed else "no number of users is enough"
+        users, by = answer.question.users, len(answer.question.by)
         lines += wrap(f"With {users:,} users {by:,} equal categories are hopeless: {more}.", WIDTH)
     return lines
 

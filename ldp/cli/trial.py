@@ -112,12 +112,13 @@ def trial(
     else:
         trials = try_values(people, epsilons, randomness)
     rows = [row for one_trial in trials for row in one_trial.rows]
+    columns = NUMBER_CELLS if of_numbers else VALUE_CELLS
+    texts = ([form.format(**row) for form in columns.values()] for row in rows)
+    table = [[*columns], *([cell.replace("%", " %") for cell in line] for line in texts)]
     if of_numbers:
-        table = [NUMBER_HEAD, *map(_number_cells, rows)]
-        lines, notes = [NUMBER_LINE.format(*cells) for cells in table], NUMBER_NOTES
+        lines, notes = [NUMBER_LINE.format(*line) for line in table], NUMBER_NOTES
     else:
-        table = [VALUE_HEAD, *map(_value_cells, rows)]
-        lines = [*VALUE_HEAD_LINES, *(VALUE_LINE.format(*cells) for cells in table[1:])]
+        lines = [*VALUE_HEAD_LINES, *(VALUE_LINE.format(*line) for line in table[1:])]
         notes = VALUE_NOTES.format(people.users)
     if of_numbers and any(number_of(value) < 0 for value in people.values):
         notes += " Numbers below 0 are taken for 0 here: `signed = true` gives them bins."
@@ -142,15 +143,21 @@ def _typed(data: Path, column: str | None) -> str:
     return f"ldp try {data}" + (f" --column {shlex.quote(column)}" if column else "")
 
 
-VALUE_HEAD = (
-    *("epsilon", "mechanism", "values found", "people in them", "a value needs about"),
-    *("std. error", "curator's std. error"),
-)
 VALUE_HEAD_LINES = (
     "                         values    people in   a value needs    std.   curator's",
     "epsilon  mechanism        found         them       about       error  std. error",
 )
 VALUE_LINE = "{:>7}  {:<13} {:>8} {:>12} {:>11} {:>11} {:>11}"
+VALUE_CELLS = {
+    "epsilon": "{epsilon:g}",
+    "mechanism": "{mechanism}",
+    "values found": "{detected:,}",
+    "people in them": "{people_in_detected:.1%}",
+    "a value needs about": "{noise_floor:,.0f}",
+    "std. error": "{std_error:,.0f}",
+    "curator's std. error": "{curator_std_error:.3g}",
+}
+"""Heading of a column -> its cells, of the figures of a row."""
 VALUE_NOTES = (
     "Found: told from noise; on average at most 5 % of them are held by nobody. A value needs "
     "about so many of the {:,} people to be found half of the time. Std. error: of the "
@@ -158,39 +165,21 @@ VALUE_NOTES = (
     "with the values, at the same epsilon. The list of values is that of the data: for values "
     "that nobody can list see ldp discover."
 )
-
-
-def _value_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        f"{row['epsilon']:g}",
-        row["mechanism"],
-        f"{row['detected']:,}",
-        f"{100 * row['people_in_detected']:.1f} %",
-        f"{row['noise_floor']:,.0f}",
-        f"{row['std_error']:,.0f}",
-        f"{row['curator_std_error']:.3g}",
-    )
-
-
-NUMBER_HEAD = ("epsilon", "mechanism", "", "in the data", "estimate", "95 % interval", "curator")
+NUMBER_CELLS = {
+    "epsilon": "{epsilon:g}",
+    "mechanism": "{mechanism}",
+    "": "{statistic}",
+    "in the data": "{true:,.6g}",
+    "estimate": "{estimate:,.5g}",
+    "95 % interval": "{low:.5g} to {high:.5g}",
+    "curator": "{curator:,.5g}",
+}
 NUMBER_LINE = "{:>7}  {:<23} {:<5} {:>12} {:>10} {:>24} {:>10}"
 NUMBER_NOTES = (
     "No device knows the range of the numbers. An infinite end: the reports set none. Curator: "
     "what somebody who is trusted with the numbers would release, at the same epsilon a "
     "percentile. With a known range see ldp plan --numbers --range."
 )
-
-
-def _number_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        f"{row['epsilon']:g}",
-        row["mechanism"],
-        row["statistic"],
-        f"{row['true']:,.6g}",
-        f"{row['estimate']:,.5g}",
-        f"{row['low']:.5g} to {row['high']:.5g}",
-        f"{row['curator']:,.5g}",
-    )
 
 
 def _first(cells: Sequence[str], others: Sequence[str]) -> str:

@@ -29,7 +29,6 @@ from ldp.mechanisms import (
     UnaryEncoding,
 )
 from ldp.mechanisms.addressing import require_categories
-from ldp.mechanisms.categorical import Categorical
 from ldp.mechanisms.permanent_response import PermanentFilter
 from ldp.mechanisms.projective_geometry import is_prime
 from ldp.mechanisms.sketch import MAX_ROWS, MeanSketch
@@ -63,18 +62,12 @@ def _randomized_response(question: "Shares") -> Iterable[Mechanism]:
             f"{question.domain:,} values are not fewer than 3 e**epsilon + 2 = {limit:,.4g}; "
             "a report would hardly ever be true, and others have less variance"
         )
-    yield _categorical(RandomizedResponse, question.domain, question.epsilon)
+    yield _of_list(question, RandomizedResponse)
 
 
 def _unary(question: "Shares") -> Iterable[Mechanism]:
     for variant in ("symmetric", "optimized"):
-        yield _categorical(
-            UnaryEncoding,
-            question.domain,
-            question.epsilon,
-            variant=variant,
-            at_most=question.answers,
-        )
+        yield _of_list(question, UnaryEncoding, variant=variant, at_most=question.answers)
 
 
 def _rappor(question: "Shares") -> Iterable[Mechanism]:
@@ -84,54 +77,29 @@ def _rappor(question: "Shares") -> Iterable[Mechanism]:
         raise ParameterError(f"it has {PermanentFilter.most_bits:,} bits at most")
     differing = sum(most_differing(question.answers or 1, question.domain))
     f = math.nextafter(2 / (math.exp(question.epsilon / differing) + 1), 1)
-    while True:
-        mechanism = Rappor(
-            scheme="identity",
-            categories=question.categories,
-            f=f,
-            p=0.0,
-            q=1.0,
-            at_most=question.answers,
-        )
-        if mechanism.cost.epsilon <= question.epsilon:
-            break
+    shared: Any = {"categories": question.categories, "at_most": question.answers}
+    while (way := Rappor(scheme="identity", f=f, p=0.0, q=1.0, **shared)).cost.epsilon > (
+        question.epsilon
+    ):
         f *= 1 + 1e-15
-    yield mechanism
-
-
-def _count_mean_sketch(question: "Shares") -> Iterable[Mechanism]:
-    for power in range(4, 15):
-        yield _with_rows(question, CountMeanSketch, width=1 << power)
-
-
-def _hadamard(question: "Shares") -> Iterable[Mechanism]:
-    for power in range(4, 17):
-        yield _with_rows(question, HadamardCountMeanSketch, width=1 << power)
-
-
-def _local_hashing(question: "Shares") -> Iterable[Mechanism]:
-    yield _with_rows(question, LocalHashing, buckets=_buckets(question))
+    yield way
 
 
 def _subset_selection(question: "Shares") -> Iterable[Mechanism]:
     """Yield sizes from the one with the least total error to one that is as good for each value."""
     for power in (1.0, 0.75, 0.5):
         size = max(1, round(question.domain / (math.exp(power * question.epsilon) + 1)))
-        yield _categorical(SubsetSelection, question.domain, question.epsilon, size=size)
+        yield _of_list(question, SubsetSelection, size=size)
 
 
 def _projective_geometry(question: "Shares") -> Iterable[Mechanism]:
     """Yield the field with the least variance for rare values, and the one that hashing has."""
-    yield _categorical(ProjectiveGeometry, question.domain, question.epsilon)
+    yield _of_list(question, ProjectiveGeometry)
     field = _buckets(question)
     while not is_prime(field):
         field += 1
     with suppress(ParameterError):  # of a space too large for a server
-        yield _categorical(ProjectiveGeometry, question.domain, question.epsilon, field=field)
-
-
-def _privset(question: "Shares") -> Iterable[Mechanism]:
-    yield _categorical(PrivSet, question.domain, question.epsilon, at_most=question.answers)
+        yield _of_list(question, ProjectiveGeometry, field=field)
 
 
 def _buckets(question: "Shares") -> int:
@@ -147,11 +115,14 @@ def _buckets(question: "Shares") -> int:
     return 2 + bisect_left(numbers, True, key=lambda number: noise(number) <= noise(number + 1))
 
 
+def _of_list(question: "Shares", mechanism: Any, **parameters: Any) -> Mechanism:
+    return _once(mechanism, question.domain, question.epsilon, **parameters)
+
+
 @lru_cache(maxsize=256)
-def _categorical(
-    mechanism: type[Categorical], domain: int, epsilon: float, **parameters: Any
-) -> Categorical:
-    return mechanism(categories=category_names(domain), epsilon=epsilon, **parameters)
+def _once(mechanism: Any, domain: int, epsilon: float, **parameters: Any) -> Mechanism:
+    way: Mechanism = mechanism(categories=category_names(domain), epsilon=epsilon, **parameters)
+    return way
 
 
 def _with_rows(question: "Shares", sketch: type[MeanSketch], **columns: int) -> Mechanism:
@@ -178,16 +149,18 @@ CANDIDATES: dict[str, Tuner] = {
     "rr": _randomized_response,
     "unary": _unary,
     "rappor": _rappor,
-    "cms": _count_mean_sketch,
-    "hcms": _hadamard,
-    "local-hashing": _local_hashing,
+    "cms": lambda ask: [_with_rows(ask, CountMeanSketch, width=1 << i) for i in range(4, 15)],
+    "hcms": lambda ask: [
+        _with_rows(ask, HadamardCountMeanSketch, width=1 << i) for i in range(4, 17)
+    ],
+    "local-hashing": lambda ask: [_with_rows(ask, LocalHashing, buckets=_buckets(ask))],
     "subset": _subset_selection,
     "pgr": _projective_geometry,
 }
 """Name -> function that yields the variants to choose from, or raises ParameterError with the
 reason why there are none; a mechanism is one line."""
 OF_SETS: dict[str, Tuner] = {
-    "privset": _privset,
+    "privset": lambda ask: [_of_list(ask, PrivSet, at_most=ask.answers)],
     "unary": _unary,
     "rappor": _rappor,
 }
@@ -214,9 +187,7 @@ def smallest_report(question: "Shares", mechanisms: Sequence[Mechanism], near: f
     times the least; of several, the one with the smallest table."""
     most = near * min(map(question.variance, mechanisms))
     accurate = [mechanism for mechanism in mechanisms if question.variance(mechanism) <= most]
-    return min(
-        accurate, key=lambda mechanism: (report_bytes(mechanism), math.prod(mechanism.shape))
-    )
+    return min(accurate, key=lambda way: (report_bytes(way), math.prod(way.shape)))
 
 
 def candidates(question: "Shares") -> tuple[list[Mechanism], dict[str, str]]:

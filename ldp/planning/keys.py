@@ -14,8 +14,8 @@ from ldp.registry.definitions import is_plain, read_values
 from ldp.simulation import Population
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
+def _is_list(value: Any, *types: type) -> bool:
+    return isinstance(value, list) and all(type(x) in types for x in value)
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Keys:
     def amount(self, name: str) -> float:
         """Return a number above 0."""
         form = "a number above 0 and below 1e9"
-        return float(self.take(name, form, lambda value: _is_number(value) and 0 < value < 1e9))
+        return float(self.take(name, form, lambda x: type(x) in (int, float) and 0 < x < 1e9))
 
     def whole(self, name: str, most: int) -> int:
         """Return a whole number from 1 to `most`."""
@@ -84,19 +84,13 @@ class Keys:
 
     def texts(self, name: str, otherwise: list[str] | None = None) -> tuple[str, ...]:
         """Return a list of texts."""
-
-        def is_right(value: Any) -> bool:
-            return isinstance(value, list) and all(isinstance(text, str) for text in value)
-
-        return tuple(self.take(name, "a list of texts", is_right, otherwise))
+        return tuple(self.take(name, "a list of texts", lambda x: _is_list(x, str), otherwise))
 
     def bounds(self, name: str) -> tuple[float, float]:
         """Return two numbers, the smaller first."""
-
-        def is_pair(value: Any) -> bool:
-            return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
-
-        low, high = map(float, self.take(name, "two numbers, as [0, 10]", is_pair))
+        form = "two numbers, as [0, 10]"
+        pair = self.take(name, form, lambda x: _is_list(x, int, float) and len(x) == 2)
+        low, high = map(float, pair)
         if not -1e15 < low < high < 1e15:
             raise self.error(f"{name} must be two numbers, the smaller first")
         return low, high

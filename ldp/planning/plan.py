@@ -8,8 +8,6 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from ldp.central.bisection import least_number
 from ldp.decoding.fakes import fake_reports
 from ldp.errors import ParameterError
@@ -102,16 +100,15 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data; a frequency that is never detected is None."""
-        rows = [
-            asdict(row) | ({} if row.detectable else {"detectable_frequency": None})
-            for row in self.forecasts
-        ]
         return {
             "question": {name: getattr(self.question, name) for name in NUMBERS},
             "solved": self.solved,
             "fakes": self.fakes,
             "best": self.best.mechanism,
-            "forecasts": rows,
+            "forecasts": [
+                asdict(row) | ({} if row.detectable else {"detectable_frequency": None})
+                for row in self.forecasts
+            ],
             "refused": self.refused,
             "registry": self.registry_lines(),
         }
@@ -119,17 +116,14 @@ class Plan:
 
 def plan(
     *,
-    domain: int,
     users: int | None = None,
     epsilon: float | None = None,
     frequency: float | None = None,
-    alpha: float = 0.05,
-    power: float = 0.5,
-    max_report_bytes: int | None = None,
-    answers: int | None = None,
     fakes: float = FAKES,
+    **settings: Any,
 ) -> Plan:
-    """Return a plan: every mechanism tuned to the question (`Shares`), the most accurate first.
+    """Return a plan: every mechanism tuned to the question (`Shares`, of which `settings` are other
+    fields), the most accurate first.
 
     At most one of `users`, `epsilon`, `frequency` may be missing. It is found by bisection: the
     smallest number of `STEPS` at which the recommended mechanism detects a value of `frequency`,
@@ -142,78 +136,55 @@ def plan(
     missing = [name for name, value in numbers.items() if value is None]
     if len(missing) > 1:
         raise ParameterError(f"{' and '.join(missing)} are missing; leave out one of them at most")
-    settings: dict[str, Any] = {
-        "domain": domain,
-        "alpha": alpha,
-        "power": power,
-        "max_report_bytes": max_report_bytes,
-        "answers": answers,
-    }
-    if not missing:
-        return _answered(Shares(**settings, **numbers), None, fakes)
-    (name,) = missing
 
-    def question(steps: int) -> Shares:
-        value = steps if name == "users" else steps / STEPS[name]
-        return Shares(**settings, **{**numbers, name: value})
+    def detects(steps: int) -> bool:
+        question = Shares(**settings, **numbers, **_number(name, steps))
+        return question.detectable(question.best()) <= question.frequency
 
-    steps = least_number(lambda steps: _detects(question(steps)), MOST[name])
-    if steps is None:
-        raise ParameterError(
-            "not even a value that everybody holds is detected"
-            if name == "frequency"
-            else f"not even {name} = {MOST[name] / STEPS[name]:g} would do"
-        )
-    return _answered(question(steps), name, fakes)
-
-
-def _detects(question: Shares) -> bool:
-    return _detectable(question, question.best()) <= question.frequency
-
-
-def _detectable(question: Shares, mechanism: Mechanism) -> float:
-    return mechanism.detectable_frequency(
-        question.users, question.alpha, question.domain, question.power, question.others_squared
-    )
-
-
-def _answered(question: Shares, solved: str | None, fakes: float) -> Plan:
+    for name in missing:
+        del numbers[name]
+        if (steps := least_number(detects, MOST[name])) is None:
+            raise ParameterError(
+                "not even a value that everybody holds is detected"
+                if name == "frequency"
+                else f"not even {name} = {MOST[name] / STEPS[name]:g} would do"
+            )
+        numbers |= _number(name, steps)
+    question = Shares(**settings, **numbers)
     mechanisms, refused = candidates(question)
     best = smallest_report(question, mechanisms, NEAR_BEST)
     return Plan(
         question=question,
-        solved=solved,
+        solved="".join(missing) or None,
         mechanism=best,
-        forecasts=tuple(
-            _forecast(question, mechanism, best.name, fakes) for mechanism in mechanisms
-        ),
+        forecasts=tuple(_forecast(question, way, best.name, fakes) for way in mechanisms),
         refused=refused,
         fakes=fakes,
     )
 
 
+def _number(name: str, steps: int) -> dict[str, Any]:
+    return {name: steps if name == "users" else steps / STEPS[name]}
+
+
 def _forecast(question: Shares, mechanism: Mechanism, best: str, fakes: float) -> Forecast:
-    n, d = question.users, question.domain
-    rare = question.with_(frequency=0.0)
-    squares = question.frequency**2 + question.others_squared
+    users, variance = question.users, question.variance(mechanism)
+    squares, move = question.frequency**2 + question.others_squared, mechanism.fakes_move(fakes)
+    is_best = mechanism.name == best
     return Forecast(
         mechanism=mechanism.name,
         parameters=dict(registry_parameters(mechanism)),
         epsilon=mechanism.cost.epsilon,
-        std_error_rare=math.sqrt(rare.variance(mechanism)),
-        std_error=math.sqrt(question.variance(mechanism)),
-        detectable_frequency=_detectable(question, mechanism),
-        bound_ratio=bound_ratio(mechanism, d, n, squares),
+        std_error_rare=math.sqrt(question.with_(frequency=0.0).variance(mechanism)),
+        std_error=math.sqrt(variance),
+        detectable_frequency=question.detectable(mechanism),
+        bound_ratio=bound_ratio(mechanism, question.domain, users, squares),
         report_bytes=report_bytes(mechanism),
         table_cells=math.prod(mechanism.shape),
-        fakes_move=mechanism.fakes_move(fakes),
-        fakes_error=math.hypot(
-            math.sqrt(question.variance(mechanism)), n * mechanism.fakes_move(fakes)
-        ),
+        fakes_move=move,
+        fakes_error=math.hypot(math.sqrt(variance), users * move),
         believed=mechanism.channel.posterior(0.5),
-        same_epsilon=question.epsilon
-        if mechanism.name == best
-        else _same_epsilon(question, best, question.variance(mechanism)),
+        same_epsilon=question.epsilon if is_best else _same_epsilon(question, best, variance),
     )
 
 
@@ -244,6 +215,7 @@ class PercentilePlan:
     `users_needed` is the number of users from which an equal part is not hopeless, None where it is
     more than MOST_USERS."""
 
+    question: Percentile
     forecasts: tuple[PercentileForecast, ...]
     means: dict[str, float]
     parts: tuple[PercentileForecast, ...] = ()
@@ -291,11 +263,12 @@ def plan_percentile(
     if not rows:
         raise ParameterError(f"{by:,} categories are too many for a report: take fewer")
     if by == 1:
-        return PercentilePlan(forecasts=rows, means=_means(question))
+        return PercentilePlan(question=question, forecasts=rows, means=_means(question))
     way, needed = rows[0].mechanism, users
     while needed <= MOST_USERS and question.with_(users=needed).forecast(way).is_hopeless:
         needed *= MORE
     return PercentilePlan(
+        question=question,
         forecasts=rows,
         means={},
         parts=tuple(question.forecast(way, part) for part in PARTS),
@@ -307,10 +280,8 @@ def _means(question: Percentile) -> dict[str, float]:
     """Return the standard error of the mean of numbers in the middle of the range."""
     if question.bounds is None:
         return {}
-    middle = Population((repr(sum(question.bounds) / 2),), counts=np.ones(1, dtype=np.int64))
-    mean = Mean(
-        users=question.users, epsilon=question.epsilon, bounds=question.bounds, people=middle
-    )
+    shared = {name: getattr(question, name) for name in ("users", "epsilon", "bounds")}
+    mean = Mean(**shared, places=(0.5,))
     return {mechanism.name: mean.std_error(mechanism) for mechanism in mean.mechanisms()}
 
 

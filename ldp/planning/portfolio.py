@@ -52,29 +52,28 @@ class Ask:
     question: Question
 
     @classmethod
-    def read(cls, name: str, keys: Keys, users: int) -> "Ask":
-        """Return the question of a section; raises ParameterError naming the key that is wrong."""
+    def read(cls, name: str, keys: Keys, users: int, start: date) -> "Ask":
+        """Return the question of a section, of so many `users` from `start` on; raises
+        ParameterError naming the key that is wrong."""
         if not re.fullmatch("[A-Za-z0-9_-]{1,64}", name):
             raise keys.error("a question's name is up to 64 letters, digits, _ and -")
-        days = keys.days("every")
-        about, owners = keys.text("ask"), keys.texts("owners", ["team@example.org"])
-        until, within = keys.day("until"), keys.amount("within")
-        keep_days = keys.days("keep") // days * days if "keep" in keys.left else 0
         kinds = [kind for key, kind in KINDS.items() if key in keys.left]
         if len(kinds) != 1:
             raise keys.error(f"give one of {', '.join(KINDS)}")
-        question = kinds[0].read(keys, users=users, epsilon=1.0)
-        keys.require_end()
-        return cls(
+        ask = cls(
             name=name,
-            about=about,
-            owners=owners,
-            days=days,
-            until=until,
-            within=within,
-            keep_days=keep_days,
-            question=question,
+            days=(days := keys.days("every")),
+            about=keys.text("ask"),
+            owners=keys.texts("owners", ["team@example.org"]),
+            until=keys.day("until"),
+            within=keys.amount("within"),
+            keep_days=keys.days("keep") // days * days if "keep" in keys.left else 0,
+            question=kinds[0].read(keys, users=users, epsilon=1.0),
         )
+        keys.require_end()
+        if ask.until < start:
+            raise keys.error(f"until is before the start, {start}")
+        return ask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,22 +107,17 @@ class Product:
         product = cls(
             name=keys.text("name"),
             users=users,
-            start=keys.day("start", today),
+            start=(start := keys.day("start", today)),
             day_epsilon=keys.amount("day_epsilon"),
             lifetime_epsilon=keys.amount("lifetime_epsilon"),
             questions=tuple(
-                Ask.read(name, Keys(path, f"[question.{name}]", about), users)
+                Ask.read(name, Keys(path, f"[question.{name}]", about), users, start)
                 for name, about in document.get("question", {}).items()
             ),
         )
         keys.require_end()
         if not product.questions:
             raise ParameterError(f"{path} has no [question.NAME]")
-        for ask in product.questions:
-            if ask.until < product.start:
-                raise ParameterError(
-                    f"{path}: [question.{ask.name}]: until is before the start, {product.start}"
-                )
         return product
 
     def answer(self) -> "Portfolio":

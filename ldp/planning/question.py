@@ -17,20 +17,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ldp import central
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats, Ints
-from ldp.central import (
-    DiscreteLaplace,
-    Exponential,
-    Histogram,
-    Noise,
-    Simulated,
-    noisy_histogram,
-    noisy_mean,
-    noisy_strings,
-)
-from ldp.central import Mean as NoisyMean
-from ldp.central import percentile as noisy_percentile
 from ldp.decoding import decode
 from ldp.decoding.by_category import decode_by_category
 from ldp.decoding.distribution import bins_of, decode_distribution, std_error_of_ends
@@ -49,6 +38,7 @@ from ldp.mechanisms.addressing import CellSets, Identity, require_at_most
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import Numeric, Range, number_of, position, require_range
+from ldp.planning import percentiles
 from ldp.planning.candidates import (
     MOST_CATEGORIES,
     NEAR_BEST,
@@ -62,16 +52,7 @@ from ldp.planning.candidates import (
     zipf_squares,
 )
 from ldp.planning.keys import Keys
-from ldp.planning.percentiles import (
-    PercentileForecast,
-    Way,
-    expected,
-    finer,
-    forecast,
-    ranked,
-    typical_people,
-    ways,
-)
+from ldp.planning.percentiles import PercentileForecast, Way
 from ldp.planning.words import POWER, prefix_mechanisms, smallest_share
 from ldp.protocol.channel import require_epsilon, require_whole
 from ldp.protocol.spelling import MOST_LETTERS
@@ -101,8 +82,6 @@ STEPS = 2**20
 """Number of steps of the range of numbers that a curator adds."""
 WORDS = "words"
 """Part of a report on words that tells of whole words."""
-OTHER_WORDS = tuple(map("".join, islice(permutations("abcdefgh", 4), 300)))
-"""Words of the other people, in a simulation of words that nobody lists."""
 DELTA = 1e-8
 """Delta of a curator's words, which no list names."""
 REPLACE = Neighbours.REPLACE_VALUE
@@ -130,12 +109,23 @@ class Curated:
     delta: float
     level: float
     quantiles: tuple[float, ...]
-    noise: Noise
+    noise: central.Noise
 
     @property
     def at_most(self) -> int:
         """Largest number of values of a person."""
         return getattr(self.metric.mechanism, "at_most", None) or 1
+
+    def histogram(self, people: Population, categories: tuple[str, ...]) -> central.Histogram:
+        """Return the noisy counts of these public categories."""
+        return central.noisy_histogram(
+            people.answer_counts(),
+            categories=categories,
+            epsilon=self.epsilon,
+            neighbours=REPLACE,
+            at_most=self.at_most,
+            noise=self.noise,
+        )
 
 
 KINDS: dict[str, type["Question"]] = {}
@@ -220,6 +210,30 @@ class Question(ABC):
     def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
         """Return what a trusted curator says at the same epsilon, with the errors of `draws`."""
 
+    def _laplace(
+        self, sensitivity: float, unit: float, draws: int, generator: np.random.Generator
+    ) -> Curator:
+        """Return discrete Laplace noise of whole numbers, of which one person changes so many; an
+        answer has `unit` for each."""
+        law = central.DiscreteLaplace(
+            epsilon=self.epsilon, sensitivity=sensitivity, neighbours=REPLACE
+        )
+        noise = law.release(np.zeros(draws, dtype=np.int64), central.Simulated(generator))
+        return Curator(
+            mechanism="discrete-laplace",
+            parameters={"sensitivity": unit * sensitivity},
+            std_error=unit * law.std_error,
+            errors=unit * noise.astype(np.float64),
+        )
+
+    def _tables(
+        self, mechanism: Mechanism, people: Population, draws: int, generator: np.random.Generator
+    ) -> Iterator[Table]:
+        """Yield tables of reports of users who are like these people."""
+        counts = _counts(people, self.users)
+        for _ in range(draws):
+            yield draw_table(mechanism, people.values, counts=counts, generator=generator)
+
     def entry(self, name: str, mechanism: Mechanism) -> tuple[str, Mapping[str, str]]:
         """Return the lines of metrics.toml, beside the mechanism's, of the metric `name` that asks
         the question, and the files that they name: name -> text."""
@@ -231,7 +245,7 @@ class Question(ABC):
         return False
 
     @classmethod
-    def release(cls, curated: Curated) -> tuple[Histogram | NoisyMean, list[Statistic]]:
+    def release(cls, curated: Curated) -> tuple[central.Histogram | central.Mean, list[Statistic]]:
         """Return what a trusted curator releases of a metric of this kind, and its statistics."""
         raise NotImplementedError
 
@@ -328,6 +342,11 @@ class Shares(Question):
         """Return the variance of the estimated count of the value, in reports squared."""
         return float(mechanism.variance(self.users, self.frequency, self.others_squared))
 
+    def detectable(self, mechanism: Mechanism) -> float:
+        """Return the least frequency of a value that is detected."""
+        numbers = (self.users, self.alpha, self.domain, self.power)
+        return mechanism.detectable_frequency(*numbers, self.others_squared)
+
     def error(self, mechanism: Mechanism) -> float:
         """Return the larger standard error of a share of 0 and of 1: the variance is linear
         between."""
@@ -371,7 +390,7 @@ class Shares(Question):
     def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
         """Return a histogram under replace-one: two counts for each answer differ by 1, so the
         sensitivity is 2 for each."""
-        return _laplace(self.epsilon, 2.0 * (self.answers or 1), 1.0, draws, generator)
+        return self._laplace(2.0 * (self.answers or 1), 1.0, draws, generator)
 
     def entry(self, name: str, mechanism: Mechanism) -> tuple[str, Mapping[str, str]]:
         files = {f"{name}.txt": "".join(f"{value}\n" for value in self.values)}
@@ -384,18 +403,11 @@ class Shares(Question):
         return bool(_listed(metric))
 
     @classmethod
-    def release(cls, curated: Curated) -> tuple[Histogram, list[Statistic]]:
+    def release(cls, curated: Curated) -> tuple[central.Histogram, list[Statistic]]:
         mechanism, people = curated.metric.mechanism, curated.people
         if isinstance(mechanism, BitFlip):
             people = people.mapped(mechanism.label)
-        histogram = noisy_histogram(
-            people.answer_counts(),
-            categories=_listed(curated.metric),
-            epsilon=curated.epsilon,
-            neighbours=REPLACE,
-            at_most=curated.at_most,
-            noise=curated.noise,
-        )
+        histogram = curated.histogram(people, _listed(curated.metric))
         return histogram, _statistics(histogram, curated.level)
 
     @classmethod
@@ -482,21 +494,21 @@ class Mean(Question):
 
     def simulate(self, mechanism: Numeric, generator: np.random.Generator) -> tuple[float, float]:
         truth = self.bounds[0] + self.whole * float(self._held.shares @ np.array(self.places))
-        tables = _tables(mechanism, self._held, self.users, DRAWS, generator)
+        tables = self._tables(mechanism, self._held, DRAWS, generator)
         return root_mean_square(np.array([decode_mean(table).mean for table in tables]) - truth)
 
     def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
         unit = self.whole / (STEPS * self.users)
-        return _laplace(self.epsilon, float(STEPS), unit, draws, generator)
+        return self._laplace(float(STEPS), unit, draws, generator)
 
     @classmethod
     def is_about(cls, metric: Metric) -> bool:
         return isinstance(metric.mechanism, Numeric)
 
     @classmethod
-    def release(cls, curated: Curated) -> tuple[NoisyMean, list[Statistic]]:
+    def release(cls, curated: Curated) -> tuple[central.Mean, list[Statistic]]:
         mechanism: Any = curated.metric.mechanism
-        mean = noisy_mean(
+        mean = central.noisy_mean(
             np.array([float(value) for value in curated.people.values]),
             curated.people.counts,
             bounds=mechanism.bounds,
@@ -550,7 +562,7 @@ class Percentile(Question):
 
     @cached_property
     def _held(self) -> Population:
-        return self.people or typical_people(self.bounds)
+        return self.people or percentiles.typical_people(self.bounds)
 
     @cached_property
     def _sorted(self) -> tuple[Floats, Floats]:
@@ -576,18 +588,18 @@ class Percentile(Question):
         return 1 / max(1, len(self.by))
 
     def mechanisms(self) -> Iterable[Way]:
-        return ways(self.epsilon, self.bounds, self.by)
+        return percentiles.ways(self.epsilon, self.bounds, self.by)
 
     def forecast(self, mechanism: Way, part: float | None = None) -> PercentileForecast:
         """Return what is expected of a mechanism, of a category with a `part` of the people."""
-        return forecast(mechanism, self._held, self.users, self.q, part or self._part)
+        return percentiles.forecast(mechanism, self._held, self.users, self.q, part or self._part)
 
     def best(self, name: str | None = None) -> Way:
         """Return the way that a plan recommends; raises ParameterError for the name of another."""
         if name is not None:
             raise ParameterError("the mechanism of a percentile is the plan's")
         if self.way is None:
-            return ranked(map(self.forecast, self.mechanisms()))[0].mechanism
+            return percentiles.ranked(map(self.forecast, self.mechanisms()))[0].mechanism
         tree: Any = {"branching": 0} if isinstance(self.way, HierarchicalHistogram) else {}
         return dataclasses.replace(self.way, epsilon=self.epsilon, **tree)
 
@@ -598,7 +610,7 @@ class Percentile(Question):
     def std_error(self, mechanism: Way) -> float:
         """Return the root mean squared error of the quantile, over draws of the errors of all
         shares: bins make it larger than the error of the share at the quantile would."""
-        law = expected(mechanism, self._held, self.users, self.q, self._part)
+        law = percentiles.expected(mechanism, self._held, self.users, self.q, self._part)
         estimates = law.quantile_draws(self.q)
         return math.hypot(*(estimates - self.truth)) / math.sqrt(len(estimates))
 
@@ -606,7 +618,7 @@ class Percentile(Question):
         """Draw the error of the quantile of these people: shape (draws,)."""
         bins, one_of = bins_of(mechanism), dict[int, str]()
         people = self._held.mapped(lambda value: one_of.setdefault(bins.place(value), value))
-        tables = _tables(mechanism, people, self.users, draws, generator)
+        tables = self._tables(mechanism, people, draws, generator)
         estimates = [decode_distribution(table).quantile(self.q).estimate for table in tables]
         return np.array(estimates) - self.truth
 
@@ -629,12 +641,12 @@ class Percentile(Question):
         exponential mechanism: shapes (bins,). The score of a bin is how many people more, below it
         or in it, would put the quantile there (after Smith 2011, whose candidates are numbers:
         where many people hold one number, no other number is near the quantile)."""
-        edges = np.array(finer(bins_of(self.way or self.best())).edges)
+        edges = np.array(percentiles.finer(bins_of(self.way or self.best())).edges)
         numbers, share = self._sorted
         below = np.concatenate([[0.0], share])[np.searchsorted(numbers, edges)]
         below[-1] = 1.0  # the last bin has its upper edge
         missing = np.maximum(np.maximum(below[:-1] - self.q, self.q - below[1:]), 0.0)
-        exponential = Exponential(epsilon=self.epsilon, sensitivity=1.0, neighbours=REPLACE)
+        exponential = central.Exponential(epsilon=self.epsilon, sensitivity=1.0, neighbours=REPLACE)
         low, high = edges[:-1], edges[1:]
         middles = np.where(np.isinf(low), high, np.where(np.isinf(high), low, (low + high) / 2))
         return middles, exponential.probabilities(-missing * self.users)
@@ -647,24 +659,19 @@ class Percentile(Question):
         return isinstance(metric.mechanism, HierarchicalHistogram)
 
     @classmethod
-    def release(cls, curated: Curated) -> tuple[Histogram, list[Statistic]]:
+    def release(cls, curated: Curated) -> tuple[central.Histogram, list[Statistic]]:
         """Return percentiles from one noisy histogram of the metric's bins."""
         mechanism: Any = curated.metric.mechanism
         bins, by = mechanism.bins, mechanism.by or ("",)
-        histogram = noisy_histogram(
-            curated.people.mapped(lambda value: str(mechanism.addressing.point(value))).truth(),
-            categories=tuple(map(str, range(len(by) * len(bins)))),
-            epsilon=curated.epsilon,
-            neighbours=REPLACE,
-            noise=curated.noise,
-        )
+        places = curated.people.mapped(lambda value: str(mechanism.addressing.point(value)))
+        histogram = curated.histogram(places, tuple(map(str, range(len(by) * len(bins)))))
         statistics = []
         for place, name in enumerate(by):
             counts = histogram.counts[place * len(bins) : (place + 1) * len(bins)]
             part = dataclasses.replace(histogram, counts=counts)
             for q in curated.quantiles:
-                error = std_error_of_ends(*noisy_percentile(part, bins.edges, q)[1:])
-                estimate, *ends = noisy_percentile(part, bins.edges, q, curated.level)
+                error = std_error_of_ends(*central.percentile(part, bins.edges, q)[1:])
+                estimate, *ends = central.percentile(part, bins.edges, q, curated.level)
                 statistics.append(Statistic(_name_of(name, q), estimate, error, *ends))
         return histogram, statistics
 
@@ -707,7 +714,8 @@ class Words(Question):
     ) -> tuple[float, float]:
         """Return the share of draws in which a word of the smallest share is found, beside 300
         others of Zipf frequencies, and its relative standard error."""
-        words, share = ["yeti", *OTHER_WORDS], self.std_error(mechanism)
+        others = islice(permutations("abcdefgh", min(4, self.letters)), 300)
+        words, share = ["yeti"[: self.letters], *map("".join, others)], self.std_error(mechanism)
         rest = 1 / np.arange(1.0, len(words))
         shares = np.array([share, *(1 - share) * rest / rest.sum()])
         hits = np.zeros(WINDOWS)
@@ -715,14 +723,16 @@ class Words(Question):
             counts = generator.multinomial(self.users, shares)
             table = draw_table(mechanism, words, counts=counts, generator=generator)
             estimates = discover_prefixes(table)
-            hits[draw] = "yeti" in np.array(estimates.values)[estimates.detected()]
+            hits[draw] = words[0] in np.array(estimates.values)[estimates.detected()]
         return float(hits.mean()), float(hits.std()) / math.sqrt(WINDOWS)
 
     def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
         """Return the least share of people whose word reaches the threshold of a curator's strings
         with probability POWER."""
-        noise = _laplace(self.epsilon, 2.0, 1 / self.users, draws, generator)
-        strings = noisy_strings({}, epsilon=self.epsilon, delta=DELTA, noise=Simulated(generator))
+        noise = self._laplace(2.0, 1 / self.users, draws, generator)
+        strings = central.noisy_strings(
+            {}, epsilon=self.epsilon, delta=DELTA, noise=central.Simulated(generator)
+        )
         least = (strings.threshold or 0) + strings.mechanism.upper_tail(1 - POWER) - 1
         return dataclasses.replace(noise, std_error=least / self.users)
 
@@ -731,8 +741,8 @@ class Words(Question):
         return not any(kind.is_about(metric) for kind in (Shares, Mean, Percentile))
 
     @classmethod
-    def release(cls, curated: Curated) -> tuple[Histogram, list[Statistic]]:
-        strings = noisy_strings(
+    def release(cls, curated: Curated) -> tuple[central.Histogram, list[Statistic]]:
+        strings = central.noisy_strings(
             curated.people.answer_counts(),
             epsilon=curated.epsilon,
             delta=curated.delta,
@@ -752,34 +762,6 @@ def root_mean_square(errors: Floats) -> tuple[float, float]:
     return math.sqrt(mean), error
 
 
-def _laplace(
-    epsilon: float, sensitivity: float, unit: float, draws: int, generator: np.random.Generator
-) -> Curator:
-    """Return discrete Laplace noise of numbers that are a multiple of `unit`, of which one person
-    changes so many."""
-    law = DiscreteLaplace(epsilon=epsilon, sensitivity=sensitivity, neighbours=REPLACE)
-    noise = law.release(np.zeros(draws, dtype=np.int64), Simulated(generator))
-    return Curator(
-        mechanism="discrete-laplace",
-        parameters={"sensitivity": unit * sensitivity},
-        std_error=unit * law.std_error,
-        errors=unit * noise.astype(np.float64),
-    )
-
-
-def _tables(
-    mechanism: Mechanism,
-    people: Population,
-    users: int,
-    draws: int,
-    generator: np.random.Generator,
-) -> Iterator[Table]:
-    """Yield tables of reports of `users` who are like these people."""
-    counts = _counts(people, users)
-    for _ in range(draws):
-        yield draw_table(mechanism, people.values, counts=counts, generator=generator)
-
-
 def _counts(people: Population, users: int) -> Ints:
     """Return how many of `users` hold each value: shape (values,)."""
     return np.rint(people.shares * users).astype(np.int64)
@@ -796,7 +778,7 @@ def _listed(metric: Metric) -> tuple[str, ...]:
     return metric.candidates() or ()
 
 
-def _statistics(histogram: Histogram, level: float) -> list[Statistic]:
+def _statistics(histogram: central.Histogram, level: float) -> list[Statistic]:
     """Return each count of a curator with its interval."""
     ends = (column.tolist() for column in histogram.interval(level))
     rows = zip(histogram.categories, histogram.counts, *ends, strict=True)

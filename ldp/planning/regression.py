@@ -6,6 +6,7 @@ relation of the local model.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,14 +65,7 @@ class _Task:
         return np.asarray(mapped * self.target.half[0] + self.target.middle[0])
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A row of the comparison."""
-
-    method: str
-    model: str
-    private: str
-    predict: Callable[[_Task], Floats]
+_Predict = Callable[[_Task], Floats]
 
 
 def _trivial(task: _Task) -> Floats:
@@ -84,7 +78,7 @@ def _plain(task: _Task) -> Floats:
     return task.predicted(ridge.constant(moments, 1.0))
 
 
-def _provable(name: str) -> Callable[[_Task], Floats]:
+def _provable(name: str) -> _Predict:
     def predict(task: _Task) -> Floats:
         fit = METHODS[name].fit(task.rows, task.budget, Simulated(task.generator))
         return task.predicted(fit.coefficients)
@@ -120,7 +114,7 @@ def _local_gaussian(task: _Task) -> Floats:
     return task.predicted(ridge.floored(moments))
 
 
-def _published(name: str) -> Callable[[_Task], Floats]:
+def _published(name: str) -> _Predict:
     """Return a published method behind Wang's preprocessing, whose statistics are not paid for."""
 
     def predict(task: _Task) -> Floats:
@@ -146,20 +140,22 @@ def _published(name: str) -> Callable[[_Task], Floats]:
     return predict
 
 
-def _entries(budget: Budget) -> Iterator[_Entry]:
-    yield _Entry("mean of the target", "none", "no", _trivial)
-    yield _Entry("ridge of 1", "none", "no", _plain)
+def _entries(budget: Budget) -> Iterator[tuple[str, str, str, _Predict]]:
+    """Yield method, model, whether it is private, and the method's predictions of a split; of the
+    published methods those whose proof holds at this epsilon."""
+    yield "mean of the target", "none", "no", _trivial
+    yield "ridge of 1", "none", "no", _plain
     for name in METHODS:
-        yield _Entry(name, "central", "yes", _provable(name))
-    yield _Entry("ridge", "secure sum", "yes", _provable("ridge"))
-    yield _Entry("signs", "shuffled", "yes", _shuffled)
-    yield _Entry("gaussian", "local", "yes", _local_gaussian)
-    yield _Entry("signs", "local", "yes", lambda task: _signs(task, budget.epsilon))
+        yield name, "central", "yes", _provable(name)
+    yield "ridge", "secure sum", "yes", _provable("ridge")
+    yield "signs", "shuffled", "yes", _shuffled
+    yield "gaussian", "local", "yes", _local_gaussian
+    yield "signs", "local", "yes", lambda task: _signs(task, budget.epsilon)
     for name, claim in PUBLISHED.items():
-        if not _is_proven(name, budget):
-            continue
-        private = "not end to end" if claim.holds(budget.epsilon, budget.delta) else "no"
-        yield _Entry(name, "as published", private, _published(name))
+        with suppress(ParameterError):
+            claim.scales(budget.epsilon, budget.delta)
+            holds = claim.holds(budget.epsilon, budget.delta)
+            yield name, "as published", "not end to end" if holds else "no", _published(name)
 
 
 def compare_regressions(
@@ -199,20 +195,8 @@ def compare_regressions(
             budget=budget,
             generator=generator,
         )
-        for place, entry in enumerate(entries):
-            differences = entry.predict(task) - y[test]
+        for place, (*_, predict) in enumerate(entries):
+            differences = predict(task) - y[test]
             errors[split, place] = np.sqrt((differences**2).mean())
         done(1)
-    return [
-        Score(entry.method, entry.model, entry.private, errors[:, place])
-        for place, entry in enumerate(entries)
-    ]
-
-
-def _is_proven(name: str, budget: Budget) -> bool:
-    """Return whether a published method's own proof holds at this epsilon."""
-    try:
-        PUBLISHED[name].scales(budget.epsilon, budget.delta)
-    except ParameterError:
-        return False
-    return True
+    return [Score(*entry[:3], errors[:, place]) for place, entry in enumerate(entries)]
