@@ -54,6 +54,10 @@ class Keys:
             raise self.error(f"{name} must be {form}")
         return value
 
+    def section(self, name: str) -> "Keys":
+        """Return the keys of a section within this one."""
+        return Keys(self.path, f"{self.where}: {name}", self.take(name))
+
     def text(self, name: str) -> str:
         """Return a text of one line."""
         form = "a text of one line, with a letter and no hidden characters"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, permutations, product
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -51,15 +51,17 @@ from ldp.planning.candidates import (
     tune,
     zipf_squares,
 )
-from ldp.planning.keys import Keys
 from ldp.planning.percentiles import PercentileForecast, Way
 from ldp.planning.words import POWER, prefix_mechanisms, smallest_share
 from ldp.protocol.channel import require_epsilon, require_whole
 from ldp.protocol.spelling import MOST_LETTERS
-from ldp.registry import Metric
 from ldp.simulation import Population, draw_estimates, draw_table
 from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table
+
+if TYPE_CHECKING:
+    from ldp.planning.keys import Keys
+    from ldp.registry import Metric
 
 MOST_VALUES = 10**9
 """Most values of a question."""
@@ -103,7 +105,7 @@ class Curated:
     """What a curator of `people` is asked about a metric: at which epsilon, and delta of strings
     that no list names, at which `level` of intervals and which `quantiles`."""
 
-    metric: Metric
+    metric: "Metric"
     people: Population
     epsilon: float
     delta: float
@@ -164,7 +166,7 @@ class Question(ABC):
 
     @classmethod
     @abstractmethod
-    def read(cls, keys: Keys, **shared: Any) -> "Question":
+    def read(cls, keys: "Keys", **shared: Any) -> "Question":
         """Return the question of a section of a file; `shared`: its users and epsilon. Raises
         ParameterError naming the key that is wrong."""
 
@@ -240,7 +242,7 @@ class Question(ABC):
         return "", {}
 
     @classmethod
-    def is_about(cls, metric: Metric) -> bool:
+    def is_about(cls, metric: "Metric") -> bool:
         """Return whether the reports of `metric` answer a question of this kind."""
         return False
 
@@ -300,7 +302,7 @@ class Shares(Question):
         )
 
     @classmethod
-    def read(cls, keys: Keys, **shared: Any) -> "Shares":
+    def read(cls, keys: "Keys", **shared: Any) -> "Shares":
         values = keys.values("values")
         answers = keys.whole("answers", len(values)) if "answers" in keys.left else None
         return cls(**shared, domain=len(values), values=values, answers=answers)
@@ -399,7 +401,7 @@ class Shares(Question):
         return f'categories = "{name}.txt"\n{_other_line(self.values)}', files
 
     @classmethod
-    def is_about(cls, metric: Metric) -> bool:
+    def is_about(cls, metric: "Metric") -> bool:
         return bool(_listed(metric))
 
     @classmethod
@@ -430,8 +432,8 @@ class CrossTable(Shares):
     key = "cross"
 
     @classmethod
-    def read(cls, keys: Keys, **shared: Any) -> "CrossTable":
-        cross = Keys(keys.path, f"{keys.where}: cross", keys.take("cross"))
+    def read(cls, keys: "Keys", **shared: Any) -> "CrossTable":
+        cross = keys.section("cross")
         if len(cross.keys) < 2:
             raise keys.error("cross must have two lists or more; for one list give values")
         lists = {name: cross.values(name) for name in cross.keys}
@@ -467,7 +469,7 @@ class Mean(Question):
         object.__setattr__(self, "places", tuple(map(float, places)))
 
     @classmethod
-    def read(cls, keys: Keys, **shared: Any) -> "Mean":
+    def read(cls, keys: "Keys", **shared: Any) -> "Mean":
         return cls(**shared, bounds=keys.bounds("mean"))
 
     @property
@@ -502,7 +504,7 @@ class Mean(Question):
         return self._laplace(float(STEPS), unit, draws, generator)
 
     @classmethod
-    def is_about(cls, metric: Metric) -> bool:
+    def is_about(cls, metric: "Metric") -> bool:
         return isinstance(metric.mechanism, Numeric)
 
     @classmethod
@@ -549,7 +551,7 @@ class Percentile(Question):
             object.__setattr__(self, "bounds", require_range(self.bounds, "range"))
 
     @classmethod
-    def read(cls, keys: Keys, **shared: Any) -> "Percentile":
+    def read(cls, keys: "Keys", **shared: Any) -> "Percentile":
         if (q := keys.amount("percentile")) >= 1:
             raise keys.error("percentile must lie between 0 and 1, as 0.95")
         return cls(
@@ -655,7 +657,7 @@ class Percentile(Question):
         return _other_line(self.by), {}
 
     @classmethod
-    def is_about(cls, metric: Metric) -> bool:
+    def is_about(cls, metric: "Metric") -> bool:
         return isinstance(metric.mechanism, HierarchicalHistogram)
 
     @classmethod
@@ -700,7 +702,7 @@ class Words(Question):
     error_name = "smallest share that is found"
 
     @classmethod
-    def read(cls, keys: Keys, **shared: Any) -> "Words":
+    def read(cls, keys: "Keys", **shared: Any) -> "Words":
         return cls(**shared, letters=keys.whole("words", MOST_LETTERS))
 
     def mechanisms(self) -> Iterable[PrefixExtension]:
@@ -737,7 +739,7 @@ class Words(Question):
         return dataclasses.replace(noise, std_error=least / self.users)
 
     @classmethod
-    def is_about(cls, metric: Metric) -> bool:
+    def is_about(cls, metric: "Metric") -> bool:
         return not any(kind.is_about(metric) for kind in (Shares, Mean, Percentile))
 
     @classmethod
@@ -767,7 +769,7 @@ def _counts(people: Population, users: int) -> Ints:
     return np.rint(people.shares * users).astype(np.int64)
 
 
-def _listed(metric: Metric) -> tuple[str, ...]:
+def _listed(metric: "Metric") -> tuple[str, ...]:
     """Return the values that are public: the dictionary's, categories, or buckets; empty where
     there are none."""
     mechanism: Any = metric.mechanism
