@@ -206,7 +206,8 @@ class Question(ABC):
 
     @abstractmethod
     def simulate(self, mechanism: Any, generator: np.random.Generator) -> tuple[float, float]:
-        """Return `std_error` as it is measured on draws, and its relative standard error."""
+        """Return `std_error` as it is measured on draws, and its relative standard error; of words
+        how often they are found."""
 
     @abstractmethod
     def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
@@ -715,7 +716,7 @@ class Words(Question):
         self, mechanism: PrefixExtension, generator: np.random.Generator
     ) -> tuple[float, float]:
         """Return the share of draws in which a word of the smallest share is found, beside 300
-        others of Zipf frequencies, and its relative standard error."""
+        others of Zipf frequencies, and its standard error."""
         others = islice(permutations("abcdefgh", min(4, self.letters)), 300)
         words, share = ["yeti"[: self.letters], *map("".join, others)], self.std_error(mechanism)
         rest = 1 / np.arange(1.0, len(words))

@@ -74,7 +74,7 @@ def central_twin(
         table = draw_tables(mechanism, people.values, people.counts, generator)
     if table.mechanism.fingerprint != mechanism.fingerprint:
         raise ParameterError(f"the table is not of the metric {metric.name!r} as it is now")
-    kind = next(kind for kind in KINDS.values() if kind.is_about(metric))
+    kind = next(kind for kind in reversed(KINDS.values()) if kind.is_about(metric))
     curated = Curated(
         metric=metric,
         people=limited(mechanism, people, generator),
