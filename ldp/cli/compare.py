@@ -187,7 +187,7 @@ def _words(
             "The same question for a linear regression: ldp regress DATA.csv --target COLUMN "
             "--bounds FILE --epsilon E --delta D --compare",
             WIDTH,
-        ),
+        )
     ]
     return "\n".join(lines)
 

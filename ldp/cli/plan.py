@@ -124,9 +124,7 @@ def _words_of_percentile(answer: PercentilePlan) -> str:
     ask, by, name = answer.question, len(answer.question.by), f"p{100 * answer.question.q:.6g}"
     of_each = f" by {by:,} categories, each with {100 / by:.3g} % of them" if by else ""
     lines = [f"{name} of {ask.users:,} users{of_each}, epsilon {ask.epsilon:g} a report", ""]
-    lines.append(
-        f"{'way':<44} {name:>9} {'low':>9} {'high':>9}  share +-  bytes   mean +-",
-    )
+    lines.append(f"{'way':<44} {name:>9} {'low':>9} {'high':>9}  share +-  bytes   mean +-")
     for row in answer.forecasts:
         mark = " *" if row is answer.best else ""
         mean = "-" if row.mean_std_error is None else f"{row.mean_std_error:.3g}"

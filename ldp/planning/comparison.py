@@ -173,10 +173,7 @@ def shuffled_rivals(
         return RandomizedResponse(categories=question.categories, epsilon=epsilon)
 
     best = response(_allowed(response, users, epsilon, delta))
-    return (
-        _row("shuffled", question, best, generator),
-        _dummies_row(question, delta, generator),
-    )
+    return (_row("shuffled", question, best, generator), _dummies_row(question, delta, generator))
 
 
 def _dummies_row(question: Shares, delta: float, generator: np.random.Generator) -> Row:

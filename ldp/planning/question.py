@@ -21,19 +21,14 @@ from ldp import central
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats, Ints
 from ldp.decoding import decode
-from ldp.decoding.by_category import decode_by_category
-from ldp.decoding.distribution import bins_of, decode_distribution, std_error_of_ends
+from ldp.decoding.distribution import QUANTILES, bins_of, decode_distribution, std_error_of_ends
 from ldp.decoding.numeric import decode_mean
+from ldp.decoding.outcome import numbers_outcome
 from ldp.decoding.prefixes import discover_prefixes
 from ldp.decoding.statistics import Statistic
 from ldp.errors import ParameterError
 from ldp.files import quoted
-from ldp.mechanisms import (
-    Mechanism,
-    MemoisedHashing,
-    MemoisedResponse,
-    PrefixExtension,
-)
+from ldp.mechanisms import Mechanism, MemoisedHashing, MemoisedResponse, PrefixExtension
 from ldp.mechanisms.addressing import CellSets, Identity, require_at_most
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
@@ -86,6 +81,8 @@ WORDS = "words"
 """Part of a report on words that tells of whole words."""
 DELTA = 1e-8
 """Delta of a curator's words, which no list names."""
+NUMBERS = ("estimate", "std_error", "low", "high")
+"""Columns of a result that a curator has too."""
 REPLACE = Neighbours.REPLACE_VALUE
 
 
@@ -256,9 +253,14 @@ class Question(ABC):
     def local(
         cls, curated: Curated, table: Table | JointTable, names: Sequence[str]
     ) -> Iterable[Statistic]:
-        """Return what a table of the metric's reports says of the statistics of these `names`;
-        raises an LdpError where they cannot be asked."""
-        raise NotImplementedError
+        """Return what a table of the metric's reports says of the statistics of these `names`, and
+        maybe of others; raises an LdpError where they cannot be asked."""
+        assert isinstance(table, Table)
+        columns = numbers_outcome(table, curated.level, curated.quantiles).columns
+        texts = [columns[name] for name in ("value", "statistic") if name in columns]
+        numbers = np.column_stack([columns[name] for name in NUMBERS]).tolist()
+        for words, row in zip(zip(*texts, strict=True), numbers, strict=True):
+            yield Statistic(" ".join(map(str, words)), *row)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -520,14 +522,6 @@ class Mean(Question):
         )
         return mean, [Statistic("mean", mean.mean, mean.std_error, *mean.interval(curated.level))]
 
-    @classmethod
-    def local(
-        cls, curated: Curated, table: Table | JointTable, names: Sequence[str]
-    ) -> Iterable[Statistic]:
-        assert isinstance(table, Table)
-        mean = decode_mean(table)
-        return [Statistic("mean", mean.mean, mean.std_error, *mean.interval(curated.level))]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Percentile(Question):
@@ -672,24 +666,12 @@ class Percentile(Question):
         for place, name in enumerate(by):
             counts = histogram.counts[place * len(bins) : (place + 1) * len(bins)]
             part = dataclasses.replace(histogram, counts=counts)
-            for q in curated.quantiles:
+            for q in curated.quantiles or QUANTILES:
                 error = std_error_of_ends(*central.percentile(part, bins.edges, q)[1:])
                 estimate, *ends = central.percentile(part, bins.edges, q, curated.level)
-                statistics.append(Statistic(_name_of(name, q), estimate, error, *ends))
+                label = f"{name} p{100 * q:.10g}".lstrip()
+                statistics.append(Statistic(label, estimate, error, *ends))
         return histogram, statistics
-
-    @classmethod
-    def local(
-        cls, curated: Curated, table: Table | JointTable, names: Sequence[str]
-    ) -> Iterable[Statistic]:
-        mechanism: Any = table.mechanism
-        assert isinstance(table, Table)
-        by = decode_by_category(table).of if mechanism.by else {"": decode_distribution(table)}
-        return [
-            distribution.quantile(q, curated.level)._replace(name=_name_of(name, q))
-            for name, distribution in by.items()
-            for q in curated.quantiles
-        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -786,10 +768,6 @@ def _statistics(histogram: central.Histogram, level: float) -> list[Statistic]:
     ends = (column.tolist() for column in histogram.interval(level))
     rows = zip(histogram.categories, histogram.counts, *ends, strict=True)
     return [Statistic(name, count, histogram.std_error, *ends) for name, count, *ends in rows]
-
-
-def _name_of(category: str, q: float) -> str:
-    return f"{category} p{100 * q:.10g}".lstrip()
 
 
 def _other_line(values: Sequence[str]) -> str:

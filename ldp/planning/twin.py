@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ldp.central import Histogram, Mean, Noise
-from ldp.decoding.distribution import QUANTILES
 from ldp.decoding.statistics import Statistic
 from ldp.errors import LdpError, ParameterError
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
@@ -81,7 +80,7 @@ def central_twin(
         epsilon=epsilon,
         delta=delta,
         level=level,
-        quantiles=quantiles or QUANTILES,
+        quantiles=quantiles,
         noise=noise,
     )
     released, central = kind.release(curated)
