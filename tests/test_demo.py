@@ -28,8 +28,11 @@ def ldp(*words: str | Path, patch: Path | None = None) -> subprocess.CompletedPr
 
 
 def estimates(path: Path) -> dict[str, str]:
+    """Return the estimates of a file, or the counts of a truth, by value."""
     with path.open(encoding="utf-8", newline="") as file:
-        return {row["value"]: row["count"] for row in csv.DictReader(file)}
+        rows = [*csv.DictReader(file)]
+    name = "estimate" if "estimate" in rows[0] else "count"
+    return {row["value"]: row[name] for row in rows}
 
 
 def decoded(folder: Path, name: str) -> dict[str, str]:
