@@ -220,9 +220,9 @@ def registry_parameters(mechanism: Mechanism) -> Iterable[tuple[str, Any]]:
 
 
 def registry_lines(mechanism: Mechanism) -> str:
-    """Return the lines of metrics.toml that state the mechanism; a list of values is a file's."""
-    lines = [f"{name} = {json.dumps(value)}\n" for name, value in registry_parameters(mechanism)]
-    return "".join(lines) + 'categories = "values.txt"\n' * ("categories" in mechanism.parameters())
+    """Return the lines of metrics.toml that state the mechanism, but its categories."""
+    parameters = registry_parameters(mechanism)
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in parameters)
 
 
 @cache

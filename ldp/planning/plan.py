@@ -96,7 +96,8 @@ class Plan:
 
     def registry_lines(self) -> str:
         """Return the lines of metrics.toml that state the recommended mechanism."""
-        return registry_lines(self.mechanism)
+        has_list = "categories" in self.mechanism.parameters()
+        return registry_lines(self.mechanism) + 'categories = "values.txt"\n' * has_list
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data; a frequency that is never detected is None."""

@@ -5,7 +5,6 @@ end date. So each question takes the least epsilon with which its answer is as e
 questions are accepted in the order of the file while the sums stay below the caps.
 """
 
-import json
 import re
 import tomllib
 from bisect import bisect_left
@@ -14,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ldp.accounting.policy import periods_touched
 from ldp.errors import ParameterError
 from ldp.files import quoted
 from ldp.mechanisms import Mechanism
-from ldp.planning.candidates import registry_parameters, report_bytes
+from ldp.planning.candidates import registry_lines, report_bytes
 from ldp.planning.keys import Keys
 from ldp.planning.question import KINDS, MOST_USERS, Question
 from ldp.protocol.channel import require_whole, round_down, round_up
@@ -144,25 +144,19 @@ class Product:
         return Portfolio(self, tuple(accepted), tuple(refused))
 
     def _least(self, ask: Ask, near: int) -> "Answer | None":
-        """Return the answer that costs a life least among those that are exact enough."""
-        ways = (self._cheapest(ask, keep, near) for keep in sorted({0, ask.keep_days}))
-        return min(filter(None, ways), key=lambda answer: answer.life, default=None)
+        """Return the answer that costs a life least among those that are exact enough, of each way
+        that with the smallest report up to so many steps above its least price."""
+        least = list[Answer]()
+        for keep_days in sorted({0, ask.keep_days}):
+            exact = partial(self._exact, ask, keep_days)
+            place = bisect_left(EPSILONS, True, key=lambda epsilon: bool(exact(epsilon)))
+            answers = chain.from_iterable(map(exact, EPSILONS[place : place + near + 1]))
+            least += sorted(answers, key=lambda at: (report_bytes(at.mechanism), at.epsilon))[:1]
+        return min(least, key=lambda answer: answer.life, default=None)
 
-    def _cheapest(self, ask: Ask, keep_days: int, near: int) -> "Answer | None":
-        def is_exact(epsilon: float) -> bool:
-            answer = self.answer_at(ask, keep_days, epsilon)
-            return answer is not None and answer.error <= ask.within
-
-        place = bisect_left(EPSILONS, True, key=is_exact)
-        exact = (
-            answer
-            for epsilon in EPSILONS[place : place + near + 1]
-            for answer in self.answers_at(ask, keep_days, epsilon)
-            if answer.error <= ask.within
-        )
-        return min(
-            exact, key=lambda answer: (report_bytes(answer.mechanism), answer.epsilon), default=None
-        )
+    def _exact(self, ask: Ask, keep_days: int, epsilon: float) -> "list[Answer]":
+        answers = self.answers_at(ask, keep_days, epsilon)
+        return [answer for answer in answers if answer.error <= ask.within]
 
     def answer_at(self, ask: Ask, keep_days: int, epsilon: float) -> "Answer | None":
         """Return the answer with the least error at this price; None if no mechanism has it."""
@@ -184,15 +178,13 @@ class Product:
 
     def _affordable(self, ask: Ask, day: float, life: float) -> "Answer | None":
         """Return the most exact answer that what is left pays."""
-        answers = list[Answer]()
+        answers = list[Answer | None]()
         for keep_days in sorted({0, ask.keep_days}):
-            unit = self.answer_at(ask, keep_days, 1.0)
-            if unit is not None:
-                price = min(day / unit.day, life / unit.life)
-                place = bisect_left(EPSILONS, price) - 1
-                at = self.answer_at(ask, keep_days, EPSILONS[place]) if place >= 0 else None
-                answers += filter(None, [at])
-        return min(answers, key=lambda answer: answer.error, default=None)
+            if unit := self.answer_at(ask, keep_days, 1.0):
+                place = bisect_left(EPSILONS, min(day / unit.day, life / unit.life))
+                for epsilon in EPSILONS[max(0, place - 1) : place]:
+                    answers.append(self.answer_at(ask, keep_days, epsilon))
+        return min(filter(None, answers), key=lambda answer: answer.error, default=None)
 
 
 def _left(cap: float, spent: Iterable[float]) -> float:
@@ -241,13 +233,12 @@ class Answer:
         """Return the group and the metric of metrics.toml."""
         ask, name = self.ask, self.ask.name
         memoised = f'memoise = "epoch"\nepoch = "{self.keep_days}d"\n' if self.keep_days else ""
-        parameters = registry_parameters(self.mechanism)
         return (
             f'\n[group.{name}]\nwindow = "{ask.days}d"\nwindow_epsilon = {self.price!r}\n'
             f"lifetime_epsilon = {self.life!r}\n\n[metric.{name}]\nversion = 1\n"
             f'group = "{name}"\ndescription = {quoted(ask.about)}\n'
             f"owners = [{', '.join(map(quoted, ask.owners))}]\nexpires = {ask.until}\n"
-            + "".join(f"{key} = {json.dumps(value)}\n" for key, value in parameters)
+            + registry_lines(self.mechanism)
             + ask.question.entry(name, self.mechanism)[0]
             + memoised
         )
