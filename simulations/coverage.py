@@ -45,10 +45,10 @@ class Run:
 
 def measure(controlled: SavedResult, uncontrolled: SavedResult, truth: Mapping[str, int]) -> Run:
     """What the files that `ldp decode` wrote say, held against the truth."""
-    rows, comparison = [*controlled.of()], compared(controlled, truth)
+    rows, comparison = controlled.rows(), compared(controlled, truth)
 
     def false(results: SavedResult) -> float:
-        found = [*results.of(results.where("discovered"))]
+        found = results.rows(results.where("discovered"))
         return sum(not truth.get(row["value"], 0) for row in found) / max(1, len(found))
 
     return Run(

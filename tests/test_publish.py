@@ -55,7 +55,7 @@ def test_rows_have_the_numbers_of_the_estimates(world: World) -> None:
     assert len({tuple(row[name] for name in KEY) for row in found}) == len(found)
     theme = {row["value"]: row for row in found if row["metric"] == "theme"}
     file: Any = SavedResult.load(world.out / "estimates" / "theme" / "v1" / f"{START}.csv")
-    for row in file.of():
+    for row in file.rows():
         mine = theme[row["value"]]
         assert (mine["estimate"], mine["low"], mine["high"]) == (
             *(row[name] for name in ("estimate", "low", "high")),

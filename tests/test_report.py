@@ -82,7 +82,7 @@ def test_every_number_is_that_of_the_file_in_its_order(tmp_path: Path) -> None:
     given = long_list(tmp_path, count, values=[*"abcdefgh"], rule=rule, reports=2000)
     truth = dict(zip("abcdefgh", range(900, 100, -100), strict=True))
     found, rest = Page.read(render([given], truth)).tables
-    for rank, (row, cells) in enumerate(zip(given.of(), [*found, *rest], strict=True), 1):
+    for rank, (row, cells) in enumerate(zip(given.rows(), [*found, *rest], strict=True), 1):
         low, high = ("selected_low", "selected_high") if row["discovered"] else ("low", "high")
         texts = [text.replace("\N{MINUS SIGN}", "-") for text, _ in cells[:6]]
         number, held = row["estimate"], truth.get(row["value"], 0)
@@ -410,7 +410,7 @@ def test_an_interval_from_zero_is_explained(tmp_path: Path) -> None:
 def test_an_estimate_above_all_reports_is_shown_as_all(tmp_path: Path) -> None:
     given = results(tmp_path, (1001, 0, 0, 0))
     page = render([given])
-    assert given.row(0)["estimate"] == 1001
+    assert given.rows([0])[0]["estimate"] == 1001
     assert '<td class="number" data-sort="1001.0">1,000</td>' in page
     assert "1,001" not in page
     assert "An estimate outside 0 to 1,000 is shown as the nearer" in words(page)

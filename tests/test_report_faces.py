@@ -213,7 +213,7 @@ def marked(page: str) -> set[tuple[str, str]]:
 def test_a_cross_table_marks_the_cells_that_are_more_than_noise(files: Path) -> None:
     read = load(files / "network.csv")
     page = render([read])
-    expected = {row["values"] for row in read.of() if row["discovered"]}
+    expected = {row["values"] for row in read.rows() if row["discovered"]}
     assert 0 < len(expected) < read.size
     assert marked(page) == expected
     assert page.count(", more than noise</span>") == len(expected)
@@ -224,7 +224,7 @@ def test_a_cross_table_marks_the_cells_that_are_more_than_noise(files: Path) -> 
     assert "at most 5 % of the marked combinations are held by nobody" in text
     assert "1 % of them could move a count by 5,210." in text
     (rows,) = Page.read(page).tables
-    assert [cells[0][0].split()[0] for cells in rows] == [row["values"][0] for row in read.of()]
+    assert [cells[0][0].split()[0] for cells in rows] == [row["values"][0] for row in read.rows()]
 
 
 @pytest.mark.exact

@@ -121,7 +121,7 @@ def test_a_histogram_keeps_the_order_of_its_buckets_and_takes_the_truth_of_simul
     ]
     assert run("decode wait.table --out estimates.csv", monkeypatch) == 0
     read = SavedResult.load("estimates.csv")
-    assert [row["value"] for row in read.of()] == list(BUCKETS.labels)
+    assert [row["value"] for row in read.rows()] == list(BUCKETS.labels)
     assert run("report estimates.csv --truth truth.csv --out page.html", monkeypatch) == 0
     page = words(Path("page.html").read_text())
     assert "Buckets follow each other." in page

@@ -226,5 +226,5 @@ def test_candidates_and_truths_of_words_are_cleaned_as_devices_clean_them(tmp_pa
         done = runner.invoke(commands, command.split())
         assert done.exit_code == 0, done.output
     read = SavedResult.load(paths["e.csv"])
-    assert {row["value"] for row in read.of()} == {"depression", "joy"}
+    assert {row["value"] for row in read.rows()} == {"depression", "joy"}
     assert "3,500" in (tmp_path / "r.html").read_text("utf-8")

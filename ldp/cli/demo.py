@@ -268,7 +268,7 @@ def _show(estimates: Path, truth: Mapping[str, int], what: str) -> None:
 
     results = SavedResult.load(estimates)
     summary, comparison = results.summary, compared(results, truth)
-    discoveries = [*results.of(results.where("discovered"))]
+    discoveries = results.rows(results.where("discovered"))
     click.echo()
     if discoveries:
         click.echo(COLUMNS.format("", "estimate", "95 % interval", "truth", what).rstrip())

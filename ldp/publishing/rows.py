@@ -96,7 +96,7 @@ def _texts(file: SavedResult, statistics: Sequence[str]) -> dict[str, Any]:
     kind, values = file.facts["kind"], file.texts("value")
     if kind == "association":
         axes = json.dumps(file.facts.get("members"), ensure_ascii=False)
-        combinations = (json.dumps(row["values"], ensure_ascii=False) for row in file.of())
+        combinations = (json.dumps(row["values"], ensure_ascii=False) for row in file.rows())
         return {"value": [*combinations], "axes": [axes] * file.size}
     if kind == "numbers":
         bins = zip(file.numbers("bin_low"), file.numbers("bin_high"), statistics, strict=True)

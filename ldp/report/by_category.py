@@ -23,7 +23,7 @@ Place = Callable[[float | None, float], float]
 
 def _by_category(file: SavedResult) -> dict[str, tuple[Rows, Rows]]:
     """Return statistics and bins of each category, in the order of the file."""
-    groups = groupby(file.of(), lambda row: str(row["value"]))
+    groups = groupby(file.rows(), lambda row: str(row["value"]))
     return {category: split(rows) for category, rows in groups}
 
 

@@ -28,7 +28,7 @@ def face(file: SavedResult) -> dict[str, Any]:
     """Return the data of the page of a `file`: terms, with their places on an axis that all
     coefficients but the intercept share."""
     moves = file.facts.get("fakes_move") or [None] * file.size
-    rows = [{**row, "fakes_move": far} for row, far in zip(file.of(), moves, strict=True)]
+    rows = [{**row, "fakes_move": far} for row, far in zip(file.rows(), moves, strict=True)]
     slopes = rows[:-1]
     ends = [0.0, *(row[name] or 0.0 for row in slopes for name in ("estimate", "low", "high"))]
     low, high = min(ends), max(ends)

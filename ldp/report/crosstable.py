@@ -61,7 +61,7 @@ def face(file: SavedResult, most: int) -> dict[str, Any]:
             "share": row["estimate"] / n,
             "span": f"{100 * row['low'] / n:.3g} to {percent(row['high'] / n)}",
         }
-        for row in file.of(by_count)
+        for row in file.rows(by_count)
     ]
     members = list(summary.get("members", ascii_lowercase[: len(rows[0]["values"])]))
     top = max(1e-12, *(row["share"] for row in rows))

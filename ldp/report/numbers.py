@@ -70,7 +70,7 @@ def _under_fakes(summary: Mapping[str, Any]) -> str:
 def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]:
     """Return the data of the page of a `file`: rows of statistics, and a histogram. `truth`: number
     -> count of a simulation, drawn beside."""
-    of_all, every = split(file.of())
+    of_all, every = split(file.rows())
     bins = _visible_bins(file.level, of_all, every)
     place = _places(bins)
     true = None if truth is None else TrueNumbers(truth)

@@ -65,7 +65,8 @@ def compared_days(days: Sequence[SavedResult]) -> list[Change]:
     if len(days) > 2:
         places.append((0, len(days) - 1))
     listed = [
-        {row["value"]: row for row in result.of() if row["std_error"] < math.inf} for result in days
+        {row["value"]: row for row in result.rows() if row["std_error"] < math.inf}
+        for result in days
     ]
     changes = [
         _change(value, days, listed, earlier, later)
@@ -126,7 +127,7 @@ def trend(several: Sequence[SavedResult]) -> dict[str, Any]:
     changes = [] if why else compared_days(several)
     by_place = {(change.value, change.earlier, change.later): change for change in changes}
     beyond = {key for key, change in by_place.items() if change.adjusted <= alpha}
-    listed = [{row["value"]: row for row in result.of()} for result in several]
+    listed = [{row["value"]: row for row in result.rows()} for result in several]
     wanted = {str(r.saved["value"][i]) for r in several for i in r.where("discovered")}
     wanted |= {value for value, _, _ in beyond}
 

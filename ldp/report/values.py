@@ -90,7 +90,7 @@ def face(results: SavedResult, truth: Mapping[str, int] | None, most: int) -> di
     others. `truth`: value -> count of a simulation."""
     summary, places = results.facts, results.where("discovered")
     is_few = results.size <= MOST_FEW
-    listing = [*results.of(None if is_few else places[:most])]
+    listing = results.rows(None if is_few else places[:most])
     low_name, high_name = ("low", "high") if is_few else ("selected_low", "selected_high")
     n, floor = max(1, summary["reports"]), summary["noise_floor"]
     is_findable = summary["threshold"] is not None or not summary.get("warning")
@@ -125,7 +125,7 @@ def face(results: SavedResult, truth: Mapping[str, int] | None, most: int) -> di
     rest = [] if is_few else np.flatnonzero(results.numbers("discovered") == 0)[:most].tolist()
     others = [
         {**row, "rank": place + 1, "truth": None if truth is None else truth.get(row["value"], 0)}
-        for place, row in zip(rest, results.of(rest), strict=True)
+        for place, row in zip(rest, results.rows(rest), strict=True)
     ]
     return {
         "is_few": is_few,

@@ -221,9 +221,12 @@ class SavedResult(Result):
         """Return a column of texts, `otherwise` in all rows where the file lacks it."""
         return [*map(str, self.saved.get(column, [otherwise] * self.size))]
 
-    def row(self, place: int) -> dict[str, Any]:
-        """Return a row of all COLUMNS, None where it has nothing; `values`: those of its members,
-        of a combination."""
+    def rows(self, places: Iterable[int] | None = None) -> list[dict[str, Any]]:
+        """Return the rows of these `places`, or all: of all COLUMNS, None where a row has nothing;
+        `values`: those of the members of a combination."""
+        return [*map(self._row, range(self.size) if places is None else places)]
+
+    def _row(self, place: int) -> dict[str, Any]:
         row: dict[str, Any] = dict.fromkeys(COLUMNS)
         row["statistic"] = COUNT
         for name, column in self.saved.items():
@@ -232,10 +235,6 @@ class SavedResult(Result):
             row[name] = str(cell) if is_text(name) else None if math.isnan(number) else number
         row["values"] = tuple(row[name] for name in self.saved if MEMBER.fullmatch(name))
         return row
-
-    def of(self, places: Iterable[int] | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the rows of these `places`, or all."""
-        return map(self.row, range(self.size) if places is None else places)
 
     def where(self, column: str) -> list[int]:
         """Return the places of the rows in which a column of 0 and 1 is 1."""
