@@ -64,8 +64,8 @@ def test_a_mean_has_a_section_of_its_own(mean: Path, tmp_path: Path) -> None:
     assert f"could move the mean by {quantity(read.summary['fakes_move'])}" in page
     assert "at most 88.1 times in 100" in page
     both = words(render([results(tmp_path), read]))
-    assert "wait : a number in 4,000 reports" in both
-    assert "2 values found" in both
+    assert f"wait : mean {quantity(read.summary['mean'])}" in both
+    assert "2 of 4 candidates found" in both
 
 
 @pytest.mark.exact

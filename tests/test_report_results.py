@@ -143,7 +143,7 @@ def test_the_privacy_label_says_what_a_report_costs_and_what_a_device_may_spend(
 @pytest.mark.exact
 def test_no_epsilon_of_the_page_is_rounded_down(tmp_path: Path) -> None:
     page = words(render([results(tmp_path, epsilon=2.0433024)]))
-    assert "Epsilon of one report: 2.044." in page
+    assert "95 % intervals ; epsilon 2.044" in page
     assert page.count("2.044") == 3
     assert "2.043" not in page
 
