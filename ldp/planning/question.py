@@ -99,8 +99,8 @@ class Curator:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curated:
-    """What a curator of `people` is asked about a metric: at which epsilon, and delta of strings
-    that no list names, at which `level` of intervals and which `quantiles`."""
+    """Request to a curator of `people` about a metric: at which epsilon, and delta of strings that
+    no list names, at which `level` of intervals and which `quantiles`."""
 
     metric: "Metric"
     people: Population

@@ -27,7 +27,7 @@ MOST_OTHERS = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What reports say at one epsilon: their `result`, and `rows` of figures beside those of the
+    """Answers of reports at one epsilon: their `result`, and `rows` of figures beside those of the
     data and of a trusted curator."""
 
     epsilon: float
