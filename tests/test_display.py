@@ -13,7 +13,8 @@ import pytest
 
 import ldp
 from ldp.decoding.association import Independence
-from ldp.errors import MissingPackage, ParameterError
+from ldp.errors import DecodeError, MissingPackage, ParameterError
+from ldp.protocol.randomness import SeededBits
 from ldp.server import (
     Association,
     TableBuilder,
@@ -24,6 +25,7 @@ from ldp.server import (
 )
 from ldp.simulation import draw_table
 from ldp.tables.result import MOST_LINES, Columns, Result
+from ldp.tables.saved import SavedResult
 from tests import notebooks
 
 CITIES = tuple(f"city {i}" for i in range(30))
@@ -173,5 +175,53 @@ def test_a_new_kind_of_result_is_one_class(tmp_path: Path) -> None:
     for wrong in (0.0, 1.0):
         with pytest.raises(ParameterError, match="strictly between"):
             toy.at(level=wrong)
-    with pytest.raises(ParameterError, match="one kind of interval"):
+    with pytest.raises(ParameterError, match="no such intervals"):
         toy.interval(selected=True)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("name", "result"), RESULTS, ids=lambda x: str(x)[:20])
+def test_a_file_says_what_the_result_says(name: str, result: Result, tmp_path: Path) -> None:
+    path = tmp_path / "result.csv"
+    text = result.at(level=0.3).to_csv(path)
+    if result.kind == "association":  # one that no decoder made has no mechanism
+        summary = json.loads(path.with_suffix(".json").read_text())
+        summary |= {"mechanism": "joint", "fingerprint": "", "epsilon": 1.0}
+        path.with_suffix(".json").write_text(json.dumps(summary))
+    saved = SavedResult.load(path)
+    assert saved.to_csv(tmp_path / "again.csv") == text
+    assert SavedResult.load(tmp_path / "again.csv").to_csv() == text
+    shown = [[line.name for line in some.lines()] for some in (result, saved)]
+    assert shown[0] == shown[1]
+    assert saved._repr_html_().count("<tr") == result._repr_html_().count("<tr")
+    assert [*saved.columns] == [*result.columns]
+    low, high = saved.interval()
+    assert (low <= high).all()
+    for changed in (lambda: saved.at(level=0.5), lambda: saved.interval(0.5)):
+        with pytest.raises(DecodeError, match="decode the table again"):
+            changed()
+
+
+@pytest.mark.exact
+def test_a_regression_without_ends_is_read_and_shown(tmp_path: Path) -> None:
+    moments = ldp.RegressionMoments(features=2, bounds=((0.0, 1.0),) * 3, epsilon=1.0)
+    encoder, builder = moments.encoder(SeededBits(b"1")), TableBuilder(moments)
+    builder.add_all(encoder.encode((0.5, 0.5, 0.5)) for _ in range(180))
+    decode_regression(builder.build()).to_csv(tmp_path / "fit.csv")
+    saved = SavedResult.load(tmp_path / "fit.csv")
+    assert np.isnan(saved.numbers("low")).sum() == 2
+    assert saved._repr_html_().count("<td") == 12
+    assert "open to " in saved._repr_html_()
+
+
+@pytest.mark.exact
+def test_intervals_that_a_kind_has_not_are_refused() -> None:
+    kinds = {result.kind: result for _, result in RESULTS}
+    for kind, asked in (
+        *(("numbers", name) for name in ("selected", "population")),
+        *(("regression", name) for name in ("selected", "population")),
+        ("association", "selected"),
+    ):
+        with pytest.raises(ParameterError, match="no such intervals"):
+            kinds[kind].interval(**{asked: True})
+    assert kinds["values"].interval(selected=True, population=True)[0].size == 30

@@ -177,6 +177,10 @@ def _without(key: str) -> Callable[[dict[str, Any]], str]:
         _set(threshold="1"),
         *(_without(key) for key in ("method", "threshold", "windows")),
         _set(labels=[{**asdict(LABEL), "window_epsilon": 10**400}]),
+        _set(fakes_move={"the mean": 1}),
+        _set(fakes_move=[1, 2, 3, 4]),
+        _set(fakes=0.1),
+        _set(reports=1e200),
         lambda summary: json.dumps([summary]),
         lambda summary: "null",
         lambda summary: "{",
@@ -197,7 +201,10 @@ def test_a_wrong_summary_is_one_line_naming_the_file(
 @pytest.mark.exact
 @pytest.mark.parametrize(
     "line",
-    ["x,nan,1,0,1,,0,,", "x,1,1,0,1,,1,,", "x,1", "x,,1,0,1,,0,,", "x,one,1,0,1,,0,,"],
+    [
+        *("x,nan,1,0,1,,0,,", "x,1,1,0,1,,1,,", "x,1", "x,,1,0,1,,0,,", "x,one,1,0,1,,0,,"),
+        *("x,1,-1,0,1,,0,,", "x,1,1,0,1,7,0,,", "x,1,1,0,1,,7,0,1", "x,1,1,2,1,,0,,"),
+    ],
 )
 def test_a_wrong_row_is_one_line_naming_the_file(tmp_path: Path, line: str) -> None:
     results(tmp_path)
@@ -205,6 +212,18 @@ def test_a_wrong_row_is_one_line_naming_the_file(tmp_path: Path, line: str) -> N
     path.write_text(path.read_text("utf-8") + line + "\n", "utf-8")
     with pytest.raises(DecodeError, match=r"cities\.csv: not as `ldp decode` wrote it"):
         SavedResult.load(path)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("kind", ["numbers", "numbers-by-category", "association", "regression"])
+def test_a_summary_of_another_kind_is_refused(tmp_path: Path, kind: str) -> None:
+    results(tmp_path)
+    beside = tmp_path / "cities.json"
+    more = {"categories": [], "differences": [], "differences_alpha": 0.05, "fakes_move": None}
+    more["independence"] = {"statistic": 1, "freedom": 1, "p_value": None}
+    beside.write_text(json.dumps({**json.loads(beside.read_text()), **more, "kind": kind}))
+    with pytest.raises(DecodeError, match=r"cities\.csv: not as `ldp decode` wrote it"):
+        SavedResult.load(tmp_path / "cities.csv")
 
 
 @pytest.mark.exact

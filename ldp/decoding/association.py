@@ -25,7 +25,7 @@ from ldp.arrays import Bools, Floats, Ints, Places
 from ldp.decoding import decode
 from ldp.decoding.cells import PartWeights, cell_counts
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import DecodeError
 from ldp.mechanisms import JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Answers, Identity
 from ldp.mechanisms.base import FAKES
@@ -75,6 +75,7 @@ class Association(Result):
 
     kind: ClassVar[str] = "association"
     digits: ClassVar[int | None] = None
+    offers: ClassVar[frozenset[str]] = frozenset(("population",))
 
     values: tuple[tuple[str, ...], ...]
     shares: Floats
@@ -105,13 +106,13 @@ class Association(Result):
         shape of `shares`."""
         return (rule or self.rule).discovers(self.count, self.p_value)
 
-    def _interval(self, miss: float, selected: bool, population: bool) -> tuple[Floats, Floats]:
+    def _interval(
+        self, level: float, *, population: bool = False, **_: bool
+    ) -> tuple[Floats, Floats]:
         """Return (low, high), shape of `shares`, for the number of these reports that held the
         cell; not clipped."""
-        if selected:
-            raise ParameterError("an association has no intervals that are adjusted for discovery")
         wide = spread(self.unbiased, self.std_error, self.reports if population else 0)
-        reach = Normal().upper(miss / 2) * wide
+        reach = Normal().upper((1 - level) / 2) * wide
         return self.unbiased - reach, self.unbiased + reach
 
     def margin(self, part: int) -> Floats:
@@ -139,7 +140,7 @@ class Association(Result):
             "low": low,
             "high": high,
             "p_value": self.p_value,
-            "discovered": self.detected().astype(np.float64),
+            "discovered": self.detected().astype(np.int64),
         }
         order = np.argsort(-self.count, axis=None, kind="stable")
         texts = zip(*product(*self.values), strict=True)

@@ -142,11 +142,14 @@ class Distributions(Result):
     quantiles: tuple[float, ...] = field(default=QUANTILES, kw_only=True)
 
     def __getitem__(self, category: str) -> CategoryDistribution:
-        """Return the distribution of a category; raise ParameterError for one that is not
-        listed."""
+        """Return the distribution of a category, at the level and the quantiles of all; raise
+        ParameterError for one that is not listed."""
         if category not in self.of:
             raise ParameterError(f"there is no category {category!r}; known: {', '.join(self.of)}")
-        return self.of[category]
+        distribution = self.of[category]
+        if (distribution.level, distribution.quantiles) == (self.level, self.quantiles):
+            return distribution
+        return distribution.at(level=self.level, quantiles=self.quantiles)
 
     @property
     def reports(self) -> int:
@@ -182,14 +185,8 @@ class Distributions(Result):
         """One line: numbers of categories and of reports."""
         return f"Distributions of {len(self.of)} categories, from {self.reports:,} reports"
 
-    @property
-    def _categories(self) -> Mapping[str, CategoryDistribution]:
-        """The distributions of `of`, at the level and the quantiles of all."""
-        settings = {"level": self.level, "quantiles": self.quantiles}
-        return {name: one.at(**settings) for name, one in self.of.items()}
-
     def _columns(self) -> Columns:
-        statistics = {name: one.statistics() for name, one in self._categories.items()}
+        statistics = {name: self[name].statistics() for name in self.of}
         columns = columns_of(chain.from_iterable(statistics.values()))
         values = [name for name, rows in statistics.items() for _ in rows]
         return {"statistic": columns["statistic"], "value": values, **columns}
@@ -197,7 +194,7 @@ class Distributions(Result):
     @property
     def summary(self) -> dict[str, Any]:
         """What the file beside the CSV says: kind, table, level, categories."""
-        own = [one.summary for one in self._categories.values()]
+        own = [self[name].summary for name in self.of]
         moves = {MOVES: max(one.fakes_move() for one in self.of.values())}
         fakes = {name: max(one[name] for one in own) for name in FAKES if name in own[0]}
         differences = [row._asdict() for row in self.differences()]

@@ -36,7 +36,7 @@ TILTS = np.geomspace(1e-3, 500.0, 400)
 """Exponents, for the range of all bins, at which Chernoff's bound is tried."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MeanEstimate(Result):
     """Mean and its `std_error`, in the units of the numbers, from `reports` reports.
 
@@ -56,12 +56,13 @@ class MeanEstimate(Result):
     places: Callable[[float], tuple[float, float]] | None = None
     fakes: Fakes | None = None
 
-    def _interval(self, miss: float, selected: bool, population: bool) -> tuple[float, float]:
+    def _interval(self, level: float, **_: bool) -> tuple[float, float]:
         """Return (low, high) within the bounds, which holds the population's mean with probability
-        1 - `miss`: at least that for one bit and for fewer than 100 reports, else by the normal
+        `level`: at least that for one bit and for fewer than 100 reports, else by the normal
         distribution."""
         from scipy.stats import norm
 
+        miss = 1 - level
         if self.places is not None:
             least, most = self.bounds
             low, high = (min(max(place, 0.0), 1.0) for place in self.places(miss))
@@ -206,11 +207,11 @@ class RegressionEstimate(Result):
         features in seconds."""
         return self.damage()
 
-    def _interval(self, miss: float, selected: bool, population: bool) -> tuple[Floats, Floats]:
+    def _interval(self, level: float, **_: bool) -> tuple[Floats, Floats]:
         """Return (low, high), each of shape (features + 1,), the intercept last: each interval
         holds the least-squares coefficient of the population from which the reporters were drawn
-        with probability 1 - `miss`. An end is infinite where the reports set none."""
-        low, high = self.limits(1 - miss).T
+        with probability `level`. An end is infinite where the reports set none."""
+        low, high = self.limits(level).T
         return low, high
 
     @property

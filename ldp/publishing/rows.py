@@ -95,7 +95,8 @@ def _texts(file: SavedResult, statistics: Sequence[str]) -> dict[str, Any]:
     """Return the columns value, axes and above."""
     kind, values = file.facts["kind"], file.texts("value")
     if kind == "association":
-        axes = json.dumps(file.facts.get("members"), ensure_ascii=False)
+        members = file.facts.get("members")
+        axes = members and json.dumps(members, ensure_ascii=False)
         combinations = (json.dumps(row["values"], ensure_ascii=False) for row in file.rows())
         return {"value": [*combinations], "axes": [axes] * file.size}
     if kind == "numbers":

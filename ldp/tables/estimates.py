@@ -150,6 +150,7 @@ class Estimates(Result):
 
     kind: ClassVar[str] = "values"
     digits: ClassVar[int | None] = None
+    offers: ClassVar[frozenset[str]] = frozenset(("selected", "population"))
 
     values: tuple[str, ...]
     count: Floats
@@ -178,14 +179,17 @@ class Estimates(Result):
         floor = self.law.upper(self.rule.largest(self.p_value)) * self.noise
         return floor + (self.fakes.raised if self.fakes else 0.0)
 
-    def _interval(self, miss: float, selected: bool, population: bool) -> tuple[Floats, Floats]:
+    def _interval(
+        self, level: float, *, selected: bool = False, population: bool = False, **_: bool
+    ) -> tuple[Floats, Floats]:
         """Return (low, high), shape (candidates,), for the count in the table; not clipped, except
         where every category has a cell: there within [0, reports], or at the estimate.
 
-        `selected`: of the discovered values' intervals at least 1 - `miss` hold on average (miss
-        R / m for R discoveries among m candidates). `population`: adds f(1 - f) n. With `fakes`,
-        the count is that of the honest reports, whatever the others say.
+        `selected`: of the discovered values' intervals at least `level` hold on average (they miss
+        with (1 - level) R / m for R discoveries among m candidates). `population`: adds f(1 - f) n.
+        With `fakes`, the count is that of the honest reports, whatever the others say.
         """
+        miss = 1 - level
         if selected:
             miss *= max(1, int(self.detected().sum())) / max(1, len(self.values))
         if self.bounds is not None:
@@ -245,7 +249,7 @@ class Estimates(Result):
             "low": low,
             "high": high,
             "p_value": self.p_value,
-            "discovered": discovered.astype(np.float64),
+            "discovered": discovered.astype(np.int64),
             "selected_low": np.where(discovered, selected_low, np.nan),
             "selected_high": np.where(discovered, selected_high, np.nan),
         }

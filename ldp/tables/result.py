@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ldp.arrays import Floats
+from ldp.arrays import Floats, Ints
 from ldp.errors import MissingPackage, ParameterError
 from ldp.files import csv_cells, finite, write_together
 
@@ -38,9 +38,10 @@ MOST_LINES = 20
 _STYLE = "text-align:left;padding:2px 10px"
 _BAR = "display:block;height:10px;min-width:1px;background:#7fa8dc;width:{:.1f}%"
 
-Column = Sequence[str] | Floats
+Column = Sequence[str] | Floats | Ints
 Columns = Mapping[str, Column]
-"""Columns by name, in the order of COLUMNS: texts, or float64 with NaN where there is no number."""
+"""Columns by name, in the order of COLUMNS: texts, or float64 with NaN where there is no number;
+`discovered` has integers."""
 
 
 def is_text(column: str) -> bool:
@@ -67,6 +68,8 @@ class Result(ABC):
     level: float = field(default=0.95, kw_only=True)
     kind: ClassVar[str]
     digits: ClassVar[int | None] = 6
+    offers: ClassVar[frozenset[str]] = frozenset()
+    """Other intervals that this kind has: of `selected` values, of the `population`."""
 
     @property
     @abstractmethod
@@ -86,7 +89,11 @@ class Result(ABC):
     def columns(self) -> Columns:
         """Columns by name, without those that are wholly empty."""
         columns = self._columns()
-        return {name: column for name, column in columns.items() if not _is_empty(column)}
+        return {
+            name: column
+            for name, column in columns.items()
+            if name == "estimate" or not _is_empty(column)
+        }
 
     def at(self, **settings: Any) -> Self:
         """Return the result at another `level`, or other settings of its kind, by name. Raises
@@ -100,18 +107,21 @@ class Result(ABC):
         self, level: float | None = None, *, selected: bool = False, population: bool = False
     ) -> tuple[Any, Any]:
         """Return the low and high ends of all intervals, float64, at a `level` (default: that of
-        the result). `selected`: adjusted for discovery; `population`: for what is expected in a new
+        the result), in the order of what was decoded, which is not that of the rows, and not
+        clipped. `selected`: adjusted for discovery; `population`: for what is expected in a new
         sample of as many reports. Raises ParameterError for a level outside (0, 1), and where the
         kind of result has no such intervals."""
         level = self.level if level is None else level
         if not 0 < level < 1:
             raise ParameterError("level must lie strictly between 0 and 1")
-        return self._interval(1 - level, selected, population)
+        asked = {"selected": selected, "population": population}
+        others = {name: True for name, is_asked in asked.items() if is_asked}
+        if not others.keys() <= self.offers:
+            raise ParameterError(f"a result of {self.kind} has no such intervals")
+        return self._interval(level, **others)
 
-    def _interval(self, miss: float, selected: bool, population: bool) -> tuple[Any, Any]:
-        if selected or population:
-            raise ParameterError(f"a result of {self.kind} has one kind of interval")
-        columns = self.at(level=1 - miss)._columns()
+    def _interval(self, level: float, **_: bool) -> tuple[Any, Any]:
+        columns = self.at(level=level)._columns()
         return columns["low"], columns["high"]
 
     def __repr__(self) -> str:
@@ -179,6 +189,8 @@ class Result(ABC):
         """Yield what a notebook shows: all rows but bins, in their order."""
         columns = self.columns
         size = len(columns["estimate"])
+        nothing = np.full(size, np.nan)
+        estimates, lows, highs = (columns.get(n, nothing) for n in ("estimate", "low", "high"))
         statistics = columns.get("statistic", [COUNT] * size)
         texts = [column for name, column in columns.items() if name.startswith("value")]
         parts = [*texts, *([statistics] if not texts or len({*statistics}) > 1 else [])]
@@ -187,7 +199,7 @@ class Result(ABC):
         for row in range(size):
             if "bin_low" in columns and statistics[row] == COUNT:
                 continue
-            estimate, low, high = (float(columns[n][row]) for n in ("estimate", "low", "high"))
+            estimate, low, high = (float(column[row]) for column in (estimates, lows, highs))
             name = separator.join(str(part[row]) for part in parts)
             yield Line(
                 name, estimate, low, high, None if discovered is None else bool(discovered[row])

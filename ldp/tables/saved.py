@@ -33,6 +33,7 @@ from ldp.tables.result import (
     Result,
     is_text,
     summary_path,
+    write_with_summary,
 )
 
 LINES = 10_000
@@ -105,7 +106,8 @@ def _is_damage(value: object) -> bool:
 
 
 CHECKS: Mapping[str, Check] = {
-    **dict.fromkeys(("reports", "candidates", "detected"), _is_amount),
+    **dict.fromkeys(("candidates", "detected"), _is_amount),
+    "reports": lambda value: _is_amount(value) and value < MOST_REPORTS,
     **dict.fromkeys(("fakes", "fakes_reports", "fakes_raise", "fakes_lower"), _is_amount),
     **dict.fromkeys(("epsilon", "lifetime_epsilon", "unexplained_std_error"), _or_none(_is_amount)),
     **dict.fromkeys(("kind", "mechanism", "fingerprint", "method"), _is_text),
@@ -132,7 +134,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
         *("alpha", "method", "control", "threshold", "windows"),
     ),
     "numbers": ("windows",),
-    "numbers-by-category": ("windows", "categories"),
+    "numbers-by-category": ("windows", "categories", "differences", "differences_alpha"),
     "association": ("alpha", "control", "independence"),
     "regression": ("windows",),
 }
@@ -144,6 +146,15 @@ NEVER_EMPTY: Mapping[str, tuple[str, ...]] = {
     "regression": ("estimate",),
 }
 """Columns of each kind that have a number in every row; others' counts have an estimate."""
+RANGES: Mapping[str, tuple[float, float]] = {
+    "std_error": (0.0, math.inf),
+    "p_value": (0.0, 1.0),
+    "discovered": (0.0, 1.0),
+}
+"""Least and largest number of some columns."""
+MOST_REPORTS = 1 << 63
+MOVES = {"regression": list, "numbers": dict, "numbers-by-category": dict}
+"""What `fakes_move` may be besides a number: one for each row, or one by name."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -166,7 +177,8 @@ class SavedResult(Result):
         with _reading(path), path.open(encoding="utf-8-sig", newline="") as file:
             lines = filter(None, csv.reader(file))
             header = next(lines, [])
-            if "estimate" not in header:
+            unknown = [n for n in header if n not in COLUMNS and not MEMBER.fullmatch(n)]
+            if "estimate" not in header or unknown:
                 raise DecodeError(
                     f"{path}: not an estimates file, or one of an earlier version: decode the "
                     "table again"
@@ -190,12 +202,30 @@ class SavedResult(Result):
         return dict(self.facts)
 
     def _columns(self) -> Columns:
-        if self.level != self.facts["level"]:
-            raise DecodeError(
-                f"{self.path}: a file has intervals at its level, {self.facts['level']:g}, alone: "
-                "decode the table again for others"
-            )
         return self.saved
+
+    @property
+    def columns(self) -> Columns:
+        """Columns of the file."""
+        return self.saved
+
+    def at(self, **settings: Any) -> "SavedResult":
+        """Return the result itself at its level; raise DecodeError for another one."""
+        if settings != {"level": self.level}:
+            raise DecodeError(
+                f"{self.path}: a file has intervals at its level, {self.level:g}, alone: decode "
+                "the table again for others"
+            )
+        return self
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return the text of the file; with `path`, write it there and the summary beside it.
+        Raises DecodeError where the file is gone."""
+        with _reading(Path(self.path)), open(self.path, encoding="utf-8-sig", newline="") as file:
+            text = file.read()
+        if path is not None:
+            write_with_summary(Path(path), text, self.facts)
+        return text
 
     @property
     def days(self) -> str:
@@ -272,34 +302,57 @@ def _read_columns(header: Sequence[str], lines: Iterator[Sequence[str]]) -> Colu
 
 
 def _check_cells(columns: Columns, summary: Mapping[str, Any]) -> None:
-    """Raise ValueError unless the cells of a result are there that its kind must have, and bins
-    follow each other in each category."""
-    kind = summary["kind"]
-    size = len(columns["estimate"])
-    if any(np.isnan(_numbers(columns, name)).any() for name in NEVER_EMPTY.get(kind, ())):
-        raise ValueError
+    """Raise ValueError or KeyError unless the cells of a result are there that its kind must have,
+    and in their ranges, and bins follow each other in each category."""
+    kind, size = summary["kind"], len(columns["estimate"])
+    for name in NEVER_EMPTY.get(kind, ()):
+        _require(not np.isnan(np.asarray(columns[name])).any())
+    for name, (least, most) in RANGES.items():
+        numbers = _numbers(columns, name)
+        _require(not ((numbers < least) | (numbers > most)).any())
+    _require(not (_numbers(columns, "low") > _numbers(columns, "high")).any())
     discovered = _numbers(columns, "discovered") > 0
-    selected = [_numbers(columns, name) for name in ("selected_low", "selected_high")]
-    if kind == "values" and any(np.isnan(column[discovered]).any() for column in selected):
+    members = sum(MEMBER.fullmatch(name) is not None for name in columns)
+    has_value = "value" in columns
+    if kind == "values":
+        selected = [_numbers(columns, name) for name in ("selected_low", "selected_high")]
+        _require(has_value and not any(np.isnan(c[discovered]).any() for c in selected))
+    elif kind == "association":
+        _require(members > 1 and size and len(summary.get("members", range(members))) == members)
+        cells = zip(*(map(str, columns[f"value_{i + 1}"]) for i in range(members)), strict=True)
+        _require(len({*cells}) == size)
+    elif kind == "regression":
+        _require(has_value and size)
+    else:
+        _require(has_value == (kind != "numbers") and size)
+        _check_numbers(columns, summary.get("categories", [""]))
+    _require(kind == "association" or not members)
+    _require(("statistic" in columns) == (kind not in ("values", "association")))
+    moves = summary.get("fakes_move")
+    _require(not isinstance(moves, list) or len(moves) == size)
+
+
+def _require(fits: object) -> None:
+    if not fits:
         raise ValueError
-    if kind in ("values", "regression", "numbers-by-category"):
-        _ = columns["value"]  # raises KeyError
-    if kind == "association":
-        members = sum(MEMBER.fullmatch(name) is not None for name in columns)
-        if members < 2 or not size or len(summary.get("members", range(members))) != members:
-            raise ValueError
-    if not kind.startswith("numbers"):
-        return
-    statistics, values = columns["statistic"], columns.get("value", [""] * size)
-    is_bin = np.array([statistic == COUNT for statistic in statistics], dtype=bool)
-    if not size or "" in statistics or np.isnan(_numbers(columns, "estimate")[is_bin]).any():
-        raise ValueError
-    groups = [str(name) for name, _ in groupby(map(str, values))]
-    if "categories" in summary and (groups != summary["categories"] or not groups):
-        raise ValueError
-    for name in groups:
-        here = is_bin & np.array([value == name for value in values], dtype=bool)
-        _check_order(_numbers(columns, "bin_low")[here], _numbers(columns, "bin_high")[here])
+
+
+def _check_numbers(columns: Columns, categories: Sequence[str]) -> None:
+    """Raise ValueError unless numbers are of these categories, in order, each once, counts have
+    estimates, and bins follow each other."""
+    estimates, low, high = (_numbers(columns, n) for n in ("estimate", "bin_low", "bin_high"))
+    statistics = [*map(str, columns["statistic"])]
+    values = [*map(str, columns.get("value", [""] * len(statistics)))]
+    is_count = np.array([statistic in (COUNT, "reports") for statistic in statistics])
+    is_bin = np.array([statistic == COUNT for statistic in statistics])
+    _require("" not in statistics and not np.isnan(estimates[is_count]).any())
+    runs = [len([*run]) for _, run in groupby(values)]
+    ends = np.cumsum(runs).tolist()
+    _require([values[end - 1] for end in ends] == [*categories])
+    _require(len({*categories}) == len(ends))
+    for first, end in zip([0, *ends], ends, strict=False):
+        here = np.flatnonzero(is_bin[first:end]) + first
+        _check_order(low[here], high[here])
 
 
 def _numbers(columns: Columns, name: str) -> Floats:
@@ -336,6 +389,11 @@ def _read_summary(path: Path) -> dict[str, Any]:
     for name, fits in CHECKS.items():
         if not fits(summary[name]) if name in summary else name in needed:
             raise DecodeError(f"{beside}: {name} is not as `ldp decode` writes it")
+    if "fakes" in summary and not summary.keys() >= {"fakes_raise", "fakes_lower"}:
+        raise DecodeError(f"{beside}: fakes is not as `ldp decode` writes it")
+    moves = summary.get("fakes_move")
+    if isinstance(moves, list | dict) and not isinstance(moves, MOVES.get(kind, float)):
+        raise DecodeError(f"{beside}: fakes_move is not as `ldp decode` writes it")
     if summary["epsilon"] is None and summary["mechanism"] not in SHUFFLED_ENTRIES:
         raise DecodeError(f"{beside}: epsilon is not as `ldp decode` writes it")
     return {"windows": [], **summary}
