@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from ldp.audit.values import drawn_values
 from ldp.mechanisms import CATALOGUE, LocalHashing, RandomizedResponse, from_parameters
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.mechanisms.memoisation import MemoisedMechanism
@@ -455,6 +456,35 @@ def test_a_client_in_another_process_is_answered_line_by_line() -> None:
     request = {"metric": "m", "device": "d", "epoch": None, "value": "c", "report": report}
     serve(Hook(cheat), {"m": RESPONSE}, [json.dumps(request)], answers)
     assert bytes.fromhex(json.loads(answers.getvalue())["report"])[-1] == 2
+
+
+class Noting(Hook):
+    """A hook that changes nothing, and the `values` that it was asked about."""
+
+    def altered(self, mechanism: Any, value: Any, report: bytes, **_: Any) -> bytes:
+        self.values = [value]
+        return report
+
+
+def _as_json(value: Any) -> Any:
+    """A value as the TypeScript client hands it on."""
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    return [*map(_as_json, value)] if isinstance(value, tuple | frozenset) else value
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_kind_of_value_comes_from_another_process(name: str) -> None:
+    """Texts, bytes, sets, numbers and tuples of these are what the client was told."""
+    example = CATALOGUE[name].examples()[0]
+    mechanism: Any = example.mechanism
+    for value in (*example.values, *drawn_values(mechanism, np.random.default_rng(1))):
+        report = mechanism.encoder().encode(value)
+        request = {"metric": "m", "device": "d", "value": _as_json(value), "report": report.hex()}
+        hook = Noting(None)
+        serve(hook, {"m": mechanism}, [json.dumps(request)], io.StringIO())
+        assert hook.values == [value]
 
 
 @pytest.mark.statistical

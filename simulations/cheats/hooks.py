@@ -10,6 +10,7 @@ from ldp.client import Client
 from ldp.client.responses import Report, Responses
 from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.addressing import Answers
+from ldp.mechanisms.joint_base import parts_of
 from ldp.registry import Metric
 from simulations.cheats import Cheat, Event, Memory
 from simulations.cheats.law import row_of
@@ -202,5 +203,10 @@ def serve(
 def _unpacked(value: Any, mechanism: Any) -> Any:
     if isinstance(value, dict):
         return bytes.fromhex(value["hex"])
-    is_set = isinstance(getattr(mechanism, "addressing", None), Answers)
-    return frozenset(value) if is_set else value
+    if not isinstance(value, list):
+        return value
+    if isinstance(getattr(mechanism, "addressing", None), Answers):
+        return frozenset(_unpacked(entry, None) for entry in value)
+    parts = parts_of(mechanism) if mechanism else ()
+    of_entries = parts if len(parts) == len(value) else [None] * len(value)
+    return tuple(_unpacked(entry, part) for entry, part in zip(value, of_entries, strict=True))

@@ -121,11 +121,18 @@ def typescript(hook: Hook, metrics: Sequence[Metric]) -> Iterator[Callable[..., 
         for pipe in pipes:
             os.mkfifo(pipe)
 
+        errors = list[Exception]()
+
         def answer() -> None:
             with pipes[0].open() as requests, pipes[1].open("w") as answers:
-                serve(hook, of_metrics, requests, answers)
+                try:
+                    serve(hook, of_metrics, requests, answers)
+                except Exception as error:
+                    errors.append(error)
 
         thread = Thread(target=answer, daemon=True)
         thread.start()
         with ForeignClients(["node", str(SCRIPT), *map(str, pipes)]) as program:
             yield program.make
+        if errors:
+            raise errors[0]
