@@ -38,6 +38,8 @@ from ldp.tables.result import (
 
 LINES = 10_000
 """Lines that are read at once."""
+LETTERS = frozenset("0123456789+-.eE" + "inf")
+"""Characters of numbers as commands write them."""
 LARGEST = 1e300
 """Magnitude from which a number is taken for none."""
 MEMBER = re.compile(r"value_[1-9]\d*")
@@ -289,6 +291,8 @@ def _read_columns(header: Sequence[str], lines: Iterator[Sequence[str]]) -> Colu
             if name in texts:  # a third of the memory of a list
                 texts[name].append(np.array(cells, np.dtypes.StringDType()))
             else:
+                if not {*"".join(cells)} <= LETTERS:
+                    raise ValueError
                 column = np.array([float(cell or "nan") for cell in cells])
                 is_empty = np.array([not cell for cell in cells])
                 is_wrong = ~is_empty & ~(np.abs(column) < LARGEST)
@@ -317,6 +321,7 @@ def _check_cells(columns: Columns, summary: Mapping[str, Any]) -> None:
     if kind == "values":
         selected = [_numbers(columns, name) for name in ("selected_low", "selected_high")]
         _require(has_value and not any(np.isnan(c[discovered]).any() for c in selected))
+        _require((summary["candidates"], summary["detected"]) == (size, discovered.sum()))
     elif kind == "association":
         _require(members > 1 and size and len(summary.get("members", range(members))) == members)
         cells = zip(*(map(str, columns[f"value_{i + 1}"]) for i in range(members)), strict=True)
