@@ -114,8 +114,8 @@ class Result(ABC):
         level = self.level if level is None else level
         if not 0 < level < 1:
             raise ParameterError("level must lie strictly between 0 and 1")
-        asked = {"selected": selected, "population": population}
-        others = {name: True for name, is_asked in asked.items() if is_asked}
+        settings = {"selected": selected, "population": population}
+        others = {name: True for name, is_set in settings.items() if is_set}
         if not others.keys() <= self.offers:
             raise ParameterError(f"a result of {self.kind} has no such intervals")
         return self._interval(level, **others)
@@ -139,13 +139,16 @@ class Result(ABC):
     def to_csv(self, path: str | Path | None = None) -> str:
         """Return the columns as CSV text; with `path`, write it there and the summary beside it.
         Raises ParameterError for a path that ends in .json."""
-        columns = self.columns
-        cells = (self._cells(name, column) for name, column in columns.items())
-        rows = chain([columns], zip(*cells, strict=True))
-        text = "".join(f"{','.join(row)}\n" for row in rows)
+        text = self._text()
         if path is not None:
             write_with_summary(Path(path), text, self.summary)
         return text
+
+    def _text(self) -> str:
+        columns = self.columns
+        cells = (self._cells(name, column) for name, column in columns.items())
+        rows = chain([columns], zip(*cells, strict=True))
+        return "".join(f"{','.join(row)}\n" for row in rows)
 
     def _cells(self, name: str, column: Column) -> Sequence[str]:
         """Return the cells of a column as they are written. Numbers need no quotes, for which csv's

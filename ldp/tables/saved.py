@@ -33,7 +33,6 @@ from ldp.tables.result import (
     Result,
     is_text,
     summary_path,
-    write_with_summary,
 )
 
 LINES = 10_000
@@ -220,14 +219,10 @@ class SavedResult(Result):
             )
         return self
 
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Return the text of the file; with `path`, write it there and the summary beside it.
-        Raises DecodeError where the file is gone."""
+    def _text(self) -> str:
+        """Return the text of the file; raise DecodeError where it is gone."""
         with _reading(Path(self.path)), open(self.path, encoding="utf-8-sig", newline="") as file:
-            text = file.read()
-        if path is not None:
-            write_with_summary(Path(path), text, self.facts)
-        return text
+            return file.read()
 
     @property
     def days(self) -> str:
