@@ -138,8 +138,11 @@ def _update(database: Any, out: Path, prefix: str, mark: str, insert: Any) -> in
         primary = _primary(key, prefix)
         database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{primary})")
     database.execute(f"SELECT * FROM {results} LIMIT 0")
-    if len(database.description) < len(SCHEMA):  # of an earlier version
-        database.execute(f"ALTER TABLE {results} ADD COLUMN fakes DOUBLE PRECISION")
+    if [column[0] for column in database.description] != SCHEMA.names:
+        raise OutputUnusable(
+            f"table {results}: of an earlier version; drop the three tables: the next run writes "
+            "them again"
+        )
     database.execute(f"SELECT metric, version, period, digest FROM {periods}")
     known = {*database.fetchall()}
     changed = [part for part in parts(out) if (*part.key, part.digest) not in known]
