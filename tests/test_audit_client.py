@@ -78,8 +78,8 @@ def test_reports_with_fresh_noise_catch_the_mutant(
     mutate(monkeypatch)
     checks = checks_of("reports", 2.0)
     assert missed(checks, f"metric 'new': {count}") < ALPHA
-    found = [finding.what for finding in judge(checks, AUDIT_ALPHA).findings]
-    assert all("'new'" in what or " metrics" in what for what in found)
+    findings = [finding.what for finding in judge(checks, AUDIT_ALPHA).findings]
+    assert all("'new'" in what or " metrics" in what for what in findings)
 
 
 @pytest.mark.slow

@@ -1,16 +1,24 @@
 """Checks of all metrics of a client together: what no metric shows by itself."""
 
 from collections.abc import Callable
+from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from ldp import LocalHashing, RandomizedResponse, UnaryEncoding
 from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen
 from ldp.audit.judging import Checks, judge
-from ldp.audit.together import together_checks
+from ldp.audit.law import outcomes, report_law
+from ldp.audit.reports import Reports
+from ldp.audit.together import largest_chance, repeated_reports, together_checks
+from ldp.mechanisms import CATALOGUE
+from ldp.mechanisms.addressing import RandomizedAddressing
 from ldp.mechanisms.base import CatalogueMechanism
+from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import split_report
 
@@ -81,3 +89,56 @@ def test_what_few_reports_of_each_metric_do_not_show_all_metrics_do(cheat: Cheat
     assert not judge(together, ALPHA).passed
     if cheat is repeats_rarely:
         assert judge(apart, ALPHA).passed, "no metric shows it by itself"
+
+
+SMALL = [
+    (part, [value])
+    for kind in CATALOGUE.values()
+    for example in kind.examples()
+    for value in example.values[:2]
+    for part, (value,) in values_of_parts(example.mechanism, [value])
+    if not isinstance(part.addressing, RandomizedAddressing) and outcomes(part) <= 4096
+]
+
+
+@pytest.mark.exact
+def test_no_report_is_likelier_than_the_largest_chance() -> None:
+    """By enumeration of the exact law; of some the largest is that of a report."""
+    attained = 0
+    for part, (value,) in SMALL:
+        largest = max(map(float, report_law(part, value).values()))
+        bound = largest_chance(part)
+        assert largest <= bound * (1 + 1e-12), part
+        attained += largest > bound * (1 - 1e-12)
+    assert attained > len(SMALL) / 2
+
+
+@pytest.mark.exact
+def test_reports_are_repeated_with_one_probability_whatever_came_before() -> None:
+    """Over all sequences of four reports, weighted by their law, each sum has its binomial law."""
+    mechanism, which = mechanism_of_two(), np.array([0, 1, 0, 0])
+    channel, layout, calls = mechanism.channel, mechanism.layout, np.arange(4)
+    cells = [mechanism.cells(mechanism.categories[at], 0) for at in which]
+    law, coins, draws = np.zeros(3), np.random.default_rng(1), 400
+    for payloads in product(range(layout.payload_limit), repeat=4):
+        pairs = zip(payloads, cells, strict=True)
+        chance = prod(
+            float(layout.probability(p, c, channel.touched, channel.untouched)) for p, c in pairs
+        )
+        sent = [(0, payload.to_bytes(layout.payload_bytes, "little")) for payload in payloads]
+        reports = Reports.of(mechanism, mechanism.categories, which, sent, calls, 0 * calls)
+        seen = Seen.of(reports, [], which, coins)
+        for _ in range(draws):
+            (statistic,) = repeated_reports(seen, coins)
+            assert int(statistic.possible.sum()) == 2
+            law[int(statistic.seen.sum())] += chance / draws
+    expected = binom.pmf(range(3), 2, largest_chance(mechanism))
+    # the variance of each sum is at most a quarter of its squared weights, which add to .032
+    error = 5.5 * np.sqrt(0.032 / 4 / draws)  # exceeded by one of three with 1.2e-7 at most
+    assert law.sum() == pytest.approx(1)
+    assert np.abs(law - expected).max() < error
+    assert np.abs(law - binom.pmf(range(3), 2, largest_chance(mechanism) - 0.05)).max() > error
+
+
+def mechanism_of_two() -> RandomizedResponse:
+    return RandomizedResponse(categories=("a", "b", "c"), epsilon=1.0)

@@ -48,7 +48,7 @@ class Statistic(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is looked at in the reports of a part: `statistics` by `numbers` (name, numbers, limit
+    """Statistics of the reports of a part, which are looked at by `numbers` (name, numbers, limit
     below which they lie); `lies`: an untouched column that each report names, or -1."""
 
     reports: Reports

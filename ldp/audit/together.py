@@ -13,11 +13,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
-from ldp.audit.conditions import UNCHANGED, VALUE, VALUE_BEFORE, Seen, Statistic, evened
-from ldp.audit.conditions import last_of_value as last
+from ldp.audit.conditions import (
+    UNCHANGED,
+    VALUE,
+    VALUE_BEFORE,
+    Seen,
+    Statistic,
+    evened,
+    last_of_value,
+)
 from ldp.audit.judging import Checks, binomial_p
 from ldp.audit.law import likelihood
 from ldp.mechanisms.addressing import RandomizedAddressing
+from ldp.mechanisms.base import Mechanism
+from ldp.protocol.kinds import Subset
 
 MOST_OF_TWO = 16
 """Largest product of the moduli of a condition on two numbers."""
@@ -67,7 +76,7 @@ def together_checks(parts: Sequence[Seen], coins: np.random.Generator) -> Iterat
     of_parts = [
         (
             {ALL: np.zeros_like(part.lies), **{name: of for name, of, _ in part.numbers}},
-            {one.what: one for one in (*part.statistics, *_repeated(part, coins))},
+            {one.what: one for one in (*part.statistics, *repeated_reports(part, coins))},
         )
         for part in parts
     ]
@@ -128,19 +137,38 @@ def _of_metrics(name: str, seen: Ints, possible: Ints, chances: Floats) -> Itera
         yield what, (p_values < small).sum(axis=0), tried, np.full(tried.size, small)
 
 
-def _repeated(part: Seen, coins: np.random.Generator) -> Iterator[Statistic]:
-    """Yield how often a report is equal to the one before about its value, given that one."""
+def repeated_reports(part: Seen, coins: np.random.Generator) -> Iterator[Statistic]:
+    """Yield how often a report is equal to the one before about its value, given that one: with one
+    probability, whatever came before, so that the sum is binomial."""
     reports, mechanism = part.reports, part.reports.mechanism
     if isinstance(mechanism.addressing, RandomizedAddressing) or reports.keeps_row:
         return
-    earlier, rows = last(reports), reports.rows
+    earlier, rows = last_of_value(reports), reports.rows
     numbers = np.array(reports.numbers, dtype=object)
     chances = np.array(
         [likelihood(mechanism, reports.true_cells[at], reports.numbers[at]) for at in earlier]
     )
     chances /= mechanism.shape.rows
     is_equal = (rows == rows[earlier]) & (numbers == numbers[earlier]).astype(bool)
-    possible = earlier >= 0
-    chance = float(chances[possible].max(initial=0.0))
+    possible, chance = earlier >= 0, largest_chance(mechanism)
     seen = evened(is_equal, chances, chance, coins)
     yield Statistic("reports repeated", seen & possible, possible, chance)
+
+
+def largest_chance(mechanism: Mechanism) -> float:
+    """Return the largest probability that any report can have, whatever the value: reports that
+    come cannot change it, as they would change the largest among them."""
+    (rows, columns), touches, ones = mechanism.shape, mechanism.touches, mechanism.layout.ones
+    if mechanism.kind.has_independent_bits:
+        numbers = [touched | free for touched in _bits(touches) for free in _bits(columns, touches)]
+    elif mechanism.kind is Subset:
+        numbers = [(1 << ones) - 1, (1 << ones) - 1 << columns - ones]
+    else:  # a column of the value's, and one of the others; a sign and its opposite
+        numbers = [0, 1 if mechanism.kind.is_signed else min(touches, columns - 1)]
+    counts = (0, touches) if mechanism.kind.has_independent_bits else (touches,)
+    return max(likelihood(mechanism, range(t), n) for t in counts for n in numbers) / rows
+
+
+def _bits(end: int, first: int = 0) -> tuple[int, int]:
+    """Return no columns, and those from `first` to below `end`, as bits."""
+    return 0, (1 << end) - (1 << first)
