@@ -12,10 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldp.publishing.changes import Change, read_changes
+from ldp.publishing.changes import Change, read_changes, read_summary
 from ldp.publishing.outputs import Part, parts
 from ldp.publishing.rows import read_rows
-from ldp.publishing.state import estimates_path
 from ldp.report.formats import percent, quantity, span
 
 MOST_LINES = 30
@@ -201,8 +200,7 @@ def _period(out: Path, part: Part, table: pa.Table) -> Period:
     """Return a period as a whole; one in which nothing was found has no row, and the summary beside
     its estimates says the rest."""
     rows = table.slice(0, 1).to_pylist()
-    estimates = estimates_path(out, part.metric, part.version, part.period)
-    facts = rows[0] if rows else json.loads(estimates.with_suffix(".json").read_text("utf-8"))
-    shared = {name: facts.get(name) for name in ("reports", "noise_floor", "fakes")}
+    facts: Mapping[str, Any] = rows[0] if rows else read_summary(out, part)
+    shared: dict[str, Any] = {name: facts.get(name) for name in ("reports", "noise_floor", "fakes")}
     discovered = pc.sum(table["discovered"]).as_py() if rows else 0
     return Period(first=part.period, discovered=discovered, revision=part.revision, **shared)
