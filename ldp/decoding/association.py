@@ -152,7 +152,7 @@ class Association(Result):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What the file beside the CSV says: mechanism, fit, level and controls."""
+        """Summary for the file beside the CSV: mechanism, fit, level and controls."""
         p_value = self.independence.p_value
         independence = {
             **self.independence._asdict(),

@@ -193,7 +193,7 @@ class Distributions(Result):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What the file beside the CSV says: kind, table, level, categories."""
+        """Summary for the file beside the CSV: kind, table, level, categories."""
         own = [self[name].summary for name in self.of]
         moves = {MOVES: max(one.fakes_move() for one in self.of.values())}
         fakes = {name: max(one[name] for one in own) for name in FAKES if name in own[0]}

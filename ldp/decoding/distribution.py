@@ -407,7 +407,7 @@ class Distribution(Result):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What the file beside the CSV says: kind, table, level, damage by fake reports."""
+        """Summary for the file beside the CSV: kind, table, level, damage by fake reports."""
         bias = {"consistency": "sum-to-n", "consistency_bias": BIAS} if self.is_monotone else {}
         return {
             "kind": self.kind,

@@ -75,7 +75,7 @@ class MeanEstimate(Result):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What the file beside the CSV says: all numbers and details."""
+        """Summary for the file beside the CSV: all numbers and details."""
         low, high = self.interval()
         numbers = {"mean": self.mean, "std_error": self.std_error, "low": low, "high": high}
         counted = {"reports": self.reports, "level": self.level, "quantiles": []}
@@ -216,7 +216,7 @@ class RegressionEstimate(Result):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What the file beside the CSV says: all numbers and details; null stands for an infinite
+        """Summary for the file beside the CSV: all numbers and details; null stands for an infinite
         number."""
         low, high = self.interval()
         columns = {"std_error": self.std_error, "low": low, "high": high}

@@ -246,8 +246,9 @@ class Question(ABC):
 
     @classmethod
     def release(cls, curated: Curated) -> tuple[central.Histogram | central.Mean, list[Statistic]]:
-        """Return what a trusted curator releases of a metric of this kind, and its statistics."""
-        raise NotImplementedError
+        """Return what a trusted curator releases of a metric of this kind, and its statistics.
+        Raises ParameterError for a kind that is about no metric."""
+        raise ParameterError(f"no curator releases what {cls.key!r} asks of a metric")
 
     @classmethod
     def local(

@@ -270,7 +270,7 @@ class Estimates(Result):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What the file beside the CSV says: method, table, level and controls."""
+        """Summary for the file beside the CSV: method, table, level and controls."""
         warnings = {"warning": "; ".join(self.warnings())} if self.warnings() else {}
         return {
             "kind": self.kind,

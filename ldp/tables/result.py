@@ -79,7 +79,7 @@ class Result(ABC):
     @property
     @abstractmethod
     def summary(self) -> dict[str, Any]:
-        """What the file beside the CSV says: method, table, level and controls; JSON-ready."""
+        """Summary for the file beside the CSV: method, table, level and controls; JSON-ready."""
 
     @abstractmethod
     def _columns(self) -> Columns:

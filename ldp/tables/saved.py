@@ -155,7 +155,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
 """Least and largest number of some columns."""
 MOST_REPORTS = 1 << 63
 MOVES = {"regression": list, "numbers": dict, "numbers-by-category": dict}
-"""What `fakes_move` may be besides a number: one for each row, or one by name."""
+"""Forms of `fakes_move` besides a number: a number for each row, or for each name."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -199,7 +199,7 @@ class SavedResult(Result):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What the file beside the CSV says."""
+        """Summary in the file beside the CSV."""
         return dict(self.facts)
 
     def _columns(self) -> Columns:
