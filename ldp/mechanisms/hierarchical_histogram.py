@@ -105,7 +105,7 @@ class HierarchicalHistogram(Mechanism):
     >>> by_version.shape.columns, len(by_version.encoder().encode(("2.1", 0.83)))
     (1604, 212)
 
-    `branching`: 2 or more, by default nearest to e**(epsilon/2), at least 4. `epsilon` and
+    `branching`: 2 or more, by default nearest to e**(epsilon/2) / 3, at least 4. `epsilon` and
     `outside` as for `Numeric`; `by`: 2 or more different texts. Raises ParameterError for anything
     else, for more than 2048 bins, and for more than 16384 of all categories together.
     """
@@ -143,7 +143,8 @@ class HierarchicalHistogram(Mechanism):
                     "magnitudes"
                 )
         if self.branching == 0 and type(self.branching) is int:
-            branching = nearest_whole(EXACT.exp(Decimal(self.epsilon) / 2), 4)
+            third = EXACT.divide(EXACT.exp(Decimal(self.epsilon) / 2), 3)
+            branching = nearest_whole(third, 4)
             object.__setattr__(self, "branching", min(branching, len(self.bins)))
         require_whole(self.branching, "branching", 2, len(self.bins))
         _ = self.channel  # raises for an epsilon too small for the thresholds
