@@ -217,7 +217,7 @@ def search(product: Product, ask: Ask) -> Answer | None:
             question = ask.question.with_(epsilon=epsilon)
             memoised = ((way, question.error(way)) for way in question.memoised())
             return [
-                Answer(ask, mechanism, epsilon, error, keep_days, product.start)
+                Answer(ask, question, mechanism, keep_days, product.start)
                 for mechanism, error in (memoised if keep_days else all_ways(question))
                 if error <= ask.within
             ]

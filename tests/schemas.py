@@ -79,6 +79,7 @@ METRIC = {
     "presence": {"enum": ["public", "hidden"], "description": "Whether it shows who reports"},
     "words": {"enum": ["clean", "refuse"], "description": "Words with other letters"},
     "other": _text("Category that stands for every value that is not listed"),
+    "planned_for": _text("People about whom the plan of the metric states its error"),
     "control": _text("Public value that every build records, to be seen in its reports"),
     "shuffled_epsilon": _epsilon("What a report should cost in a relay's batch, by itself"),
 }

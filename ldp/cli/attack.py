@@ -105,14 +105,14 @@ def _people(definition: "Metric", population: Path | None) -> "Population":
     import numpy as np
 
     from ldp.decoding.outcome import is_about_numbers
-    from ldp.planning.percentiles import typical_people
+    from ldp.planning.percentiles import EVEN, LOGNORMAL, shaped_people
     from ldp.simulation import Population
 
     if population is not None:
         return Population.from_csv(population).mapped(definition.cleaned)
     mechanism: Any = definition.mechanism
     if is_about_numbers(mechanism):
-        return typical_people(mechanism.bounds)
+        return shaped_people(EVEN if mechanism.bounds else LOGNORMAL, mechanism.bounds)
     values = definition.candidates() or getattr(mechanism.addressing, "categories", None)
     if not values:
         raise ParameterError("the metric has no dictionary: give --population FILE")

@@ -11,6 +11,7 @@ from ldp.cli.options import FAKES, FILE, JSON, say
 from ldp.errors import ParameterError
 from ldp.planning import Forecast, PercentilePlan, Plan, plan_percentile, report_bytes
 from ldp.planning import plan as planned
+from ldp.planning.percentiles import TABLES
 
 WIDTH = 96
 
@@ -26,6 +27,7 @@ WIDTH = 96
 @click.option("--quantile", type=float, help="The percentile's share; 0.95 without it.")
 @click.option("--by", type=int, help="Number of categories that each have a percentile.")
 @click.option("--population", help="CSV of numbers like those that people will hold.")
+@click.option("--from", "result", type=FILE, help="Result of such numbers, that ldp decode wrote.")
 @click.option("--users", type=int, help="Number of users, one report each.")
 @click.option("--epsilon", type=float, help="Privacy loss of one report.")
 @click.option("--frequency", type=float, help="Share that holds a value of interest.")
@@ -47,6 +49,7 @@ def plan(
     quantile: float | None,
     by: int | None,
     population: str | None,
+    result: Path | None,
     users: int | None,
     epsilon: float | None,
     frequency: float | None,
@@ -67,7 +70,8 @@ def plan(
     With --fakes, what this share of made-up reports does to the error, instead of 1 %.
 
     With --numbers, and --range or --unknown-range: what each way would say of a percentile; with
-    --by, of that of each category, and when that is hopeless.
+    --by, of that of each category, and when that is hopeless. Without --population or --from it is
+    that of the numbers, of six shapes, whose interval is the longest.
 
     \b
     Example: ldp plan --domain 2600 --users 1000000 --epsilon 4
@@ -93,16 +97,25 @@ def plan(
             raise ParameterError("--numbers goes with either --range LOW HIGH or --unknown-range")
         if users is None or epsilon is None or domain or frequency or answers:
             raise ParameterError("--numbers takes --users and --epsilon, and nothing of categories")
+        if population and result:
+            raise ParameterError("give one of --population and --from")
+        from ldp.planning.percentiles import people_of_result
         from ldp.simulation import Population
 
-        people = None if population is None else Population.numbers_from_csv(population)
-        q, by = quantile or 0.95, by or 1
+        people = Population.numbers_from_csv(population) if population else None
+        people = people_of_result(result) if result else people
         ways = plan_percentile(
-            users=users, epsilon=epsilon, q=q, bounds=bounds, people=people, by=by
+            users=users,
+            epsilon=epsilon,
+            q=quantile or 0.95,
+            bounds=bounds,
+            people=people,
+            by=by or 1,
+            like=result.name if result else "the population",
         )
         say(ways.to_dict(), _words_of_percentile(ways), as_json)
         return
-    if domain is None or bounds or unknown_range or quantile or by or population:
+    if domain is None or bounds or unknown_range or quantile or by or population or result:
         raise ParameterError(
             "give --domain; ranges, quantiles, --by and populations go with --numbers"
         )
@@ -124,7 +137,10 @@ def _words_of_percentile(answer: PercentilePlan) -> str:
     ask, by, name = answer.question, len(answer.question.by), f"p{100 * answer.question.q:.6g}"
     of_each = f" by {by:,} categories, each with {100 / by:.3g} % of them" if by else ""
     lines = [f"{name} of {ask.users:,} users{of_each}, epsilon {ask.epsilon:g} a report", ""]
-    lines.append(f"{'way':<44} {name:>9} {'low':>9} {'high':>9}  share +-  bytes   mean +-")
+    lines.append(
+        f"{'way':<44} {name:>9} {'low':>9} {'high':>9}  share +-  bytes   mean +-"
+        + ("" if ask.people else "  of numbers")
+    )
     for row in answer.forecasts:
         mark = " *" if row is answer.best else ""
         mean = "-" if row.mean_std_error is None else f"{row.mean_std_error:.3g}"
@@ -132,17 +148,18 @@ def _words_of_percentile(answer: PercentilePlan) -> str:
         lines.append(
             f"{row.words + mark:<44} {row.percentile.estimate:9.4g} {ends[0]:>9} {ends[1]:>9} "
             f"{100 * row.share_std_error:7.2g} % {report_bytes(row.mechanism):6,} {mean:>9}"
+            + ("" if ask.people else f"  {row.like}")
         )
     for way, error in answer.means.items():
         lines.append(f"{way:<44} {'no percentile':>49} {error:>15.3g}")
-    like = "spread evenly" if ask.bounds else "lognormal, standard deviation of the logarithm 1"
-    like = "as in the population" if ask.people else like
+    like = f"of numbers like those of {ask.like}"
+    if ask.people is None:
+        like = f"of the shape of numbers that is told worst, of these: {', '.join(ask.cases)}"
     notes = (
-        f"*: recommended, as the shortest report of those whose interval is within 5 % of the "
-        f"shortest. Intervals are those to expect at 95 %, of numbers "
-        f"{like}; an open end is -. Share +-: standard "
-        f"error of the share of people below the percentile. Mean +-: of the mean; without a "
-        f"range there is none."
+        f"*: recommended, as the shortest report of those whose interval is, as a share of the "
+        f"percentile, within 5 % of the shortest. Intervals are medians of {TABLES} drawn tables, "
+        f"at 95 %, {like}; an open end is -. Share +-: standard error of the share of people below "
+        f"the percentile. Mean +-: of the mean; without equal bins of a range there is none."
     )
     lines += ["", *wrap(notes, WIDTH), "", *wrap(in_words(ask.epsilon), WIDTH)]
     if answer.parts:

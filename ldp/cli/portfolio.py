@@ -53,6 +53,9 @@ def _words(portfolio: Portfolio) -> list[str]:
         )
         lines += [_line(answer) for answer in portfolio.accepted]
         lines.append("")
+    for answer in portfolio.accepted:
+        if answer.planned_for:
+            lines += wrap(f"{answer.ask.name} is planned for {answer.planned_for}.", WIDTH)
     for refusal in portfolio.refused:
         lines += wrap(_refusal(refusal), WIDTH)
     last = max((answer.ask.until for answer in portfolio.accepted), default=product.start)

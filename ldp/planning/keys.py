@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ldp.errors import ParameterError
+from ldp.planning.percentiles import people_of_result
 from ldp.protocol.channel import require_whole
 from ldp.registry.definitions import is_plain, read_values
 from ldp.simulation import Population
@@ -109,11 +110,14 @@ class Keys:
             raise self.error(f"{name} must be two different texts or more, of printable characters")
         return values
 
-    def people(self) -> Population | None:
-        """Return the numbers of the file that `population` names, if it is there."""
-        if "population" not in self.left:
-            return None
-        return Population.numbers_from_csv(self.path.parent / self.text("population"))
+    def people(self) -> dict[str, Any]:
+        """Return the numbers of the file that `population` or `from` names, if one is there, and
+        the name of the file."""
+        for name, read in (("population", Population.numbers_from_csv), ("from", people_of_result)):
+            if name in self.left:
+                path = self.path.parent / self.text(name)
+                return {"people": read(path), "like": path.name}
+        return {}
 
     def require_end(self) -> None:
         """Raise ParameterError where a key is left."""

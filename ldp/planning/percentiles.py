@@ -1,20 +1,29 @@
 """What each way of asking for a percentile would say, before anybody is asked.
 
-A way is judged by its decoder, on the table that its reports give on average: the interval of the
-percentile that this table has is the one to expect.
+A way is judged by its decoder, on the table that its reports give on average. Where nobody says
+which numbers people hold, it is judged by those of SHAPES that it tells worst.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from ldp.decoding.by_category import expected_category
-from ldp.decoding.distribution import Distribution, bins_of, expected_distribution
+from ldp.arrays import Floats
+from ldp.decoding.by_category import decode_by_category, expected_category
+from ldp.decoding.distribution import (
+    Distribution,
+    bins_of,
+    decode_distribution,
+    expected_distribution,
+    std_error_of_ends,
+)
 from ldp.decoding.statistics import Statistic
 from ldp.errors import ParameterError
 from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
@@ -22,15 +31,23 @@ from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import MAGNITUDES, HierarchicalHistogram
 from ldp.mechanisms.numeric import Range
 from ldp.planning.candidates import report_bytes
-from ldp.simulation import Population
+from ldp.simulation import Population, draw_table
+from ldp.tables.result import COUNT
+from ldp.tables.saved import SavedResult
 
 Way = HierarchicalHistogram | BitFlip
 OF_DOUBLING = (4, 8, 16, 32)
 """Numbers of bins of a doubling that are tried."""
 OF_RANGE, FLIPS = (64, 256, 1024), (16, 64, 256)
 """Numbers of bins of a range that are tried: in levels, and as bit flips."""
-PEOPLE = 1000
-"""Number of people who are taken for all where no population is given."""
+PEOPLE, SPREAD = 1000, 4
+"""Number of people who are taken for all where no population is given, and of numbers that stand
+for those of a bin."""
+TABLES, SEED = 21, 1
+"""Number of tables whose median interval is the one to expect, and seed of their draws."""
+DOUBLINGS = 10
+"""Number of doublings up to the end of a range that have bins of their own, where bins are
+relative."""
 FINEST = 1024
 """Number of bins of a doubling among which a curator chooses."""
 HOPELESS = 4.0
@@ -50,11 +67,20 @@ class PercentileForecast:
     mean_std_error: float | None
     part: float = 1.0
     """Share of the users whose numbers these are."""
+    true: float = 1.0
+    """The percentile of the numbers that are assumed."""
+    like: str = ""
+    """What is said of these numbers."""
 
     @property
     def width(self) -> float:
         """Length of the interval; infinite if it is open."""
         return self.percentile.high - self.percentile.low
+
+    @property
+    def relative_width(self) -> float:
+        """Length of the interval, as a share of the percentile."""
+        return self.width / (abs(self.true) or 1.0)
 
     @property
     def is_hopeless(self) -> bool:
@@ -83,6 +109,7 @@ class PercentileForecast:
             "share_std_error": self.share_std_error,
             "mean_std_error": self.mean_std_error,
             "part": self.part,
+            "like": self.like,
             "is_hopeless": self.is_hopeless,
         }
 
@@ -96,48 +123,140 @@ def ways(epsilon: float, bounds: Range | None, by: tuple[str, ...] = ()) -> Iter
             yield HierarchicalHistogram(
                 epsilon=epsilon, bounds=bounds, buckets=buckets, by=by or None
             )
+    if bounds is not None and bounds[0] >= 0:
+        magnitudes = (max(bounds[0], bounds[1] / 2**DOUBLINGS), bounds[1])
+        for buckets in OF_DOUBLING:
+            with suppress(*too_many):
+                yield HierarchicalHistogram(
+                    epsilon=epsilon, magnitudes=magnitudes, buckets=buckets, by=by or None
+                )
     if bounds is not None and not by:
         for buckets in FLIPS:
             yield BitFlip(epsilon=epsilon, bounds=bounds, buckets=buckets, bits=buckets)
 
 
-def typical_people(bounds: Range | None, times: int = 1) -> Population:
-    """Return PEOPLE numbers, `times` people of each: spread evenly over `bounds`, lognormal where
-    no range is known."""
-    places = [(i + 0.5) / PEOPLE for i in range(PEOPLE)]
-    if bounds is not None:
-        numbers = [bounds[0] + (bounds[1] - bounds[0]) * place for place in places]
+def _normal(places: Floats) -> Floats:
+    return np.array([*map(NormalDist().inv_cdf, places)])
+
+
+SHAPES: Mapping[str, Callable[[Floats], Floats]] = {
+    "lognormal of deviation 2": lambda places: np.exp(2 * _normal(places)),
+    "exponential with 80 % zeros": lambda places: -np.log(np.minimum(5 * (1 - places), 1.0)),
+    "Pareto of index 1.5": lambda places: (1 - places) ** (-1 / 1.5),
+    "lognormal of deviation 1": lambda places: np.exp(_normal(places)),
+    "two modes": lambda places: np.where(
+        places < 2 / 3,
+        0.25 + 0.05 * _normal(1.5 * places % 1),
+        0.75 + 0.05 * _normal((3 * places - 2) % 1),
+    ),
+    "even": lambda places: places,
+}
+"""Shapes of numbers for which a percentile is planned: name -> quantile function, of the share of
+people who hold no larger number; those that are told worst first."""
+EVEN, LOGNORMAL = "even", "lognormal of deviation 1"
+
+
+@lru_cache(maxsize=64)
+def shaped_people(shape: str, bounds: Range | None, times: int = 1) -> Population:
+    """Return PEOPLE numbers of one of SHAPES, `times` people of each. In a range one person in a
+    thousand has its upper end; without one half of the positive numbers are below the middle of
+    the magnitudes."""
+    sizes = SHAPES[shape]((np.arange(PEOPLE) + 0.5) / PEOPLE)
+    if bounds is None:
+        unit = math.sqrt(MAGNITUDES[0] * MAGNITUDES[1]) / np.median(sizes[sizes > 0])
+        numbers = sizes * unit
     else:
-        middle = math.sqrt(MAGNITUDES[0] * MAGNITUDES[1])
-        numbers = [middle * math.exp(NormalDist().inv_cdf(place)) for place in places]
-    return Population(tuple(map(repr, numbers)), counts=np.full(PEOPLE, times))
+        low, width = bounds[0], bounds[1] - bounds[0]
+        numbers = np.minimum(low + width * sizes / SHAPES[shape](np.array([0.999])), bounds[1])
+    held, counts = np.unique(numbers, return_counts=True)
+    return Population(tuple(map(repr, held.tolist())), counts=counts * times)
+
+
+def people_of_result(path: Path) -> Population:
+    """Return numbers as the histogram of a result has them that `ldp decode` wrote, those of a bin
+    spread over it. Raises ParameterError for a result that is not about one number."""
+    from scipy.optimize import isotonic_regression  # late: it takes a tenth of a second
+
+    result = SavedResult.load(path)
+    if result.facts["kind"] != "numbers":
+        raise ParameterError(f"{path} is not the result of one number")
+    at = np.array(result.texts("statistic")) == COUNT
+    low, high, count = (result.numbers(name)[at] for name in ("bin_low", "bin_high", "estimate"))
+    low, high = np.where(np.isnan(low), high, low), np.where(np.isnan(high), low, high)
+    below = isotonic_regression(np.cumsum(count) / count.sum()).x.clip(0, 1)
+    share = np.repeat(np.diff(below, prepend=0.0) / SPREAD, SPREAD)
+    places = (np.arange(SPREAD) + 0.5) / SPREAD
+    numbers = (low[:, None] + (high - low)[:, None] * places).ravel()
+    held, place = np.unique(numbers, return_inverse=True)
+    total = np.bincount(place, share)
+    return Population(tuple(map(repr, held.tolist())), frequencies=total / total.sum())
 
 
 def forecast(
-    mechanism: Way, people: Population, users: int, q: float, part: float = 1.0
+    mechanism: Way,
+    people: Population,
+    users: int,
+    q: float,
+    part: float,
+    true: float,
+    tables: int = 0,
 ) -> PercentileForecast:
-    """Return what is expected of a mechanism and `users` who are like these people."""
+    """Return what is expected of a mechanism and `users` who are like these people, whose quantile
+    is `true`: the medians of so many drawn `tables`, or with none the table that reports give on
+    average."""
     law = expected(mechanism, people, users, q, part)
-    percentile, errors = law.quantile(q), law.below[1]
+    errors = law.below[1]
+    generator = np.random.default_rng(SEED)
+    laws = (draw_law(mechanism, people, users, q, part, generator) for _ in range(tables))
+    rows = [law_of_table.quantile(q) for law_of_table in laws] or [law.quantile(q)]
+    estimate, low, high = (
+        sorted(getattr(row, name) for row in rows)[len(rows) // 2]
+        for name in ("estimate", "low", "high")
+    )
     moments = [row for row in law.moments() if math.isfinite(row.std_error)]
     return PercentileForecast(
         mechanism=mechanism,
-        percentile=percentile,
-        share_std_error=float(errors[min(law.bins.place(percentile.estimate), len(errors) - 1)]),
+        percentile=Statistic(rows[0].name, estimate, std_error_of_ends(low, high), low, high),
+        share_std_error=float(errors[min(law.bins.place(estimate), len(errors) - 1)]),
         mean_std_error=moments[0].std_error if moments else None,
         part=part,
+        true=true,
     )
 
 
+def draw_law(
+    mechanism: Way,
+    people: Population,
+    users: int,
+    q: float,
+    part: float,
+    generator: np.random.Generator,
+) -> Distribution:
+    """Return what a table of reports of `users` people says; by category, of the first one, with a
+    `part` of them, beside others of equal size."""
+    bins, one_of = bins_of(mechanism), dict[int, str]()
+    people = people.mapped(lambda value: one_of.setdefault(bins.place(value), value))
+    if isinstance(mechanism, BitFlip) or not mechanism.by:
+        counts = np.rint(people.shares * users).astype(np.int64)
+        return decode_distribution(
+            draw_table(mechanism, people.values, counts=counts, generator=generator)
+        )
+    sizes = [part, *[(1 - part) / (len(mechanism.by) - 1)] * (len(mechanism.by) - 1)]
+    pairs: Any = [(name, value) for name in mechanism.by for value in people.values]
+    counts = np.rint(np.outer(sizes, people.shares).ravel() * users).astype(np.int64)
+    table = draw_table(mechanism, pairs, counts=counts, generator=generator)
+    return decode_by_category(table).of[mechanism.by[0]]
+
+
 def ranked(rows: Iterable[PercentileForecast]) -> tuple[PercentileForecast, ...]:
-    """Return the forecasts, the recommended one first: of the shortest intervals, up to a factor
-    WITHIN, the one with the shortest report."""
+    """Return the forecasts, the recommended one first: of the shortest intervals, relative to the
+    percentile, up to a factor WITHIN, the one with the shortest report."""
     rows = [*rows]
-    near = WITHIN * min((row.width for row in rows), default=0.0)
+    near = WITHIN * min((row.relative_width for row in rows), default=0.0)
 
     def rank(row: PercentileForecast) -> tuple[bool, int, float]:
-        is_far = row.width > near
-        return is_far, 0 if is_far else report_bytes(row.mechanism), row.width
+        is_far = row.relative_width > near
+        return is_far, 0 if is_far else report_bytes(row.mechanism), row.relative_width
 
     return tuple(sorted(rows, key=rank))
 

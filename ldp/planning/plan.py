@@ -24,7 +24,7 @@ from ldp.planning.candidates import (
     smallest_report,
     tune,
 )
-from ldp.planning.percentiles import PercentileForecast, ranked
+from ldp.planning.percentiles import TABLES, PercentileForecast, ranked
 from ldp.planning.question import MOST_USERS, Mean, Percentile, Shares
 from ldp.protocol.channel import MAX_EPSILON, require_whole
 from ldp.simulation import Population
@@ -249,18 +249,21 @@ def plan_percentile(
     bounds: Range | None = None,
     people: Population | None = None,
     by: int = 1,
+    like: str = "the population",
 ) -> PercentilePlan:
     """Return what each way would say of the `q`-quantile of `users` numbers, one report each, in
     `bounds`, or without a known range; with `by` categories above 1, of the numbers of each.
 
-    The numbers are those of `people`; without them they are spread evenly over the range, or
-    lognormal (standard deviation of the logarithm 1) where it is unknown. Raises ParameterError for
-    a number out of range.
+    The numbers are those of `people`, about whom `like` says where they are from; without them
+    each way has those of SHAPES that give the longest interval. Raises ParameterError for a number
+    out of range.
     """
     require_whole(by, "by", 1, MOST_COLUMNS)
     names = tuple(f"category {number}" for number in range(1, by + 1)) if by > 1 else ()
-    question = Percentile(users=users, epsilon=epsilon, q=q, bounds=bounds, people=people, by=names)
-    rows = ranked(map(question.forecast, question.mechanisms()))
+    question = Percentile(
+        users=users, epsilon=epsilon, q=q, bounds=bounds, people=people, by=names, like=like
+    )
+    rows = ranked(question.forecast(way, tables=TABLES) for way in question.mechanisms())
     if not rows:
         raise ParameterError(f"{by:,} categories are too many for a report: take fewer")
     if by == 1:
@@ -272,7 +275,7 @@ def plan_percentile(
         question=question,
         forecasts=rows,
         means={},
-        parts=tuple(question.forecast(way, part) for part in PARTS),
+        parts=tuple(question.forecast(way, part, TABLES) for part in PARTS),
         users_needed=needed if needed <= MOST_USERS else None,
     )
 

@@ -8,7 +8,7 @@ questions are accepted in the order of the file while the sums stay below the ca
 import re
 import tomllib
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -149,14 +149,14 @@ class Product:
         least = list[Answer]()
         for keep_days in sorted({0, ask.keep_days}):
             exact = partial(self._exact, ask, keep_days)
-            place = bisect_left(EPSILONS, True, key=lambda epsilon: bool(exact(epsilon)))
+            place = bisect_left(EPSILONS, True, key=lambda epsilon: any(exact(epsilon)))
             answers = chain.from_iterable(map(exact, EPSILONS[place : place + near + 1]))
             least += sorted(answers, key=lambda at: (report_bytes(at.mechanism), at.epsilon))[:1]
         return min(least, key=lambda answer: answer.life, default=None)
 
-    def _exact(self, ask: Ask, keep_days: int, epsilon: float) -> "list[Answer]":
+    def _exact(self, ask: Ask, keep_days: int, epsilon: float) -> "Iterator[Answer]":
         answers = self.answers_at(ask, keep_days, epsilon)
-        return [answer for answer in answers if answer.error <= ask.within]
+        return (answer for answer in answers if answer.is_exact)
 
     def answer_at(self, ask: Ask, keep_days: int, epsilon: float) -> "Answer | None":
         """Return the answer with the least error at this price; None if no mechanism has it."""
@@ -171,8 +171,7 @@ class Product:
             with suppress(ParameterError):  # of a mechanism that does not exist at this epsilon
                 question = ask.question.with_(epsilon=epsilon)
                 for way in question.memoised() if keep_days else question.mechanisms():
-                    error = question.error(way)
-                    answers.append(Answer(ask, way, epsilon, error, keep_days, self.start))
+                    answers.append(Answer(ask, question, way, keep_days, self.start))
             self._reckoned[key] = tuple(answers)
         return self._reckoned[key]
 
@@ -194,15 +193,34 @@ def _left(cap: float, spent: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class Answer:
-    """How a question is answered: the mechanism, `epsilon` of a charge, the `error` that the ask
-    bounds, and for how many days a charge lasts if it is memoised (else 0)."""
+    """How the `question` of an ask is answered, at its epsilon of a charge: the mechanism, and for
+    how many days a charge lasts if it is memoised (else 0)."""
 
     ask: Ask
+    question: Question
     mechanism: Mechanism
-    epsilon: float
-    error: float
     keep_days: int
     start: date
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon of a charge that the mechanism is tuned to."""
+        return self.question.epsilon
+
+    @cached_property
+    def error(self) -> float:
+        """The error that the ask bounds."""
+        return self.question.error(self.mechanism)
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether that error is at most the one of the ask."""
+        return self.question.is_exact(self.mechanism, self.ask.within)
+
+    @cached_property
+    def planned_for(self) -> str:
+        """For which people the error is stated."""
+        return self.question.planned_for(self.mechanism)
 
     @property
     def charges(self) -> int:
@@ -238,6 +256,7 @@ class Answer:
             f"lifetime_epsilon = {self.life!r}\n\n[metric.{name}]\nversion = 1\n"
             f'group = "{name}"\ndescription = {quoted(ask.about)}\n'
             f"owners = [{', '.join(map(quoted, ask.owners))}]\nexpires = {ask.until}\n"
+            + (f"planned_for = {quoted(self.planned_for)}\n" if self.planned_for else "")
             + registry_lines(self.mechanism)
             + ask.question.entry(name, self.mechanism)[0]
             + memoised
@@ -326,4 +345,5 @@ def _as_dict(answer: Answer) -> dict[str, Any]:
         "error": answer.error,
         "error_is": answer.ask.question.error_name,
         "within": answer.ask.within,
+        "planned_for": answer.planned_for,
     }

@@ -197,6 +197,14 @@ class Question(ABC):
         """Return the error that a file of questions bounds."""
         return self.std_error(mechanism)
 
+    def is_exact(self, mechanism: Any, within: float) -> bool:
+        """Return whether that error is at most `within`."""
+        return self.error(mechanism) <= within
+
+    def planned_for(self, mechanism: Mechanism) -> str:
+        """Return for which people the error is stated; "" where it is that of all."""
+        return ""
+
     @abstractmethod
     def std_error(self, mechanism: Any) -> float:
         """Return the standard error of the answer that reports of `mechanism` give."""
@@ -484,6 +492,9 @@ class Mean(Question):
     def useless_error(self) -> float:
         return self.whole
 
+    def planned_for(self, mechanism: Mechanism) -> str:
+        return f"any numbers from {self.bounds[0]:g} to {self.bounds[1]:g}"
+
     @property
     def _held(self) -> Population:
         low, high = self.bounds
@@ -528,14 +539,15 @@ class Mean(Question):
 class Percentile(Question):
     """The `q`-quantile of a number, in `bounds` or of an unknown range, of each of the categories
     `by`, where there are any, with an equal part of the people. `people` hold numbers like those to
-    come, without them those of `typical_people`; `way` is the mechanism that a plan of another
-    epsilon recommends."""
+    come, as `like` says; without them errors are those of the shape of numbers (`SHAPES`) that a
+    mechanism tells worst. `way` is the mechanism that a plan of another epsilon recommends."""
 
     q: float
     bounds: Range | None = None
     people: Population | None = None
     by: tuple[str, ...] = ()
     way: Way | None = None
+    like: str = "the population"
     key = "percentile"
     released_as = "percentiles"
 
@@ -554,13 +566,36 @@ class Percentile(Question):
             **shared,
             q=q,
             bounds=keys.bounds("range") if "range" in keys.left else None,
-            people=keys.people(),
+            **keys.people(),
             by=keys.values("by") if "by" in keys.left else (),
         )
 
     @cached_property
+    def cases(self) -> Mapping[str, "Percentile"]:
+        """The question of people who hold each kind of numbers that it is planned for, by what is
+        said of them; a quantile of 0 has no relative error."""
+        if self.people is not None:
+            return {self.like: self}
+        questions = {
+            shape: self.with_(people=percentiles.shaped_people(shape, self.bounds))
+            for shape in percentiles.SHAPES
+        }
+        return {shape: question for shape, question in questions.items() if question.truth}
+
+    def planned_for(self, mechanism: Mechanism) -> str:
+        if self.people is not None:
+            return f"numbers like those of {self.like}"
+        shapes = ", ".join(self.cases)
+        return f"the worst of these shapes of numbers, {self._worst(mechanism)}: {shapes}"
+
+    def _worst(self, mechanism: Any) -> str:
+        """Return which of `cases` has the largest relative error."""
+        return max(self.cases, key=lambda name: self.cases[name].error(mechanism))
+
+    @cached_property
     def _held(self) -> Population:
-        return self.people or percentiles.typical_people(self.bounds)
+        assert self.people is not None  # a question without is one of `cases`
+        return self.people
 
     @cached_property
     def _sorted(self) -> tuple[Floats, Floats]:
@@ -588,9 +623,21 @@ class Percentile(Question):
     def mechanisms(self) -> Iterable[Way]:
         return percentiles.ways(self.epsilon, self.bounds, self.by)
 
-    def forecast(self, mechanism: Way, part: float | None = None) -> PercentileForecast:
-        """Return what is expected of a mechanism, of a category with a `part` of the people."""
-        return percentiles.forecast(mechanism, self._held, self.users, self.q, part or self._part)
+    def forecast(
+        self, mechanism: Way, part: float | None = None, tables: int = 0
+    ) -> PercentileForecast:
+        """Return what is expected of a mechanism, of a category with a `part` of the people, from
+        so many drawn `tables` if any: of the numbers with the longest interval, relatively."""
+
+        def of(name: str, tables: int) -> PercentileForecast:
+            case, share = self.cases[name], part or self._part
+            row = percentiles.forecast(
+                mechanism, case._held, self.users, self.q, share, case.truth, tables
+            )
+            return dataclasses.replace(row, like=name)
+
+        widths = {name: of(name, 0).relative_width for name in self.cases}
+        return of(max(widths, key=widths.__getitem__), tables)
 
     def best(self, name: str | None = None) -> Way:
         """Return the way that a plan recommends; raises ParameterError for the name of another."""
@@ -603,7 +650,12 @@ class Percentile(Question):
 
     def error(self, mechanism: Way) -> float:
         """Return the error as a share of the quantile, at most."""
+        if self.people is None:
+            return max(case.error(mechanism) for case in self.cases.values())
         return MARGIN * self.std_error(mechanism) / self.whole
+
+    def is_exact(self, mechanism: Way, within: float) -> bool:
+        return all(case.error(mechanism) <= within for case in self.cases.values())
 
     def std_error(self, mechanism: Way) -> float:
         """Return the root mean squared error of the quantile, over draws of the errors of all

@@ -80,6 +80,8 @@ class Metric(NamedTuple):
     """Public value that every build records, so that its reports show which noise really runs."""
     shuffled_epsilon: float | None = None
     """Target for the epsilon of a report in a relay's batch, which has no other metric's."""
+    planned_for: str | None = None
+    """People about whom the plan of the metric states its error."""
     sealing_key: str | None = None
     """Fingerprint of the only key that messages for a shuffler are sealed to, so that it does not
     tell people apart; None for other metrics."""

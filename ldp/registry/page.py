@@ -113,7 +113,7 @@ def _metric_cells(metric: Metric, day: date) -> list[str]:
     epoch = charged or f"an epoch of {length_in_words(metric.epoch or timedelta())}"
     return [
         metric.name,
-        metric.description,
+        metric.description + (f" (planned for {metric.planned_for})" if metric.planned_for else ""),
         ", ".join(metric.owners),
         expires,
         epsilon_text(metric.mechanism.cost.epsilon),

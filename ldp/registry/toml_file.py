@@ -37,7 +37,7 @@ METRIC_REQUIRED = ("version", "group", "description", "owners", "expires")
 METRIC_KEYS = {
     *METRIC_REQUIRED,
     *("mechanism", "preset", "dictionary", "memoise", "epoch", "reports_per_window", "presence"),
-    *("words", "other", "control", "shuffled_epsilon"),
+    *("words", "other", "control", "shuffled_epsilon", "planned_for"),
 }
 MOST_REPORTS_PER_WINDOW = 10_000
 MOST_NAME, MOST_VERSION = 255, 2**32 - 1
@@ -309,6 +309,7 @@ def _metric(
     if type(keys["expires"]) is not date:
         raise RegistryError("expires must be a date such as 2027-12-31, without quotes")
     _require_plain("description", keys["description"])
+    _require_plain("planned_for", keys.get("planned_for", "all"))
     owners = keys["owners"]
     if not isinstance(owners, list) or not owners:
         raise RegistryError("owners must be a list of texts")
@@ -343,6 +344,7 @@ def _metric(
         other=other,
         control=_control(mechanism, keys, bool(memoise) or presence == "hidden"),
         shuffled_epsilon=_shuffled_epsilon(keys),
+        planned_for=keys.get("planned_for"),
     )
 
 
