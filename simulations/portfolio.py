@@ -162,7 +162,8 @@ def error_of(answer: Answer, users: int, years: int, generator: np.random.Genera
     else:
         assert isinstance(question, Percentile)
         way: Any = mechanism
-        errors = question.errors(way, windows, generator) / question.whole
+        worst = max(question.cases.values(), key=lambda case: case.error(way))
+        errors = worst.errors(way, windows, generator) / worst.whole
     return math.sqrt(float((errors**2).mean())) / ask.within
 
 

@@ -14,7 +14,7 @@ import pytest
 from ldp.mechanisms.presets import COMPLETE
 from ldp.server import decode
 from ldp.simulation import draw_table
-from simulations import intervals, numbers, portfolio, strings
+from simulations import intervals, numbers, portfolio, portfolio_numbers, strings
 from simulations import words as found_words
 from simulations.benchmarks.ours import BENCHMARKS
 from simulations.campaign import RESULTS, provenance
@@ -334,3 +334,13 @@ def test_results_that_are_drawn_again_leave_the_commit_clean(
     assert re.fullmatch("[0-9a-f]{7,12}", head)
     (tmp_path / "code.py").write_text("2")
     assert provenance()["commit"] == f"{head}-dirty"
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("wrong", [{"error": 1.4}, {"epsilon": None}])
+def test_a_plan_that_misses_numbers_or_refuses_all_misses_the_bars(wrong: Any) -> None:
+    row = portfolio_numbers.Row(
+        product=0, shape="", share=0.5, within=0.1, epsilon=1.0, error=0.9, true_epsilon=1.0
+    )
+    assert all(bar.met for bar in portfolio_numbers.bars([row]))
+    assert not all(bar.met for bar in portfolio_numbers.bars([replace(row, **wrong)]))

@@ -1,0 +1,193 @@
+"""Does the error of a planned percentile hold for numbers that the planner does not contain?
+
+`python -m simulations.portfolio_numbers` writes 30 products of one percentile by a seed: the share,
+the users, the error asked, a range or none, and the caps of a person. Each is planned without a
+population. Where the plan is not refused, people of eight shapes, none of them the planner's, hold
+numbers of the range (some beyond it, which count as its end), 200 tables are drawn of each shape,
+and the root mean squared error of the percentile, relative to the one that the numbers have, is set
+beside the error that the plan states; and so is the epsilon of a plan from these very numbers.
+Prints the bars, writes them as JSON and exits 1 when one is missed; `--sample` takes three.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from itertools import repeat
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from ldp.planning.portfolio import Answer, Product
+from ldp.server import decode_distribution
+from ldp.simulation import draw_table
+from simulations import campaign
+from simulations.campaign import Bar
+
+PRODUCTS, TABLES, SEED, PEOPLE = 30, 200, 46, 4001
+MOST_MEAN, MOST, LEAST_PLANNED, MOST_PRICE = 1.1, 1.3, 0.5, 2.0
+START = date(2026, 12, 1)
+Draw = Callable[[np.random.Generator], Any]
+SHAPES: Mapping[str, Draw] = {
+    "gamma of shape 0.7": lambda draw: draw.gamma(0.7, size=PEOPLE),
+    "Weibull of shape 1.5": lambda draw: draw.weibull(1.5, size=PEOPLE),
+    "Weibull of shape 0.6": lambda draw: draw.weibull(0.6, size=PEOPLE),
+    "loglogistic of shape 2.5": lambda draw: (1 / draw.random(PEOPLE) - 1) ** (-1 / 2.5),
+    "beta of 2 and 5": lambda draw: draw.beta(2, 5, size=PEOPLE),
+    "half zeros": lambda draw: draw.lognormal(0, 0.7, PEOPLE) * (draw.random(PEOPLE) < 0.5),
+    "three modes": lambda draw: np.abs(
+        draw.choice([1.0, 4.0, 9.0], PEOPLE, p=[0.5, 0.3, 0.2]) + 0.3 * draw.normal(size=PEOPLE)
+    ),
+    "three decades": lambda draw: 10 ** (3 * draw.random(PEOPLE)),
+}
+"""Numbers that people hold, by the name of their law."""
+QUESTION = """\
+[product]
+name = "product {number}"
+users = {users}
+start = {start}
+day_epsilon = {day}
+lifetime_epsilon = {life}
+
+[question.size]
+ask = "How large?"
+percentile = {share}
+{keys}
+within = {within}
+every = "30d"
+until = 2027-05-31
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A product, of the epsilon planned (None: refused), and one shape: the error over the stated
+    one, and the epsilon of a plan from the numbers themselves (None: refused)."""
+
+    product: int
+    shape: str
+    share: float
+    within: float
+    epsilon: float | None
+    error: float | None = None
+    true_epsilon: float | None = None
+
+
+def question_of(seed: int, number: int, keys: str = "") -> tuple[dict[str, Any], str]:
+    """Return the numbers of a product and its file of questions, with other `keys`."""
+    draw = np.random.default_rng([seed, number])
+    end = float(f"{10 ** draw.uniform(0, 4):.3g}")
+    has_range = draw.random() < 0.6
+    numbers: dict[str, Any] = {
+        "number": number,
+        "start": START,
+        "users": int(10 ** draw.uniform(4.7, 6.3)),
+        "share": float(draw.choice([0.5, 0.75, 0.9, 0.95, 0.99])),
+        "within": float(f"{10 ** draw.uniform(-1.1, -0.5):.2g}"),
+        "day": float(draw.choice([4.0, 8.0, 16.0])),
+        "life": float(draw.choice([30.0, 60.0])),
+    }
+    keys += f"\nrange = [0, {end}]" if has_range else ""
+    return {**numbers, "end": end, "has_range": has_range}, QUESTION.format(**numbers, keys=keys)
+
+
+def answer_of(folder: Path, text: str) -> Answer | None:
+    """Return the plan of the one question, None where it is refused."""
+    path = folder / "questions.toml"
+    path.write_text(text, "utf-8")
+    accepted = Product.load(path, START).answer().accepted
+    return accepted[0] if accepted else None
+
+
+def rows_of(seed: int, number: int, tables: int) -> list[Row]:
+    """Return the rows of a product."""
+    about, text = question_of(seed, number)
+    share, within, users = about["share"], about["within"], about["users"]
+    rows = list[Row]()
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        answer = answer_of(folder, text)
+        for place, (shape, drawn) in enumerate(SHAPES.items()):
+            draw = np.random.default_rng([seed, number, place])
+            sizes = np.sort(drawn(draw))
+            sizes *= about["end"] / np.quantile(sizes, draw.uniform(0.97, 1.0))
+            if about["has_range"]:
+                sizes = np.minimum(sizes, about["end"])
+            true = float(sizes[math.ceil(share * PEOPLE) - 1])
+            if not true:
+                continue
+            (folder / "people.csv").write_text("\n".join(["value", *map(repr, sizes.tolist()), ""]))
+            best = answer_of(folder, question_of(seed, number, 'population = "people.csv"')[1])
+            epsilon, error = (answer.epsilon, 0.0) if answer else (None, None)
+            if answer is not None:
+                held, counts = np.unique(sizes, return_counts=True)
+                people = np.floor(counts * users / PEOPLE + draw.random(len(counts)))
+                way: Any = answer.mechanism
+                squares = 0.0
+                for _ in range(tables):
+                    values, numbers = [*map(repr, held.tolist())], people.astype(np.int64)
+                    table = draw_table(way, values, counts=numbers, generator=draw)
+                    estimate = decode_distribution(table).quantile(share).estimate
+                    squares += (estimate / true - 1) ** 2
+                error = math.sqrt(squares / tables) / answer.error
+            true_epsilon = best.epsilon if best else None
+            rows.append(Row(number, shape, share, within, epsilon, error, true_epsilon))
+    return rows
+
+
+def bars(rows: list[Row]) -> list[Bar]:
+    """Return the bars."""
+    planned = {row.product for row in rows if row.epsilon is not None}
+    part = len(planned) / len({row.product for row in rows})
+    means = {
+        number: float(np.mean([row.error for row in rows if row.product == number]))
+        for number in planned
+    }
+    most_mean = max(means.values(), default=0.0)
+    most = max((row.error for row in rows if row.error is not None), default=0.0)
+    prices = [row.epsilon / row.true_epsilon for row in rows if row.epsilon and row.true_epsilon]
+    price = float(np.median(prices)) if prices else math.inf
+    return [
+        Bar(
+            "largest mean of a product's errors over the stated one",
+            most_mean,
+            f"<= {MOST_MEAN}",
+            most_mean <= MOST_MEAN,
+        ),
+        Bar("largest error over the stated one", most, f"<= {MOST}", most <= MOST),
+        Bar("products not refused", part, f">= {LEAST_PLANNED}", part >= LEAST_PLANNED),
+        Bar(
+            "median epsilon over that of a plan from the numbers",
+            price,
+            f"<= {MOST_PRICE}",
+            price <= MOST_PRICE,
+        ),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    made, numbers = campaign.provenance(), range(3 if options.sample else PRODUCTS)
+    tables, rows = 20 if options.sample else TABLES, list[Row]()
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        for of_product in pool.map(rows_of, repeat(options.seed), numbers, repeat(tables)):
+            rows += of_product
+            for row in of_product:
+                print(row, flush=True)
+    measured = bars(rows)
+    campaign.write(options.out, made, {"seed": options.seed, "rows": rows, "bars": measured})
+    return campaign.shown(measured)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
