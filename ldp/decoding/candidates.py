@@ -18,7 +18,7 @@ section 4; `regression` is the non-negative lasso without its shrinkage
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -31,14 +31,21 @@ from ldp.errors import DecodeError
 from ldp.mechanisms import Mechanism
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
+from ldp.regression.least_squares import inverse_diagonal
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MOST_CELLS = 1 << 20
 """Largest number of cells of a table: each fitted candidate is a column of so many numbers."""
 ROUNDS = 24
 """Largest number of fits beside unlisted strings."""
+MOST_WORK = 1 << 28
+"""Number of products from which the errors of a fit are those around the population, a little more
+than those around the table."""
 FEW = 16
 """Number of equations below which `regression` is least squares of all candidates: the shrinkage
 of a lasso, and the skewness of its residuals, are averages over many."""
@@ -68,6 +75,31 @@ class BloomDesign:
         np.put(columns, starts + cells, ((1 - self.mean) * self.weight.ravel())[cells])
         return columns.T
 
+    def gram(self, some: Places, others: Places) -> Floats:
+        """Return the products of `some` columns with `others`: shape (some, others). With w the
+        weights and s_j those of the cells of j, columns are s_j - mean w."""
+        (left, back), (right, far) = map(self._cells, (some, others))
+        flat = self.weight.ravel()
+        crossed = np.add.outer(back, far) * self.mean
+        return np.asarray((left @ right.T).toarray() - crossed + self.mean**2 * (flat @ flat))
+
+    def _cells(self, chosen: Places) -> "tuple[csr_array, Floats]":
+        """Return the weights of the cells of each chosen candidate, shape (chosen, cohorts * bits),
+        and the sum of their squares, shape (chosen,)."""
+        starts = self.weight.shape[1] * np.arange(len(self.weight))[:, None]
+        matrix = _marked(self.map[chosen] + starts, self.weight.size)
+        matrix.data = self.weight.ravel()[matrix.indices]
+        return matrix, np.asarray((matrix * matrix).sum(axis=1))
+
+    def cells(self, chosen: Places, cohort: int) -> "csr_array":
+        """Return 1 for each bit of a cohort that a chosen candidate sets: shape (chosen, bits)."""
+        return _marked(self.map[chosen, cohort], self.weight.shape[1])
+
+    def fitted(self, chosen: Places, coefficients: Floats) -> Floats:
+        """Return the sum of the chosen columns times their coefficients: shape (cohorts *
+        bits,)."""
+        return replace(self, map=self.map[chosen]).combination(coefficients)
+
     def correlations(self, residual: Floats) -> Floats:
         """Return the product of every column with `residual`, shape (cohorts * bits,): shape
         (candidates,)."""
@@ -92,6 +124,18 @@ class BloomDesign:
         squares = self.weight**2
         sums = sum_cells(self.map, squares * (1 - 2 * self.mean))
         return np.asarray(np.sqrt(np.maximum(sums + self.mean**2 * squares.sum(), 0)))
+
+
+def _marked(places: Map, width: int) -> "csr_array":
+    """Return 1 at the places that each value has, shape (values, ...): shape (values, width)."""
+    from scipy.sparse import csr_array  # late: it takes a tenth of a second to import
+
+    ends = np.arange(len(places) + 1) * math.prod(places.shape[1:])
+    shape = (len(places), width)
+    matrix = csr_array((np.ones(places.size), places.ravel().astype(np.int64), ends), shape=shape)
+    matrix.sum_duplicates()
+    matrix.data[:] = 1.0
+    return matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,29 +180,36 @@ class Shares:
         The last term is the variance of drawing the table from a population; the result is at least
         the noise of the bits. A is that of least squares, C**+ for the chosen columns C; what the
         penalty took comes back as `correction` of the residual, shape (candidates,), so the sum has
-        the weights 1' C**+ + correction' X' (1 - C C**+).
+        the weights 1' C**+ + correction' X' (1 - C C**+). Of a fit with MOST_WORK the result is the
+        variance around the population, which is a little more.
         """
-        columns, (cohorts, bits) = design.columns(fit.chosen), design.weight.shape
-        inverse, back = (
-            np.linalg.pinv(columns.T @ columns, hermitian=True),
-            design.combination(correction),
-        )
-        summed = inverse.sum(axis=0) - (columns.T @ back) @ inverse
-        together = (columns @ summed + back).reshape(cohorts, bits)
-        filters = columns.T.reshape(-1, cohorts, bits)
-        b = np.maximum(fit.coefficients, 0.0)
+        from scipy.sparse.linalg import cg  # late: it takes a tenth of a second to import
+
+        gram, back = design.gram(fit.chosen, fit.chosen), design.combination(correction)
+        back_products = design.correlations(back)[fit.chosen]
+        b, n, mean = np.maximum(fit.coefficients, 0.0), self.table.total, design.mean
         held_by = np.append(b, min(1.0, b.sum()))
+        rows, columns = design.weight.shape
+        if b.size * (rows * columns + rows * b.size) > MOST_WORK:
+            summed, _ = cg(gram, 1 - back_products, rtol=1e-6)
+            together = design.fitted(fit.chosen, summed) + back
+            return np.append(inverse_diagonal(gram), together @ together)
+        inverse = np.linalg.pinv(gram, hermitian=True)
+        summed = inverse.sum(axis=0) - back_products @ inverse
+        together = (design.fitted(fit.chosen, summed) + back).reshape(rows, columns)
+        sums = inverse.sum(axis=1, keepdims=True)
         variance, noise = np.zeros((2, held_by.size))
-        for c in np.flatnonzero(self.reports[:, 0] > 0):
+        for c in np.flatnonzero(self.reports[:, 0] > 0).tolist():
             weight, reports = design.weight[c], self.reports[c]
-            a = np.vstack([inverse @ filters[:, c], together[c]]) * weight
-            x = filters[:, c] / weight
-            held = b @ x**2 - (b @ x) ** 2
-            z = a @ x.T
+            x = design.cells(fit.chosen, c)
+            a = np.vstack([((x.T @ inverse).T - mean * sums) * weight, together[c]]) * weight
+            share = x.T @ b
+            held = (1 - 2 * mean) * share + mean**2 * b.sum() - (share - mean * b.sum()) ** 2
+            z = (x @ a.T).T - mean * a.sum(axis=1, keepdims=True)
             noise += a**2 @ np.maximum(1 / weight**2 - held / reports, 0)
             variance += a**2 @ (1 / weight**2 - held / reports)
             variance += (z**2 @ b - (z @ b) ** 2) / reports
-        return np.asarray(np.maximum(variance - held_by * (1 - held_by) / self.table.total, noise))
+        return np.asarray(np.maximum(variance - held_by * (1 - held_by) / n, noise))
 
 
 def regression(
@@ -254,9 +305,8 @@ class BitEquations:
             weights = np.broadcast_to(self.shares.reports, share.shape)
             explained = np.full(share.shape, np.average(share, weights=weights))
         else:
-            flat = BloomDesign(self.map[fit.chosen], np.ones_like(share), mean)
-            columns = flat.columns(np.arange(fit.chosen.size))
-            explained = mean + (columns @ fit.coefficients).reshape(share.shape)
+            flat = BloomDesign(self.map, np.ones_like(share), mean)
+            explained = mean + flat.fitted(fit.chosen, fit.coefficients).reshape(share.shape)
         weight = self.shares.weight(explained)
         target = ((share - mean) * weight).ravel()
         return BloomDesign(self.map, weight, mean), target - self.noise
@@ -386,7 +436,7 @@ def _fitted(equations: Equations, method: str, fits_all: bool) -> tuple[Equation
     assert fit is not None
     for _ in range(ROUNDS if is_sparse else 0):
         design, target = equations.at(fit)
-        residual = target - design.columns(fit.chosen) @ fit.coefficients
+        residual = target - design.fitted(fit.chosen, fit.coefficients)
         equations, is_settled = equations.learn(design, replace(fit, residual=residual))
         design, target = equations.at(fit)
         fit = refit(design, target, fit, equations.contrasts)

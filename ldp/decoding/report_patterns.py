@@ -91,6 +91,16 @@ class FilterDesign:
         columns = self.parts[cohorts, self.map[chosen, :, 0]]
         return columns.reshape(chosen.size, self.root.shape[0] * self.root.shape[1]).T
 
+    def gram(self, some: Places, others: Places) -> Floats:
+        """Return the products of `some` columns with `others`: shape (some, others)."""
+        return np.asarray(self.columns(some).T @ self.columns(others))
+
+    def fitted(self, chosen: Places, coefficients: Floats) -> Floats:
+        """Return the sum of the chosen columns times their coefficients: shape (cohorts *
+        contrasts,)."""
+        held = held_by_filter(self.map[chosen], coefficients, self.mean.size)
+        return np.asarray(np.einsum("cfe,cf->ce", self.parts, held).ravel())
+
     def correlations(self, residual: Floats) -> Floats:
         """Return the product of every column with `residual`, shape (cohorts * contrasts,): shape
         (candidates,)."""
@@ -102,8 +112,7 @@ class FilterDesign:
     def combination(self, factors: Floats) -> Floats:
         """Return the sum of all columns times `factors`, shape (candidates,): shape (cohorts *
         contrasts,). None of the columns is in memory."""
-        held = held_by_filter(self.map, factors, self.mean.size)
-        return np.asarray(np.einsum("cfe,cf->ce", self.parts, held).ravel())
+        return self.fitted(np.arange(factors.size), factors)
 
     @cached_property
     def norms(self) -> Floats:

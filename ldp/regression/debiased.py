@@ -12,13 +12,12 @@ the least generalised cross-validation (Golub, Heath and Wahba 1979).
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from ldp.arrays import Floats, Places
-from ldp.regression.least_squares import Design
+from ldp.regression.least_squares import Design, inverse_diagonal
 
 STEP = 0.8
 """Ratio of a penalty to the one before."""
@@ -34,8 +33,8 @@ EXACT_OF_PORTIONS = 1e-4
 """The same where columns come in portions, so that the fit is that of all of them at once."""
 SWEEPS = 1_000
 ROUNDS = 5
-PORTION = 1 << 24
-"""Largest number of numbers in the columns that join the descent at once: 128 MiB."""
+PORTION = 1 << 11
+"""Largest number of columns that join the descent at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +94,8 @@ def debias(design: Design, fit: Sparse, left: float, scale: float) -> tuple[Floa
     equation tells more than another; `scale`: variance of the residuals for each degree of freedom;
     two columns that are the same have an infinite error."""
     information = design.norms**2 * max(1 - MOST, left)
-    columns = design.columns(fit.chosen)
-    information[fit.chosen] = 1 / np.diag(np.linalg.pinv(columns.T @ columns, hermitian=True))
+    if fit.chosen.size:
+        information[fit.chosen] = 1 / inverse_diagonal(design.gram(fit.chosen, fit.chosen))
     information = np.maximum(information, 1e-300)
     coefficients = design.correlations(fit.residual) / information
     coefficients[fit.chosen] += fit.coefficients
@@ -116,7 +115,7 @@ class _Working:
         self.design, self.target = design, target
         norms = design.norms
         self.norms = np.where(norms > 0, norms, np.inf)
-        self.portion = max(1, PORTION // target.size)
+        self.correlations = design.correlations(target)
         self.has_passed = np.zeros(norms.size, dtype=bool)
         self.places = np.empty(0, dtype=np.intp)
         self.gram, self.products = np.empty((0, 0)), np.empty(0)
@@ -136,9 +135,9 @@ class _Working:
         without a coefficient leave, and then comes what still passes."""
         self.has_passed[new] = True
         while True:
-            if new.size > self.portion:
+            if new.size > PORTION:
                 self.keep(np.flatnonzero(self.coefficients))
-                new = new[np.argpartition(-z[new], self.portion)[: self.portion]]
+                new = new[np.argpartition(-z[new], PORTION)[:PORTION]]
             if new.size:
                 self.add(new)
             if self.places.size == np.count_nonzero(self.has_passed):
@@ -156,14 +155,13 @@ class _Working:
 
     def add(self, new: Places) -> None:
         """Let the `new` columns take part in descent."""
-        columns, old = self.design.columns(new), self.places.size
-        gram = np.empty((old + new.size, old + new.size))
-        gram[:old, :old], gram[old:, old:] = self.gram, columns.T @ columns
-        for some, portion in self._portions(self.places):
-            gram[some, old:] = portion.T @ columns
-        gram[old:, :old] = gram[:old, old:].T
-        self.gram, self.places = gram, np.concatenate([self.places, new])
-        self.products = np.concatenate([self.products, columns.T @ self.target])
+        old = self.places.size
+        self.places = np.concatenate([self.places, new])
+        gram = np.empty((self.places.size, self.places.size))
+        gram[:old, :old], gram[old:] = self.gram, self.design.gram(new, self.places)
+        gram[:old, old:] = gram[old:, :old].T
+        self.gram = gram
+        self.products = np.concatenate([self.products, self.correlations[new]])
         self.coefficients = np.concatenate([self.coefficients, np.zeros(new.size)])
 
     def fit(self, penalty: float, exact: float) -> Sparse:
@@ -176,14 +174,5 @@ class _Working:
             descend(self.gram, gradient, self.coefficients, penalties, exact, SWEEPS)
         inside = np.flatnonzero(self.coefficients)
         chosen, coefficients = self.places[inside], self.coefficients[inside]
-        residual = self.target.copy()
-        for some, portion in self._portions(chosen):
-            residual -= portion @ coefficients[some]
+        residual = self.target - self.design.fitted(chosen, coefficients)
         return Sparse(chosen, coefficients, residual, penalty)
-
-    def _portions(self, places: Places) -> Iterator[tuple[slice, Floats]]:
-        """Yield the columns at `places`, at most `portion` at a time, and which of them these
-        are."""
-        for start in range(0, places.size, self.portion):
-            some = slice(start, min(start + self.portion, places.size))
-            yield some, self.design.columns(places[some])

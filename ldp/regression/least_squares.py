@@ -13,6 +13,9 @@ import numpy as np
 from ldp.arrays import Floats, Places
 
 SINGULAR = 1e-9
+MOST_EXACT, NEARLY_ORTHOGONAL = 1500, 0.03
+"""Number of columns from which the inverse of their products may be a series, and the largest sum
+of squares of a column's cosines with the others for which it is."""
 
 
 class Design(Protocol):
@@ -20,6 +23,14 @@ class Design(Protocol):
 
     def columns(self, chosen: Places) -> Floats:
         """Return the chosen columns: shape (equations, chosen)."""
+        ...
+
+    def gram(self, some: Places, others: Places) -> Floats:
+        """Return the products of `some` columns with `others`: shape (some, others)."""
+        ...
+
+    def fitted(self, chosen: Places, coefficients: Floats) -> Floats:
+        """Return the sum of the chosen columns times their coefficients: shape (equations,)."""
         ...
 
     def correlations(self, residual: Floats) -> Floats:
@@ -63,6 +74,19 @@ def least_squares(columns: Floats, target: Floats) -> Fit:
     residual = target - columns @ coefficients
     scale = max(1.0, float(residual @ residual) / max(1, equations - n))
     return Fit(coefficients, np.sqrt(scale * variances), residual, scale)
+
+
+def inverse_diagonal(gram: Floats) -> Floats:
+    """Return the diagonal of the inverse of a symmetric matrix, of the pseudoinverse where there is
+    none: shape (columns,). Of more than MOST_EXACT columns that are nearly orthogonal, gram =
+    D (I + E) D with a small E, to the second order in E."""
+    lengths = np.sqrt(gram.diagonal())
+    if len(gram) > MOST_EXACT and lengths.all():
+        squares = np.einsum("ij,ij,j->i", gram, gram, lengths**-2) / lengths**2 - 1
+        if squares.max() < NEARLY_ORTHOGONAL:
+            return np.asarray((1 + squares) / lengths**2)
+    solved = _solved(gram, np.zeros(len(gram)))
+    return solved[1] if solved else np.diag(np.linalg.pinv(gram, hermitian=True))
 
 
 def _solved(gram: Floats, right: Floats) -> tuple[Floats, Floats] | None:
