@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import ClassVar
 
@@ -89,8 +90,8 @@ def test_the_reach_of_noise_is_the_least_that_holds(epsilon: float, level: float
 def test_a_string_of_one_person_is_released_as_seldom_as_delta_says(
     epsilon: float, delta: float, neighbours: Neighbours, changed: int, at_most: int
 ) -> None:
-    """A person changes `changed` counts for each answer; each is released with delta over their
-    number, or the threshold could be one less."""
+    """A person changes `changed` counts for each answer, and holds `at_most` strings alone; each is
+    released with delta over their number, or the threshold could be one less."""
     silence = Silence()
     made = noisy_strings(
         {"rare": 1, "often": 10**6},
@@ -103,17 +104,18 @@ def test_a_string_of_one_person_is_released_as_seldom_as_delta_says(
     counts, (scale,) = changed * at_most, silence.scales
     assert Fraction(counts) / Fraction(scale) <= Fraction(epsilon)
     assert made.threshold is not None
-    assert counts * tail(scale, made.threshold - 1) <= delta
-    assert counts * tail(scale, made.threshold - 2) > delta or made.threshold == 2
+    assert at_most * tail(scale, made.threshold - 1) <= delta
+    assert at_most * tail(scale, made.threshold - 2) > delta or made.threshold == 2
     assert made.categories == ("often",)
     assert (made.cost.epsilon, made.cost.delta) == (epsilon, delta)
 
 
 @pytest.mark.exact
 def test_the_release_of_strings_is_private_by_enumeration() -> None:
-    """Two data sets that differ in one person's string, every outcome of the four strings' counts
-    up to 400: what e**epsilon leaves of the difference is delta at most, in both directions. The
-    twin, a threshold one lower, has more."""
+    """Data sets that differ in one person's string, one becoming another, each held by nobody, one
+    or two others: every outcome of both counts up to 400. What e**epsilon leaves of the difference
+    is delta at most. The twin, a threshold one lower, has more; a delta that epsilon does not cover
+    has the threshold of both strings."""
     epsilon, delta = 1.0, 1e-3
     made = noisy_strings({"x": 1}, epsilon=epsilon, delta=delta, noise=Silence())
     scale = made.mechanism.scale
@@ -127,14 +129,18 @@ def test_the_release_of_strings_is_private_by_enumeration() -> None:
             shares = (1 - q) / (1 + q) * q ** np.abs(noisy - count) * (count > 0)
             return np.array([1 - shares.sum(), *shares])
 
-        # one person's "a" becomes "b": "a" from 1 to 0, "b" from 0 to 1, others are as they were
-        first = np.outer(law(1), law(0))
-        second = np.outer(law(0), law(1))
-        return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+        worst = 0.0
+        for left, joined in product(range(3), repeat=2):  # of others with either string
+            first = np.outer(law(left + 1), law(joined))
+            second = np.outer(law(left), law(joined + 1))
+            gap = np.maximum(first - math.exp(epsilon) * second, 0).sum()
+            worst = max(worst, float(gap))
+        return worst
 
     assert made.threshold is not None
-    assert excess(made.threshold) <= delta
-    assert excess(made.threshold - 3) > delta
+    assert excess(made.threshold) <= delta < excess(made.threshold - 1)
+    large = noisy_strings({"x": 1}, epsilon=0.01, delta=0.1, noise=Silence())
+    assert large.threshold == 1 + large.mechanism.upper_tail(0.1 / 2)
 
 
 @pytest.mark.exact

@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
@@ -14,7 +15,7 @@ import pytest
 from scipy.stats import chi2
 
 from ldp.client import Client
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import HierarchicalHistogram, RandomizedResponse
 from ldp.planning.candidates import report_bytes
 from ldp.planning.percentiles import EVEN, SHAPES, people_of_result, shaped_people
@@ -271,6 +272,18 @@ def test_a_question_that_is_too_dear_says_what_is_left(tmp_path: Path) -> None:
     larger = EPSILONS[EPSILONS.index(affordable.epsilon) + 1]
     again = replace(affordable, question=affordable.question.with_(epsilon=larger))
     assert larger * again.charges > refusal.life or 2 * larger > refusal.day
+
+
+def test_a_metric_that_nobody_answers_for_fails_the_check(tmp_path: Path) -> None:
+    for owners, fails in (("", True), ('owners = ["Ada"]\n', False)):
+        files = product(tmp_path, THEME + owners).answer().files()
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+        registry = Registry.load(tmp_path / "metrics.toml")
+        with (
+            pytest.raises(RegistryError, match="'name an owner' stands") if fails else nullcontext()
+        ):
+            registry.check()
 
 
 def test_what_no_epsilon_answers_is_said(tmp_path: Path) -> None:

@@ -273,7 +273,10 @@ def test_a_description_cannot_become_markup(folder: Path) -> None:
     ("words", "said"),
     [
         ("check metrics.toml --fail-expiring 9999d", ""),
-        ("check metrics.toml --most-odds 3", "can multiply odds by 1,203,000 (epsilon 14)"),
+        (
+            "check metrics.toml --most-odds 3",
+            "can let somebody guess right nearly always (epsilon 14), --most-odds is 3",
+        ),
         ("check metrics.toml --most-odds nan", "'--most-odds': nan lies in no range"),
         ("check metrics.toml --most-odds inf", "--most-odds must be a finite number"),
         ("check metrics.toml --most-odds 1e400", "--most-odds must be a finite number"),

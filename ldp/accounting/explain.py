@@ -42,6 +42,13 @@ def epsilon_text(epsilon: float) -> str:
     return "unlimited" if math.isinf(epsilon) else round_up(epsilon)
 
 
+def odds_text(epsilon: float) -> str:
+    """Return what a release of cost `epsilon` does to odds, in words where it is no protection."""
+    if odds(epsilon) >= MOST_ODDS:
+        return f"let somebody guess right nearly always (epsilon {round_up(epsilon)})"
+    return f"multiply odds by {round_up(odds(epsilon))} (epsilon {round_up(epsilon)})"
+
+
 def odds(epsilon: float) -> float:
     """Return the largest factor of odds by a release of cost `epsilon`: e**epsilon."""
     return math.exp(epsilon) if epsilon < 700 else math.inf

@@ -112,13 +112,17 @@ def noisy_strings(
 
     Only strings that somebody holds get noise, so that one held by a single person tells of that
     person if it is released. The threshold is the least at which that has probability delta / m, m
-    the counts that one person changes: `at_most`, or twice that when a value is replaced. Raises
-    ParameterError for epsilon and delta as `require_budget`.
+    the strings that one person alone holds: `at_most`, also when values are replaced, since of two
+    neighbours each can only release its own; strings of the other are absent there with a
+    probability that epsilon covers, for all but a large delta. Raises ParameterError for epsilon
+    and delta as `require_budget`.
     """
     require_budget(epsilon, delta)
     noise, held = noise or Releases(), Counter(values)
     mechanism = _of_counts(epsilon, neighbours, at_most)
-    threshold = 1 + mechanism.upper_tail(delta / mechanism.sensitivity)
+    is_covered = -math.log1p(-delta / at_most) <= epsilon / mechanism.sensitivity
+    alone = at_most if is_covered else mechanism.sensitivity
+    threshold = 1 + mechanism.upper_tail(delta / alone)
     names = [name for name, count in held.items() if count > 0]
     counts = np.array([held[name] for name in names], dtype=np.int64)
     noisy = mechanism.release(counts, noise).tolist() if names else []

@@ -23,7 +23,11 @@ WIDTH = 96
 @click.option(
     "--range", "bounds", type=(float, float), metavar="LOW HIGH", help="Of the numbers, if known."
 )
-@click.option("--unknown-range", is_flag=True, help="Nobody knows the range of the numbers.")
+@click.option(
+    "--unknown-range",
+    is_flag=True,
+    help="Nobody knows the range of the numbers; so without --range.",
+)
 @click.option("--quantile", type=float, help="The percentile's share; 0.95 without it.")
 @click.option("--by", type=int, help="Number of categories that each have a percentile.")
 @click.option("--population", help="CSV of numbers like those that people will hold.")
@@ -69,7 +73,7 @@ def plan(
 
     With --fakes, what this share of made-up reports does to the error, instead of 1 %.
 
-    With --numbers, and --range or --unknown-range: what each way would say of a percentile; with
+    With --numbers: what each way would say of a percentile, in --range or of an unknown range; with
     --by, of that of each category, and when that is hopeless. Without --population or --from it is
     that of the numbers, of six shapes, whose interval is the longest.
 
@@ -93,8 +97,8 @@ def plan(
     if out is not None:
         raise ParameterError("--out goes with a file of questions")
     if numbers:
-        if (bounds is None) != unknown_range:
-            raise ParameterError("--numbers goes with either --range LOW HIGH or --unknown-range")
+        if bounds is not None and unknown_range:
+            raise ParameterError("give one of --range LOW HIGH and --unknown-range")
         if users is None or epsilon is None or domain or frequency or answers:
             raise ParameterError("--numbers takes --users and --epsilon, and nothing of categories")
         if population and result:

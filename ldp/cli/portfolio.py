@@ -12,6 +12,7 @@ from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.planning.portfolio import Answer, Portfolio, Product, Refusal
 from ldp.registry import Registry
+from ldp.registry.definitions import NOBODY
 
 WIDTH = 96
 
@@ -30,11 +31,13 @@ def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
             raise ParameterError("no question fits: nothing was written")
         with TemporaryDirectory() as name:
             _write(portfolio, Path(name))
-            Registry.load(Path(name) / "metrics.toml").check()
+            registry = Registry.load(Path(name) / "metrics.toml")
         out.mkdir(parents=True, exist_ok=True)
         _write(portfolio, out)
         lines += ["", f"written: {', '.join(str(out / name) for name in portfolio.files())}"]
-        lines.append(f"next: ldp registry check {out / 'metrics.toml'}")
+        nobody = any(NOBODY in metric.owners for metric in registry.metrics.values())
+        first = f"name an owner of each metric in {out / 'metrics.toml'}, then " if nobody else ""
+        lines.append(f"next: {first}ldp registry check {out / 'metrics.toml'}")
     say(portfolio.to_dict(), "\n".join(lines), as_json)
 
 

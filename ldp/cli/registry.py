@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ldp.accounting.explain import epsilon_text, odds, round_up, touched_sentence
+from ldp.accounting.explain import epsilon_text, odds, odds_text, touched_sentence
 from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.cli.parsing import unknown_command
@@ -272,7 +272,6 @@ def _check_limits(
     epsilon = loaded.worst_case_of_all()["day"]
     if most_odds is not None and odds(epsilon) > most_odds:
         raise RegistryError(
-            f"{loaded.path}: any 24 hours of one device can multiply odds by "
-            f"{round_up(odds(epsilon))} (epsilon {round_up(epsilon)}), --most-odds is "
+            f"{loaded.path}: any 24 hours of one device can {odds_text(epsilon)}, --most-odds is "
             f"{most_odds:g}: lower the caps of its groups, or allow as much"
         )

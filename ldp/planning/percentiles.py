@@ -98,12 +98,13 @@ class PercentileForecast:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the forecast as JSON-ready data; an open end is None."""
-        ends = (self.percentile.low, self.percentile.high)
-        low, high = (end if math.isfinite(end) else None for end in ends)
+        row = self.percentile
+        numbers = (row.estimate, row.low, row.high)
+        estimate, low, high = (number if math.isfinite(number) else None for number in numbers)
         return {
             **self.mechanism.parameters(),
             "report_bytes": report_bytes(self.mechanism),
-            "percentile": self.percentile.estimate,
+            "percentile": estimate,
             "low": low,
             "high": high,
             "share_std_error": self.share_std_error,
@@ -209,15 +210,14 @@ def forecast(
     generator = np.random.default_rng(SEED)
     laws = (draw_law(mechanism, people, users, q, part, generator) for _ in range(tables))
     rows = [law_of_table.quantile(q) for law_of_table in laws] or [law.quantile(q)]
-    estimate, low, high = (
-        sorted(getattr(row, name) for row in rows)[len(rows) // 2]
-        for name in ("estimate", "low", "high")
-    )
+    known = [row.estimate for row in rows if not math.isnan(row.estimate)] or [math.nan]
+    columns = (known, [row.low for row in rows], [row.high for row in rows])
+    estimate, low, high = (sorted(column)[len(column) // 2] for column in columns)
     moments = [row for row in law.moments() if math.isfinite(row.std_error)]
     return PercentileForecast(
         mechanism=mechanism,
         percentile=Statistic(rows[0].name, estimate, std_error_of_ends(low, high), low, high),
-        share_std_error=float(errors[min(law.bins.place(estimate), len(errors) - 1)]),
+        share_std_error=float(errors[min(law.bins.place(true), len(errors) - 1)]),
         mean_std_error=moments[0].std_error if moments else None,
         part=part,
         true=true,

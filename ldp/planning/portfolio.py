@@ -27,6 +27,7 @@ from ldp.planning.candidates import registry_lines, report_bytes
 from ldp.planning.keys import Keys
 from ldp.planning.question import KINDS, MOST_USERS, Question
 from ldp.protocol.channel import require_whole, round_down, round_up
+from ldp.registry.definitions import NOBODY
 
 EPSILONS = tuple(0.02 * 1.02**step for step in range(340))
 """Prices that are tried: 0.02 to 16.5 in steps of 2 %."""
@@ -64,7 +65,7 @@ class Ask:
             name=name,
             days=(days := keys.days("every")),
             about=keys.text("ask"),
-            owners=keys.texts("owners", ["team@example.org"]),
+            owners=keys.texts("owners", [NOBODY]),
             until=keys.day("until"),
             within=keys.amount("within"),
             keep_days=keys.days("keep") // days * days if "keep" in keys.left else 0,

@@ -54,6 +54,10 @@ class Queue(NamedTuple):
     is_daily: bool = False
 
 
+NOBODY = "name an owner"
+"""Owner in a registry that a plan wrote, until somebody is named."""
+
+
 class Metric(NamedTuple):
     """One version of one metric. `dictionary`: the file of its candidates, if it has one; `epoch`:
     length of an epoch where responses are memoised by epoch."""

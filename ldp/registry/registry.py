@@ -20,7 +20,7 @@ from ldp.protocol.batch import Item
 from ldp.protocol.channel import round_up
 from ldp.protocol.sealed_report import sealed_bytes
 from ldp.protocol.wire import HEADER_BYTES
-from ldp.registry.definitions import Group, Metric, Queue, read_values
+from ldp.registry.definitions import NOBODY, Group, Metric, Queue, read_values
 from ldp.registry.strict_json import Kinds, read_json, require_fields, shortened
 from ldp.registry.toml_file import Contents, duration, nearest, read_document, read_registry
 
@@ -90,12 +90,18 @@ class Registry(Contents):
         write_whole(self.lock_path, text + "\n")
 
     def check(self, today: date | None = None) -> list[str]:
-        """Return the names of metrics that are not in the lock yet. Raise RegistryError when a
-        dictionary cannot be read, a metric changed since `lock` without a new version, or a metric
-        that has not expired `today` never fits beside what its windows set aside for epochs."""
+        """Return the names of metrics that are not in the lock yet. Raise RegistryError when nobody
+        answers for a metric, a dictionary cannot be read, a metric changed since `lock` without a
+        new version, or one that has not expired `today` never fits beside what its windows set
+        aside for epochs."""
         pins = self._read_lock()
         self._require_budget(today)
         for name, metric in self.metrics.items():
+            if NOBODY in metric.owners:
+                raise RegistryError(
+                    f"{self.path}: [metric.{name}]: {NOBODY!r} stands for who answers for the "
+                    "metric: name somebody in owners"
+                )
             metric.candidates()
             self._compare(name, pins.get(name), metric.pinned(), str(self.lock_path))
         return [name for name in self.metrics if name not in pins]
