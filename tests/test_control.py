@@ -23,7 +23,15 @@ from ldp import (
 )
 from ldp.errors import RegistryError
 from ldp.mechanisms import Mechanism
-from ldp.publishing.control import HASHED, STUCK, WITHOUT_NOISE, broken, log_ratios, supporting
+from ldp.publishing.control import (
+    HASHED,
+    STUCK,
+    WITHOUT_NOISE,
+    broken,
+    joined,
+    log_ratios,
+    supporting,
+)
 from ldp.registry import Registry
 from ldp.simulation import draw_table
 from ldp.tables.table import Table, TableBuilder
@@ -114,6 +122,16 @@ def test_weeks_with_hardly_any_report_say_nothing(reports: int) -> None:
     quiet = Table.from_counts(COIN, counts, reports)
     weeks = ((DAY + timedelta(weeks=week), quiet) for week in range(400))
     assert not [*broken(weeks, "on", 52)]
+
+
+@pytest.mark.exact
+def test_alarms_in_a_row_are_since_the_first_of_them() -> None:
+    """A run ends where the detector stays at its beginning for more than a week."""
+    days = [(2, 1, HASHED), (4, 3, HASHED), (12, 11, STUCK), (30, 20, HASHED), (32, 31, HASHED)]
+    alarms = [(DAY + timedelta(at), DAY + timedelta(since), cause) for at, since, cause in days]
+    runs = [*joined(alarms, timedelta(days=7))]
+    assert [(since - DAY).days for _, since, _ in runs] == [1, 1, 1, 20, 20]
+    assert [(at, cause) for at, _, cause in runs] == [(at, cause) for at, _, cause in alarms]
 
 
 def of_broken(cause: str) -> Table:

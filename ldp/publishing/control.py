@@ -15,7 +15,7 @@ A source of randomness that is stuck differently on each device cannot be seen.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import date
+from datetime import date, timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ SHARE = 0.01
 LATEST = 90
 """Number of latest periods that are looked at."""
 RECENT = 7
-"""Number of latest periods of which it is said."""
+"""Number of latest periods of which it is said, and between two alarms of one run, at most."""
 WITHOUT_NOISE = "a build without noise, or whose randomness is stuck"
 HASHED = (
     "a build that hashes with another seed, records another value, or whose randomness is stuck"
@@ -101,6 +101,19 @@ def broken(
             log_m = dict.fromkeys(WEIGHTS, 0.0)
 
 
+def joined(
+    alarms: Iterable[tuple[date, date, str]], most: timedelta
+) -> Iterator[tuple[date, date, str]]:
+    """Yield the `alarms` of `broken`, each since the beginning of its run: that of its first, where
+    each began `most` after the one before, at most."""
+    last, first = date.min, date.min
+    for period, since, cause in alarms:
+        if since - last > most:
+            first = since
+        yield period, first, cause
+        last = period
+
+
 def broken_builds(job: Job) -> Iterator[Broken]:
     """Yield what the `RECENT` kept tables of a job's control metrics say, of each version the last;
     the detector begins with the `LATEST`."""
@@ -114,6 +127,7 @@ def broken_builds(job: Job) -> Iterator[Broken]:
         loaded = ((period, load_table(state.table_path)) for period, state in latest)
         tables = ((period, table) for period, table in loaded if isinstance(table, Table))
         recent = {period for period, _ in latest[-RECENT:]}
-        for last in [*broken(tables, known.control, DAYS / length)][-1:]:
+        alarms = broken(tables, known.control, DAYS / length)
+        for last in [*joined(alarms, timedelta(days=RECENT * length))][-1:]:
             if last[0] in recent:
                 yield Broken(metric, version, *last)
