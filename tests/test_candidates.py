@@ -159,10 +159,16 @@ def test_reports_too_few_for_normal_errors_are_said_to_be(
 
 @pytest.mark.exact
 def test_only_a_permanent_response_is_pooled() -> None:
+    """Of fresh noise the count in the table has the error of before, and the population's has that
+    of half as many people."""
     sketch = CountMeanSketch(epsilon=4.0, rows=64, width=16, seed="00")
     table = draw_table(sketch, ("a",), counts=np.array([100]), generator=np.random.default_rng(1))
-    with pytest.raises(DecodeError, match="share no permanent response"):
-        decode(table, ("a",), weighted_reports_per_client=2)
+    once, twice = (decode(table, ("a",), weighted_reports_per_client=k) for k in (None, 2))
+    assert once.interval() == twice.interval()
+    low, high = twice.interval(population=True)
+    assert (high - low > np.subtract(*reversed(once.interval(population=True)))).all()
+    with pytest.raises(ParameterError, match="1 or more"):
+        decode(table, ("a",), weighted_reports_per_client=0.5)
     basic = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75)
     pooled = pooled_table(basic, np.array([50, 1, 1, 1]), 2, np.random.default_rng(1))
     for wrong in (0.5, float("inf"), float("nan")):

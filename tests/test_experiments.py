@@ -198,9 +198,11 @@ def test_people_vary_at_most_as_the_mean_and_the_range_allow(tmp_path: Path) -> 
         most = (high - mean) * (mean - low)
         assert variance <= most
         assert (variance == most) == (set(numbers) <= {low, high})
-    period = ArmPeriod({("mean", ""): (40.0, 1.0)}, (low, high), n, is_memoised=False)
+    period = ArmPeriod({("mean", ""): (40.0, 1.0)}, (low, high), n, 1, is_memoised=False)
     mean_, noise, people = numbers_of_arm([period], [("mean", "")])
     assert (mean_.item(), noise.item(), people.item()) == (40.0, 1.0, 20.0**2 / n)
+    seven = period._replace(reports_per_person=7)
+    assert numbers_of_arm([seven], [("mean", "")])[2].item() == pytest.approx(7 * 20.0**2 / n)
 
 
 def missed_near_an_end(smoothed: bool) -> float:
@@ -219,7 +221,7 @@ def missed_near_an_end(smoothed: bool) -> float:
         for _ in range(DAYS):
             ones = random.binomial(above, keep) + random.binomial(n - above, 1 - keep)
             cells = [(decoded[k].mean, decoded[k].std_error) for k in ones.tolist()]
-            days.append(ArmPeriod(dict(zip(keys, cells, strict=True)), (0.0, 1.0), n, False))
+            days.append(ArmPeriod(dict(zip(keys, cells, strict=True)), (0.0, 1.0), n, 1, False))
         return days
 
     arms, is_missed = (arm(held), arm(np.zeros(MANY, int))), np.zeros(MANY, bool)

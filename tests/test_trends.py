@@ -26,12 +26,14 @@ def test_of_several_days_all_but_the_last_are_shown_in_short(tmp_path: Path) -> 
     assert "The 100 largest are shown, 50 more are not; all were tested." in words(page)
 
 
-def two_sided(first: float, second: float, tail: float = 1.0) -> float:
-    """The p-value by another way: scipy's normal tail of the difference over its error."""
+def two_sided(first: float, second: float, tail: float = 1.0, reports_each: float = 1) -> float:
+    """The p-value by another way: scipy's normal tail of the difference over its error, that of
+    1,000 reports a day, of one person `reports_each`, being that of both days' holders."""
     from scipy.stats import norm
 
-    noise = (tail * 10 / 1000) ** 2
-    drawn = sum(min(max(f, 0), 1) * (1 - min(max(f, 0), 1)) / 1000 for f in (first, second))
+    noise, people = (tail * 10 / 1000) ** 2, 1000 / reports_each
+    held = (people * (max(first, 0) + max(second, 0)) + 2) / (2 * people + 4)
+    drawn = 2 * held * (1 - held) / people
     return float(2 * norm.sf(abs(second - first) / math.sqrt(2 * noise + drawn)))
 
 
@@ -46,10 +48,15 @@ def test_differences_between_days_have_the_p_values_of_their_formula(tmp_path: P
     ranked = sorted(expected.values())
     holm = np.maximum.accumulate([min(1, (4 - i) * p) for i, p in enumerate(ranked)])
     assert [change.adjusted for change in changes] == pytest.approx(holm.tolist())
-    for path in tmp_path.glob("*.json"):
-        path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "tail": 2.0}), "utf-8")
-    wider = compared_days([SavedResult.load(tmp_path / f"day{number}.csv") for number in range(2)])
-    assert wider[0].p_value == pytest.approx(two_sided(0.5, 0.4, tail=2.0))
+    for more, expected_p in (
+        ({"tail": 2.0}, two_sided(0.5, 0.4, tail=2.0)),
+        ({"tail": 1.0, "reports_per_person": 7.0}, two_sided(0.5, 0.4, reports_each=7)),
+    ):
+        for path in tmp_path.glob("*.json"):
+            summary = {**json.loads(path.read_text("utf-8")), **more}
+            path.write_text(json.dumps(summary), "utf-8")
+        files = [SavedResult.load(tmp_path / f"day{number}.csv") for number in range(2)]
+        assert compared_days(files)[0].p_value == pytest.approx(expected_p)
 
 
 @pytest.mark.exact

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ldp.cli.estimates import INTERVALS_UNDER_FAKES, check_output, write_estimates
+from ldp.cli.estimates import INTERVALS_UNDER_FAKES, OF_REPORTS, check_output, write_estimates
 from ldp.cli.options import (
     DAY,
     FAKES,
@@ -57,8 +57,8 @@ HASHES = (*MD5_SCHEMES, "chromium-city64")
 @click.option(
     "--weighted-reports-per-client",
     metavar="X|FILE",
-    help="Of a table that pools memoised reports: sum K**2 / sum K over clients that sent K each, "
-    "or a CSV file reports,clients with how many clients sent how many reports.",
+    help="Number sum K**2 / sum K over clients that sent K reports each, or a CSV file "
+    "reports,clients with how many clients sent how many: errors of people count each client once.",
 )
 @click.option("--part", help="Which table of a file that holds several, as words of a puzzle.")
 @click.option("--candidates", help="One value a line, or CSV with a value column; - reads stdin.")
@@ -139,7 +139,7 @@ def decode(
         raise ParameterError("give either --rappor-map or --candidates")
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
     check_output(out, level)
-    names = None
+    names, weighted = None, _weighted(weighted_reports_per_client)
     if candidates:
         names = read_values(Path("/dev/stdin" if candidates == "-" else candidates))
     places = spelling = patterns = None
@@ -165,7 +165,7 @@ def decode(
     if quantiles or is_about_numbers(counted.mechanism):
         if candidates:
             raise ParameterError("--candidates names values: a table of numbers has none")
-        _write_numbers(counted, out, level, quantiles, consistency, fakes, as_json)
+        _write_numbers(counted, out, level, quantiles, consistency, fakes, weighted, as_json)
         return
     estimates = decoded(
         counted,
@@ -173,7 +173,7 @@ def decode(
         method=method,
         rule=rule,
         places=places,
-        weighted_reports_per_client=_weighted(weighted_reports_per_client),
+        weighted_reports_per_client=weighted,
         fakes=fakes,
         patterns=patterns,
     )
@@ -216,12 +216,14 @@ def _write_numbers(
     quantiles: tuple[float, ...],
     consistency: str,
     fakes: float | None,
+    weighted: float | None,
     as_json: bool,
 ) -> None:
     """Write the mean, the regression or the distribution of a table of numbers."""
     from ldp.decoding.outcome import numbers_outcome
 
     result = numbers_outcome(table, level, quantiles, consistency, fakes)
+    result = result.at(reports_per_person=weighted)
     text, summary = result.to_csv(None if out == "-" else out), result.summary
     if out != "-":
         rows = [*csv.reader(io.StringIO(text, newline=""))]
@@ -238,6 +240,8 @@ def _write_numbers(
         text += f"-> {out}"
         if fakes is not None:
             text += f"\n{INTERVALS_UNDER_FAKES.format(share=100 * fakes)}"
+        if weighted is None:
+            text += f"\n{OF_REPORTS}"
     following = "" if out == "-" else f"ldp report {out} --out report.html"
     say(summary, text.rstrip("\n"), as_json, following)
 

@@ -12,6 +12,9 @@ from ldp.tables.result import summary_path
 INTERVALS_UNDER_FAKES = (
     "intervals hold for the other reports, whatever up to {share:.4g} % of all reports say"
 )
+OF_REPORTS = (
+    "intervals are of reports, each of another person; --weighted-reports-per-client says otherwise"
+)
 
 
 def check_output(out: str, level: float) -> None:
@@ -55,4 +58,6 @@ def write_estimates(estimates: Estimates, out: str, tested: str, as_json: bool) 
             f"\n1 % of made-up reports could move every count that they name by "
             f"{summary['fakes_move']:,.0f}, and may name many"
         )
+    if tested == "candidates" and estimates.reports_per_person is None:
+        words += f"\n{OF_REPORTS}"
     say({**summary, "written": out}, words, as_json, f"ldp report {out} --out report.html")

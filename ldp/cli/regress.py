@@ -214,7 +214,7 @@ def _decoded(path: Path, level: float, out: str) -> tuple[dict[str, Any], str]:
         "which the people who reported were drawn at random. 1 % fakes: how far 1 % of made-up "
         "reports could move a coefficient, if all of them are about one product."
     )
-    intervals = fit.limits(level)
+    intervals = np.column_stack(fit.interval(level))
     lines = [*_lines(names, columns, intervals, level), "", *wrap(notes, WIDTH)]
     return summary, "\n".join([*lines, *_unbounded(intervals), *_written(out)])
 

@@ -30,7 +30,7 @@ from ldp.mechanisms import JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Answers, Identity
 from ldp.mechanisms.base import FAKES
 from ldp.protocol.kinds import Index, Subset
-from ldp.tables.estimates import Normal, Rule, spread
+from ldp.tables.estimates import Normal, Rule, spread, widened
 from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.result import Columns, Result
 from ldp.tables.table import Table
@@ -113,7 +113,10 @@ class Association(Result):
         cell; not clipped."""
         wide = spread(self.unbiased, self.std_error, self.reports if population else 0)
         reach = Normal().upper((1 - level) / 2) * wide
-        return self.unbiased - reach, self.unbiased + reach
+        low, high = self.unbiased - reach, self.unbiased + reach
+        if population and self.more:
+            return widened(low, high, self.unbiased, self.reports, self.more, 1 - level)
+        return low, high
 
     def margin(self, part: int) -> Floats:
         """Return the shares of the values of part number `part`: shape (values,)."""
@@ -163,7 +166,7 @@ class Association(Result):
             **self.details,
             "reports": self.reports,
             "detected": int(self.detected().sum()),
-            "level": self.level,
+            **self.controls,
             "alpha": self.rule.alpha,
             "control": self.rule.control,
             "independence": independence,

@@ -147,9 +147,11 @@ class Distributions(Result):
         if category not in self.of:
             raise ParameterError(f"there is no category {category!r}; known: {', '.join(self.of)}")
         distribution = self.of[category]
-        if (distribution.level, distribution.quantiles) == (self.level, self.quantiles):
+        names = ("level", "quantiles", "reports_per_person")
+        settings = {name: getattr(self, name) for name in names}
+        if all(getattr(distribution, name) == setting for name, setting in settings.items()):
             return distribution
-        return distribution.at(level=self.level, quantiles=self.quantiles)
+        return distribution.at(**settings)
 
     @property
     def reports(self) -> int:
@@ -172,7 +174,7 @@ class Distributions(Result):
         level = 1 - alpha / max(1, len(self.of) * len(self.quantiles))
         differences = list[Difference]()
         for q in self.quantiles:
-            rows = {name: one.quantile(q, level) for name, one in self.of.items()}
+            rows = {name: self[name].quantile(q, level) for name in self.of}
             differences += [
                 Difference(rows[higher].name, higher, lower)
                 for higher, lower in permutations(rows, 2)

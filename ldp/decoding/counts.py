@@ -66,14 +66,14 @@ def decode(
     `METHODS`, or "auto", the first that fits. Decoding again, also with other candidates, costs no
     privacy: it reads the table only. `places`: the bits that the candidates of a RAPPOR table set,
     from a map (`ldp.tables.google_rappor.read_map`). `weighted_reports_per_client`: number of
-    reports that the client of a report sent under one permanent response, on average over the
-    reports, see `weighted_mean`; 1 by default. `fakes`: largest share of the reports that may be
-    made up, in any way; intervals, p-values and discoveries are then of the count among the other
-    reports (`ldp.decoding.fakes`). Raises DecodeError for an empty table, for one that
-    pools several days of a memoised metric without this number, because errors would be too small,
-    for no or repeated candidates, for a method that does not fit the mechanism, or has no interval
-    that holds under `fakes`, and for candidates or places that their map cannot have.
-    `patterns`: the whole reports of a RAPPOR `table`, which find more than its bits do
+    reports that the client of a report sent, under one permanent response where there is one, on
+    average over the reports, see `weighted_mean`; 1 by default. `fakes`: largest share of the
+    reports that may be made up, in any way; intervals, p-values and discoveries are then of the
+    count among the other reports (`ldp.decoding.fakes`). Raises DecodeError for an empty
+    table, for one that pools several days of a memoised metric without this number, because errors
+    would be too small, for no or repeated candidates, for a method that does not fit the
+    mechanism, or has no interval that holds under `fakes`, and for candidates or places that their
+    map cannot have. `patterns`: the whole reports of a RAPPOR `table`, which find more than bits do
     (`ldp.decoding.report_patterns`); DecodeError for more than 8 bits, for other mechanisms, and
     where reports share a permanent response.
     """
@@ -135,7 +135,8 @@ def decode(
         **estimates.details,
         **_answer_details(table, estimates),
     }
-    return replace(estimates, details=details)
+    estimates = replace(estimates, details=details)
+    return estimates.at(reports_per_person=weighted_reports_per_client)
 
 
 def _answer_details(table: Table, estimates: Estimates) -> dict[str, float]:
@@ -181,10 +182,8 @@ def _pooled(table: Table, weighted: float | None) -> tuple[float, ...]:
             "sent under one permanent response, as sum K**2 / sum K over the clients "
             "(--weighted-reports-per-client X, or a CSV file reports,clients)"
         )
-    if weighted is None or weighted == 1:
+    if weighted is None or weighted == 1 or not isinstance(mechanism, MemoisedMechanism):
         return ()
-    if not isinstance(mechanism, MemoisedMechanism):
-        raise DecodeError(f"reports of {mechanism.name} share no permanent response")
     if not 1 <= weighted < np.inf:
         raise ParameterError("weighted_reports_per_client must be 1 or more")
     return (weighted - 1,)

@@ -157,14 +157,35 @@ class Distribution(Result):
     def _apparent_variance(self, weights: Floats) -> Floats:
         """Return the variances of the sums where shares are what they seem."""
         variance = weights**2 @ self._alone - ((weights @ self._shared) ** 2).sum(axis=1)
-        return np.asarray(np.maximum(variance, 0.0))
+        variance = np.maximum(variance, 0.0)
+        if self.more:
+            variance += self._further_variance(weights @ self.nodes.groups)
+        return np.asarray(variance)
+
+    @cached_property
+    def _further(self) -> tuple[Floats, float]:
+        """Shares of the bins, 0 or more and at most 1 in all, and the variance that the further
+        reports of a person add to a share f of people, over f (1 - f): each report draws its row,
+        so this is once for all rows."""
+        share = np.clip(self.share, 0.0, 1.0)
+        honest = self.reports - self._fakes.number
+        return share / max(1.0, float(share.sum())), self.more / honest
+
+    def _further_variance(self, worth: Floats) -> Floats:
+        """Return what they add to the variances of sums in which bins are `worth` so much, shape
+        (sums, bins)."""
+        share, each = self._further
+        return np.asarray(each * np.maximum(worth**2 @ share - (worth @ share) ** 2, 0.0))
 
     @cached_property
     def _apparent_errors(self) -> Floats:
         """Standard errors of `below` where shares are what they seem."""
         alone = self._edge_variances(self._alone)
         shared = (self._at_edges(self.fit.of_bins(self._shared)) ** 2).sum(axis=1)
-        return np.asarray(np.maximum(np.maximum(alone - shared, 0.0) ** 0.5, LEAST_ERROR))
+        variance = np.maximum(alone - shared, 0.0)
+        if self.more:
+            variance += self._further_variance(self._at_edges(np.eye(len(self.share))))
+        return np.asarray(np.maximum(variance**0.5, LEAST_ERROR))
 
     def _edge_variances(self, variance: Floats) -> Floats:
         """Return the variances of `below` if the nodes' shares are independent with `variance`."""
@@ -177,7 +198,9 @@ class Distribution(Result):
     def _largest_variance(self, weights: Floats) -> Floats:
         """Return what the variances of the sums of the nodes' shares by `weights` are at most, of
         the honest reports."""
-        return self._fakes.largest_variance(weights, self.share, self.matrix, is_part=self.is_part)
+        return self._fakes.largest_variance(
+            weights, self.share, self.matrix, is_part=self.is_part, further=self._further[1]
+        )
 
     def linear(self, weight: Floats) -> tuple[float, float, Shift]:
         """Return the sum of the bins' shares by `weight`, shape (bins,), its standard error, and
@@ -225,7 +248,14 @@ class Distribution(Result):
         for draws in np.array_split(standard_draws(seed, len(error)), BLOCKS, axis=1):
             alike = ratio @ (taken[:, None] * (ratio.T @ draws))
             blocks.append(self._at_edges(self.fit.of_bins(error * (draws - alike))))
-        return np.concatenate(blocks, axis=1) / self._apparent_errors[:, None]
+        noise = np.concatenate(blocks, axis=1)
+        if self.more:
+            share, each = self._further
+            draws = share[:, None] ** 0.5 * standard_draws(seed + 1, len(share))
+            total = float(share.sum())
+            alike = share[:, None] * draws.sum(axis=0) * (1 - max(0.0, 1 - total) ** 0.5) / total
+            noise += each**0.5 * self._at_edges(draws - alike)
+        return noise / self._apparent_errors[:, None]
 
     def quantile(self, q: float, level: float = 0.95) -> Statistic:
         """Return the `q`-quantile: the least number with a share of at least `q` at or below it,
@@ -414,7 +444,7 @@ class Distribution(Result):
             **self.details,
             **bias,
             "reports": self.reports,
-            "level": self.level,
+            **self.controls,
             "quantiles": list(self.quantiles),
             "fakes_move": {"the share below any number": self.fakes_move()},
             **fakes_details(self._allowed()),

@@ -65,12 +65,18 @@ class FakesAmongNodes:
         return np.asarray((number * np.take_along_axis(each, order, axis=1)).sum(axis=1))
 
     def largest_variance(
-        self, weights: Floats, share: Floats, matrix: Floats, *, is_part: bool
+        self,
+        weights: Floats,
+        share: Floats,
+        matrix: Floats,
+        *,
+        is_part: bool,
+        further: float,
     ) -> Floats:
         """Return an upper bound of the variances of the sums of the nodes' shares by `weights`,
         shape (sums, nodes), because a share that is hidden has its variance. `share`: of the bins,
         by `matrix`, shape (bins, nodes), from those of the nodes; `is_part`: the bins have a part
-        of the reports.
+        of the reports; `further`: variance that people's further reports add, over f (1 - f).
 
         Noise is linear in the bins' shares p, and so is what sampling is at most, sum p (w - c)**2
         for any c, w being what a bin is worth in a row: the sum of both moves as far as made-up
@@ -87,6 +93,8 @@ class FakesAmongNodes:
                 of_bins = weights[:, at] @ groups[at]
                 mean = 0.0 if is_part else (of_bins @ share)[:, None]
                 worth += (of_bins - mean) ** 2 / self.honest[at][0]
+        of_bins = weights @ groups
+        worth += further * (of_bins - (0.0 if is_part else (of_bins @ share)[:, None])) ** 2
         _, up = self.shift(worth @ matrix)
         return np.asarray(unset * square.sum(axis=1) + worth @ share + up)
 

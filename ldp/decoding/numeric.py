@@ -8,7 +8,7 @@ windows of W, p and q the channel's probabilities,
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -24,8 +24,10 @@ from ldp.errors import DecodeError
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
+from ldp.regression.bounds import Unmapped
+from ldp.regression.intervals import Equations
 from ldp.regression.ridge import floored
-from ldp.regression.signs import from_signs, unmapped_of
+from ldp.regression.signs import from_signs, keep_ratio, unmapped_of
 from ldp.tables.estimates import Fakes, fakes_details, table_details
 from ldp.tables.result import Columns, Result
 from ldp.tables.table import Table
@@ -41,7 +43,8 @@ class MeanEstimate(Result):
     """Mean and its `std_error`, in the units of the numbers, from `reports` reports.
 
     The standard error is around the mean of the population from which the reporters were drawn at
-    random: noise, rounding, and the spread of their numbers. `places`: function from the
+    random: noise, rounding, and the spread of their numbers. It is `error` where everybody sent one
+    report; further ones add the most that the mean and the range allow. `places`: function from the
     probability that the interval misses to its ends, in shares of the range; None where the
     interval is normal. `fakes`: made-up reports that the interval allows for, if any.
     """
@@ -49,12 +52,24 @@ class MeanEstimate(Result):
     kind: ClassVar[str] = "numbers"
 
     mean: float
-    std_error: float
+    error: float
     reports: int
     bounds: tuple[float, float]
     details: dict[str, Any]
     places: Callable[[float], tuple[float, float]] | None = None
     fakes: Fakes | None = None
+
+    @property
+    def std_error(self) -> float:
+        """Standard error of the mean."""
+        return math.hypot(self.error, self._further)
+
+    @property
+    def _further(self) -> float:
+        """Standard error that the reports of a person beyond one add."""
+        (low, high), n, each = self.bounds, self.reports, 1 + self.more
+        mean = (n * min(max(self.mean, low), high) + 2 * each * (low + high)) / (n + 4 * each)
+        return math.sqrt(self.more * (high - mean) * (mean - low) / n)
 
     def _interval(self, level: float, **_: bool) -> tuple[float, float]:
         """Return (low, high) within the bounds, which holds the population's mean with probability
@@ -62,23 +77,26 @@ class MeanEstimate(Result):
         distribution."""
         from scipy.stats import norm
 
-        miss = 1 - level
+        miss, (least, most) = 1 - level, self.bounds
+        reach = float(norm.isf(miss / 2))
         if self.places is not None:
-            least, most = self.bounds
-            low, high = (min(max(place, 0.0), 1.0) for place in self.places(miss))
-            return least + (most - least) * low, least + (most - least) * high
-        reach = float(norm.isf(miss / 2)) * self.std_error
-        raised, lowered = (self.fakes.raised, self.fakes.lowered) if self.fakes else (0.0, 0.0)
-        ends = (self.mean - reach - raised, self.mean + reach + lowered)
-        low, high = (float(np.clip(end, *self.bounds)) for end in ends)
-        return low, high
+            low, high = (least + (most - least) * place for place in self.places(miss))
+            if self.more:
+                reach *= self._further
+                low = self.mean - math.hypot(max(self.mean - low, 0.0), reach)
+                high = self.mean + math.hypot(max(high - self.mean, 0.0), reach)
+        else:
+            raised, lowered = (self.fakes.raised, self.fakes.lowered) if self.fakes else (0.0, 0.0)
+            reach *= self.std_error
+            low, high = self.mean - reach - raised, self.mean + reach + lowered
+        return float(np.clip(low, least, most)), float(np.clip(high, least, most))
 
     @property
     def summary(self) -> dict[str, Any]:
         """Summary for the file beside the CSV: all numbers and details."""
         low, high = self.interval()
         numbers = {"mean": self.mean, "std_error": self.std_error, "low": low, "high": high}
-        counted = {"reports": self.reports, "level": self.level, "quantiles": []}
+        counted = {"reports": self.reports, **self.controls, "quantiles": []}
         allowed = fakes_details(self.fakes)
         return {"kind": self.kind, **numbers, **counted, **self.details, **allowed}
 
@@ -127,7 +145,7 @@ def decode_mean(table: Table, fakes: float | None = None) -> MeanEstimate:
     moved = ((mean_bin - least) * to_numbers, (most - mean_bin) * to_numbers)
     return MeanEstimate(
         mean=low + (high - low) * place,
-        std_error=(high - low) * variance**0.5,
+        error=(high - low) * variance**0.5,
         reports=n,
         bounds=mechanism.bounds,
         details={
@@ -185,9 +203,8 @@ class RegressionEstimate(Result):
     """Linear regression of the last number of each tuple on the others: `coef`, shape (features,),
     and `intercept`, in the units of the numbers.
 
-    `std_error`: shape (features + 1,), the intercept last, of the least-squares coefficients, to
-    which the ridge brings `coef` nearer to 0; infinite where the reports do not determine them.
-    `limits`: function from a level to the intervals; `damage`: function to `fakes_move`.
+    `equations`: those of people of one report each, in mapped units; `damage`: function to
+    `fakes_move`.
     """
 
     kind: ClassVar[str] = "regression"
@@ -196,9 +213,24 @@ class RegressionEstimate(Result):
     intercept: float
     reports: int
     details: dict[str, Any]
-    std_error: Floats
-    limits: Callable[[float], Floats]
+    equations: Equations
+    unmapped: Unmapped
     damage: Callable[[], Floats]
+
+    @cached_property
+    def _widened(self) -> Equations:
+        """Equations with variances for people of several reports: of that of a sign, c**2 - v**2,
+        people's part, 1 - v**2, is 1 / c**2 at most."""
+        more = 1 + self.more / keep_ratio(self.details["epsilon"]) ** 2
+        matrix, vector = self.equations.xx_variances, self.equations.xy_variances
+        return replace(self.equations, xx_variances=more * matrix, xy_variances=more * vector)
+
+    @cached_property
+    def std_error(self) -> Floats:
+        """Standard errors, shape (features + 1,), the intercept last, of the least-squares
+        coefficients, to which the ridge brings `coef` nearer to 0; infinite where the reports do
+        not determine them."""
+        return self.unmapped.std_errors(self._widened)
 
     @cached_property
     def fakes_move(self) -> Floats:
@@ -211,7 +243,7 @@ class RegressionEstimate(Result):
         """Return (low, high), each of shape (features + 1,), the intercept last: each interval
         holds the least-squares coefficient of the population from which the reporters were drawn
         with probability `level`. An end is infinite where the reports set none."""
-        low, high = self.limits(level).T
+        low, high = self.unmapped.intervals(self._widened, level).T
         return low, high
 
     @property
@@ -226,7 +258,7 @@ class RegressionEstimate(Result):
             for name, numbers in errors.items()
         }
         numbers = {"coef": self.coef.tolist(), "intercept": self.intercept, **finite}
-        counted = {"reports": self.reports, "level": self.level}
+        counted = {"reports": self.reports, **self.controls}
         return {"kind": self.kind, **numbers, **counted, **self.details}
 
     @property
@@ -279,8 +311,8 @@ def decode_regression(table: Table) -> RegressionEstimate:
         intercept,
         table.total,
         table_details(table, "regression"),
-        unmapped.std_errors(moments.equations),
-        partial(unmapped.intervals, moments.equations),
+        moments.equations,
+        unmapped,
         damage,
     )
 

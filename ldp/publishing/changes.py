@@ -138,6 +138,11 @@ def read_summary(out: Path, part: Part) -> Mapping[str, Any]:
     return summary
 
 
+def people_of(summary: Mapping[str, Any]) -> float:
+    """Return the most reports of one person in a period, 1 where it was not known."""
+    return float(summary.get("reports_per_person", 1))
+
+
 def numbers_of(table: pa.Table, summary: Mapping[str, Any]) -> Mapping[Key, tuple[float, float]]:
     """Return estimate and standard error of each count, as shares of the reports, and mean of one
     period; errors that reach further than a normal law's are widened as far. Of a period that

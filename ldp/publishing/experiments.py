@@ -9,7 +9,8 @@ I their sum and d the weighted mean of the differences, all of
 hold together with probability 1 - a or more (Robbins 1970), D being the weighted mean of the true
 differences. Who reports is chance, too, and the same people may report every day: nothing is taken
 to be independent there. The error of each period's people has a bound that fails with probability
-6 a / (pi t)^2, and the weighted mean of errors is within the weighted mean of the bounds.
+6 a / (pi t)^2, and the weighted mean of errors is within the weighted mean of the bounds. One of
+them may send K reports of a period's n, which count as one: variances are K times those of n.
 
 A share is the mean of numbers from 0 to 1. Numbers from L to H with the mean m have a variance of
 (H - m) (m - L) at most (Bhatia and Davis 2000), which the bounds are of.
@@ -28,7 +29,7 @@ from scipy.stats import norm
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.files import csv_text, write_whole
-from ldp.publishing.changes import Key, numbers_of, read_summary
+from ldp.publishing.changes import Key, numbers_of, people_of, read_summary
 from ldp.publishing.outputs import Part, parts
 from ldp.publishing.rows import read_rows
 from ldp.report.formats import percent, points, quantity, signed
@@ -194,11 +195,12 @@ def differences(out: Path, first: str, second: str) -> list[Difference]:
 
 class ArmPeriod(NamedTuple):
     """Numbers of one arm in one period, shares or the mean, with their standard errors, the least
-    and the largest that one person's can be, and how many reports it has."""
+    and the largest that one person's can be, how many reports it has, and one person at most."""
 
     cells: Mapping[Key, tuple[float, float]]
     bounds: tuple[float, float]
     reports: float
+    reports_per_person: float
     is_memoised: bool
 
     @classmethod
@@ -208,7 +210,8 @@ class ArmPeriod(NamedTuple):
         compared = "mean" if "bounds" in summary else "count"
         numbers = numbers_of(read_rows(part.path), summary)
         cells = {key: cell for key, cell in numbers.items() if key[0] == compared}
-        return cls(cells, (low, high), max(1, summary["reports"]), bool(summary.get("memoised")))
+        reports, people = max(1, summary["reports"]), people_of(summary)
+        return cls(cells, (low, high), reports, people, bool(summary.get("memoised")))
 
 
 def numbers_of_arm(arm: Sequence[ArmPeriod], keys: Sequence[Key]) -> tuple[Floats, Floats, Floats]:
@@ -219,10 +222,11 @@ def numbers_of_arm(arm: Sequence[ArmPeriod], keys: Sequence[Key]) -> tuple[Float
     cells = np.array([[period.cells.get(key, unknown) for key in keys] for period in arm])
     number, error = cells[:, :, 0], cells[:, :, 1]
     n = np.array([[period.reports] for period in arm])
+    people = n / [[period.reports_per_person] for period in arm]
     mean = np.nansum(n * number, 0) / np.maximum((n * np.isfinite(number)).sum(0), 1)
     low, high = arm[-1].bounds
-    mean = (n * np.clip(mean, low, high) + 2 * (low + high)) / (n + 4)
-    return number, error**2, (high - mean) * (mean - low) / n
+    mean = (people * np.clip(mean, low, high) + 2 * (low + high)) / (people + 4)
+    return number, error**2, (high - mean) * (mean - low) / people
 
 
 def _latest(out: Path, metric: str) -> list[Part]:

@@ -165,6 +165,7 @@ class PeriodTask:
             revision=revision,
             digest="",
             members=subject.members,
+            reports_per_person=subject.reports_per_person,
         )
         table = table.of_metric(subject.dictionary, subject.memoised).labelled(subject.label)
         table.save(state.table_path)
@@ -194,7 +195,7 @@ class PeriodTask:
         except NoBound:
             result = outcome(table, patterns, self.subject.members)
             note = "its intervals take all reports as honest: no bound under made-up ones is known"
-        result.to_csv(estimates)
+        result.at(reports_per_person=float(self.subject.reports_per_person)).to_csv(estimates)
         place = {"metric": metric, "version": version, "period": first, "revision": revision}
         rows = result_table(SavedResult.load(estimates), {**place, "days": self.days})
         results = results_path(self.out, metric, version, first)

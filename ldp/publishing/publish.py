@@ -108,7 +108,7 @@ def publish(job: Job, lock: int) -> Publication:
     publication = Publication()
     unknown: list[tuple[str, str]] = []
     tasks: list[PeriodTask] = []
-    for subject in subjects(job.registry, job.stores, job.out, unknown):
+    for subject in subjects(job.registry, job.stores, job.out, unknown, PERIODS[job.period]):
         if subject.memoised and job.period == "week":
             publication.problems.append(Problem(subject.metric, NO_WEEKS))
         else:

@@ -21,7 +21,7 @@ class PeriodState:
     """State of a period that was published. `path`: its JSON file; `files`: names of the counted
     files of the store, as DAY/NAME; `table`: name of the table's file; `revision`: how often the
     period was re-opened; `digest`: of its rows of the data set, "" where the table could not be
-    decoded; `members`: those of its subject."""
+    decoded; `members`, `reports_per_person`: those of its subject."""
 
     path: Path = field(compare=False)
     files: tuple[str, ...]
@@ -29,6 +29,7 @@ class PeriodState:
     revision: int
     digest: str
     members: Members = field(default_factory=dict)
+    reports_per_person: int = 1
 
     @property
     def table_path(self) -> Path:
@@ -50,7 +51,7 @@ class PeriodState:
 
     def save(self) -> None:
         """Write the state to `path`, atomically."""
-        names = ("table", "revision", "digest", "files", "members")
+        names = ("table", "revision", "digest", "files", "members", "reports_per_person")
         fields = {name: getattr(self, name) for name in names}
         write_whole(self.path, json.dumps(fields, indent=1) + "\n")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from ldp.accounting.label import Label
@@ -24,7 +25,8 @@ from ldp.tables.joint_table import JointTable, load_table
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     """One version of a metric: what its reports are counted and decoded with. `members`: the
-    candidates of each member of a joint metric, else empty."""
+    candidates of each member of a joint metric, else empty; `reports_per_person`: the most reports
+    of one person in a period."""
 
     metric: str
     version: int
@@ -33,11 +35,14 @@ class Subject:
     memoised: bool
     label: Label
     members: Members
+    reports_per_person: int
 
     @classmethod
-    def of_registry(cls, registry: Registry, metric: str) -> "Subject":
-        """Return the version of `metric` that the registry has; raises RegistryError."""
+    def of_registry(cls, registry: Registry, metric: str, days: int) -> "Subject":
+        """Return the version of `metric` that the registry has, in periods of `days`; raises
+        RegistryError."""
         definition = registry.metric(metric)
+        window = registry.groups[definition.group].caps.window
         return cls(
             metric=metric,
             version=definition.version,
@@ -46,6 +51,7 @@ class Subject:
             memoised=bool(definition.memoise),
             label=label(registry, metric),
             members={member.name: member.candidates() for member in definition.members},
+            reports_per_person=definition.reports_of_one(timedelta(days=days), window),
         )
 
     @classmethod
@@ -61,6 +67,7 @@ class Subject:
             memoised=table.memoised,
             label=table.labels[0],
             members=state.members,
+            reports_per_person=state.reports_per_person,
         )
 
 
@@ -75,12 +82,16 @@ def stored_versions(stores: Sequence[StorePath], metric: str) -> list[int]:
 
 
 def subjects(
-    registry: Registry, stores: Sequence[StorePath], out: Path, unknown: list[tuple[str, str]]
+    registry: Registry,
+    stores: Sequence[StorePath],
+    out: Path,
+    unknown: list[tuple[str, str]],
+    days: int,
 ) -> Iterator[Subject]:
-    """Yield the metrics of the registry, each in all versions that have reports, or periods to be
-    decoded, and can be counted: the registry's, and earlier ones of which a table is kept in `out`.
-    A metric and a sentence for each version that cannot be, or whose state is damaged, is added to
-    `unknown`."""
+    """Yield the metrics of the registry, in periods of `days`, each in all versions that have
+    reports, or periods to be decoded, and can be counted: the registry's, and earlier ones of which
+    a table is kept in `out`. A metric and a sentence for each version that cannot be, or whose
+    state is damaged, is added to `unknown`."""
     versions = kept_versions(out)
     for metric, definition in registry.metrics.items():
         try:
@@ -90,7 +101,7 @@ def subjects(
             continue
         for version in sorted({*stored_versions(stores, metric), *waiting}):
             if version == definition.version:
-                yield Subject.of_registry(registry, metric)
+                yield Subject.of_registry(registry, metric, days)
             elif states := load_states(state_folder(out, metric, version)):
                 yield Subject.of_state(metric, version, states[max(states)])
             else:

@@ -6,6 +6,7 @@ import math
 import re
 from contextlib import suppress
 from datetime import date, timedelta
+from math import gcd
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -173,6 +174,12 @@ class Metric(NamedTuple):
         if self.epoch:
             return periods_touched(span, self.epoch)
         return self.reports_per_window * periods_touched(span, window)
+
+    def reports_of_one(self, span: timedelta, window: timedelta) -> int:
+        """Return the most reports of one person in a `span` of whole days of UTC: those of the
+        windows that it touches."""
+        step = gcd(86_400, int(window.total_seconds()))  # between beginnings of days and windows
+        return self.reports_per_window * periods_touched(span - timedelta(seconds=step), window)
 
     def candidates(self) -> tuple[str, ...] | None:
         """Return the values of the dictionary, cleaned as devices clean them; without one the

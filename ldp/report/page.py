@@ -211,7 +211,10 @@ def _section(file: SavedResult, truth: Any, most: int) -> dict[str, Any]:
         "summary": file.facts,
         "face": kind,
         "data": data,
-        "facts": list(values.facts(file, data) if kind == "values" else _FACTS[kind](file)),
+        "facts": [
+            *(values.facts(file, data) if kind == "values" else _FACTS[kind](file)),
+            ("People", _people(file.facts.get("reports_per_person"))),
+        ],
         "answer": _answer(file.facts, data),
         "trust": list(_trust(file.facts, data)),
         "warnings": list(_warnings(file.facts)),
@@ -284,3 +287,10 @@ def _warnings(summary: Mapping[str, Any]) -> list[str]:
             "discoveries and the unexplained reports are those of the unbiased estimates."
         )
     return sentences
+
+
+def _people(reports: float | None) -> str:
+    """Return whose errors those of who reports are, by the most `reports` of one person."""
+    if reports is None:
+        return "Errors of who reports take each report for another person's."
+    return f"Errors of who reports are those of people, of whom one sent {reports:g} at most."

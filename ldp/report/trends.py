@@ -89,16 +89,19 @@ def _change(
     later: int,
 ) -> Change:
     """Return the change of a value's share, adjusted for no other one. The variance of a share is
-    that of its estimate, and of the people having been drawn from a population, f (1 - f) / n;
+    that of its estimate, and of the people having been drawn from a population, K f (1 - f) / n
+    where one sends K reports, with the f of both days and of four more people, two of whom hold it;
     errors that reach further than a normal law's are widened as far. The p-value is two-sided."""
-    shares, variances = [], []
+    shares, variances, people = [], [], []
     for place in (earlier, later):
         row, summary = listed[place][value], days[place].facts
-        n, share = summary["reports"], row["estimate"] / summary["reports"]
-        held = min(max(share, 0.0), 1.0)
-        widened = summary.get("tail", 1.0) * row["std_error"] / n
-        shares.append(share)
-        variances.append(widened**2 + held * (1 - held) / n)
+        n = summary["reports"]
+        shares.append(row["estimate"] / n)
+        variances.append((summary.get("tail", 1.0) * row["std_error"] / n) ** 2)
+        people.append(n / summary.get("reports_per_person", 1))
+    holders = sum(min(max(f, 0.0), 1.0) * n for f, n in zip(shares, people, strict=True))
+    held = (holders + 2) / (sum(people) + 4)
+    variances += [held * (1 - held) / n for n in people]
     difference, error = shares[1] - shares[0], math.sqrt(sum(variances))
     p_value = math.erfc(abs(difference) / error / math.sqrt(2)) if error else float(not difference)
     return Change(

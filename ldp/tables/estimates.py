@@ -186,20 +186,23 @@ class Estimates(Result):
         where every category has a cell: there within [0, reports], or at the estimate.
 
         `selected`: of the discovered values' intervals at least `level` hold on average (they miss
-        with (1 - level) R / m for R discoveries among m candidates). `population`: adds f(1 - f) n.
+        with (1 - level) R / m for R discoveries among m candidates). `population`: adds f(1 - f) n
+        times `reports_per_person`.
         With `fakes`, the count is that of the honest reports, whatever the others say.
         """
         miss = 1 - level
         if selected:
             miss *= max(1, int(self.detected().sum())) / max(1, len(self.values))
         if self.bounds is not None:
-            return self.bounds(miss, population)
-        wide = spread(self.count, self.std_error, self.reports if population else 0)
-        raised, lowered = (self.fakes.raised, self.fakes.lowered) if self.fakes else (0.0, 0.0)
-        return (
-            self.count - self.law.upper(miss / 2) * wide - raised,
-            self.count + self.law.lower(miss / 2) * wide + lowered,
-        )
+            low, high = self.bounds(miss, population)
+        else:
+            wide = spread(self.count, self.std_error, self.reports if population else 0)
+            raised, lowered = (self.fakes.raised, self.fakes.lowered) if self.fakes else (0.0, 0.0)
+            low = self.count - self.law.upper(miss / 2) * wide - raised
+            high = self.count + self.law.lower(miss / 2) * wide + lowered
+        if population and self.more:
+            return widened(low, high, self.count, self.reports, self.more, miss)
+        return low, high
 
     def unexplained_share(self) -> float:
         """Return the share of the reports, or of the answers that they could tell of, that hold
@@ -286,7 +289,7 @@ class Estimates(Result):
             "tail": self.tail(),
             "noise_std_error": self.noise,
             "noise_floor": self.noise_floor(),
-            "level": self.level,
+            **self.controls,
             "alpha": self.rule.alpha,
             "control": self.rule.control,
             "threshold": self.rule.threshold,
@@ -313,3 +316,15 @@ def spread(count: Floats, std_error: Floats, sample: int) -> Floats:
     share = np.clip(count / sample, 0, 1)
     wider: Floats = np.sqrt(std_error**2 + share * (1 - share) * sample)
     return wider
+
+
+def widened(
+    low: Floats, high: Floats, count: Floats, reports: float, more: float, miss: float
+) -> tuple[Floats, Floats]:
+    """Return the ends of intervals for a population, which miss with probability `miss` if each
+    person sent one of the `reports`, where each sent `more` beyond: that adds more f (1 - f) n to
+    the variance. f is that of the `count` and of four more people, two of whom hold the value."""
+    each = 1 + more
+    share = (np.clip(count, 0, reports) + 2 * each) / (reports + 4 * each)
+    added = Normal().upper(miss / 2) ** 2 * more * share * (1 - share) * reports
+    return count - np.sqrt((count - low) ** 2 + added), count + np.sqrt((high - count) ** 2 + added)

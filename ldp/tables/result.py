@@ -63,9 +63,12 @@ class Line(NamedTuple):
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(ABC):
     """Estimates with standard errors and intervals at `level`, the probability with which each
-    holds the truth. `digits`: significant digits that are written; None: two decimals."""
+    holds the truth. `reports_per_person`: reports of the person who sent one, on average over the
+    reports, at most; None where it is not known, and 1 is taken. `digits`: significant digits that
+    are written; None: two decimals."""
 
     level: float = field(default=0.95, kw_only=True)
+    reports_per_person: float | None = field(default=None, kw_only=True)
     kind: ClassVar[str]
     digits: ClassVar[int | None] = 6
     offers: ClassVar[frozenset[str]] = frozenset()
@@ -96,12 +99,26 @@ class Result(ABC):
         }
 
     def at(self, **settings: Any) -> Self:
-        """Return the result at another `level`, or other settings of its kind, by name. Raises
-        ParameterError for a level outside (0, 1)."""
+        """Return the result at another `level`, of other `reports_per_person`, or with other
+        settings of its kind, by name. Raises ParameterError for a level outside (0, 1), and for
+        fewer than one report."""
         changed = replace(self, **settings)
         if not 0 < changed.level < 1:
             raise ParameterError("level must lie strictly between 0 and 1")
+        if not 0 <= changed.more < math.inf:
+            raise ParameterError("reports_per_person must be 1 or more")
         return changed
+
+    @property
+    def more(self) -> float:
+        """Reports beyond one of the person who sent a report, on average over the reports."""
+        return (1.0 if self.reports_per_person is None else self.reports_per_person) - 1
+
+    @property
+    def controls(self) -> dict[str, float]:
+        """Keys of a summary that say of what the intervals are: `level`, `reports_per_person`."""
+        people = self.reports_per_person
+        return {"level": self.level, **({} if people is None else {"reports_per_person": people})}
 
     def interval(
         self, level: float | None = None, *, selected: bool = False, population: bool = False

@@ -120,6 +120,7 @@ CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(("answers_each", "answers_each_std_error"), is_number),
     "control": lambda value: value in CONTROLS,
     "threshold": _or_none(is_number),
+    "reports_per_person": lambda value: is_number(value) and value >= 1,
     "at_most": lambda value: type(value) is int and value >= 1,
     "fakes_move": _is_damage,
     "independence": _is_independence,

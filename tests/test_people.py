@@ -1,0 +1,146 @@
+"""Errors of who reports are of people, however many reports one of them sends."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from ldp.decoding import decode
+from ldp.decoding.by_category import decode_by_category
+from ldp.decoding.distribution import Distribution, decode_distribution
+from ldp.decoding.numeric import decode_mean, decode_regression
+from ldp.errors import ParameterError
+from ldp.mechanisms import (
+    HierarchicalHistogram,
+    OneBitMean,
+    Piecewise,
+    RandomizedResponse,
+    RegressionMoments,
+)
+from ldp.registry import Registry
+from ldp.simulation import draw_table
+from ldp.tables.estimates import Estimates
+from simulations.publish import START
+from tests.publications import World
+
+REPORTS, EPSILON, K = 2_000, 4.0, 7.0
+Z = float(norm.isf(0.025))
+
+
+def table(mechanism: Any, values: list[Any]) -> Any:
+    counts = np.full(len(values), REPORTS // len(values))
+    return draw_table(mechanism, values, counts=counts, generator=np.random.default_rng(1))
+
+
+@pytest.mark.exact
+def test_a_share_has_k_times_the_variance_of_people() -> None:
+    """To 2 %: the exact interval of one report a person is not quite that of a normal law."""
+    once = decode(table(RandomizedResponse(categories=("a", "b"), epsilon=EPSILON), ["a", "b"]))
+    often = once.at(reports_per_person=K)
+    assert isinstance(often, Estimates)
+    for estimates, people in ((once, 1.0), (often, K)):
+        low, high = estimates.interval(population=True)
+        share = estimates.count / REPORTS
+        error = np.sqrt(estimates.std_error**2 + people * share * (1 - share) * REPORTS)
+        np.testing.assert_allclose((high - low) / (2 * Z), error, rtol=0.02)
+    assert (np.array(once.interval()) == np.array(often.interval())).all()
+    assert once.to_csv() == often.to_csv()
+    assert often.summary["reports_per_person"] == K
+    assert "reports_per_person" not in once.summary
+    for wrong in (0.5, float("inf"), float("nan")):
+        with pytest.raises(ParameterError, match="1 or more"):
+            once.at(reports_per_person=wrong)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("mechanism", [OneBitMean, Piecewise])
+def test_a_mean_has_the_most_that_its_range_allows(mechanism: Any) -> None:
+    once = decode_mean(table(mechanism(bounds=(0.0, 10.0), epsilon=EPSILON), [2.0, 4.0]))
+    often = once.at(reports_per_person=K)
+    added = (K - 1) * once.mean * (10 - once.mean) / REPORTS
+    assert often.std_error**2 == pytest.approx(once.std_error**2 + added, rel=0.03)
+    low, high = often.interval()
+    assert (high - low) / (2 * Z) == pytest.approx(often.std_error, rel=0.01)
+    assert (once.mean, once.reports) == (often.mean, often.reports)
+
+
+@pytest.mark.exact
+def test_a_distribution_has_people_once_for_all_its_levels() -> None:
+    once = decode_distribution(
+        table(HierarchicalHistogram(bounds=(0.0, 64.0), epsilon=EPSILON), [*np.arange(0.5, 64, 2)])
+    )
+    for fakes in (None, 0.01):
+        here = replace(once, fake_share=fakes)
+        often = here.at(reports_per_person=K)
+        assert isinstance(often, Distribution)
+        (f, error), (_, more) = here.below, often.below
+        added = (K - 1) * f * (1 - f) / (REPORTS - 20 * bool(fakes))
+        if fakes is None:
+            np.testing.assert_allclose(more**2 - error**2, added, atol=0.2 * added.max())
+        assert (more >= error).all()
+        few, many = here.quantile(0.5), often.quantile(0.5)
+        assert many.low <= few.low < few.high <= many.high
+        assert few.estimate == pytest.approx(many.estimate, rel=1e-3)
+    errors = once.at(reports_per_person=K).error_draws.std(axis=1)
+    np.testing.assert_allclose(errors, 1, atol=0.15)
+
+
+@pytest.mark.exact
+def test_categories_and_coefficients_are_of_people_too() -> None:
+    by = HierarchicalHistogram(bounds=(0.0, 64.0), epsilon=EPSILON, by=("x", "y"))
+    parts = decode_by_category(table(by, [("x", 5.0), ("y", 40.0)]))
+    wide = parts.at(reports_per_person=K)["x"].statistics()
+    for before, after in zip(parts["x"].statistics(), wide, strict=True):
+        assert after.low <= before.low
+        assert before.high <= after.high
+    assert parts.at(reports_per_person=K).summary["reports_per_person"] == K
+    moments = RegressionMoments(features=1, bounds=((0.0, 1.0), (0.0, 1.0)), epsilon=EPSILON)
+    fit = decode_regression(table(moments, [(0.0, 0.2), (1.0, 0.8), (0.5, 0.5)]))
+    widened = fit.at(reports_per_person=K)
+    assert (widened.std_error > 1.5 * fit.std_error).all()
+    assert (widened.std_error < K**0.5 * fit.std_error).all()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("days", "hours", "most"),
+    [
+        (1, 24, 2),
+        (7, 24, 14),
+        (1, 12, 4),
+        (7, 48, 8),
+        (7, 72, 6),
+        (7, 96, 6),
+        (1, 720, 2),
+        (7, 168, 4),
+    ],
+)
+def test_the_windows_of_a_period_are_counted(
+    world: World, days: int, hours: int, most: int
+) -> None:
+    """By another way: the windows that each of many periods touches."""
+    metric = (
+        Registry.load(world.top / "metrics.toml").metric("theme")._replace(reports_per_window=2)
+    )
+    touched = []
+    for start in range(0, 24 * 7 * 30, 24):
+        touched.append(len({hour // hours for hour in range(start, start + 24 * days)}))
+    assert 2 * max(touched) == most
+    assert metric.reports_of_one(timedelta(days=days), timedelta(hours=hours)) == most
+
+
+@pytest.mark.exact
+def test_a_week_has_seven_reports_of_a_person(world: World) -> None:
+    for day in range(4, 11):
+        world.write("battery", day)
+    assert world.publish(period="week").problems == []
+    (path,) = (world.out / "estimates" / "battery" / "v1").glob("*.json")
+    summary = json.loads(path.read_text("utf-8"))
+    assert (summary["reports"], summary["reports_per_person"]) == (2_800, 7.0)
+    page = (world.out / "site" / "metrics" / "battery.html").read_text("utf-8")
+    assert "of whom one sent 7 at most" in page
+    assert path.stem == str(START + timedelta(days=4))
