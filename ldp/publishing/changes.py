@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from ldp.errors import DecodeError
 from ldp.files import open_replacement
+from ldp.mechanisms.base import FAKES
 from ldp.publishing.detection import ALPHA, Detection, Series, detect
 from ldp.publishing.outputs import Part, changes_path, parts
 from ldp.publishing.rows import CHANGES_SCHEMA, DAMAGED, read_rows
@@ -106,6 +107,8 @@ def _changes(out: Path, listed: Sequence[Part]) -> Iterator[Change]:
         reports=np.array([max(1, summary["reports"]) for summary in summaries], np.float64),
         season=np.array([part.period.weekday() if days < WEEKDAYS else 0 for part in listed]),
         is_share=np.array([float(statistic == "count") for statistic, _ in keys]),
+        reports_per_person=np.array([people_of(summary) for summary in summaries]),
+        reach=max(reach_of(summary) for summary in summaries),
         is_memoised=bool(summaries[-1].get("memoised")),
     )
     for detection in detect(series, ALPHA):
@@ -141,6 +144,14 @@ def read_summary(out: Path, part: Part) -> Mapping[str, Any]:
 def people_of(summary: Mapping[str, Any]) -> float:
     """Return the most reports of one person in a period, 1 where it was not known."""
     return float(summary.get("reports_per_person", 1))
+
+
+def reach_of(summary: Mapping[str, Any]) -> float:
+    """Return how far one report moves a sum over the reports, of shares or of numbers."""
+    moves = summary.get("fakes_move", 0.0)
+    most: float = max(moves.values()) if isinstance(moves, dict) else moves
+    unit = 1 if isinstance(moves, dict) or "bounds" in summary else max(1, summary["reports"])
+    return max(1.0, most / FAKES / unit)
 
 
 def numbers_of(table: pa.Table, summary: Mapping[str, Any]) -> Mapping[Key, tuple[float, float]]:

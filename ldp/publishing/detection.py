@@ -1,80 +1,101 @@
-"""Changes that are real: tests that stay valid when they are looked at after every period.
+"""Changes that are real: tests that hold whenever they are looked at, also where people stay.
 
-The share of a value is compared with its share in earlier periods of its season (the same weekday),
-so a weekly rhythm is no change. The difference r of period t to the mean of those before, weighted
-by reports, has mean 0 and a known variance V while shares are constant, and such differences do not
-depend on each other. For a change that begins with period k and moves the share by D, the mean of r
-is u D, u being the part of the weights that is older than k. With D normal around 0 with standard
-deviation `tau`, the likelihood ratio of the periods from k on is
+The mean share of a value in the latest periods is compared with that of all periods before them in
+its history, those of the same season (the same weekday) with each other, so a weekly rhythm is no
+change. While shares are constant the difference c has mean 0, and an error of two parts.
 
-    E(k) = (1 + tau^2 A)^(-1/2) exp(tau^2 B^2 / (2 (1 + tau^2 A))),  A = sum u^2/V,  B = sum u r/V,
+Noise is new in every period: with weights a of the periods its variance is sum a^2 v. People may
+be the same in many periods, and one of them may send K reports of a period's n: a share f has the
+variance s^2 = K f (1 - f) / n of people, which periods do not average out. Whatever such errors
+have in common, their mean is in convex order at most as one of them (Jensen): its standard error is
+at most the mean of theirs. People who stay bring the latest mean and the one before nearer to each
+other, so their variances add at most:
 
-a martingale of mean 1. Their average over k with weights that add to 1 is one as well, so it ever
-reaches c with probability 1/c at most (Ville 1939; mixtures as in Robbins 1970). A change is said
-where it reaches the number of values over ALPHA: at most ALPHA of all histories without a change
-ever say one, over all values and periods together. A value's history then begins anew.
+    V = sum a^2 v + (sum of a s, the latest)^2 + (sum of a s, those before)^2.
 
-Permanent responses are the same in many periods. Where reports are memoised no two differences are
-taken to be independent: each period is a test of its own, E(k) of period k alone; the standard
-errors of the periods before are averaged, not their variances, which bounds V for noise that they
-share; and the weights are spent over the periods, which holds for any dependence.
+f is taken to be the middle of both means, which a large difference moves itself. Of few holders the
+law is skewed. With b the most that one person, K / n, or the noise of one report adds,
+
+    P(c >= z sqrt(V) + b (z^2 + 2) / 6) <= P(Z >= z)
+
+for a normal Z; for Poisson numbers, the most skewed, of any mean (Cornish and Fisher 1938;
+`tests/test_detection.py`). Each test has a weight w, and z the probability w alpha / values; the
+weights add to 1, so at most alpha of all histories without a change ever have one, over all values
+and periods together, whatever their tests have in common. A value's history then begins anew.
+
+Permanent responses are the same in many periods: there noise is bounded as people are.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Bools, Floats, Ints
 
 ALPHA = 0.05
 """Largest probability that a metric whose shares are constant ever has a change."""
-TAU = 4.0
-"""Typical size of a change that is looked for, in standard errors of one period."""
+WINDOWS = (1, 3, 9, 27)
+"""Numbers of latest periods whose mean is tested, each whenever a third of them are new."""
 MOST_STARTS = 90
-"""Number of latest periods in which a change may begin; leaving the others out raises no error
-rate."""
+"""Number of latest periods in which a change may have begun."""
 AT_ONCE = 2_000
 """Number of values whose sums are in memory at one time."""
-_WEIGHTS = 2.1098
-"""Sum of 1 / (n log(n)^2) over n from 2 on, rounded upwards."""
+LATE = 20
+"""Number of periods after which tests begin to have less weight."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """Estimates of `values` in several periods, in the order of time. `share`, `std_error`:
-    float64, shape (periods, values), NaN where there is none; `reports`: shape (periods,);
-    `season`: shape (periods,), of which periods are compared, 0 or more; `is_share`: shape
-    (values,), whether people are a sample whose share varies, which is added to the error;
-    `is_memoised`: whether noise may be shared between periods."""
+    """Estimates of `values` in several periods, in the order of time. `share`, and `std_error` of
+    the noise: float64, shape (periods, values), NaN where there is none; `reports`, and the most of
+    one person, `reports_per_person`: shape (periods,); `season`: shape (periods,), of which periods
+    are compared; `is_share`: shape (values,), 0 for means, whose error is that of people too;
+    `reach`: how far one report moves the sum of a value over the reports; `is_memoised`: whether
+    noise may be shared between periods."""
 
     share: Floats
     std_error: Floats
     reports: Floats
     season: Ints
     is_share: Floats
+    reports_per_person: Floats
+    reach: float = 1.0
     is_memoised: bool = False
 
 
 @dataclass(frozen=True)
 class Detection:
     """A change of a value, by its column: it was found at period `at`, by index, and most likely
-    began at `since`; by how much, with standard error; `log_e` of its evidence."""
+    began at `since`; by how much, with standard error."""
 
     column: int
     at: int
     since: int
     difference: float
     std_error: float
-    log_e: float
 
 
-def weight(number: Ints) -> Floats:
-    """Return the weight of a change that begins at the tested period of this `number`, from 0; the
-    weights of all numbers add to at most 1."""
-    n = np.asarray(number, dtype=np.float64) + 2
-    return np.asarray(1 / (_WEIGHTS * n * np.log(n) ** 2))
+class Contrast(NamedTuple):
+    """Differences of the latest periods to those before, with V and b of the module's formula, each
+    of shape (values,): NaN where there is nothing to compare."""
+
+    difference: Floats
+    variance: Floats
+    most: Floats
+
+    def is_beyond(self, miss: float) -> Bools:
+        """Return whether a difference is one that chance has with probability `miss` at most."""
+        z = -NormalDist().inv_cdf(miss / 2)
+        return np.abs(self.difference) > z * np.sqrt(self.variance) + self.most * (z**2 + 2) / 6
+
+
+def spent(periods: float) -> float:
+    """Return the part of the weight that tests of the first so many `periods` have."""
+    return 1 - math.log(LATE) / math.log(LATE + periods)
 
 
 def detect(series: Series, alpha: float = ALPHA) -> list[Detection]:
@@ -84,130 +105,81 @@ def detect(series: Series, alpha: float = ALPHA) -> list[Detection]:
     changes = list[Detection]()
     for start in range(0, many, AT_ONCE):
         columns = np.arange(start, min(start + AT_ONCE, many))
-        changes += _detect(series, columns, math.log(many / alpha))
+        changes += _detect(_History(series, columns), columns, alpha / many)
     return sorted(changes, key=lambda change: (change.at, change.column))
 
 
-def _detect(series: Series, columns: Ints, bound: float) -> Iterator[Detection]:
-    """Yield the changes of some `columns` whose evidence reaches `bound`. A value without an
-    estimate in a period is not tested there."""
-    baselines = {season: _Baseline(len(columns)) for season in np.unique(series.season).tolist()}
-    sums = _Sums(len(columns), 1 if series.is_memoised else MOST_STARTS)
-    spent = np.full(len(columns), -np.inf)
-    for at, n in enumerate(series.reports.tolist()):
-        share, error = series.share[at, columns], series.std_error[at, columns]
-        before, is_known = baselines[int(series.season[at])], np.isfinite(share + error)
+def _detect(history: "_History", columns: Ints, alpha: float) -> Iterator[Detection]:
+    """Yield the changes of some `columns`, each of which has one by chance with probability `alpha`
+    at most."""
+    for at in range(1, history.periods):
+        is_beyond = np.zeros(len(columns), dtype=bool)
+        for window in WINDOWS:
+            new = max(1, window // 3)
+            if at >= window and not (at + 1) % new:
+                weight = (spent(at + 1) - spent(at + 1 - new)) / len(WINDOWS)
+                is_beyond |= history.contrast(at + 1 - window, at).is_beyond(alpha * weight)
+        places = np.flatnonzero(is_beyond)
+        if places.size:
+            starts = np.arange(max(1, at + 1 - MOST_STARTS), at + 1)
+            tried = [history.contrast(start, at, places) for start in starts.tolist()]
+            c, variance = np.array([contrast[:2] for contrast in tried]).swapaxes(0, 1)
+            best = np.argmax(np.nan_to_num(c**2 / variance), axis=0)
+            for i, place in enumerate(places.tolist()):
+                since, error = int(starts[best[i]]), float(variance[best[i], i] ** 0.5)
+                yield Detection(int(columns[place]), at, since, float(c[best[i], i]), error)
+            history.restart(at, places)
+
+
+class _History:
+    """Sums over the periods of each season so far, of some values: of reports n, n x, (n s)^2 and
+    n s of the noise, and sqrt(n K); and where each value's history begins."""
+
+    def __init__(self, series: Series, columns: Ints) -> None:
+        share, error = series.share[:, columns], series.std_error[:, columns]
+        is_known = np.isfinite(share + error)
+        n = np.where(is_known, series.reports[:, None], 0.0)
         share, error = np.where(is_known, share, 0.0), np.where(is_known, error, 0.0)
-        mean = np.where(before.total > 0, before.mean(before.share), share)
-        held = np.clip(mean, 0, 1)
-        sample = series.is_share[columns] * held * (1 - held)
-        if before.periods:
-            variance = error**2 + sample / n
-            if series.is_memoised:
-                variance += before.mean(before.error) ** 2
-            else:
-                variance += before.mean(before.mean(before.variance)) + before.mean(sample)
-            is_tested = is_known & (before.total > 0) & (variance > 0)
-            sums.begin(at, np.where(is_tested, variance, 0.0))
-            variance = np.where(is_tested, variance, np.inf)
-            sums.add(before.part_before(sums.starts), share - mean, variance)
-            log_e = np.full(len(columns), -np.inf)
-            if series.is_memoised or sums.may_reach(bound):
-                log_e = np.logaddexp.reduce(sums.log_ratios(), axis=0)
-            if series.is_memoised:
-                log_e = spent = np.logaddexp(spent, log_e)
-        before.add(at, np.where(is_known, n, 0.0), share, error, sample / n)
-        if len(before.periods) == 1:
-            continue
-        for place in np.flatnonzero(log_e >= bound):
-            evidence = float(log_e[place])
-            yield Detection(int(columns[place]), at, *sums.likeliest(int(place)), evidence)
-            spent[place] = -np.inf
-            sums.a[:, place] = sums.b[:, place] = 0
-            for baseline in baselines.values():
-                baseline.restart(int(place))
+        people = np.sqrt(n * series.reports_per_person[:, None])
+        terms = np.stack([n, n * share, (n * error) ** 2, n * error, people], axis=1)
+        self.periods, self.series = len(terms), series
+        self.is_share = series.is_share[columns]
+        self.seasons = [series.season == season for season in np.unique(series.season)]
+        self.sums = [
+            np.cumsum(np.concatenate([np.zeros_like(terms[:1]), terms[of]]), axis=0)
+            for of in self.seasons
+        ]
+        self.number = [np.concatenate([[0], np.cumsum(of)]) for of in self.seasons]
+        """Number of periods of each season before each period."""
+        self.origins = [np.zeros(terms.shape[1:]) for _ in self.seasons]
 
+    def restart(self, at: int, places: Ints) -> None:
+        """Begin the history of the values at `places` anew after period `at`."""
+        for origin, sums, number in zip(self.origins, self.sums, self.number, strict=True):
+            origin[:, places] = sums[number[at + 1]][:, places]
 
-class _Baseline:
-    """Periods of one season so far: sums over them, of each value shape (values,)."""
-
-    def __init__(self, values: int) -> None:
-        self.periods, self.reports = list[int](), [np.zeros(values)]
-        self.share, self.variance, self.error, self.origin = np.zeros((4, values))
-        """Sums of n x, (n s)^2, and n times the whole standard error, of n reports since the start
-        of the value's history; the reports before that."""
-
-    @property
-    def total(self) -> Floats:
-        """Reports since the start of the history."""
-        return np.asarray(self.reports[-1] - self.origin)
-
-    def mean(self, sums: Floats) -> Floats:
-        """Return `sums` over the reports; anything where there are none."""
-        return np.asarray(sums / np.maximum(self.total, 1))
-
-    def add(self, at: int, n: Floats, share: Floats, error: Floats, sample: Floats) -> None:
-        """Add period `at` of `n` reports; `sample`: variance of the people's share."""
-        self.periods.append(at)
-        self.reports.append(self.reports[-1] + n)
-        self.share += n * share
-        self.variance += (n * error) ** 2
-        self.error += n * np.sqrt(error**2 + sample)
-
-    def restart(self, place: int) -> None:
-        """Begin the history of a value anew."""
-        self.origin[place] = self.reports[-1][place]
-        self.share[place] = self.variance[place] = self.error[place] = 0
-
-    def part_before(self, starts: Ints) -> Floats:
-        """Return the part of the reports in periods before each of `starts`: shape (starts,
-        values)."""
-        reports = np.array(self.reports)[np.searchsorted(self.periods, starts)]
-        return self.mean(np.maximum(reports - self.origin, 0))
-
-
-class _Sums:
-    """Sums A and B of the last starts, shape (starts, values), and what the starts are."""
-
-    def __init__(self, values: int, starts: int) -> None:
-        self.starts = np.zeros(starts, dtype=np.int64)
-        self.log_weight = np.full(starts, -np.inf)
-        self.a, self.b, self.tau2 = (np.zeros((starts, values)) for _ in range(3))
-        self.number = 0
-
-    def begin(self, at: int, variance: Floats) -> None:
-        """Let a change begin at period `at`, in the place of the oldest start."""
-        place = self.number % len(self.starts)
-        self.starts[place] = at
-        self.log_weight[place] = np.log(weight(np.array(self.number)))
-        self.a[place] = self.b[place] = 0
-        self.tau2[place] = TAU**2 * variance
-        self.number += 1
-
-    def add(self, part: Floats, difference: Floats, variance: Floats) -> None:
-        """Add a period: `part` of its baseline before each start, shape (starts, values)."""
-        self.a += part**2 / variance
-        self.b += part * (difference / variance)
-
-    def may_reach(self, bound: float) -> bool:
-        """Return False only where the average of no value reaches `bound`: it is at most the
-        largest of its terms times their number, each without the factor below 1."""
-        exponent = self.b**2
-        exponent *= self.tau2 / 2
-        exponent /= 1 + self.tau2 * self.a
-        most = float((exponent.max(axis=1) + self.log_weight).max())
-        return most + math.log(len(self.starts)) >= bound
-
-    def log_ratios(self, places: slice | int = slice(None)) -> Floats:
-        """Return the logarithm of weight times likelihood ratio, shape (starts, values)."""
-        tau2, b = self.tau2[:, places], self.b[:, places]
-        scale = 1 + tau2 * self.a[:, places]
-        ratios = tau2 * b**2 / (2 * scale) - np.log(scale) / 2
-        return np.asarray((ratios.T + self.log_weight).T)
-
-    def likeliest(self, place: int) -> tuple[int, float, float]:
-        """Return the period in which the change of a value most likely began, its size, and the
-        standard error of that."""
-        start = int(np.argmax(self.log_ratios(place)))
-        a, b = float(self.a[start, place]), float(self.b[start, place])
-        return int(self.starts[start]), b / a, 1 / math.sqrt(a)
+    def contrast(self, start: int, at: int, places: Ints | slice = slice(None)) -> Contrast:
+        """Return the mean from period `start` to `at` less that before, of the values at `places`;
+        seasons of which there is nothing before are left out."""
+        is_share, reach = self.is_share[places], self.series.reach
+        after, before = np.zeros((2, 5, is_share.size))
+        largest = np.ones(is_share.size)  # weight of an earlier report, of a latest one 1
+        for origin, sums, number in zip(self.origins, self.sums, self.number, strict=True):
+            if number[start] < number[at + 1]:
+                old = sums[number[start]][:, places] - origin[:, places]
+                new = sums[number[at + 1]][:, places] - sums[number[start]][:, places]
+                is_known = old[0] > 0
+                ratio = np.where(is_known, new[0] / np.where(is_known, old[0], 1.0), 0.0)
+                after += np.where(is_known, new, 0.0)
+                before += old * [ratio, ratio, ratio**2, ratio, ratio]
+                largest = np.maximum(largest, ratio)
+        n = np.where(after[0] > 0, after[0], np.nan)
+        after, before = after / n, before / n
+        middle = np.clip((after[1] + before[1]) / 2, 0, 1)
+        people, shared = after[4] ** 2 + before[4] ** 2, after[3] ** 2 + before[3] ** 2
+        sampled = np.where(is_share > 0, is_share * middle * (1 - middle) * people, shared)
+        noise = shared if self.series.is_memoised else (after[2] + before[2]) / n
+        person = np.maximum(after[4], before[4]) ** 2
+        is_one = (is_share > 0) & (not self.series.is_memoised)
+        most = np.where(is_one, np.maximum(person, reach * largest / n), reach * person)
+        return Contrast(after[1] - before[1], noise + sampled, most)
