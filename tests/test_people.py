@@ -142,5 +142,11 @@ def test_a_week_has_seven_reports_of_a_person(world: World) -> None:
     summary = json.loads(path.read_text("utf-8"))
     assert (summary["reports"], summary["reports_per_person"]) == (2_800, 7.0)
     page = (world.out / "site" / "metrics" / "battery.html").read_text("utf-8")
-    assert "of whom one sent 7 at most" in page
+    assert "of whom one sent 7 at most: 2.6 times" in page
     assert path.stem == str(START + timedelta(days=4))
+    world.write("battery", 6, "b", people=4_000)  # late reports: not everybody has seven
+    assert world.publish(period="week").problems == []
+    summary = json.loads(path.read_text("utf-8"))
+    numbers = [400, 400, 4_400, 400, 400, 400, 400]
+    pairs = sum(min(a, b) for a in numbers for b in numbers)
+    assert summary["reports_per_person"] == pytest.approx(pairs / sum(numbers))

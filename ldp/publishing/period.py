@@ -1,12 +1,14 @@
 """One period of a publication: its new files become a kept table, estimates and rows."""
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldp.collection.aggregate import count_files
@@ -121,6 +123,7 @@ class PeriodTask:
         table, names = self._count(chosen, problems)
         if names <= before and not self.is_unfinished:
             return None
+        by_day = self._by_day([by_name[name] for name in sorted(names)], is_whole)
         if state and not is_whole:
             names |= before
             table = table + load_table(state.table_path)  # type: ignore[operator]
@@ -128,7 +131,19 @@ class PeriodTask:
         if is_whole:
             assert isinstance(mechanism, JointMechanism)
             patterns = patterns_of([by_name[name] for name in sorted(names)], mechanism)
-        return self._write(table, patterns, names)
+        return self._write(table, patterns, names, by_day)
+
+    def _by_day(self, files: Files, are_all: bool) -> Mapping[str, int]:
+        """Return the number of reports of each of several days, those of `files` and, unless they
+        `are_all`, of before; nothing where it is not known."""
+        before = {} if are_all or not self.state else self.state.by_day
+        if self.days == 1 or (self.state and not self.state.by_day):
+            return before
+        by_day = Counter(before)
+        for day, path in files:
+            source = path if isinstance(path, Path) else pa.BufferReader(path.read_bytes())
+            by_day[day] += pq.read_metadata(source).num_rows
+        return dict(sorted(by_day.items()))
 
     def _count(self, files: Files, problems: list[Problem]) -> tuple[Table | JointTable, set[str]]:
         """Return the table of `files`, and the names of those that are in it."""
@@ -152,7 +167,11 @@ class PeriodTask:
         return table, counted
 
     def _write(
-        self, table: Table | JointTable, patterns: Patterns | None, names: set[str]
+        self,
+        table: Table | JointTable,
+        patterns: Patterns | None,
+        names: set[str],
+        by_day: Mapping[str, int],
     ) -> CountedPeriod:
         """Write table, estimates and rows of a period, and last its state, which makes them count;
         where the table cannot be decoded, the table and its state."""
@@ -166,11 +185,12 @@ class PeriodTask:
             digest="",
             members=subject.members,
             reports_per_person=subject.reports_per_person,
+            by_day=by_day,
         )
         table = table.of_metric(subject.dictionary, subject.memoised).labelled(subject.label)
         table.save(state.table_path)
         try:
-            digest, note = self._decode(table, patterns, revision)
+            digest, note = self._decode(table, patterns, state)
         except LdpError:
             self._keep(state)
             raise
@@ -185,7 +205,7 @@ class PeriodTask:
             self.state.table_path.unlink(missing_ok=True)
 
     def _decode(
-        self, table: Table | JointTable, patterns: Patterns | None, revision: int
+        self, table: Table | JointTable, patterns: Patterns | None, state: PeriodState
     ) -> tuple[str, str]:
         """Write estimates and rows of a table, and return the digest of the rows, and a note."""
         metric, version, first = self.subject.metric, self.subject.version, self.first
@@ -195,8 +215,9 @@ class PeriodTask:
         except NoBound:
             result = outcome(table, patterns, self.subject.members)
             note = "its intervals take all reports as honest: no bound under made-up ones is known"
-        result.at(reports_per_person=float(self.subject.reports_per_person)).to_csv(estimates)
-        place = {"metric": metric, "version": version, "period": first, "revision": revision}
+        people = most_on_average(*self.subject.reports_per_person, [*state.by_day.values()])
+        result.at(reports_per_person=people).to_csv(estimates)
+        place = {"metric": metric, "version": version, "period": first, "revision": state.revision}
         rows = result_table(SavedResult.load(estimates), {**place, "days": self.days})
         results = results_path(self.out, metric, version, first)
         with open_replacement(results) as part:
@@ -207,6 +228,19 @@ class PeriodTask:
     def _path(self) -> Path:
         folder = state_folder(self.out, self.subject.metric, self.subject.version)
         return folder / f"{self.first}.json"
+
+
+def most_on_average(most: int, a_day: int, reports: Sequence[int]) -> float:
+    """Return how many reports the person of a report sent at most, on average over the `reports` of
+    some days: `most` by one, and `a_day`. Of people i with k_id on day d, sum over d and d' of
+    sum k_id k_id' is at most a_day min(n_d, n_d').
+
+    >>> most_on_average(7, 1, [100] * 7), most_on_average(7, 1, [700, 0, 0, 0, 0, 0, 0])
+    (7.0, 1.0)
+    """
+    ordered, days = sorted(reports), len(reports)
+    pairs = sum((2 * (days - place) - 1) * number for place, number in enumerate(ordered))
+    return min(float(most), a_day * pairs / sum(reports)) if sum(reports) else float(most)
 
 
 def _name(day: str, path: StorePath) -> str:

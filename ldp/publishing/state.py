@@ -6,7 +6,7 @@ could not be decoded is kept, too: its state has no digest.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -21,7 +21,8 @@ class PeriodState:
     """State of a period that was published. `path`: its JSON file; `files`: names of the counted
     files of the store, as DAY/NAME; `table`: name of the table's file; `revision`: how often the
     period was re-opened; `digest`: of its rows of the data set, "" where the table could not be
-    decoded; `members`, `reports_per_person`: those of its subject."""
+    decoded; `members`, `reports_per_person`: those of its subject;
+    `by_day`: number of reports of each day, where there are several."""
 
     path: Path = field(compare=False)
     files: tuple[str, ...]
@@ -29,7 +30,8 @@ class PeriodState:
     revision: int
     digest: str
     members: Members = field(default_factory=dict)
-    reports_per_person: int = 1
+    reports_per_person: Sequence[int] = (1, 1)
+    by_day: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def table_path(self) -> Path:
@@ -51,7 +53,7 @@ class PeriodState:
 
     def save(self) -> None:
         """Write the state to `path`, atomically."""
-        names = ("table", "revision", "digest", "files", "members", "reports_per_person")
+        names = ("table", "revision", "digest", "files", "members", "reports_per_person", "by_day")
         fields = {name: getattr(self, name) for name in names}
         write_whole(self.path, json.dumps(fields, indent=1) + "\n")
 

@@ -26,7 +26,7 @@ from ldp.tables.joint_table import JointTable, load_table
 class Subject:
     """One version of a metric: what its reports are counted and decoded with. `members`: the
     candidates of each member of a joint metric, else empty; `reports_per_person`: the most reports
-    of one person in a period."""
+    of one person in a period, and on a day."""
 
     metric: str
     version: int
@@ -35,7 +35,7 @@ class Subject:
     memoised: bool
     label: Label
     members: Members
-    reports_per_person: int
+    reports_per_person: tuple[int, int]
 
     @classmethod
     def of_registry(cls, registry: Registry, metric: str, days: int) -> "Subject":
@@ -51,7 +51,10 @@ class Subject:
             memoised=bool(definition.memoise),
             label=label(registry, metric),
             members={member.name: member.candidates() for member in definition.members},
-            reports_per_person=definition.reports_of_one(timedelta(days=days), window),
+            reports_per_person=(
+                definition.reports_of_one(timedelta(days=days), window),
+                definition.reports_of_one(timedelta(days=1), window),
+            ),
         )
 
     @classmethod
@@ -67,7 +70,7 @@ class Subject:
             memoised=table.memoised,
             label=table.labels[0],
             members=state.members,
-            reports_per_person=state.reports_per_person,
+            reports_per_person=(state.reports_per_person[0], state.reports_per_person[1]),
         )
 
 

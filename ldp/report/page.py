@@ -293,4 +293,7 @@ def _people(reports: float | None) -> str:
     """Return whose errors those of who reports are, by the most `reports` of one person."""
     if reports is None:
         return "Errors of who reports take each report for another person's."
-    return f"Errors of who reports are those of people, of whom one sent {reports:g} at most."
+    return (
+        f"Errors of who reports are those of people, of whom one sent {reports:.3g} at most: "
+        f"{reports**0.5:.2g} times as large as if each had sent one."
+    )
