@@ -131,7 +131,7 @@ def test_intervals_hold_under_every_attack(mechanism: Mechanism, share: float) -
             batch = attack.reports(scene, attack.aims(scene, generator), k, generator)
             table = honest + counted(mechanism, batch)
             for way, fakes in enumerate((None, share)):
-                low, high = decode(table, NAMES, fakes=fakes).interval()
+                low, high = decode(table, NAMES).under_fakes(fakes).interval()
                 misses[name][way] += (counts < low) | (counts > high)
     assert max(row[1].max() for row in misses.values()) < MISSES
     assert binom.sf(MISSES - 1, RUNS, 0.05) < 4e-6
@@ -154,7 +154,7 @@ def test_collisions_that_fakes_hide_are_allowed_for(fakes: float, each_row: int)
     payloads = np.packbits(cells, axis=1, bitorder="little")[rows]
     table = honest + counted(sketch, (rows, payloads))
     before = decode(honest, NAMES)
-    plain, wide = decode(table, NAMES), decode(table, NAMES, fakes=fakes)
+    plain, wide = decode(table, NAMES), decode(table, NAMES).under_fakes(fakes)
     squares = [each.details["sum_of_squared_counts"] for each in (plain, before)]
     assert squares[0] < 0.985 * squares[1]
     assert plain.std_error[5] < 0.99 * before.std_error[5] < 0.99 * wide.std_error[5]
@@ -178,7 +178,7 @@ def test_a_mean_holds_under_the_largest_reports_there_are(
         honest = draw_table(mechanism, numbers, counts=counts, generator=generator)
         table = honest + counted(mechanism, output_numbers(honest, fakes))
         for way, share in enumerate((None, 0.05)):
-            low, high = decode_mean(table, share).interval()
+            low, high = decode_mean(table).under_fakes(share).interval()
             misses[way] += not low <= 3.5 <= high
     assert misses[1] < MISSES
     assert misses[0] == RUNS or reports < 100
@@ -193,7 +193,7 @@ def test_a_mean_without_its_largest_reports_is_counted() -> None:
         mechanism,
         (np.zeros(1360, np.uint32), np.repeat(np.arange(16), counts[0])[:, None].astype(np.uint8)),
     )
-    found, k = decode_mean(table, 0.2), 272
+    found, k = decode_mean(table).under_fakes(0.2), 272
     assert found.fakes is not None
     assert found.fakes.number == k
     left = np.sort(np.repeat(np.arange(16), counts[0]))[:-k]
@@ -213,7 +213,7 @@ def test_percentiles_under_fakes_hold_what_the_honest_reports_say(share: float) 
     honest = draw_table(mechanism, values, counts=np.full(8, 12_500), generator=generator)
     fakes = int(share * 100_000 / (1 - share))
     table = honest + counted(mechanism, output_numbers(honest, fakes))
-    found = decode_distribution(table, share)
+    found = decode_distribution(table).under_fakes(share)
     clean = Distribution(found.bins, decode_distribution(honest).nodes, 100_000, {}, fake_share=0.0)
     down, up = found._fakes.shift(found._cumulative)
     change = clean.below[0] - found.below[0]
@@ -254,9 +254,9 @@ def test_buckets_hold_under_reports_that_are_all_about_one(bits: int, is_named: 
         )
         table = honest + counted(mechanism, (rows, payloads))
         for way, share in enumerate((None, 0.05)):
-            low, high = decode(table, fakes=share).interval()
+            low, high = decode(table).under_fakes(share).interval()
             misses[way, 0] += not low[3] <= counts[3] <= high[3]
-            there = decode_distribution(table, share).between(3.0, 4.0)
+            there = decode_distribution(table).under_fakes(share).between(3.0, 4.0)
             misses[way, 1] += not there.low <= counts[3] / counts.sum() <= there.high
     assert misses[1].max() < MISSES
     assert misses[0].min() > RUNS / 2 or not is_named
@@ -459,7 +459,7 @@ def test_a_share_that_fakes_hide_has_its_variance(
         people = generator.multinomial(n - fakes, shares)
         counts = generator.binomial(people, p) + generator.binomial(n - fakes - people, q)
         counts += fakes * (np.arange(32) != hidden)
-        told = decode_distribution(Table(mechanism, counts[None, :], np.array([n])), 0.01)
-        row = told.between(hidden, hidden + 1)
+        table = Table(mechanism, counts[None, :], np.array([n]))
+        row = decode_distribution(table).under_fakes(0.01).between(hidden, hidden + 1)
         missed += not row.low <= shares[hidden] <= row.high
     assert (missed < 66) is is_inflated

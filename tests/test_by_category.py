@@ -325,10 +325,12 @@ def test_intervals_hold_for_the_honest_under_fakes() -> None:
     counts[row, 2 * size - 1] += fakes
     reports[row] += fakes
     spoilt, truth = Table(BY, counts, reports), _truth(values, shares, "2.1", 0.95)
-    without, allowed = (decode_by_category(spoilt, x)["2.1"].quantile(0.95) for x in (None, 0.03))
+    without, allowed = (
+        decode_by_category(spoilt).under_fakes(x)["2.1"].quantile(0.95) for x in (None, 0.03)
+    )
     assert not without.low <= truth < without.high
     assert allowed.low <= truth < allowed.high
-    assert decode_by_category(spoilt, 0.03).summary["fakes"] == 0.03
+    assert decode_by_category(spoilt).under_fakes(0.03).summary["fakes"] == 0.03
 
 
 @pytest.mark.slow

@@ -9,11 +9,11 @@ from scipy.stats import binom
 
 from ldp.arrays import Floats
 from ldp.decoding.binomials import BinomialBounds
-from ldp.decoding.fakes import fake_reports
 from ldp.errors import ParameterError
 from ldp.mechanisms import JointReport, Mechanism
 from ldp.server import decode
 from ldp.simulation.tables import draw_tables
+from ldp.tables.fakes import fake_reports
 from ldp.tables.table import Table
 from tests.small_mechanisms import rr, unary
 
@@ -138,5 +138,5 @@ def test_intervals_of_a_member_of_a_joint_metric_hold(share: float | None, holds
         counts = table.counts.astype(np.int64)
         counts[0, 0] += 500
         made = Table.from_counts(table.mechanism, counts, 9_900 + 500)
-        low, high = decode(made, fakes=share).interval(1 - 1e-6)
+        low, high = decode(made).under_fakes(share).interval(1 - 1e-6)
         assert bool(low[0] <= 3_300 <= high[0]) == holds

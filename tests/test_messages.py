@@ -132,7 +132,7 @@ def test_intervals_hold_whatever_made_up_messages_say(
         counts = draw_tables(mechanism, values, held, generator).counts.astype(np.int64)  # type: ignore[union-attr]
         counts[0, 0 if aim == "named" else 1] += made_up
         table = Table.from_counts(mechanism, counts, honest + made_up)
-        low, high = decode(table, values, fakes=0.1 if is_sound else 0.01).interval(0.9)
+        low, high = decode(table, values).under_fakes(0.1 if is_sound else 0.01).interval(0.9)
         hits += bool(low[0] <= held[0] <= high[0])
     is_covered = hits >= binom.isf(1 - 1e-6, tables, 0.9)
     assert is_covered == is_sound

@@ -99,7 +99,7 @@ def test_intervals_allow_for_made_up_reports_where_a_bound_is_known(world: World
     assert {row["fakes"] for row in found if row["metric"] in allowed} == {None, 0.05}
     assert all(row["fakes"] is None for row in found if row["period"] == START)
     table: Any = load_table(world.folder("theme") / f"{START + timedelta(days=1)}.0.table")
-    expected = {row["value"]: row for row in decode(table, fakes=0.05).rows()}
+    expected = {row["value"]: row for row in decode(table).under_fakes(0.05).rows()}
     page = (world.out / "site" / "metrics" / "theme.html").read_text("utf-8")
     assert "whatever up to 5\xa0% of all say; changes take all reports as honest" in page
     assert "Made-up reports" in page

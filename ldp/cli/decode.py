@@ -37,6 +37,7 @@ from ldp.tables.result import COUNT
 if TYPE_CHECKING:
     from ldp.protocol.spelling import Spelling
     from ldp.tables.patterns import Patterns
+    from ldp.tables.result import Result
     from ldp.tables.table import Table
 
 
@@ -120,7 +121,7 @@ def decode(
     Example: ldp decode city.table --fakes 1% --out estimates.csv
     Example: ldp decode homepage store --registry metrics.toml --out homepage.csv
     """
-    from ldp.decoding.outcome import is_about_numbers
+    from ldp.decoding.outcome import is_about_numbers, numbers_outcome
     from ldp.registry import read_values
     from ldp.server import consistent
     from ldp.server import decode as decoded
@@ -165,7 +166,9 @@ def decode(
     if quantiles or is_about_numbers(counted.mechanism):
         if candidates:
             raise ParameterError("--candidates names values: a table of numbers has none")
-        _write_numbers(counted, out, level, quantiles, consistency, fakes, weighted, as_json)
+        numbers = numbers_outcome(counted, level, quantiles, consistency)
+        numbers = numbers.at(reports_per_person=weighted).under_fakes(fakes)
+        _write_numbers(numbers, out, fakes, as_json)
         return
     estimates = decoded(
         counted,
@@ -174,10 +177,9 @@ def decode(
         rule=rule,
         places=places,
         weighted_reports_per_client=weighted,
-        fakes=fakes,
         patterns=patterns,
     )
-    estimates = consistent(estimates, consistency)
+    estimates = consistent(estimates.under_fakes(fakes), consistency)
     if spelling is not None:
         details = {**estimates.details, "spelling": asdict(spelling)}
         estimates = replace(estimates, details=details)
@@ -209,21 +211,9 @@ def _weighted(option: str | None) -> float | None:
     return weighted_mean(clients)
 
 
-def _write_numbers(
-    table: "Table",
-    out: str,
-    level: float,
-    quantiles: tuple[float, ...],
-    consistency: str,
-    fakes: float | None,
-    weighted: float | None,
-    as_json: bool,
-) -> None:
-    """Write the mean, the regression or the distribution of a table of numbers."""
-    from ldp.decoding.outcome import numbers_outcome
-
-    result = numbers_outcome(table, level, quantiles, consistency, fakes)
-    result = result.at(reports_per_person=weighted)
+def _write_numbers(result: "Result", out: str, fakes: float | None, as_json: bool) -> None:
+    """Write the mean, the regression or the distribution of a table of numbers, whose intervals
+    allow for the share `fakes`."""
     text, summary = result.to_csv(None if out == "-" else out), result.summary
     if out != "-":
         rows = [*csv.reader(io.StringIO(text, newline=""))]
@@ -240,7 +230,7 @@ def _write_numbers(
         text += f"-> {out}"
         if fakes is not None:
             text += f"\n{INTERVALS_UNDER_FAKES.format(share=100 * fakes)}"
-        if weighted is None:
+        if result.reports_per_person is None:
             text += f"\n{OF_REPORTS}"
     following = "" if out == "-" else f"ldp report {out} --out report.html"
     say(summary, text.rstrip("\n"), as_json, following)

@@ -112,8 +112,8 @@ def publish(
     Example: ldp publish --registry metrics.toml --store reports --out published
     Example: ldp publish --registry metrics.toml --store reports --out published --serve
     """
-    from ldp.decoding.fakes import fake_reports
     from ldp.registry import Registry
+    from ldp.tables.fakes import fake_reports
 
     if until is not None and until >= datetime.now(UTC).date():
         raise ParameterError("--until must be a day that has ended, in UTC")

@@ -10,13 +10,15 @@ made-up ones can be, because one more report names the cell at most once more. T
 those of the saddlepoint: Barndorff-Nielsen 1986, with Daniels' continuity correction of 1987.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ldp.arrays import Floats, Ints
 from ldp.protocol.channel import Channel
+from ldp.tables.fakes import Fakes
 
 STEPS = 100
 EXACT = 1e-6
@@ -39,6 +41,22 @@ class BinomialBounds:
     count: Floats
     reports_about: Ints | None = None
     fakes: int = 0
+
+    @property
+    def p_value(self) -> Floats:
+        """Probabilities that honest reports, none of them a holder's, name a value as often as they
+        do if all made-up ones name it: exact binomial tails, shape (candidates,)."""
+        from scipy.stats import binom
+
+        about = self.reports if self.reports_about is None else self.reports_about
+        honest = np.maximum(about - self.fakes, 0)
+        lies = float(self.channel.untouched)
+        return np.asarray(binom.sf(self.named_counts - self.fakes - 1, honest, lies))
+
+    def under(self, fakes: Fakes) -> Mapping[str, Any]:
+        """Return what differs under `fakes`; see `Bounds.under`."""
+        bounds = replace(self, fakes=fakes.number)
+        return {"bounds": bounds, "p_value": bounds.p_value}
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         low, high = self._ends(miss / 2, population, 0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, permutations
 from math import inf, nan
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from ldp.decoding.distribution import (
     expected_distribution,
     normal_reach,
 )
-from ldp.decoding.fakes import fake_reports
 from ldp.decoding.nodes import nodes_of_levels
 from ldp.decoding.statistics import Statistic, columns_of
 from ldp.errors import DecodeError, ParameterError
@@ -158,6 +157,9 @@ class Distributions(Result):
         """Number of reports of all categories."""
         return next(iter(self.of.values())).reports
 
+    def _under_fakes(self, share: float) -> Self:
+        return replace(self, of={name: one.under_fakes(share) for name, one in self.of.items()})
+
     def monotone(self) -> "Distributions":
         """Return the distributions with counts that could be counts (`Distribution.monotone`)."""
         of = {name: replace(one, is_monotone=True) for name, one in self.of.items()}
@@ -221,25 +223,18 @@ def expected_category(
     return CategoryDistribution(mechanism.bins, nodes, users, {}, category="", q=q)
 
 
-def decode_by_category(table: Table, fakes: float | None = None) -> Distributions:
-    """Return the distributions of a table of `hierarchical-histogram` with categories; `fakes`:
-    largest share of the reports that may be made up. Raises DecodeError for another table, and for
-    one in which a level has no reports, and ParameterError for a share out of range."""
+def decode_by_category(table: Table) -> Distributions:
+    """Return the distributions of a `table` of `hierarchical-histogram` with categories. Raises
+    DecodeError for another table, and for one in which a level has no reports."""
     mechanism = getattr(table, "mechanism", None)
     if not isinstance(mechanism, HierarchicalHistogram) or not mechanism.by:
         raise DecodeError("the table has no categories with numbers")
-    fake_reports(table.total, fakes or 0.0)  # raises for a share out of range
     nodes = [nodes_of_levels(table, mechanism, place) for place in range(len(mechanism.by))]
     details = table_details(table, "distribution")
     return Distributions(
         {
             name: CategoryDistribution(
-                mechanism.bins,
-                of_category,
-                table.total,
-                details,
-                fake_share=fakes,
-                category=name,
+                mechanism.bins, of_category, table.total, details, category=name
             )
             for name, of_category in zip(mechanism.by, nodes, strict=True)
         }

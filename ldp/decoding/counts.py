@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -9,7 +10,6 @@ from ldp.arrays import Points
 from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, dummies, geometry, histogram, mean_sketch
 from ldp.decoding.bloom_maps import bloom_map, require_places
-from ldp.decoding.fakes import fakes_among, require_bounded
 from ldp.decoding.report_patterns import require_decodable, require_independent
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.addressing import Answers, CellSets, Identity, Rounding
@@ -22,6 +22,7 @@ from ldp.protocol.cityhash import CityBloom
 from ldp.protocol.hashing import PolynomialRows
 from ldp.protocol.md5_bloom import Md5Bloom
 from ldp.tables.estimates import Estimates, Rule, table_details
+from ldp.tables.fakes import fakes_among
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
@@ -57,7 +58,6 @@ def decode(
     rule: Rule | None = None,
     places: Points | None = None,
     weighted_reports_per_client: float | None = None,
-    fakes: float | None = None,
     patterns: Patterns | None = None,
 ) -> Estimates:
     """Return estimates of the counts of the candidates in `table`.
@@ -67,13 +67,11 @@ def decode(
     privacy: it reads the table only. `places`: the bits that the candidates of a RAPPOR table set,
     from a map (`ldp.tables.google_rappor.read_map`). `weighted_reports_per_client`: number of
     reports that the client of a report sent, under one permanent response where there is one, on
-    average over the reports, see `weighted_mean`; 1 by default. `fakes`: largest share of the
-    reports that may be made up, in any way; intervals, p-values and discoveries are then of the
-    count among the other reports (`ldp.decoding.fakes`). Raises DecodeError for an empty
+    average over the reports, see `weighted_mean`; 1 by default. Raises DecodeError for an empty
     table, for one that pools several days of a memoised metric without this number, because errors
-    would be too small, for no or repeated candidates, for a method that does not fit the
-    mechanism, or has no interval that holds under `fakes`, and for candidates or places that their
-    map cannot have. `patterns`: the whole reports of a RAPPOR `table`, which find more than bits do
+    would be too small, for no or repeated candidates, for a method that does not fit the mechanism,
+    and for candidates or places that their map cannot have. `patterns`: the whole reports of a
+    RAPPOR `table`, which find more than bits do
     (`ldp.decoding.report_patterns`); DecodeError for more than 8 bits, for other mechanisms, and
     where reports share a permanent response.
     """
@@ -116,14 +114,10 @@ def decode(
     pooled, rule = _pooled(table, weighted_reports_per_client), rule or Rule()
     if places is not None and method not in BY_MAP:
         raise DecodeError(f"method {method!r} takes no places")
-    if fakes is not None and method in BY_MAP:
-        require_bounded(method)
-    allowed = None if fakes is None else fakes_among(table.mechanism, table.total, fakes)
     if places is None and patterns is not None:
         places = bloom_map(table, candidates)
     if places is None:
-        settings = {"fakes": allowed} if allowed else {}
-        estimates = METHODS[method](table, tuple(candidates), rule, *pooled, **settings)
+        estimates = METHODS[method](table, tuple(candidates), rule, *pooled)
     else:
         require_places(table, len(candidates), places)
         estimates = bloom.from_map(
@@ -135,7 +129,8 @@ def decode(
         **estimates.details,
         **_answer_details(table, estimates),
     }
-    estimates = replace(estimates, details=details)
+    damage = None if method in BY_MAP else partial(fakes_among, table.mechanism, table.total)
+    estimates = replace(estimates, details=details, damage=damage)
     return estimates.at(reports_per_person=weighted_reports_per_client)
 
 

@@ -19,17 +19,11 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import Channel
 from ldp.protocol.kinds import Subset
-from ldp.tables.estimates import Estimates, Fakes, Normal, Rule
+from ldp.tables.estimates import Estimates, Normal, Rule
 from ldp.tables.table import Table
 
 
-def decode(
-    table: Table,
-    candidates: tuple[str, ...],
-    rule: Rule,
-    more: float = 0.0,
-    fakes: Fakes | None = None,
-) -> Estimates:
+def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
     """Return estimates of a one-row table in which every candidate has a cell; arguments as for
     `estimate_counts`. Raises DecodeError for a candidate that is no category."""
     points = known_points(table.mechanism, candidates)
@@ -37,7 +31,7 @@ def decode(
     if not all(cells):
         raise DecodeError("a candidate touches no cell; its count is the rest of the reports")
     named_counts = table.named_counts()[0, [cell for (cell,) in cells]].astype(np.int64)
-    estimates = estimate_counts(table, candidates, named_counts, rule, more, fakes)
+    estimates = estimate_counts(table, candidates, named_counts, rule, more)
     return replace(estimates, sum_std_error=_sum_std_error(table.mechanism, estimates, more))
 
 
@@ -55,7 +49,6 @@ def estimate_counts(
     named_counts: Ints,
     rule: Rule,
     more: float = 0.0,
-    fakes: Fakes | None = None,
 ) -> Estimates:
     """Return estimates from the number of reports that name each candidate, `named_counts`, shape
     (candidates,). p-values are exact binomial tails, and intervals those of
@@ -63,32 +56,27 @@ def estimate_counts(
 
     A value that nobody holds is reported by each of the n devices with probability q, so its count
     is Binomial(n, q). Where each client sent `more` reports beyond one under a permanent response
-    (`MemoisedMechanism.pooled_variance`), both are normal. Of a value that only `fakes` name the
-    p-value is that of n - k devices and k fewer reports.
+    (`MemoisedMechanism.pooled_variance`), both are normal.
     """
-    from scipy.stats import binom, norm
+    from scipy.stats import norm
 
     mechanism, n = table.mechanism, table.total
     channel = mechanism.support
     count = channel.holders(named_counts, n)
     share = np.clip(count / n, 0, 1)
-    lies = float(channel.untouched)
     beyond = pooled_variance(mechanism, more)
     noise = float(np.sqrt(mechanism.variance(n) + beyond(n, 0.0)))
-    k, raised = (fakes.number, fakes.raised) if fakes else (0, 0.0)
-    exact = BinomialBounds(named_counts, n, channel, count, fakes=k)
-    p_value = binom.sf(named_counts - k - 1, n - k, lies)
+    exact = BinomialBounds(named_counts, n, channel, count)
     return Estimates(
         values=candidates,
         count=count,
         std_error=np.sqrt(mechanism.variance(n, share) + beyond(n, share)),
-        p_value=norm.sf((count - raised) / noise) if more else p_value,
+        p_value=norm.sf(count / noise) if more else exact.p_value,
         reports=n,
         noise=noise,
         law=Normal() if more else Collisions(channel=channel, reports=n).law(),
         bounds=None if more else exact,
         rule=rule,
-        fakes=fakes,
     )
 
 

@@ -19,12 +19,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from statistics import NormalDist
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ldp.arrays import Floats, Ints
-from ldp.decoding.fakes import fake_reports
 from ldp.decoding.fakes_among_nodes import FakesAmongNodes, most_moved
 from ldp.decoding.nodes import Nodes, expected_nodes, nodes_of_buckets, nodes_of_levels
 from ldp.decoding.statistics import Statistic, columns_of
@@ -34,7 +33,8 @@ from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.bins import Bins, EqualBins
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
-from ldp.tables.estimates import Fakes, fakes_details, table_details
+from ldp.tables.estimates import table_details
+from ldp.tables.fakes import Fakes, fake_reports
 from ldp.tables.result import MOST_LINES, Columns, Result, new_axes
 from ldp.tables.table import Table
 
@@ -323,6 +323,10 @@ class Distribution(Result):
         estimate, error, moved = self.linear(weight)
         return _normal(name, estimate, error, level, *ends, moved)
 
+    def _under_fakes(self, share: float) -> Self:
+        fake_reports(self.reports, share)  # raises for a share out of range
+        return replace(self, fake_share=share)
+
     def monotone(self) -> "Distribution":
         """Return the distribution with counts that could be counts: 0 or more, and adding to the
         reports, from the nearest increasing distribution function. The error of the whole histogram
@@ -447,27 +451,26 @@ class Distribution(Result):
             **self.controls,
             "quantiles": list(self.quantiles),
             "fakes_move": {"the share below any number": self.fakes_move()},
-            **fakes_details(self._allowed()),
+            **self._allowed(),
         }
 
-    def _allowed(self) -> Fakes | None:
+    def _allowed(self) -> dict[str, float]:
         """Return how far the made-up reports that intervals allow for move the share below any
-        edge."""
+        edge, as keys of the summary."""
         if self.fake_share is None:
-            return None
+            return {}
         down, up = (float(shift.max(initial=0.0)) for shift in self._fakes.shift(self._cumulative))
         return Fakes(
             share=self.fake_share,
             number=self._fakes.number,
             raised=min(1.0, down),
             lowered=min(1.0, up),
-        )
+        ).details
 
 
-def decode_distribution(table: Table, fakes: float | None = None) -> Distribution:
-    """Return the distribution of a table of `hierarchical-histogram` or `bit-flip`; `fakes`:
-    largest share of the reports that may be made up. Raises DecodeError for another table, and for
-    one in which a level or a bucket has no reports, and ParameterError for a share out of range."""
+def decode_distribution(table: Table) -> Distribution:
+    """Return the distribution of a `table` of `hierarchical-histogram` or `bit-flip`. Raises
+    DecodeError for another table, and for one in which a level or a bucket has no reports."""
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name")
     mechanism = table.mechanism
@@ -480,8 +483,7 @@ def decode_distribution(table: Table, fakes: float | None = None) -> Distributio
     else:
         raise DecodeError(f"a {mechanism.name} table has no percentiles")
     details = table_details(table, "distribution")
-    fake_reports(table.total, fakes or 0.0)  # raises for a share out of range
-    return Distribution(bins_of(mechanism), nodes, table.total, details, fake_share=fakes)
+    return Distribution(bins_of(mechanism), nodes, table.total, details)
 
 
 def expected_distribution(

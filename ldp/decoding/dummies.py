@@ -10,7 +10,9 @@ with it.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +23,8 @@ from ldp.decoding.error_law import Collisions
 from ldp.errors import DecodeError
 from ldp.mechanisms.dummies import Dummies
 from ldp.protocol.channel import Channel
-from ldp.tables.estimates import Estimates, Fakes, Rule
+from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.fakes import Fakes
 from ldp.tables.table import Table
 
 PART_OF_A_BATCH = (
@@ -30,50 +33,45 @@ PART_OF_A_BATCH = (
 )
 
 
-def decode(
-    table: Table,
-    candidates: tuple[str, ...],
-    rule: Rule,
-    fakes: Fakes | None = None,
-) -> Estimates:
+def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     """Return estimates of how many people hold each candidate. p-values are exact binomial tails.
-    `fakes`: made-up messages. Raises DecodeError for a candidate that is no category, and for fewer
-    messages than one honest person's."""
-    from scipy.stats import binom
-
+    Raises DecodeError for a candidate that is no category, and for fewer messages than one person
+    sends."""
     mechanism = table.mechanism
     assert isinstance(mechanism, Dummies)
-    made_up = fakes.number if fakes else 0
     points = known_points(mechanism, candidates)
-    people = table.total // mechanism.messages
-    honest = (table.total - made_up) // mechanism.messages
-    if not honest:
-        raise DecodeError("the table has fewer messages than one person sends")
+    people, dummies = _people_and_dummies(mechanism, table.total)
     named_counts = table.named_counts()[0, points].astype(np.int64)
-    dummies, fewest = (
-        DummyLaw(mechanism.slots * n, mechanism.probability / len(mechanism.categories))
-        for n in (people, honest)
-    )
     mean = dummies.number * dummies.share
     count: Floats = (named_counts.astype(np.float64) - mean) / mechanism.sending
+    bounds = MessageBounds(named_counts, people, mechanism.sending, dummies, count, table)
     estimates = Estimates(
         values=candidates,
         count=count,
         std_error=np.sqrt(mechanism.variance(people, np.clip(count / people, 0, 1))),
-        p_value=binom.sf(named_counts - made_up - 1, fewest.number, fewest.share),
+        p_value=bounds.p_value,
         reports=people,
         noise=math.sqrt(mechanism.variance(people)),
         law=Collisions(channel=dummies.channel, reports=dummies.number).law(),
-        bounds=MessageBounds(named_counts, honest, mechanism.sending, fewest, count, made_up),
+        bounds=bounds,
         rule=rule,
-        fakes=fakes,
         details={
             "messages": table.total,
             "messages_of_a_person": mechanism.messages,
-            "warning": PART_OF_A_BATCH if table.total % mechanism.messages and not fakes else None,
+            "warning": PART_OF_A_BATCH if table.total % mechanism.messages else None,
         },
     )
     return replace(estimates, sum_std_error=_sum_std_error(mechanism, estimates))
+
+
+def _people_and_dummies(mechanism: Dummies, messages: int) -> tuple[int, "DummyLaw"]:
+    """Return how many people sent `messages`, and the law of their dummies; raise DecodeError for
+    fewer messages than one person sends."""
+    people = messages // mechanism.messages
+    if not people:
+        raise DecodeError("the table has fewer messages than one person sends")
+    share = mechanism.probability / len(mechanism.categories)
+    return people, DummyLaw(mechanism.slots * people, share)
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class DummyLaw:
 class MessageBounds:
     """Intervals of counts among honest `people`. `named_counts`: integers, shape (candidates,), the
     messages that name a value, `fakes` of them made up at most; `count`: the estimates, which an
-    interval always holds.
+    interval always holds; `table`: all messages.
 
     An interval is every c for which neither tail of the messages is below half of what it may miss
     (Clopper and Pearson 1934). Where the value is always sent the tails are exact, else those of
@@ -108,7 +106,27 @@ class MessageBounds:
     sending: float
     dummies: DummyLaw
     count: Floats
+    table: Table | None = None
     fakes: int = 0
+
+    @property
+    def p_value(self) -> Floats:
+        """Probabilities that dummies alone name a value as often: shape (candidates,)."""
+        from scipy.stats import binom
+
+        seen, law = self.named_counts - self.fakes, self.dummies
+        return np.asarray(binom.sf(seen - 1, law.number, law.share))
+
+    def under(self, fakes: Fakes) -> Mapping[str, Any]:
+        """Return what differs under `fakes`; see `Bounds.under`. Messages that do not add up to
+        whole people are no reason for a warning then. Raises DecodeError for fewer honest messages
+        than one person sends."""
+        assert self.table is not None
+        mechanism, messages = self.table.mechanism, self.table.total - fakes.number
+        assert isinstance(mechanism, Dummies)
+        people, dummies = _people_and_dummies(mechanism, messages)
+        bounds = replace(self, people=people, dummies=dummies, fakes=fakes.number)
+        return {"bounds": bounds, "p_value": bounds.p_value, "details": {"warning": None}}
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         tail = miss / 2

@@ -10,13 +10,11 @@ import numpy as np
 from ldp.arrays import Ints
 from ldp.decoding.direct import estimate_counts, known_points
 from ldp.mechanisms.addressing import CellSets
-from ldp.tables.estimates import Estimates, Fakes, Rule
+from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.table import Table
 
 
-def decode(
-    table: Table, candidates: tuple[str, ...], rule: Rule, fakes: Fakes | None = None
-) -> Estimates:
+def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     """Return estimates from the reports that name a column of each candidate's set. Time: K log K
     for K columns; memory: a few numbers a column. Raises DecodeError for a candidate that is no
     category."""
@@ -26,7 +24,7 @@ def decode(
     addressing = table.mechanism.addressing
     assert isinstance(addressing, CellSets)
     counts = count_sets(addressing, table.counts[0], known)
-    estimates = estimate_counts(table, candidates, counts, rule, fakes=fakes)
+    estimates = estimate_counts(table, candidates, counts, rule)
     return replace(estimates, sum_std_error=_sum_std_error(table, addressing, known, estimates))
 
 

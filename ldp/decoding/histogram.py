@@ -15,21 +15,15 @@ from ldp.errors import DecodeError
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import Channel
-from ldp.tables.estimates import Estimates, Fakes, Normal, Rule
+from ldp.tables.estimates import Estimates, Normal, Rule
 from ldp.tables.table import Table
 
 
-def decode(
-    table: Table,
-    candidates: tuple[str, ...],
-    rule: Rule,
-    more: float = 0.0,
-    fakes: Fakes | None = None,
-) -> Estimates:
+def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
     """Return estimates of buckets by their labels; p-values and intervals are exact for binomials,
     and normal where each client sent `more` reports beyond one under a permanent response. Raises
     DecodeError for a candidate that is no bucket, and a bucket without reports."""
-    from scipy.stats import binom, norm
+    from scipy.stats import norm
 
     mechanism, n = table.mechanism, table.total
     assert isinstance(mechanism, BitFlip)
@@ -43,31 +37,20 @@ def decode(
     share = np.clip(count / n, 0, 1)
     sampling = (scale[bucket] - 1) * share * (1 - share)
     variance = n * (scale[bucket] * channel.variance(share) + sampling)
-    lies, beyond = float(channel.untouched), pooled_variance(mechanism, more)
+    beyond = pooled_variance(mechanism, more)
     noise = float(np.sqrt(mechanism.variance(n) + beyond(n, 0.0)))
-    k, raised = (fakes.number, fakes.raised) if fakes else (0, 0.0)
-    honest = np.maximum(reports_about - k, 0)
-    tail = binom.sf(named_counts - k - 1, honest, lies)[bucket]
-    p_value = norm.sf((count - raised) / noise) if more else tail
-    exact = BinomialBounds(
-        named_counts[bucket],
-        n,
-        channel,
-        count,
-        None if mechanism.bits == mechanism.buckets else reports_about[bucket],
-        k,
-    )
+    about = None if mechanism.bits == mechanism.buckets else reports_about[bucket]
+    exact = BinomialBounds(named_counts[bucket], n, channel, count, about)
     return Estimates(
         values=candidates,
         count=count,
         std_error=np.sqrt(variance + beyond(n, share)),
-        p_value=p_value,
+        p_value=norm.sf(count / noise) if more else exact.p_value,
         reports=n,
         noise=noise,
         law=Normal(),
         bounds=None if more else exact,
         rule=rule,
-        fakes=fakes,
         sum_std_error=_sum_std_error(table, bucket, share, scale[bucket], more),
     )
 

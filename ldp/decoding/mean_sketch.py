@@ -8,8 +8,9 @@ which is estimated from the table itself.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from ldp.decoding.error_law import Collisions, ErrorLaw
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Index
-from ldp.tables.estimates import Estimates, Fakes, Rule, spread
+from ldp.tables.estimates import Estimates, Rule, spread
+from ldp.tables.fakes import Fakes
 from ldp.tables.table import Table
 
 MIN_ROWS = 64
@@ -48,13 +50,7 @@ FEW_ROWS = (
 )
 
 
-def decode(
-    table: Table,
-    candidates: tuple[str, ...],
-    rule: Rule,
-    more: float = 0.0,
-    fakes: Fakes | None = None,
-) -> Estimates:
+def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
     """Return estimates with the collision error in every standard error and p-value.
 
     With S the sum over rows of the unbiased cells a candidate touches, n reports, k rows and m
@@ -69,11 +65,7 @@ def decode(
     places = points(mechanism.addressing, rows, candidates)
     named_counts, error = gather_with_error(table, cells, places, more=more)
     measured = measure(table, cells, named_counts, more)
-    if fakes:
-        measured = under_fakes(table, cells, measured, named_counts, fakes, more)
-    details: dict[str, Any] = {"sum_of_squared_counts": measured.squares}
-    if rows < MIN_ROWS:
-        details["warning"] = FEW_ROWS
+    few_rows = {"warning": FEW_ROWS} if rows < MIN_ROWS else {}
     return Estimates(
         values=candidates,
         count=measured.count,
@@ -82,10 +74,11 @@ def decode(
         reports=n,
         noise=measured.noise,
         law=measured.law,
-        bounds=SketchBounds(measured, n, fakes=fakes),
+        bounds=SketchBounds(
+            measured, n, honest=partial(under_fakes, table, cells, measured, named_counts, more)
+        ),
         rule=rule,
-        fakes=fakes,
-        details=details,
+        details={"sum_of_squared_counts": measured.squares, **few_rows},
         sum_std_error=error,
     )
 
@@ -186,8 +179,8 @@ def under_fakes(
     cells: AnyInts,
     measured: Measurement,
     named_counts: Ints,
-    fakes: Fakes,
     more: float,
+    fakes: Fakes,
 ) -> Measurement:
     """Return `measured` with the most collisions that honest reports can have, when `fakes` may
     hide values from the sum of squares: each clearly held value has as many holders as its interval
@@ -248,14 +241,25 @@ def measure_block(
 class SketchBounds:
     """Intervals under the distribution of each candidate's error: a value that many hold does not
     collide with itself, and the noise of its own reports may differ. `scale`, `std_error`: factor
-    on the counts of `measured`, and the standard errors then. `fakes`: made-up reports that they
-    allow for."""
+    on the counts of `measured`, and the standard errors then. `honest`: function from made-up
+    reports to what is measured of the others; `fakes`: those that the intervals allow for."""
 
     measured: Measurement
     reports: int
     scale: float = 1.0
     std_error: Floats | None = None
+    honest: Callable[[Fakes], Measurement] | None = None
     fakes: Fakes | None = None
+
+    def under(self, fakes: Fakes) -> Mapping[str, Any]:
+        """Return what differs under `fakes`; see `Bounds.under`."""
+        assert self.honest is not None
+        measured = self.honest(fakes)
+        return {
+            "bounds": replace(self, measured=measured, fakes=fakes),
+            **{name: getattr(measured, name) for name in ("std_error", "p_value", "law", "noise")},
+            "details": {"sum_of_squared_counts": measured.squares},
+        }
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         count = self.measured.count * self.scale

@@ -18,7 +18,6 @@ from ldp.arrays import Floats, Ints
 from ldp.decoding.binomials import share_interval
 from ldp.decoding.by_category import Distributions, decode_by_category
 from ldp.decoding.distribution import Distribution, decode_distribution
-from ldp.decoding.fakes import NoBound, fake_reports
 from ldp.decoding.statistics import Statistic, columns_of
 from ldp.errors import DecodeError
 from ldp.mechanisms.base import FAKES
@@ -28,7 +27,8 @@ from ldp.regression.bounds import Unmapped
 from ldp.regression.intervals import Equations
 from ldp.regression.ridge import floored
 from ldp.regression.signs import from_signs, keep_ratio, unmapped_of
-from ldp.tables.estimates import Fakes, fakes_details, table_details
+from ldp.tables.estimates import table_details
+from ldp.tables.fakes import Fakes, fake_reports
 from ldp.tables.result import Columns, Result
 from ldp.tables.table import Table
 
@@ -46,7 +46,8 @@ class MeanEstimate(Result):
     random: noise, rounding, and the spread of their numbers. It is `error` where everybody sent one
     report; further ones add the most that the mean and the range allow. `places`: function from the
     probability that the interval misses to its ends, in shares of the range; None where the
-    interval is normal. `fakes`: made-up reports that the interval allows for, if any.
+    interval is normal. `fakes`: made-up reports that the interval allows for, if any; `honest`:
+    function from a share of them to the result that allows for these.
     """
 
     kind: ClassVar[str] = "numbers"
@@ -58,6 +59,13 @@ class MeanEstimate(Result):
     details: dict[str, Any]
     places: Callable[[float], tuple[float, float]] | None = None
     fakes: Fakes | None = None
+    honest: "Callable[[float], MeanEstimate] | None" = None
+
+    def _under_fakes(self, share: float) -> "MeanEstimate":
+        assert self.honest is not None
+        return replace(
+            self.honest(share), level=self.level, reports_per_person=self.reports_per_person
+        )
 
     @property
     def std_error(self) -> float:
@@ -97,7 +105,7 @@ class MeanEstimate(Result):
         low, high = self.interval()
         numbers = {"mean": self.mean, "std_error": self.std_error, "low": low, "high": high}
         counted = {"reports": self.reports, **self.controls, "quantiles": []}
-        allowed = fakes_details(self.fakes)
+        allowed = self.fakes.details if self.fakes else {}
         return {"kind": self.kind, **numbers, **counted, **self.details, **allowed}
 
     @property
@@ -109,17 +117,20 @@ class MeanEstimate(Result):
         return columns_of([Statistic("mean", self.mean, self.std_error, *self.interval())])
 
 
-def decode_mean(table: Table, fakes: float | None = None) -> MeanEstimate:
-    """Return the mean of a table of `one-bit-mean` or `piecewise`; unbiased, so it may lie outside
-    of the bounds. `fakes`: largest share of the reports that may be made up; the interval is then
-    that of the honest reporters' population, if the made-up reports are the largest of all below
-    its estimate, or the least above it. Raises DecodeError for another table and for an empty
-    one."""
-    mechanism, n = table.mechanism, table.total
-    if not isinstance(mechanism, Numeric):
-        raise DecodeError(f"a {mechanism.name} table has no mean: its values are no numbers")
-    if not n:
+def decode_mean(table: Table) -> MeanEstimate:
+    """Return the mean of a `table` of `one-bit-mean` or `piecewise`; unbiased, so it may lie
+    outside of the bounds. Raises DecodeError for another table and for an empty one."""
+    if not isinstance(table.mechanism, Numeric):
+        raise DecodeError(f"a {table.mechanism.name} table has no mean: its values are no numbers")
+    if not table.total:
         raise DecodeError("the table holds no reports")
+    return _mean(table, table.mechanism)
+
+
+def _mean(table: Table, mechanism: Numeric, share: float | None = None) -> MeanEstimate:
+    """Return the mean with an interval that holds under a `share` of made-up reports: these are the
+    largest of all below the estimate, and the least above it."""
+    n = table.total
     counts, bins = table.counts[0].astype(np.int64), np.arange(mechanism.bins)
     mean_bin = float(counts @ bins) / n
     spread = float(counts @ (bins - mean_bin) ** 2) / n
@@ -128,7 +139,7 @@ def decode_mean(table: Table, fakes: float | None = None) -> MeanEstimate:
     place = (mean_bin - q * bins.sum() - gain * width * (width - 1) / 2) / per_range
     # a few reports may all be equal: their noise is that of a mean nearer to the middle
     noise = mechanism.mean_variance((n * min(max(place, 0.0), 1.0) + 2) / (n + 4))
-    k = fake_reports(n, fakes or 0.0)
+    k = fake_reports(n, share or 0.0)
     honest = n - k
     variance = max(spread * (n / honest) / per_range**2, noise) / honest
     most = _mean_without(counts, k)
@@ -155,8 +166,9 @@ def decode_mean(table: Table, fakes: float | None = None) -> MeanEstimate:
         },
         places=places,
         fakes=None
-        if fakes is None
-        else Fakes(share=fakes, number=k, raised=moved[0], lowered=moved[1]),
+        if share is None
+        else Fakes(share=share, number=k, raised=moved[0], lowered=moved[1]),
+        honest=partial(_mean, table, mechanism),
     )
 
 
@@ -318,19 +330,14 @@ def decode_regression(table: Table) -> RegressionEstimate:
 
 
 def decode_numbers(
-    table: Table, fakes: float | None = None
+    table: Table,
 ) -> MeanEstimate | RegressionEstimate | Distribution | Distributions:
-    """Return the mean, the regression or the distributions of a table, whichever its mechanism
-    has. `fakes`: largest share of the reports that may be made up. Raises NoBound for a
-    regression with `fakes`: no bound on its coefficients is known."""
+    """Return the mean, the regression or the distributions of a `table`, whichever its mechanism
+    has."""
     if isinstance(table.mechanism, RegressionMoments):
-        if fakes is not None:
-            raise NoBound(
-                "a regression has no intervals that hold under made-up reports; leave --fakes out"
-            )
         return decode_regression(table)
     if isinstance(table.mechanism, Numeric):
-        return decode_mean(table, fakes)
+        return decode_mean(table)
     if getattr(table.mechanism, "by", None):
-        return decode_by_category(table, fakes)
-    return decode_distribution(table, fakes)
+        return decode_by_category(table)
+    return decode_distribution(table)

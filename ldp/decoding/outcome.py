@@ -11,7 +11,6 @@ from ldp.decoding.association import Association, associate
 from ldp.decoding.by_category import Distributions
 from ldp.decoding.counts import decode
 from ldp.decoding.distribution import QUANTILES, Distribution, decode_distribution
-from ldp.decoding.fakes import NoBound
 from ldp.decoding.ngrams import discover_ngrams
 from ldp.decoding.numeric import decode_numbers
 from ldp.decoding.prefixes import discover_prefixes
@@ -47,14 +46,13 @@ def numbers_outcome(
     level: float = 0.95,
     quantiles: tuple[float, ...] = (),
     consistency: str = "none",
-    fakes: float | None = None,
 ) -> Result:
     """Return the mean, the regression or the distribution of a `table` of numbers; of numbers in
-    bins at `quantiles`, if any, else at the usual ones. `fakes`: largest share of the reports that
-    may be made up. Raises ParameterError for a `consistency` that these numbers do not have."""
+    bins at `quantiles`, if any, else at the usual ones. Raises ParameterError for a `consistency`
+    that these numbers do not have."""
     of_bins = isinstance(getattr(table.mechanism, "addressing", None), Levels)
     asked_of_others = quantiles and not of_bins
-    numbers = decode_distribution(table, fakes) if asked_of_others else decode_numbers(table, fakes)
+    numbers = decode_distribution(table) if asked_of_others else decode_numbers(table)
     if isinstance(numbers, Distribution | Distributions) and consistency == "sum-to-n":
         numbers = numbers.monotone()
     elif consistency != "none":
@@ -93,19 +91,9 @@ def associate_members(
     return replace(association, details={**association.details, **metric})
 
 
-def outcome(
-    table: Table | JointTable,
-    patterns: Patterns | None,
-    members: Members,
-    fakes: float | None = None,
-) -> Result:
+def outcome(table: Table | JointTable, patterns: Patterns | None, members: Members) -> Result:
     """Return what a `table` with its dictionary and label says, at the default rules and level, as
-    the command for it writes. `patterns`: those of the same reports where `needs_patterns`.
-    `fakes`: largest share of the reports that may be made up; raises NoBound where no interval is
-    known that holds then."""
-    is_words = isinstance(table, JointTable) or isinstance(table.mechanism, PrefixExtension)
-    if fakes is not None and (is_words or (members and patterns)):
-        raise NoBound("words and associations have no intervals that hold under made-up reports")
+    the command for it writes. `patterns`: those of the same reports where `needs_patterns`."""
     if members and patterns:
         return associate_members(patterns, members, table.windows, table.labels[0])
     if isinstance(table, JointTable) or isinstance(table.mechanism, PrefixExtension):
@@ -113,5 +101,5 @@ def outcome(
         metric = {"windows": [*table.windows], "labels": [label.fields for label in table.labels]}
         return replace(words, details={**words.details, **metric})
     if is_about_numbers(table.mechanism):
-        return numbers_outcome(table, fakes=fakes)
-    return decode(table, fakes=fakes)
+        return numbers_outcome(table)
+    return decode(table)

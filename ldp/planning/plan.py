@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ldp.central.bisection import least_number
-from ldp.decoding.fakes import fake_reports
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
@@ -28,6 +27,7 @@ from ldp.planning.percentiles import TABLES, PercentileForecast, ranked
 from ldp.planning.question import MOST_USERS, Mean, Percentile, Shares
 from ldp.protocol.channel import MAX_EPSILON, require_whole
 from ldp.simulation import Population
+from ldp.tables.fakes import fake_reports
 
 NUMBERS = (
     *("domain", "users", "epsilon", "frequency", "alpha", "power", "max_report_bytes", "answers"),

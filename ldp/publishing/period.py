@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from ldp.collection.aggregate import count_files
 from ldp.collection.object_store import StorePath
 from ldp.collection.patterns import patterns_of
-from ldp.decoding.fakes import NoBound
 from ldp.decoding.outcome import needs_patterns, outcome
 from ldp.errors import LdpError, ReportError
 from ldp.files import open_replacement
@@ -22,6 +21,7 @@ from ldp.mechanisms import JointMechanism
 from ldp.publishing.rows import result_table
 from ldp.publishing.state import PeriodState, estimates_path, results_path, state_folder
 from ldp.publishing.subjects import Subject
+from ldp.tables.fakes import NoBound
 from ldp.tables.joint_table import JointTable, load_table
 from ldp.tables.patterns import Patterns
 from ldp.tables.saved import SavedResult
@@ -210,10 +210,10 @@ class PeriodTask:
         """Write estimates and rows of a table, and return the digest of the rows, and a note."""
         metric, version, first = self.subject.metric, self.subject.version, self.first
         estimates, note = estimates_path(self.out, metric, version, first), ""
+        result = outcome(table, patterns, self.subject.members)
         try:
-            result = outcome(table, patterns, self.subject.members, self.fakes)
+            result = result.under_fakes(self.fakes)
         except NoBound:
-            result = outcome(table, patterns, self.subject.members)
             note = "its intervals take all reports as honest: no bound under made-up ones is known"
         people = most_on_average(*self.subject.reports_per_person, [*state.by_day.values()])
         result.at(reports_per_person=people).to_csv(estimates)

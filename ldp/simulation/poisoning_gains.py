@@ -19,7 +19,6 @@ from ldp.decoding import decode
 from ldp.decoding.consistency import consistent, simplex_shift
 from ldp.decoding.counts import BY_MAP, FITTING
 from ldp.decoding.distribution import Distribution
-from ldp.decoding.fakes import MOST_SHARE, fake_reports
 from ldp.decoding.numeric import MeanEstimate, decode_numbers
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
@@ -38,6 +37,7 @@ from ldp.simulation.populations import Population
 from ldp.simulation.reports import Batch, as_bytes
 from ldp.simulation.tables import draw_table
 from ldp.tables.estimates import Estimates
+from ldp.tables.fakes import MOST_SHARE, fake_reports
 from ldp.tables.table import Table
 
 VOTERS = 8
@@ -254,7 +254,7 @@ class Laboratory:
                 )
                 row.gain["none"] = row.gain.get("none", 0.0) + abs(moved) / self.runs
                 for fake_share, place in ((None, "plain_held"), (self.share, "held")):
-                    estimate = decode_numbers(table, fake_share)
+                    estimate = decode_numbers(table).under_fakes(fake_share)
                     holds = _holds(estimate, numbers, counts)
                     setattr(row, place, getattr(row, place) + holds / self.runs)
         return [*results.values()]
@@ -269,7 +269,7 @@ def judge(row: Gain, poisoned: Poisoned, aims: Ints, counts: Ints, runs: int) ->
     if plain.details["method"] in BY_MAP or poisoned.share > MOST_SHARE:
         row.held = float("nan")
     else:
-        pairs.append(("held", poisoned.estimates(fakes=poisoned.share)))
+        pairs.append(("held", plain.under_fakes(poisoned.share)))
     for place, estimates in pairs:
         low, high = estimates.interval()
         holds = float(((low <= counts) & (counts <= high)).mean())

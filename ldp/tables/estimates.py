@@ -8,13 +8,14 @@ been selected (Benjamini and Yekutieli 2005).
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from ldp.arrays import Bools, Floats
 from ldp.errors import ParameterError
+from ldp.tables.fakes import Fakes, NoBound
 from ldp.tables.result import Columns, Result
 
 if TYPE_CHECKING:
@@ -54,10 +55,18 @@ class Law(Protocol):
         ...
 
 
-Bounds = Callable[[float, bool], tuple[Floats, Floats]]
-"""Function from (miss, population) to the intervals (low, high) of all candidates, float64, shape
-(candidates,): they miss with probability `miss`, half on either side; `population`: see
-`Estimates.interval`."""
+class Bounds(Protocol):
+    """Intervals of all candidates, by the law of what was counted."""
+
+    def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
+        """Return the ends (low, high), float64, shape (candidates,): they miss with probability
+        `miss`, half on either side; `population`: see `Result.interval`."""
+        ...
+
+    def under(self, fakes: Fakes) -> Mapping[str, Any]:
+        """Return the fields of `Estimates`, by name, that differ for the honest reports if `fakes`
+        are among all: `bounds` and `p_value` at least, and those of `details` that do."""
+        ...
 
 
 class Normal:
@@ -70,18 +79,6 @@ class Normal:
         return float(-ndtri(p))
 
     lower = upper
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fakes:
-    """Made-up reports that intervals allow for: `number`, at most a `share` of all. They raise an
-    estimate above what the honest reports say by `raised` at most, and lower it by `lowered` at
-    most: in reports, of numbers in their units, of percentiles as a share of the reports."""
-
-    share: float
-    number: int
-    raised: float
-    lowered: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +143,7 @@ class Estimates(Result):
     `projected`: counts to print where they were made consistent (`ldp.decoding.consistency`); all
     other numbers are of the unbiased counts. `fakes`: made-up reports that
     intervals, p-values and the noise floor allow for; None where all reports are taken as honest.
+    `damage`: function from a share of made-up reports to these; None where no bound is known.
     """
 
     kind: ClassVar[str] = "values"
@@ -165,6 +163,24 @@ class Estimates(Result):
     projected: Floats | None = None
     sum_std_error: float | None = None
     fakes: Fakes | None = None
+    damage: Callable[[float], Fakes] | None = None
+
+    def _under_fakes(self, share: float) -> Self:
+        from scipy.stats import norm
+
+        if self.damage is None:
+            raise NoBound(
+                f"method {self.details['method']} has no interval that holds under made-up "
+                "reports, because one of them can change which candidates are fitted; leave "
+                "--fakes out, or use method mean-sketch where the table is a sketch"
+            )
+        fakes = self.damage(share)
+        if self.bounds is None:
+            p_value = norm.sf((self.count - fakes.raised) / self.noise)
+            return replace(self, fakes=fakes, p_value=p_value)
+        changed = dict(self.bounds.under(fakes))
+        details = {**self.details, **changed.pop("details", {})}
+        return replace(self, fakes=fakes, details=details, **changed)
 
     def detected(self, rule: Rule | None = None) -> Bools:
         """Return the mask of values discovered under `rule` (default: `self.rule`): shape
@@ -188,7 +204,6 @@ class Estimates(Result):
         `selected`: of the discovered values' intervals at least `level` hold on average (they miss
         with (1 - level) R / m for R discoveries among m candidates). `population`: adds f(1 - f) n
         times `reports_per_person`.
-        With `fakes`, the count is that of the honest reports, whatever the others say.
         """
         miss = 1 - level
         if selected:
@@ -279,7 +294,7 @@ class Estimates(Result):
             "kind": self.kind,
             **self.details,
             **warnings,
-            **fakes_details(self.fakes),
+            **(self.fakes.details if self.fakes else {}),
             "reports": self.reports,
             "candidates": len(self.values),
             "detected": int(self.detected().sum()),
@@ -294,18 +309,6 @@ class Estimates(Result):
             "control": self.rule.control,
             "threshold": self.rule.threshold,
         }
-
-
-def fakes_details(fakes: Fakes | None) -> dict[str, float]:
-    """Return the keys of a summary that say what made-up reports the intervals allow for."""
-    if fakes is None:
-        return {}
-    return {
-        "fakes": fakes.share,
-        "fakes_reports": fakes.number,
-        "fakes_raise": fakes.raised,
-        "fakes_lower": fakes.lowered,
-    }
 
 
 def spread(count: Floats, std_error: Floats, sample: int) -> Floats:

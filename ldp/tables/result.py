@@ -21,6 +21,7 @@ import numpy as np
 from ldp.arrays import Floats, Ints
 from ldp.errors import MissingPackage, ParameterError
 from ldp.files import csv_cells, finite, write_together
+from ldp.tables.fakes import NoBound
 
 COLUMNS = (
     *("statistic", "value", "bin_low", "bin_high", "estimate", "unbiased", "std_error"),
@@ -119,6 +120,19 @@ class Result(ABC):
         """Keys of a summary that say of what the intervals are: `level`, `reports_per_person`."""
         people = self.reports_per_person
         return {"level": self.level, **({} if people is None else {"reports_per_person": people})}
+
+    def under_fakes(self, share: float | None) -> Self:
+        """Return the result with intervals and discoveries that hold for the other reports,
+        whatever a `share` of all reports says, chosen with knowledge of the others; None: all are
+        honest. Raises NoBound where no such intervals are known, and ParameterError for a share out
+        of range."""
+        return self if share is None else self._under_fakes(share)
+
+    def _under_fakes(self, share: float) -> Self:
+        raise NoBound(
+            f"a result of {self.kind} has no intervals that hold when {share:.4g} of the reports "
+            "are made up; leave --fakes out"
+        )
 
     def interval(
         self, level: float | None = None, *, selected: bool = False, population: bool = False

@@ -8,14 +8,43 @@ of these; it ends at those of (S - k, n - k) below and of (S, n - k) above.
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from ldp.errors import DecodeError, ParameterError
-from ldp.mechanisms import Mechanism
-from ldp.tables.estimates import Fakes
+
+if TYPE_CHECKING:
+    from ldp.mechanisms import Mechanism
 
 MOST_SHARE = 0.5
 """Largest share of made-up reports: of more, none is known to be honest."""
+
+
+class NoBound(DecodeError):
+    """Error: no interval is known that holds under made-up reports."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fakes:
+    """Made-up reports that intervals allow for: `number`, at most a `share` of all. They raise an
+    estimate above what the honest reports say by `raised` at most, and lower it by `lowered` at
+    most: in reports, of numbers in their units, of percentiles as a share of the reports."""
+
+    share: float
+    number: int
+    raised: float
+    lowered: float
+
+    @property
+    def details(self) -> dict[str, float]:
+        """Keys of a summary that say what made-up reports the intervals allow for."""
+        return {
+            "fakes": self.share,
+            "fakes_reports": self.number,
+            "fakes_raise": self.raised,
+            "fakes_lower": self.lowered,
+        }
 
 
 def fake_reports(reports: int, share: float) -> int:
@@ -30,7 +59,7 @@ def fake_reports(reports: int, share: float) -> int:
     return math.floor(Fraction(str(share)) * reports)
 
 
-def fakes_among(mechanism: Mechanism, reports: int, share: float) -> Fakes:
+def fakes_among(mechanism: "Mechanism", reports: int, share: float) -> Fakes:
     """Return the made-up reports, a `share` of `reports` at most, and how far they move the count
     of one value. Raises ParameterError for a share out of range."""
     number = fake_reports(reports, share)
@@ -40,18 +69,4 @@ def fakes_among(mechanism: Mechanism, reports: int, share: float) -> Fakes:
         number=number,
         raised=reports * mechanism.fakes_move(part),
         lowered=reports * mechanism.fakes_lower(part),
-    )
-
-
-class NoBound(DecodeError):
-    """Error: no interval is known that holds under made-up reports."""
-
-
-def require_bounded(method: str) -> None:
-    """Raise NoBound for a method that fits all candidates together: one made-up report can change
-    which of them are fitted, and no bound on that is known."""
-    raise NoBound(
-        f"method {method} has no interval that holds under made-up reports, because one of them "
-        "can change which candidates are fitted; leave --fakes out, or use method mean-sketch "
-        "where the table is a sketch"
     )
