@@ -17,7 +17,6 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import gaussian_delta, gaussian_epsilon, gaussian_mu
 from ldp.central.regression import Scales, joint_mu
-from ldp.central.regression.published import PUBLISHED
 from ldp.errors import ParameterError
 from simulations.regression.pipelines import (
     MAPPINGS,
@@ -25,6 +24,7 @@ from simulations.regression.pipelines import (
     Preprocessing,
     PublishedLinearRegression,
 )
+from simulations.regression.published import PUBLISHED
 
 DATA = Path(__file__).parent / "data" / "regression"
 EPSILONS = (0.1, 1.0, 3.0, 10.0)

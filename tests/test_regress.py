@@ -15,7 +15,6 @@ from ldp.central import gaussian_delta
 from ldp.central.regression import METHODS, Budget, Moments, Rows
 from ldp.central.regression.calibration import joint_mu
 from ldp.central.regression.local import gaussian_reports, sign_reports
-from ldp.central.regression.published import PUBLISHED
 from ldp.planning.regression import shuffled_epsilon
 from ldp.privacy_loss import clones_2023
 from ldp.regression.signs import Coordinates, from_signs, keep_ratio
@@ -179,8 +178,6 @@ def test_the_comparison_prints_every_method_on_boston_and_bike(
     rows = [line.split() for line in shown.splitlines()]
     for name in METHODS:
         assert any(row[:3] == [name, "central", "yes"] for row in rows)
-    for name in PUBLISHED:
-        assert any(row[:3] == [name, "as", "published"] for row in rows)
     for model in ("local", "shuffled", "secure"):
         assert any(len(row) > 1 and row[1] == model for row in rows)
     assert run(command + " --json", monkeypatch) == 0
@@ -190,22 +187,8 @@ def test_the_comparison_prints_every_method_on_boston_and_bike(
     assert again == [row[-5] for row in rows[3 : 3 + len(again)]]
     errors = {(row["method"], row["model"]): row["rmse"] for row in first["scores"]}
     assert errors["ridge of 1", "none"] < errors["ridge", "central"] < errors["ssp", "central"]
-    private = {row["method"]: row["private"] for row in first["scores"]}
-    assert private["ssp-wang-code"] == "no"
-    assert private["ssp-wang"] == "not end to end"
     assert errors["ridge", "central"] < errors["mean of the target", "none"]
     assert errors["ridge", "central"] < errors["signs", "local"]
-
-
-@pytest.mark.exact
-def test_a_published_method_is_left_out_where_its_proof_ends(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = BOSTON + " --epsilon 5 --delta 1e-6 --compare --splits 1 --seed 1 --json"
-    assert run(words, monkeypatch) == 0
-    names = {row["method"] for row in json.loads(capsys.readouterr().out)["scores"]}
-    assert "ssp-kalaja" not in names
-    assert "ada-ssp-wang" in names
 
 
 @pytest.mark.exact

@@ -11,7 +11,6 @@ from sklearn.linear_model import LinearRegression
 
 from ldp.central import Simulated
 from ldp.central.regression.laplace import LaplaceMoments, clip_rows
-from ldp.central.regression.published import PUBLISHED
 from ldp.errors import ParameterError
 from ldp.regression import ridge
 from ldp.regression.ridge import safe_ridge
@@ -21,6 +20,7 @@ from simulations.regression.drugs import weighed
 from simulations.regression.kalaja import noisy_statistics, prepared
 from simulations.regression.pipelines import NoisyPredictions, NotPrivateWarning, Preprocessing
 from simulations.regression.posterior import _best_total, ada_ops, ops
+from simulations.regression.published import PUBLISHED
 from simulations.regression.selection import BLOCKS, TAKEN, conventional, counted, votes
 from simulations.regression.split import balanced_share
 from simulations.regression.sums import Sums, folds, less, made_splits, real_splits

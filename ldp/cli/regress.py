@@ -360,20 +360,19 @@ def _compared(
         f"A simulation: these errors are not private. epsilon {epsilon:g}, delta {delta:g}, "
         f"replace-one; {len(y):,} rows, {splits} splits.",
         "",
-        f"{'method':<18} {'model':<13} {'private':<15} {'RMSE':>10} "
+        f"{'method':<18} {'model':<13} {'private':<8} {'RMSE':>10} "
         f"{'quartiles':>23} {'of mean':>8}",
     ]
     for row in rows:
         lines.append(
-            f"{row['method']:<18} {row['model']:<13} {row['private']:<15} {row['rmse']:10.4g} "
+            f"{row['method']:<18} {row['model']:<13} {row['private']:<8} {row['rmse']:10.4g} "
             f"{row['low']:10.4g} to {row['high']:9.4g} {_ratio(row['rmse'], base):>8}"
         )
     notes = (
         "RMSE: median over splits, in the target's units; of mean: beside predicting the mean, "
         "which is not private. Public for every private row: the bounds, the number of rows. "
         "Secure sum: a curator's noise without a curator, if enough senders are honest. Shuffled: "
-        "an independent party shuffles one report a person. As published: statistics of the data "
-        "that no budget was spent on, neighbours add/remove; see docs/regression.md."
+        "an independent party shuffles one report a person."
     )
     lines += ["", *wrap(notes, WIDTH)]
     result = {

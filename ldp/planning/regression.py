@@ -6,7 +6,6 @@ relation of the local model.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,6 @@ from ldp.central.bisection import bisect
 from ldp.central.regression.calibration import Budget
 from ldp.central.regression.local import gaussian_reports, sign_reports
 from ldp.central.regression.methods import METHODS
-from ldp.central.regression.published import PUBLISHED
 from ldp.central.regression.rows import Rows
 from ldp.errors import ParameterError
 from ldp.privacy_loss import clones_2023
@@ -34,8 +32,7 @@ TESTED = 0.1
 @dataclass(frozen=True, eq=False)
 class Score:
     """Errors of one method on the rows held out: root mean squares, in the target's units, one a
-    split; `private`: "yes", "no", or "not end to end" for a published method whose noise keeps its
-    claim but whose pre-processing reads the data."""
+    split; `private`: "yes" or "no"."""
 
     method: str
     model: str
@@ -114,35 +111,8 @@ def _local_gaussian(task: _Task) -> Floats:
     return task.predicted(ridge.floored(moments))
 
 
-def _published(name: str) -> _Predict:
-    """Return a published method behind Wang's preprocessing, whose statistics are not paid for."""
-
-    def predict(task: _Task) -> Floats:
-        X, y = task.train
-        means, spread, middle = X.mean(axis=0), X.std(axis=0, ddof=1), y.mean()
-        divisors = np.where(spread > 0, spread, 1.0)
-        largest = np.abs(y - middle).max() or 1.0
-
-        def features(rows: Floats) -> Floats:
-            standardised = (rows - means) / divisors
-            lengths = np.linalg.norm(standardised, axis=1)[:, None]
-            return np.asarray(standardised / np.where(lengths > 0, lengths, 1.0))
-
-        coefficients = PUBLISHED[name].fit(
-            features(X),
-            (y - middle) / largest,
-            epsilon=task.budget.epsilon,
-            delta=task.budget.delta,
-            generator=task.generator,
-        )
-        return np.asarray(features(task.test) @ coefficients * largest + middle)
-
-    return predict
-
-
 def _entries(budget: Budget) -> Iterator[tuple[str, str, str, _Predict]]:
-    """Yield method, model, whether it is private, and the method's predictions of a split; of the
-    published methods those whose proof holds at this epsilon."""
+    """Yield method, model, whether it is private, and the method's predictions of a split."""
     yield "mean of the target", "none", "no", _trivial
     yield "ridge of 1", "none", "no", _plain
     for name in METHODS:
@@ -151,11 +121,6 @@ def _entries(budget: Budget) -> Iterator[tuple[str, str, str, _Predict]]:
     yield "signs", "shuffled", "yes", _shuffled
     yield "gaussian", "local", "yes", _local_gaussian
     yield "signs", "local", "yes", lambda task: _signs(task, budget.epsilon)
-    for name, claim in PUBLISHED.items():
-        with suppress(ParameterError):
-            claim.scales(budget.epsilon, budget.delta)
-            holds = claim.holds(budget.epsilon, budget.delta)
-            yield name, "as published", "not end to end" if holds else "no", _published(name)
 
 
 def compare_regressions(
@@ -171,10 +136,7 @@ def compare_regressions(
     done: Callable[[int], None] = lambda step: None,
 ) -> list[Score]:
     """Return every method's errors on `splits` splits of `X`, shape (n, features), and `y`, shape
-    (n,). Raises ParameterError for fewer than 10 rows.
-
-    A published method is left out where its own proof does not hold at this epsilon. `done` is
-    called with 1 after every split.
+    (n,). Raises ParameterError for fewer than 10 rows. `done` is called with 1 after every split.
     """
     tests = max(1, round(TESTED * len(y)))
     if len(y) < 10:

@@ -10,8 +10,8 @@ from ldp.arrays import Floats
 from ldp.central import Simulated
 from ldp.central.regression import METHODS, Budget
 from ldp.central.regression.methods import FromMoments
-from ldp.central.regression.published import PUBLISHED, Claim
 from simulations.regression.posterior import ada_ops, ops
+from simulations.regression.published import PUBLISHED, Claim
 from simulations.regression.sums import Sums
 
 Fit = Callable[[Sums, float, float, np.random.Generator], Floats]

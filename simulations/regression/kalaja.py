@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Exponential, gaussian_mu
-from ldp.central.regression.published import PUBLISHED
 from simulations.campaign import Bar
 from simulations.regression.data import halves, load
 from simulations.regression.fits import claimed, provable
 from simulations.regression.pipelines import Fitted, Preprocessing
+from simulations.regression.published import PUBLISHED
 from simulations.regression.sums import SPLITS, Split, Sums, generator_of, real_splits
 from simulations.study import Row, Setting, Study, column, figure
 

@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ldp.arrays import Floats
-from ldp.central.regression.published import PUBLISHED, Claim
 from simulations.campaign import Bar
 from simulations.regression.fits import CODED, Fit, at_gamma, claimed, provable
+from simulations.regression.published import PUBLISHED, Claim
 from simulations.regression.sums import SPLITS, Split, made_splits, real_splits
 from simulations.study import Row, Setting, Study, column, figure
 

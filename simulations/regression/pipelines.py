@@ -1,4 +1,4 @@
-"""Published pipelines: their preprocessing, and the noise of `ldp.central.regression.published`.
+"""Published pipelines: their preprocessing, and the noise of `simulations.regression.published`.
 
 Means, deviations and the longest row are statistics of the data that no budget is spent on: a
 pipeline with them is private only if they are public knowledge, and `assumes` lists them. The
@@ -17,8 +17,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldp.arrays import Floats
-from ldp.central.regression.published import PUBLISHED
 from ldp.errors import ParameterError
+from simulations.regression.published import PUBLISHED
 
 MAPPINGS = {
     "row": "every row divided by its own length (no statistic)",

@@ -8,12 +8,12 @@ from ldp.arrays import Floats
 from ldp.central import Simulated
 from ldp.central.regression import METHODS, Budget, Rows
 from ldp.central.regression.local import gaussian_reports
-from ldp.central.regression.published import PUBLISHED
 from ldp.regression import ridge
 from simulations.campaign import Bar
 from simulations.regression.data import halves, load, published
 from simulations.regression.fits import CODED, Fit
 from simulations.regression.pipelines import Preprocessing
+from simulations.regression.published import PUBLISHED
 from simulations.regression.sums import folds
 from simulations.study import Row, Setting, Study, column, figure
 
