@@ -39,10 +39,10 @@ from ldp.simulation.poisoning_gains import (
     DEFENCES,
     Laboratory,
     Poisoned,
-    recovered,
     require_attacks,
 )
 from ldp.tables.table import Table
+from simulations.studies.poisoning import recovered
 from tests.command_line import run
 from tests.examples import sampling_everything
 from tests.registries import GROUP, METRIC

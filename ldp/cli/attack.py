@@ -145,8 +145,7 @@ def _of_values(gains: "list[Gain]", costs: dict[str, float]) -> list[str]:
         "undefended. Intervals hold: the share of all values' 95 % intervals that hold the honest "
         "count, as they are and with --fakes. Cost: root mean squared error without fakes, over "
         "that of no defence. Defences: statistics are the reports that a collector sets aside, "
-        "consistency is --consistency sum-to-n, ldprecover knows the share of fakes, voting is the "
-        "median of 8 groups of rows."
+        "consistency is --consistency sum-to-n."
     )
     return [*lines, *wrap(notes, WIDTH), *(f"{row.attack}: {row.words}" for row in gains)]
 

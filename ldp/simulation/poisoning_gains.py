@@ -6,17 +6,16 @@ from a poisoned collection to shares; what it costs is its error without an atta
 defence.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ldp import bulk
 from ldp.arrays import Floats, Ints
 from ldp.collection.plausibility import is_plausible
 from ldp.decoding import decode
-from ldp.decoding.consistency import consistent, simplex_shift
+from ldp.decoding.consistency import consistent
 from ldp.decoding.counts import BY_MAP, FITTING
 from ldp.decoding.distribution import Distribution
 from ldp.decoding.numeric import MeanEstimate, decode_numbers
@@ -25,7 +24,6 @@ from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import Numeric
-from ldp.mechanisms.sketch import MeanSketch
 from ldp.simulation.poisoning import (
     ATTACKS,
     Scene,
@@ -39,9 +37,6 @@ from ldp.simulation.tables import draw_table
 from ldp.tables.estimates import Estimates
 from ldp.tables.fakes import MOST_SHARE, fake_reports
 from ldp.tables.table import Table
-
-VOTERS = 8
-"""Number of groups of rows whose median is taken."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,50 +90,13 @@ def consistency(poisoned: Poisoned) -> Floats:
     return estimates.projected / estimates.reports
 
 
-def recovered(poisoned: Poisoned) -> Floats:
-    """Return the shares of LDPRecover (Sun, Ye, Hu and others 2024), which is told the true share
-    of fakes: these are taken to be about all values with a positive estimate alike, their sum is
-    that of reports that each encode one value, and what is left is projected on the simplex."""
-    mechanism, shares = poisoned.honest.mechanism, undefended(poisoned)
-    channel, size = mechanism.support, len(shares)
-    total = (1 - size * float(channel.untouched)) / channel.gain
-    if isinstance(mechanism, MeanSketch):  # a value of the sketch has its hash's others, too
-        total = 1.0
-    is_positive = shares > 0
-    malicious = np.where(is_positive, total / max(1, int(is_positive.sum())), 0.0)
-    ratio = poisoned.share / (1 - poisoned.share)
-    genuine = (1 + ratio) * shares - ratio * malicious
-    return np.maximum(genuine - simplex_shift(genuine, 1.0), 0.0)
-
-
-def voted(poisoned: Poisoned) -> Floats:
-    """Return the medians of the shares in VOTERS groups of rows; those of no defence where the
-    table is no sketch of as many rows."""
-    table = poisoned.table(poisoned.fakes)
-    mechanism = table.mechanism
-    if not isinstance(mechanism, MeanSketch) or mechanism.rows < VOTERS:
-        return undefended(poisoned)
-    rows, width = mechanism.shape
-    cells, points = table.named_counts(), bulk.points(mechanism.addressing, rows, poisoned.values)
-    polynomials = bulk.coefficients(mechanism.addressing, rows)
-    votes = []
-    for group in np.array_split(np.arange(rows), VOTERS):
-        block = slice(int(group[0]), int(group[-1]) + 1)
-        reports = int(table.reports[block].sum())
-        reporting = bulk.gather(mechanism.addressing, cells[block], points, polynomials[block])
-        held = mechanism.channel.holders(reporting, reports) / reports
-        votes.append(width / (width - 1) * (held - 1 / width))
-    return np.asarray(np.median(votes, axis=0))
-
-
 Defence = Callable[[Poisoned], Floats]
-DEFENCES: dict[str, Defence] = {
+DEFENCES: Mapping[str, Defence] = {
     "none": undefended,
     "statistics": statistics,
     "consistency": consistency,
-    "ldprecover": recovered,
-    "voting": voted,
 }
+"""Defences that there are, by name; the first is none."""
 
 
 @dataclass
@@ -178,8 +136,9 @@ def require_attacks(mechanism: CatalogueMechanism) -> None:
 @dataclass(frozen=True, kw_only=True)
 class Laboratory:
     """Experiment: `reports` reports, of which the `share` is fake, of a `population` whose values
-    are drawn anew `runs` times; `targets`: number of values that are attacked. Raises
-    ParameterError for a mechanism or population that no attack is known for."""
+    are drawn anew `runs` times; `targets`: number of values that are attacked; `defences`: by name,
+    the first being none. Raises ParameterError for a mechanism or population that no attack is
+    known for."""
 
     mechanism: Mechanism
     population: Population
@@ -187,6 +146,7 @@ class Laboratory:
     share: float
     targets: int = 5
     runs: int = 10
+    defences: Mapping[str, Defence] = field(default_factory=lambda: DEFENCES)
 
     def __post_init__(self) -> None:
         require_attacks(self.mechanism)
@@ -210,19 +170,19 @@ class Laboratory:
         rare, heavy = order[:number], order[::-1][:number]
         fakes = fake_reports(self.reports, self.share)
         results = {name: Gain(name, attack.words, 0) for name, attack in ATTACKS.items()}
-        errors = dict.fromkeys(DEFENCES, 0.0)
+        errors = dict.fromkeys(self.defences, 0.0)
         for _ in range(self.runs):
             honest, counts = self.honest(generator)
             scene = Scene(mechanism=self.mechanism, values=values, targets=rare, heavy=heavy)
             clean = Poisoned(values=values, honest=honest, fakes=None, share=self.share)
-            before = {name: defence(clean) for name, defence in DEFENCES.items()}
+            before = {name: defence(clean) for name, defence in self.defences.items()}
             for name, shares in before.items():
                 errors[name] += float(((shares - counts / honest.total) ** 2).mean())
             for name, attack in ATTACKS.items():
                 aims, row = attack.aims(scene, generator), results[name]
                 batch = attack.reports(scene, aims, fakes, generator)
                 poisoned = Poisoned(values=values, honest=honest, fakes=batch, share=self.share)
-                for defence, shares_of in DEFENCES.items():
+                for defence, shares_of in self.defences.items():
                     moved = attack.way * (shares_of(poisoned) - before[defence])[aims]
                     row.gain[defence] = row.gain.get(defence, 0) + float(moved.sum()) / self.runs
                 row.aims = aims.size

@@ -2,7 +2,7 @@
 what defences leave of six attacks.
 
 The first study's attack: every fake names one value that nobody holds (`naming_reports`). The
-second is `ldp attack` for every mechanism.
+second is `ldp attack` for every mechanism, with two more defences, which do not ship.
 """
 
 import math
@@ -11,13 +11,16 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.figure import Figure
 
+from ldp import bulk
+from ldp.arrays import Floats
+from ldp.decoding.consistency import simplex_shift
 from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.planning import Shares, tune
 from ldp.server import decode
 from ldp.simulation import Population, draw_table
 from ldp.simulation.poisoning import ATTACKS, Scene, counted, naming_reports
-from ldp.simulation.poisoning_gains import DEFENCES, Laboratory
+from ldp.simulation.poisoning_gains import DEFENCES, Laboratory, Poisoned, undefended
 from simulations.campaign import Bar
 from simulations.study import Row, Setting, Study, column, figure
 
@@ -26,8 +29,49 @@ NAMES = tuple(map(str, range(VALUES)))
 TARGET, AIM = NAMES[-1], np.array([VALUES - 1])
 MECHANISMS = ("rr", "unary", "rappor", "cms", "hcms", "local-hashing", "subset", "pgr")
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
+VOTERS = 8
+"""Number of groups of rows whose median is taken."""
 PLANNED = 10_000
 """Users that sketches are sized for: more rows take longer and change nothing here."""
+
+
+def recovered(poisoned: Poisoned) -> Floats:
+    """Return the shares of LDPRecover (Sun, Ye, Hu and others 2024), which is told the true share
+    of fakes: these are taken to be about all values with a positive estimate alike, their sum is
+    that of reports that each encode one value, and what is left is projected on the simplex."""
+    mechanism, shares = poisoned.honest.mechanism, undefended(poisoned)
+    channel, size = mechanism.support, len(shares)
+    total = (1 - size * float(channel.untouched)) / channel.gain
+    if isinstance(mechanism, MeanSketch):  # a value of the sketch has its hash's others, too
+        total = 1.0
+    is_positive = shares > 0
+    malicious = np.where(is_positive, total / max(1, int(is_positive.sum())), 0.0)
+    ratio = poisoned.share / (1 - poisoned.share)
+    genuine = (1 + ratio) * shares - ratio * malicious
+    return np.maximum(genuine - simplex_shift(genuine, 1.0), 0.0)
+
+
+def voted(poisoned: Poisoned) -> Floats:
+    """Return the medians of the shares in VOTERS groups of rows; those of no defence where the
+    table is no sketch of as many rows."""
+    table = poisoned.table(poisoned.fakes)
+    mechanism = table.mechanism
+    if not isinstance(mechanism, MeanSketch) or mechanism.rows < VOTERS:
+        return undefended(poisoned)
+    rows, width = mechanism.shape
+    cells, points = table.named_counts(), bulk.points(mechanism.addressing, rows, poisoned.values)
+    polynomials = bulk.coefficients(mechanism.addressing, rows)
+    votes = []
+    for group in np.array_split(np.arange(rows), VOTERS):
+        block = slice(int(group[0]), int(group[-1]) + 1)
+        reports = int(table.reports[block].sum())
+        reporting = bulk.gather(mechanism.addressing, cells[block], points, polynomials[block])
+        held = mechanism.channel.holders(reporting, reports) / reports
+        votes.append(width / (width - 1) * (held - 1 / width))
+    return np.asarray(np.median(votes, axis=0))
+
+
+ALL_DEFENCES = {**DEFENCES, "ldprecover": recovered, "voting": voted}
 
 
 def _mechanism(setting: Setting) -> Mechanism:
@@ -108,12 +152,13 @@ def _attacked(setting: Setting, generator: np.random.Generator) -> dict[str, flo
         share=SHARE,
         targets=TARGETS,
         runs=RUNS,
+        defences=ALL_DEFENCES,
     )
     gains, costs = laboratory.gains(generator)
     row = {
         f"{gain.attack} {defence}": 100 * gain.gain[defence]
         for gain in gains
-        for defence in DEFENCES
+        for defence in ALL_DEFENCES
     }
     row |= {f"cost {defence}": cost for defence, cost in costs.items()}
     for gain in gains:
@@ -131,7 +176,7 @@ def _left(row: Row, attack: str, defence: str) -> float:
 def _draw_left(rows: list[Row]) -> Figure:
     made = figure()
     panels = made.subplots(2, 2, sharex=True, sharey=True)
-    for axes, defence in zip(panels.flat, [*DEFENCES][1:], strict=True):
+    for axes, defence in zip(panels.flat, [*ALL_DEFENCES][1:], strict=True):
         left = [[_left(row, attack, defence) for attack in ATTACKS] for row in rows]
         axes.imshow(np.clip(left, 0, 1), cmap="Blues", vmin=0, vmax=1, aspect="auto")
         for y, cells in enumerate(left):
