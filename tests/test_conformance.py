@@ -21,7 +21,6 @@ from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import SeededBits
-from ldp.protocol.reading import read_report
 from ldp.protocol.wire import HEADER_BYTES, split_report
 from ldp.server import Table, TableBuilder
 from ldp.simulation import draw_table, encode_batch, points_of
@@ -37,6 +36,7 @@ from tests.examples import (
     sampling_each_mechanism,
     sampling_everything,
 )
+from tests.reading import read_report
 from tests.statistics import ALPHA, law_p
 
 

@@ -6,7 +6,6 @@ import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -328,27 +327,6 @@ def test_cohorts_of_secrets_are_uniform_and_independent_of_the_value() -> None:
     uniform = dict.fromkeys(range(16), 1 / 16)
     assert law_p(np.array(rows), uniform) > ALPHA
     assert law_p(np.repeat(rows[::64], 64), uniform) < ALPHA
-
-
-@pytest.mark.exact
-def test_the_worst_pair_is_what_all_pairs_give_by_hand() -> None:
-    values = ("lol", "afk", "brb", "omg", "wtf")
-    mechanism = Rappor(bits=6, hashes=3, cohorts=3, f=0.5, p=0.25, q=0.75, seed="04")
-    channel, permanent = mechanism.channel, mechanism.permanent_channel
-    assert permanent is not None
-    shown = math.log(channel.touched / channel.untouched)
-    hidden = math.log((1 - channel.untouched) / (1 - channel.touched))
-    step = math.log(permanent.touched / permanent.untouched)
-    found, life = 0.0, 0.0
-    for row, (one, other) in product(range(3), product(values, values)):
-        a, b = (set(mechanism.cells(value, row)) for value in (one, other))
-        found = max(found, len(a - b) * shown + len(b - a) * hidden)
-        life = max(life, len(a ^ b) * step)
-    pair = mechanism.worst_pair(values)
-    assert pair.epsilon == pytest.approx(found)
-    assert pair.lifetime == pytest.approx(life)
-    assert pair.epsilon <= mechanism.cost.epsilon
-    assert pair.lifetime < mechanism.cost.lifetime, "no pair of these shares no bit"
 
 
 @pytest.mark.exact

@@ -5,12 +5,11 @@ The permanent response itself is drawn in `permanent_response.py` and `google_cl
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import (
@@ -25,7 +24,7 @@ from ldp.mechanisms.catalogue import Catalogue
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import PermanentFilter
 from ldp.protocol.bloom import PolynomialBloom
-from ldp.protocol.channel import Channel, exact_log, most_differing, require_whole, round_up
+from ldp.protocol.channel import Channel, most_differing, require_whole
 from ldp.protocol.kinds import Bits, Kind
 from ldp.protocol.randomness import PROBABILITY_ONE
 
@@ -49,16 +48,6 @@ PERMANENT: Catalogue[PermanentFilter] = Catalogue(
     }
 )
 """Permanent responses by the value of the parameter `permanent`."""
-
-
-class Pair(NamedTuple):
-    """Worst pair of values of a dictionary for one report, its epsilon, and the largest epsilon of
-    any number of reports about any two of the values."""
-
-    first: str
-    second: str
-    epsilon: float
-    lifetime: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,37 +205,6 @@ class Rappor(MemoisedMechanism):
     @cached_property
     def instantaneous(self) -> tuple[Fraction, Fraction]:
         return Fraction(self.q), Fraction(self.p)
-
-    def worst_pair(self, values: Iterable[str]) -> Pair:
-        """Return the worst pair of a known dictionary in the worst cohort; exact, at most `cost`.
-
-        With a bits touched only by the first value and b only by the second,
-        epsilon = a ln(touched/untouched) + b ln((1 - untouched)/(1 - touched)), the larger of the
-        two orders, and (a + b) ln((1 - f/2)/(f/2)) for any number of reports. Stops at a pair that
-        reaches `cost`. Raises ParameterError for fewer than two different `values`. Time: at worst
-        cohorts x pairs of different filters.
-        """
-        distinct = list(dict.fromkeys(values))
-        if len(distinct) < 2:
-            raise ParameterError("a pair needs two different values")
-        points = [self.addressing.point(value) for value in distinct]
-        pair, ratio, differing = (distinct[0], distinct[1]), Fraction(1), 0
-        for row in range(self.cohorts):
-            filters: dict[tuple[int, ...], str] = {}
-            for value, point in zip(distinct, points, strict=True):
-                filters.setdefault(tuple(self.addressing.cells(point, row)), value)
-            for (a_cells, a), (b_cells, b) in combinations(filters.items(), 2):
-                only_a, only_b = len({*a_cells} - {*b_cells}), len({*b_cells} - {*a_cells})
-                differing = max(differing, only_a + only_b)
-                if (pair_ratio := self.channel.ratio(only_a, only_b)) > ratio:
-                    pair, ratio = (a, b), pair_ratio
-                if ratio == self.channel.worst_ratio:
-                    return Pair(*pair, self.cost.epsilon, self.cost.lifetime)
-        channel, lifetime = self.permanent_channel, Fraction(1)
-        if channel and differing:
-            lifetime = channel.ratio(differing, 0)
-        bound = round_up(exact_log(lifetime)) if channel else math.inf
-        return Pair(*pair, round_up(exact_log(ratio)), bound)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
