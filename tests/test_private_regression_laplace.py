@@ -20,22 +20,22 @@ from ldp.arrays import Floats
 from ldp.arrays import Ints as Integers
 from ldp.central import Simulated, gaussian_delta
 from ldp.central.regression import (
-    METHODS,
     Budget,
     PrivateLinearRegression,
     Rows,
     SimulationWarning,
 )
-from ldp.central.regression.bayes import naive, noise_aware, project
 from ldp.central.regression.laplace import (
     LaplaceMoments,
     Sensitivities,
     clip_rows,
     search_clips,
 )
-from ldp.central.regression.output import RADIUS, in_ball
 from ldp.central.regression.rows import ROUNDED
 from ldp.errors import ParameterError
+from simulations.regression.bayes import naive, noise_aware, project
+from simulations.regression.output import RADIUS, in_ball
+from simulations.regression.rivals import METHODS
 from tests.statistics import ALPHA, share_p
 from tests.tiers import tiered
 
@@ -192,7 +192,7 @@ def test_laplace_scales_add_up_to_epsilon(
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("name", [*PURE, "output"])
+@pytest.mark.parametrize("name", ["robust", "boosted"])
 def test_a_share_is_for_methods_that_release_moments_with_normal_noise(name: str) -> None:
     X = example().features
     shares: tuple[dict[str, Any], ...] = ({"split": 0.5}, {"eigenvalue_share": 0.5})
@@ -464,8 +464,8 @@ def test_intervals_of_clipped_and_public_rows_hold(options: dict[str, float]) ->
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"method": "ridge", "clip_features": 0.5}, "are for the methods robust"),
-        ({"method": "functional", "search_clips": True}, "are for the methods robust"),
+        ({"method": "ridge", "clip_features": 0.5}, "are for method robust"),
+        ({"method": "boosted", "search_clips": True}, "are for method robust"),
         ({"search_clips": True}, "from public_rows"),
         ({"search_clips": True, "neighbours": "add-remove", "public_rows": data(20, 1)}, "hide"),
         ({"clip_target": 0.0}, "box and target must lie"),

@@ -219,7 +219,7 @@ def test_the_comparison_prints_every_method_on_boston_and_bike(
         (BOSTON + BUDGET + " --compare --out x.csv", "releases nothing: leave out --out"),
         (BOSTON + BUDGET + " --compare --search-clips", "leave out --search-clips"),
         (BOSTON + " --epsilon 1", "a CSV file needs --target, --bounds, --epsilon and --delta"),
-        (BOSTON + BUDGET + " --clip-target 0.5", "public_rows are for the methods robust"),
+        (BOSTON + BUDGET + " --clip-target 0.5", "public_rows are for method robust"),
         (BOSTON + BUDGET + " --method robust --search-clips", "from public_rows"),
         (BOSTON + BUDGET + " --method robust --budget-split 1;2", "three numbers with commas"),
         ("regress some.table", "a rr table holds no moments of a regression"),

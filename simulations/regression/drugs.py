@@ -18,13 +18,14 @@ from scipy.stats import spearmanr
 from ldp.arrays import Floats
 from ldp.central import Simulated
 from ldp.central.regression import Rows
-from ldp.central.regression.bayes import naive, noise_aware
 from ldp.central.regression.calibration import Budget
-from ldp.central.regression.laplace import Functional, LaplaceMoments, clip_rows
-from ldp.central.regression.output import Output
+from ldp.central.regression.laplace import LaplaceMoments, clip_rows
 from ldp.regression import ridge
 from simulations.campaign import Bar
+from simulations.regression.bayes import naive, noise_aware
 from simulations.regression.data import GENES, expression, published
+from simulations.regression.functional import Functional
+from simulations.regression.output import Output
 from simulations.regression.robust import PUBLIC
 from simulations.regression.sums import generator_of
 from simulations.regression.thresholds import COLUMNS, LARGEST, REPLACE, TESTED, thresholds

@@ -7,11 +7,11 @@ from scipy.stats import spearmanr
 from ldp.arrays import Floats
 from ldp.central import Simulated
 from ldp.central.regression import Rows, Scales
-from ldp.central.regression.bayes import naive, noise_aware
 from ldp.central.regression.calibration import release_moments
 from ldp.central.regression.laplace import LaplaceMoments, clip_rows
 from ldp.regression import ridge
 from simulations.campaign import Bar
+from simulations.regression.bayes import naive, noise_aware
 from simulations.regression.thresholds import COLUMNS, LARGEST, REPLACE, TESTED, made, thresholds
 from simulations.study import Row, Setting, Study, column, figure
 

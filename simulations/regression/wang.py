@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Simulated
-from ldp.central.regression import METHODS, Budget, Rows
+from ldp.central.regression import Budget, Rows
 from ldp.central.regression.local import gaussian_reports
 from ldp.regression import ridge
 from simulations.campaign import Bar
@@ -14,6 +14,7 @@ from simulations.regression.data import halves, load, published
 from simulations.regression.fits import CODED, Fit
 from simulations.regression.pipelines import Preprocessing
 from simulations.regression.published import PUBLISHED
+from simulations.regression.rivals import METHODS
 from simulations.regression.sums import folds
 from simulations.study import Row, Setting, Study, column, figure
 

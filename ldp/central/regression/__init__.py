@@ -1,6 +1,5 @@
 """Differentially private linear regression, with a trusted curator."""
 
-from ldp.central.regression.bayes import naive, noise_aware
 from ldp.central.regression.calibration import Budget, Shares, calibrate, joint_mu
 from ldp.central.regression.estimator import (
     DeltaWarning,
@@ -26,7 +25,5 @@ __all__ = [
     "SimulationWarning",
     "calibrate",
     "joint_mu",
-    "naive",
-    "noise_aware",
     "search_clips",
 ]

@@ -23,10 +23,6 @@ from ldp.regression.intervals import Equations
 NEIGHBOURS = {"add-remove": Neighbours.ADD_REMOVE, "replace-one": Neighbours.REPLACE_VALUE}
 
 
-READ_ROWS = ("robust-bayes-naive", "output")
-"""Methods that use the exact number of rows."""
-
-
 class SimulationWarning(UserWarning):
     """Warning that noise came from a seed: the coefficients must not be released."""
 
@@ -69,16 +65,16 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         Shares of the budget: `eigenvalue_share` of the smallest eigenvalue, and `split` of X'X in
         the rest, the other part being X'y's.
     clip_features, clip_target : float, optional
-        Of the robust methods: clips of mapped features and target, in (0, 1]: 0.5 keeps the middle
+        Of method robust: clips of mapped features and target, in (0, 1]: 0.5 keeps the middle
         half of a range. Less noise if small, more bias if too small; intervals cover the
         coefficients of the clipped rows.
     search_clips : bool
-        Of the robust methods: use the clips that predict best on data made like `public_rows`,
+        Of method robust: use the clips that predict best on data made like `public_rows`,
         which costs nothing.
     budget_split : (float, float, float), optional
-        Of the robust methods: shares of epsilon of X'X, X'y and y'y.
+        Of method robust: shares of epsilon of X'X, X'y and y'y.
     public_rows : (X, y), optional
-        Of the robust methods: rows of people who have no secret, added without noise.
+        Of method robust: rows of people who have no secret, added without noise.
     random_state : None, int, or a numpy generator
         None: noise from OpenDP, the only release. Anything else: a simulation with numpy's noise,
         which sets `is_simulation_` and warns.
@@ -88,8 +84,8 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
     coef_, intercept_ : in the units of the data
     cost_ : Cost
     is_simulation_ : bool
-    moments_ : the noisy moments, from which everything else follows (methods "boosted" and
-        "output": None); those of the robust methods have their `clips`
+    moments_ : the noisy moments, from which everything else follows (method "boosted": None);
+        those of method "robust" have their `clips`
     clipped_ : number of values outside the bounds: in simulations only, since it is not
         private; None in a release
 
@@ -147,13 +143,8 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         y = np.where(absent, np.nan, np.asarray(y, dtype=np.float64))
         method, neighbours = self._method(), self._neighbours()
         budget = Budget(epsilon=self.epsilon, delta=self.delta, neighbours=neighbours)
-        if neighbours is Neighbours.ADD_REMOVE:
-            if self.method in READ_ROWS:
-                raise ParameterError(
-                    f"method {self.method} reads the number of rows, which neighbours add-remove "
-                    "hide: use replace-one"
-                )
-        elif self.delta >= 1 / len(y) and self.method not in PURE:
+        knows_rows = neighbours is not Neighbours.ADD_REMOVE
+        if knows_rows and self.delta >= 1 / len(y) and self.method not in PURE:
             warnings.warn(
                 f"delta {self.delta:g} is not below 1 / rows = {1 / len(y):g}: publishing a random "
                 "person's row would be allowed by it",
@@ -263,7 +254,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         if any(option is not None for option in robust) and not isinstance(method, FromLaplace):
             raise ParameterError(
                 "clip_features, clip_target, search_clips, budget_split and public_rows are for "
-                "the methods robust, robust-bayes and robust-bayes-naive"
+                "method robust"
             )
         if self.search_clips and (clips != (None, None) or self.public_rows is None):
             raise ParameterError(

@@ -1,9 +1,8 @@
-"""Pure epsilon: moments of rows in a box with Laplace noise, and the functional mechanism.
+"""Pure epsilon: moments of rows in a box with Laplace noise.
 
 Robust private linear regression (Honkela and others 2018; Nieminen 2017, algorithm 2) clips to a
-box and releases X'X, X'y and y'y; the functional mechanism (Zhang and others 2012) releases the
-coefficients of the squared error, which are X'X and -2 X'y, at one scale. In both the sensitivity
-is in the L1 norm, X'X's of its upper triangle. With entries of size at most B_j and targets T:
+box and releases X'X, X'y and y'y. The sensitivity is in the L1 norm, X'X's of its upper triangle.
+With entries of size at most B_j and targets T:
 
     X'X   sum over i <= j of B_i B_j                 for either neighbour relation
     X'y   T sum of B_j,  twice that when a value is replaced
@@ -27,7 +26,7 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Laplace, Noise, Simulated
 from ldp.central.regression.calibration import Budget, Fit
-from ldp.central.regression.rows import ROUNDED, Rows, product
+from ldp.central.regression.rows import Rows, product
 from ldp.errors import ParameterError
 from ldp.regression import ridge
 from ldp.regression.intervals import LAPLACE_EXCESS, Equations
@@ -44,8 +43,6 @@ CLIPS = tuple(tenth / 10 for tenth in range(2, 21, 2))
 SETS, MADE, TESTED, LEAST = 10, 4_000, 500, 10
 """Number of made data sets, of their rows to fit, at most, and to predict, and of public rows, at
 least."""
-TRIM = 4.0
-"""Standard deviations of its noise that the functional mechanism adds to X'X (Zhang and others)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,31 +303,3 @@ class FromLaplace:
 def solve_robust(moments: LaplaceMoments) -> Floats:
     """Return the coefficients with the default ridge."""
     return ridge.floored(moments.as_normal)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Functional:
-    """Functional mechanism: noise on the squared error's coefficients at one scale, a ridge of TRIM
-    standard deviations, and only the directions that are then positive; pure epsilon."""
-
-    words: str = "Laplace noise on the objective, pure epsilon (Zhang and others 2012)"
-
-    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
-        most = Sensitivities.of(np.ones(rows.columns), budget.neighbours, norm=rows.norm)
-        # coefficients of theta: X'X above the diagonal, and -2 X'y
-        mechanism = Laplace(
-            epsilon=budget.epsilon,
-            sensitivity=(most.xx + 2 * most.xy) * (1 + ROUNDED),
-            neighbours=budget.neighbours,
-        )
-        upper = np.triu_indices(rows.columns)
-        release = mechanism.release(np.concatenate([rows.xx[upper], 2 * rows.xy]), noise)
-        xx = symmetric(release[: len(upper[0])], rows.columns)
-        values, vectors = np.linalg.eigh(xx + TRIM * mechanism.std_error * np.eye(rows.columns))
-        is_positive = values > 1e-8 * max(1.0, float(values[-1]))
-        part = vectors[:, is_positive]
-        xy = release[len(upper[0]) :] / 2
-        b = part @ ((part.T @ xy) / values[is_positive])
-        scales = (mechanism.scale, mechanism.scale / 2, math.inf)
-        moments = LaplaceMoments(xx, xy, math.nan, scales, len(rows.target))
-        return Fit(np.asarray(b, dtype=np.float64), budget.pure_cost, moments)

@@ -6,16 +6,13 @@ together cost what `Budget` says.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from ldp.arrays import Floats
 from ldp.central import Noise
-from ldp.central.regression.bayes import naive, noise_aware, posterior_mean
 from ldp.central.regression.boosting import Boosted
 from ldp.central.regression.calibration import Budget, Fit, Shares, calibrate, release_moments
-from ldp.central.regression.laplace import FromLaplace, Functional, solve_robust
-from ldp.central.regression.output import Output
+from ldp.central.regression.laplace import FromLaplace, solve_robust
 from ldp.central.regression.rows import Rows
 from ldp.errors import ParameterError
 from ldp.regression import ridge
@@ -88,21 +85,9 @@ METHODS: dict[str, Method] = {
         words="clipped moments with Laplace noise, pure epsilon (Honkela and others 2018)",
         solve=solve_robust,
     ),
-    "robust-bayes": FromLaplace(
-        words="their posterior mean, the noise taken for what it is",
-        solve=partial(posterior_mean, noise_aware),
-    ),
-    "robust-bayes-naive": FromLaplace(
-        words="their posterior mean, the noise ignored (Nieminen 2017)",
-        solve=partial(posterior_mean, naive),
-    ),
-    "functional": Functional(),
-    "output": Output(),
     "boosted": Boosted(),
 }
 """Every provable method; the first is the default."""
 
-PURE = tuple(
-    name for name, method in METHODS.items() if isinstance(method, FromLaplace | Functional)
-)
+PURE = tuple(name for name, method in METHODS.items() if isinstance(method, FromLaplace))
 """Methods with Laplace noise, whose delta is 0."""
