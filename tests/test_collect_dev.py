@@ -62,7 +62,7 @@ def test_every_batch_is_said_in_words_and_shown_on_the_page(tmp_path: Path) -> N
         assert ">60</td>" in text
         assert ">1</td>" in text, "refused"
         assert "candidates found in 60 reports" in text
-        assert text.count("<li><time>") == LATEST
+        assert text.count("<td><time>") == LATEST
         assert text.index("Oslo</bdi>") < text.index("Bergen</bdi>")
         report = service.ask("GET", "/report", headers=HERE).body.decode()
         assert "Where people ask for the weather" in report

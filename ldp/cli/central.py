@@ -151,10 +151,29 @@ def _write_page(path: Path, summary: dict[str, Any], lines: list[dict[str, Any]]
 
     macros: Any = environment("ldp.cli").get_template("central.html").module
     more = max(0, len(lines) - MOST_ROWS)
-    above = Markup(macros.answers(summary, lines[:MOST_ROWS], _cost(summary), more))
+    marked = _marked(lines[:MOST_ROWS])
+    above = Markup(macros.answers(summary, marked, _cost(summary), more))
     kind = "a simulation" if summary["simulation"] else "a release"
     title = f"{summary['metric']}: {kind} of a trusted curator"
     write_whole(path, render([], title=title, above=above))
+
+
+def _marked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with the marks of the local answers, and of the curator's as the truth, on an
+    axis that has all estimates, and intervals up to twice the largest."""
+    from ldp.report.drawings import Axis
+
+    names = ("estimate", "local_estimate")
+    numbers = [row[name] for row in rows for name in names if row[name] is not None] + [0.0]
+    highs = [row["local_high"] for row in rows if row["local_high"] is not None]
+    low, high = min(numbers), min(max(highs + numbers), 2 * max(numbers))
+    axis = Axis(low, high if high > low else low + 1)
+    marked = []
+    for row in rows:
+        has_local, known = row["local_estimate"] is not None, row["estimate"]
+        ends = (row["local_low"], row["local_high"]) if has_local else (known, known)
+        marked.append({**row, **axis.mark(row["local_estimate"], *ends, known)})
+    return marked
 
 
 def _pair(answer: Any) -> str:

@@ -182,6 +182,10 @@ NUMBER_NOTES = (
 )
 
 
+MARKED = ("estimate", "low", "high", "true")
+"""Figures of a row that are drawn."""
+
+
 def _first(cells: Sequence[str], others: Sequence[str]) -> str:
     """Return the first cell that is one of `others`, with its row, as text."""
     return f"{others[0][:LONGEST]!r} in row {cells.index(others[0]) + 1:,}"
@@ -199,9 +203,18 @@ def _write_page(
     from markupsafe import Markup
 
     from ldp.report import render
+    from ldp.report.drawings import Axis
     from ldp.report.page import environment
     from ldp.tables.saved import SavedResult
 
+    head, table, rows, notes = compared
+    floor = Axis(0.0, max(row.get("noise_floor", 0.0) for row in rows) or 1.0)
+    marked = [
+        {**row, **Axis(0.0, 2 * abs(row["true"]) or 1.0).mark(*map(row.get, MARKED))}
+        if "true" in row
+        else {**row, **floor.mark(*[row["noise_floor"]] * 3)}
+        for row in rows
+    ]
     macros: Any = environment("ldp.cli").get_template("trial.html").module
     section = re.sub(r"[/\\\0]", "_", name)[:LONGEST]  # becomes the name of a file
     with TemporaryDirectory() as folder:
@@ -214,7 +227,7 @@ def _write_page(
             [SavedResult.load(path) for path in paths],
             truth,
             f"{name}: a simulation, made from the data and not private",
-            above=Markup(macros.trials(*compared)),
+            above=Markup(macros.trials(head, table, marked, notes)),
             intro=INTRO,
         )
     write_whole(out, page)

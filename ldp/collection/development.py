@@ -105,7 +105,7 @@ class Development:
         self._address, self._say, self._clock = f"http://{hosts[0]}", say, clock
         self._reader = StatementReader(registry)
         store.mkdir(parents=True, exist_ok=True)
-        self._latest: deque[tuple[str, str]] = deque(maxlen=LATEST)
+        self._latest: deque[tuple[str, str, str]] = deque(maxlen=LATEST)
         self._seen: set[bytes] = set()
         self._reported = {
             name: Reported(registry, metric, store) for name, metric in registry.metrics.items()
@@ -172,7 +172,7 @@ class Development:
                 share = 100 * self._reported[item.metric].true_share
                 text = f"{statement.text} (a true answer is named {share:.3g} times in 100)"
             self._say(visible_label(f"  {item.metric}: {text}"))
-            self._latest.appendleft((time, f"{item.metric}: {text}"))
+            self._latest.appendleft((time, item.metric, visible_label(text)))
         for metric, reports in taken.items():
             self._reported[metric].add(reports, self._clock().astimezone(UTC).date())
 
@@ -196,8 +196,7 @@ class Development:
             (name, reported.total, reported.refused, notes.get(name, ""))
             for name, reported in self._reported.items()
         ]
-        latest = [(time, visible_label(sentence)) for time, sentence in self._latest]
-        return Markup(macros.development(metrics, latest, self._address, REPORT))
+        return Markup(macros.development(metrics, [*self._latest], self._address, REPORT))
 
 
 def require_development(registry: Registry) -> None:

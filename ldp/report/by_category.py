@@ -1,24 +1,18 @@
 """A number by category on the page: a chart a statistic, with a line a category."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from ldp.report.formats import percent, quantity, span, ticks
-from ldp.report.numbers import Rows, TrueNumbers, are_even, holds, meaning, split, true_numbers
+from ldp.report.drawings import Rows, are_even, axis_of, bars
+from ldp.report.formats import percent, quantity, span
+from ldp.report.numbers import TrueNumbers, holds, meaning, split, true_numbers
 from ldp.report.numbers import facts as facts_of_numbers
 from ldp.tables.saved import SavedResult
 
 TOTAL = "reports"
 """Statistic that is the number of reports of a category."""
-BEYOND = 4.0
-"""Largest ratio of an interval's end to its estimate for which a logarithmic axis has it whole."""
-DIGITS, FEWEST = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)), 3
-"""First digits of the numbers at a logarithmic axis: the first of these with the fewest or more."""
-
-Row = Mapping[str, Any]
-Place = Callable[[float | None, float], float]
 
 
 def _by_category(file: SavedResult) -> dict[str, tuple[Rows, Rows]]:
@@ -69,26 +63,25 @@ def _chart(
         lines.append(
             {
                 "category": category,
-                "number": number,
+                "estimate": number,
                 "low": low,
                 "high": high,
                 "text": "not known" if number is None else words(number),
                 "span": f"{span(low, high)} %" if is_total else span(low, high),
-                "truth": None if known is None else words(known / unit),
-                "known": None if known is None else known / unit,
+                "truth": None if known is None else known / unit,
                 "holds": known is None or holds(row, known),
             }
         )
-    lines.sort(key=lambda line: -math.inf if line["number"] is None else -line["number"])
-    place, marks, is_log = _axis(lines, is_total or is_even)
-    for line in lines:
-        line["start"], line["end"] = place(line["low"], 0.0), place(line["high"], 1.0)
-        line["at"] = None if line["number"] is None else place(line["number"], 0.0)
-        line["known"] = None if line["known"] is None else place(line["known"], 0.0)
+    lines.sort(key=lambda line: -math.inf if line["estimate"] is None else -line["estimate"])
+    axis = axis_of(lines, is_total or is_even)
+    suffix = " %" * is_total
     return {
         "name": "Share of all reports" if is_total else name,
         "about": "" if is_total else meaning(name),
-        "lines": lines,
+        "lines": [
+            {**line, "truth": None if line["truth"] is None else words(line["truth"])}
+            for line in bars(lines, axis)
+        ],
         "differences": [
             f"{higher} is above {', '.join(row['lower'] for row in some)}"
             for higher, some in groupby(
@@ -96,8 +89,8 @@ def _chart(
                 lambda row: str(row["higher"]),
             )
         ],
-        "ticks": [{**mark, "text": f"{mark['text']} %"} for mark in marks] if is_total else marks,
-        "is_log": is_log,
+        "ticks": [{**tick, "text": tick["text"] + suffix} for tick in axis.ticks],
+        "is_log": axis.is_log,
     }
 
 
@@ -110,42 +103,6 @@ def _known(true: TrueNumbers | None, name: str) -> float | None:
     if name == TOTAL:
         return 0.0 if true is None else float(true.between(None, None))
     return true.statistic(name) if true else None
-
-
-def _axis(
-    lines: Sequence[Mapping[str, Any]], is_linear: bool
-) -> tuple[Place, list[dict[str, Any]], bool]:
-    """Return the function from a number to its place on the axis, from 0 to 1, which of None is
-    its second argument; round numbers on the axis; and whether it is logarithmic. It has all
-    intervals that end within BEYOND times their estimates; of others the part that lies on it."""
-    closed = [line for line in lines if None not in (line["low"], line["high"], line["number"])]
-    if not is_linear:
-        closed = [row for row in closed if 0 < row["high"] <= BEYOND * row["number"]] or closed
-    ends = [line[end] for line in closed for end in ("low", "high")] or [0.0, 1.0]
-    others = (line[end] for line in lines for end in ("low", "number"))
-    ends += [number for number in others if number is not None and 0 < number < max(ends)]
-    is_log = not is_linear and min(ends) > 0
-    low, high = min(ends) if is_log else min(0.0, *ends), max(ends)
-    scale: Callable[[float], float] = math.log if is_log else float
-    first, length = scale(low), (scale(high) - scale(low)) or 1.0
-
-    def place(number: float | None, otherwise: float) -> float:
-        if number is None:
-            return otherwise
-        if is_log and number <= 0:
-            return 0.0
-        return round(min(max((scale(number) - first) / length, 0.0), 1.0), 5)
-
-    if not is_log:
-        return place, ticks(low, high), is_log
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    numbers: list[float] = []
-    for digits in DIGITS:
-        numbers = [digit * 10.0**power for power in powers for digit in digits]
-        numbers = [number for number in numbers if low <= number <= high]
-        if len(numbers) >= FEWEST:
-            break
-    return place, [{"text": quantity(x), "at": place(x, 0.0)} for x in numbers], is_log
 
 
 def facts(file: SavedResult) -> list[tuple[str, str]]:

@@ -1,21 +1,17 @@
 """A cross table on the page: which values of two or more questions go together."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterator
 from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 
+from ldp.report.drawings import Axis, grid, ordered
 from ldp.report.formats import counted, p_text, percent, quantity, whole_number
 from ldp.tables.saved import SavedResult
 
-LAST = "(other)"
-"""Name of all values that are not listed: the last row and column."""
-MOST_LINES, MOST_COLUMNS, MOST_LAYERS = 40, 16, 8
-"""Most rows, columns and heat maps that are drawn; the list has more."""
-WIDE = 8
-"""Number of columns from which a cell holds its share alone, without the interval."""
+MOST_LAYERS = 8
+"""Most heat maps that are drawn; the list has more."""
 
 
 def facts(file: SavedResult) -> Iterator[tuple[str, str]]:
@@ -67,11 +63,11 @@ def face(file: SavedResult, most: int) -> dict[str, Any]:
     top = max(1e-12, *(row["share"] for row in rows))
     maps = []
     if len(members) <= 3:
-        layers = _ordered(rows, 2) if len(members) == 3 else [None]
+        layers = ordered(rows, 2) if len(members) == 3 else [None]
         layers = layers if len(layers) <= MOST_LAYERS else []
         for value in layers:
             inside = [row for row in rows if value is None or row["values"][2] == value]
-            maps.append({"value": value, **_map(inside, members, top)})
+            maps.append({"value": value, **grid(inside, members, Axis(0.0, top))})
     return {
         "members": members,
         "maps": maps,
@@ -80,46 +76,3 @@ def face(file: SavedResult, most: int) -> dict[str, Any]:
         "detected": sum(bool(row["discovered"]) for row in rows),
         "top": top,
     }
-
-
-def _map(rows: Sequence[Mapping[str, Any]], members: list[str], top: float) -> dict[str, Any]:
-    """Return one heat map, the member with more values down its side."""
-    axes = [_ordered(rows, 0), _ordered(rows, 1)]
-    side, across = (0, 1) if len(axes[0]) >= len(axes[1]) else (1, 0)
-    columns = axes[across][:MOST_COLUMNS]
-    cells = {(row["values"][side], row["values"][across]): row for row in rows}
-    lines = [
-        {
-            "value": value,
-            "cells": [_cell(cells.get((value, column)), top) for column in columns],
-        }
-        for value in axes[side][:MOST_LINES]
-    ]
-    return {
-        "side": members[side],
-        "across": members[across],
-        "columns": columns,
-        "lines": lines,
-        "is_wide": len(columns) > WIDE,
-        "is_cut": len(axes[side]) > MOST_LINES or len(axes[across]) > MOST_COLUMNS,
-    }
-
-
-def _cell(row: Mapping[str, Any] | None, top: float) -> dict[str, Any] | None:
-    return (
-        None
-        if row is None
-        else {**row, "shade": round(100 * min(max(row["share"] / top, 0.0), 1.0), 1)}
-    )
-
-
-def _ordered(rows: Sequence[Mapping[str, Any]], member: int) -> list[Any]:
-    """Return the values of a member, the most frequent first;
-    other values last."""
-
-    def value(row: Mapping[str, Any]) -> str:
-        return str(row["values"][member])
-
-    groups = groupby(sorted(rows, key=value), key=value)
-    counts = {name: sum(row["estimate"] for row in group) for name, group in groups}
-    return sorted(counts, key=lambda name: (name == LAST, -counts[name], name))

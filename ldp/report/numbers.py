@@ -3,25 +3,18 @@
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from statistics import NormalDist, fmean
+from statistics import NormalDist
 from typing import Any
 
 from ldp.errors import DecodeError
-from ldp.report.formats import percent, quantity, span, ticks
+from ldp.report.drawings import Axis, Rows, bars, histogram, place_among
+from ldp.report.formats import percent, quantity, span
 from ldp.tables.result import COUNT
 from ldp.tables.saved import SavedResult, is_number
 
-MOST_LABELS = 8
-"""Most bin edges that are written below a histogram."""
-MOST_WHISKERS = 120
-"""Number of bins up to which their intervals are drawn."""
-
 _PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
-
-
-Rows = Sequence[Mapping[str, Any]]
 
 
 def split(rows: Iterable[Mapping[str, Any]]) -> tuple[Rows, Rows]:
@@ -72,7 +65,7 @@ def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]
     -> count of a simulation, drawn beside."""
     of_all, every = split(file.rows())
     bins = _visible_bins(file.level, of_all, every)
-    place = _places(bins)
+    place = place_among(bins)
     true = None if truth is None else TrueNumbers(truth)
     statistics = []
     for row in of_all:
@@ -93,7 +86,9 @@ def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]
         )
     return {
         "statistics": statistics,
-        "histogram": _histogram(file.facts["reports"], bins, true) if bins else None,
+        "histogram": histogram(file.facts["reports"], bins, true.between if true else None)
+        if bins
+        else None,
         "has_truth": true is not None,
         "left_out": len(every) - len(bins),
     }
@@ -129,108 +124,6 @@ def _visible_bins(level: float, statistics: Rows, bins: Rows) -> Rows:
 def _is_inside(number: float, row: Mapping[str, Any]) -> bool:
     low, high = row["bin_low"], row["bin_high"]
     return (low is None or low <= number) and (high is None or number < high)
-
-
-def are_even(bins: Rows) -> bool:
-    """Return whether all bins with two edges are as wide as each other."""
-    ends = [(row["bin_low"], row["bin_high"]) for row in bins]
-    widths = [high - low for low, high in ends if low is not None and high is not None]
-    return not widths or max(widths) - min(widths) <= 1e-3 * max(widths)
-
-
-def _widths(bins: Rows) -> list[float]:
-    """Return how wide each of the bins is drawn: 1 where all are as wide as each other; else the
-    doublings from edge to edge, of a bin at 0 or with an open edge those of the others on
-    average."""
-    if are_even(bins):
-        return [1.0] * len(bins)
-    spans = [_doublings(row["bin_low"], row["bin_high"]) for row in bins]
-    usual = fmean([span for span in spans if span] or [1.0])
-    return [span or usual for span in spans]
-
-
-def _doublings(low: float | None, high: float | None) -> float:
-    """Return how often one edge doubles up to the other; 0 where that is no number."""
-    return abs(math.log2(high / low)) if low and high and low * high > 0 else 0.0
-
-
-def _places(bins: Rows) -> Callable[[float | None, float], float]:
-    """Return the function from a number to its place on the axis of `bins`, from 0 to 1; of None it
-    is `otherwise`."""
-    widths, is_even = _widths(bins), are_even(bins)
-    starts = [0.0, *accumulate(widths)]
-    lows = [-math.inf if row["bin_low"] is None else row["bin_low"] for row in bins]
-
-    def place(number: float | None, otherwise: float) -> float:
-        if number is None:
-            return otherwise
-        at = max(0, bisect_right(lows, number) - 1)
-        low, high = bins[at]["bin_low"], bins[at]["bin_high"]
-        inside = 0.5
-        if low is not None and high is not None and high > low:
-            inside = min(max((number - low) / (high - low), 0.0), 1.0)
-            if not is_even and 0 < inside < 1 and low * high > 0:
-                inside = math.log(number / low) / math.log(high / low)
-        return round((starts[at] + inside * widths[at]) / starts[-1], 5)
-
-    return place
-
-
-def _histogram(reports: int, bins: Rows, true: "TrueNumbers | None") -> dict[str, Any]:
-    """Return the columns of a histogram, whose areas are shares, and its axes."""
-    n, widths = max(1, reports), _widths(bins)
-    ends = [
-        (max(row["low"] or 0.0, 0.0), min(n if row["high"] is None else row["high"], n))
-        for row in bins
-    ]
-    top = max([1e-9, *(high / n / width for (_, high), width in zip(ends, widths, strict=True))])
-    columns = []
-    for row, width, (low, high) in zip(bins, widths, ends, strict=True):
-        count = None if true is None else true.between(row["bin_low"], row["bin_high"])
-        at, start, end, truth_at = (
-            round(min(max((number or 0.0) / n / width / top, 0.0), 1.0), 5)
-            for number in (row["estimate"], low, high, count)
-        )
-        columns.append(
-            {
-                "bin": _bin(row["bin_low"], row["bin_high"]),
-                "count": row["estimate"],
-                "share": row["estimate"] / n,
-                "low": low,
-                "high": high,
-                "width": round(width, 5),
-                "at": at,
-                "start": start,
-                "end": end,
-                "truth": count,
-                "truth_at": truth_at,
-                "holds": count is None or low <= count <= high,
-            }
-        )
-    return {
-        "columns": columns,
-        "labels": _edges(bins, widths),
-        "ticks": ticks(0.0, 100 * top),
-        "is_even": are_even(bins),
-        "is_fine": len(bins) <= MOST_WHISKERS,
-    }
-
-
-def _edges(bins: Rows, widths: Sequence[float]) -> list[dict[str, Any]]:
-    """Return the edges that are written below a histogram, as many as do not touch."""
-    labels: list[dict[str, Any]] = []
-    edges = [row["bin_low"] for row in bins] + [bins[-1]["bin_high"]]
-    for edge, start in zip(edges, [0.0, *accumulate(widths)], strict=True):
-        at = round(start / sum(widths), 5)
-        if edge is not None and (not labels or at - labels[-1]["at"] >= 1 / MOST_LABELS):
-            labels.append({"text": quantity(edge), "at": at})
-    return labels
-
-
-def _bin(low: float | None, high: float | None) -> str:
-    if low is not None and low == high:
-        return quantity(low)
-    return span(low, high).replace("at most", "below").replace("at least", "from")
 
 
 class TrueNumbers:
@@ -271,3 +164,39 @@ def true_numbers(truth: Mapping[str, int]) -> Mapping[float, int] | None:
     if not all(map(is_number, counts)):
         raise DecodeError("the truth names a number that is not finite")
     return counts or None
+
+
+def facts_of_coefficients(file: SavedResult) -> list[tuple[str, str]]:
+    """Return what must be trusted of a `file`: pairs of a question and its answer."""
+    answers = []
+    if "level" in file.facts:
+        answers.append(
+            (
+                "Intervals",
+                f"Each holds the least-squares coefficient of the population that the reports come "
+                f"from with probability {percent(file.facts['level'])}, by itself.",
+            )
+        )
+    if "fakes_move" in file.facts:
+        words = "1 % of them could move each coefficient as far as its last column says."
+        answers.append(("Made-up reports", words))
+    return answers
+
+
+def coefficients(file: SavedResult) -> dict[str, Any]:
+    """Return the data of the page of a regression: terms on an axis that all coefficients but the
+    intercept share."""
+    moves = file.facts.get("fakes_move") or [None] * file.size
+    rows = [
+        {
+            **row,
+            "fakes_move": far,
+            "text": quantity(row["estimate"]),
+            "span": span(row["low"], row["high"]),
+        }
+        for row, far in zip(file.rows(), moves, strict=True)
+    ]
+    ends = [0.0, *(row[name] or 0.0 for row in rows[:-1] for name in ("estimate", "low", "high"))]
+    axis = Axis(min(ends), max(ends))
+    lines = [*bars(rows[:-1], axis), {**rows[-1], "at": None}]
+    return {"rows": lines, "zero": axis.place(0.0), "ticks": axis.ticks}

@@ -17,13 +17,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ldp.accounting.explain import round_up
 from ldp.errors import DecodeError
 from ldp.registry import Registry
-from ldp.report import by_category, coefficients, crosstable, numbers, privacy, values
+from ldp.report import by_category, crosstable, numbers, privacy, values
 from ldp.report.formats import counted, p_text, percent, quantity, visible_label, whole_number
 from ldp.report.trends import in_order, trend
 from ldp.tables.saved import SavedResult
@@ -39,9 +39,10 @@ Truths = Mapping[str, int] | Sequence[Mapping[str, int]]
 
 @cache
 def environment(package: str) -> Environment:
-    """Return the templates of a `package`, compiled once, with the filters of pages."""
+    """Return the templates of a `package` and those of drawings, compiled once, with the filters of
+    pages."""
     templates = Environment(
-        loader=PackageLoader(package, "."),
+        loader=ChoiceLoader([PackageLoader(name, ".") for name in (package, "ldp.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -229,14 +230,14 @@ _FACES: Mapping[str, Callable[[SavedResult, Any, int], dict[str, Any]]] = {
     "numbers": lambda file, truth, _: numbers.face(file, truth),
     "numbers-by-category": lambda file, truth, _: by_category.face(file, truth),
     "association": lambda file, _, most: crosstable.face(file, most),
-    "regression": lambda file, _, __: coefficients.face(file),
+    "regression": lambda file, _, __: numbers.coefficients(file),
 }
 """Data of a page for each kind of result."""
 _FACTS: Mapping[str, Callable[[SavedResult], Iterable[tuple[str, str]]]] = {
     "numbers": numbers.facts,
     "numbers-by-category": by_category.facts,
     "association": crosstable.facts,
-    "regression": coefficients.facts,
+    "regression": numbers.facts_of_coefficients,
 }
 """What must be trusted of each kind; of values with the data of their page."""
 

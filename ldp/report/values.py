@@ -1,5 +1,6 @@
 """Values on the page: few categories all together, a long list from its largest, or words."""
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ldp.protocol.spelling import Spelling
-from ldp.report.formats import counted, percent, tenths, ticks, whole_number
+from ldp.report.drawings import Axis, bars
+from ldp.report.formats import counted, percent, tenths, whole_number
 from ldp.tables.saved import SavedResult
 
 MOST_FEW = 25
@@ -98,29 +100,15 @@ def face(results: SavedResult, truth: Mapping[str, int] | None, most: int) -> di
     tops += [truth.get(row["value"], 0) for row in listing] if truth else []
     if is_findable and any(row["discovered"] for row in listing):
         tops.append(floor)
-    top: float = max([1e-9, *tops])
+    axis = Axis(0.0, max([1e-9, *tops]))
 
-    def along(count: float) -> float:
-        return round(min(max(count / top, 0.0), 1.0), 5)
-
-    def bar(rank: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    def line(rank: int, row: Mapping[str, Any]) -> dict[str, Any]:
         low, high = row[low_name], row[high_name]
         held = None if truth is None else truth.get(row["value"], 0)
-        count = min(max(row["estimate"], 0), summary["reports"])
-        return {
-            **row,
-            "rank": rank,
-            "shown": count,
-            "share": count / n,
-            "low": low,
-            "high": high,
-            "at": along(count),
-            "start": along(low),
-            "end": along(high),
-            "truth": held,
-            "truth_at": None if held is None else along(held),
-            "holds": held is None or low <= held <= high,
-        }
+        inside = min(max(row["estimate"], 0), summary["reports"])
+        holds = held is None or low <= held <= high
+        shown = {"rank": rank, "shown": inside, "share": inside / n, "truth": held, "holds": holds}
+        return {**row, **shown, "low": low, "high": high}
 
     rest = [] if is_few else np.flatnonzero(results.numbers("discovered") == 0)[:most].tolist()
     others = [
@@ -130,7 +118,7 @@ def face(results: SavedResult, truth: Mapping[str, int] | None, most: int) -> di
     return {
         "is_few": is_few,
         "left_out": 0 if is_few else results.size - len(listing) - len(others),
-        "bars": [bar(rank, row) for rank, row in enumerate(listing, 1)],
+        "bars": bars(map(line, itertools.count(1), listing), axis),
         "others": others,
         "found": len(places),
         "rest": results.size - len(places),
@@ -141,8 +129,8 @@ def face(results: SavedResult, truth: Mapping[str, int] | None, most: int) -> di
         "tested": TESTED.get(summary["method"], ""),
         "is_findable": is_findable,
         "is_unlisted": summary["method"] in UNLISTED,
-        "floor": along(floor) if is_findable else None,
-        "ticks": ticks(0.0, 100 * top / n),
+        "floor": axis.place(floor) if is_findable else None,
+        "ticks": Axis(0.0, 100 * axis.high / n).ticks,
         "is_clipped": any(
             row["estimate"] > summary["reports"] or row["estimate"] < 0 for row in listing
         ),
