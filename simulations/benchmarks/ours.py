@@ -8,7 +8,7 @@ import sys
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simulations.benchmarks import batch, decoding, device, large
 from simulations.benchmarks.decoding import apple_preset, hadamard_preset
@@ -31,6 +31,7 @@ HELP = "import sys; sys.argv = ['ldp', '--help']; from ldp.__main__ import main;
 CANDIDATES = 2600  # the size Apple published for its popular emoji
 REPORTS = 1_000_000
 CLIENTS = 10**9
+PLAN = ("plan", "--domain", str(CANDIDATES), "--users", str(REPORTS), "--epsilon", "4")
 
 
 def words() -> list[str]:
@@ -111,6 +112,26 @@ def decode(folder: Path) -> float:
     table, candidates = Table.load(folder / "words.table"), words()
     decoded(table, candidates[:2])  # compiles the kernels
     return 1e3 * fastest(lambda: decoded(table, candidates), 5) / CANDIDATES
+
+
+def percentiles(folder: Path) -> float:
+    """By the commands `decode` alone: the fastest of three. Leaves the table in the folder."""
+    import numpy as np
+
+    from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
+    from ldp.simulation import draw_table
+
+    by = ("1.0", "1.1", "1.2", "2.0", "other")
+    mechanism = HierarchicalHistogram(epsilon=4.0, magnitudes=(1.0, 2.0**25), by=by)
+    values: Any = tuple((version, f"{2 ** (number / 2)}") for version in by for number in range(40))
+    table, out = folder / "numbers.table", folder / "numbers.csv"
+    shares = np.full(len(values), 1 / len(values))
+    generator = np.random.default_rng(1)
+    drawn_table = draw_table(
+        mechanism, values, frequencies=shares, users=REPORTS, generator=generator
+    )
+    drawn_table.save(table)
+    return min(run([*LDP, "decode", table, "--out", out]).seconds for _ in range(3))
 
 
 def compose() -> None:
@@ -277,6 +298,20 @@ BENCHMARKS = (
         bar=0.115,  # 0.3 s for all
     ),
     *decoding.BENCHMARKS,
+    Benchmark(
+        key="percentiles_decode",
+        name="decode percentiles of 1,000,000 numbers, 402 bins, by five versions, and write them",
+        unit="s",
+        measure=percentiles,
+        bar=10,
+    ),
+    Benchmark(
+        key="plan",
+        name="plan a metric of 2,600 values, a million users, epsilon 4",
+        unit="s",
+        measure=lambda folder: run([*LDP, *PLAN]).seconds,
+        bar=10,
+    ),
     Benchmark(
         key="collect_uniform",
         name="take one report over HTTP, batches of 100 of one metric",

@@ -1,7 +1,8 @@
 """Is a row of the benchmarks slower here than in another checkout?
 
 `python -m simulations.benchmarks.pairs OTHER`, from the top of a checkout, measures every timed row
-that both have, in turn here and there, each in a process of its own, `--pairs` times. Times are of
+in turn here and there, each in a process of its own, `--pairs` times; a row that the other has not
+is measured there by the scripts of this one, on the other's package. Times are of
 the processor, children included, so that other work on the machine counts little: every clock of
 the wall is replaced. Prints for each row the geometric mean of the ratios, here over there, with
 its standard error, and exits 1 when a row is more than 5 % slower beyond 2 standard errors.
@@ -52,14 +53,17 @@ def main() -> int:
     asked = parser.parse_args()
     made = campaign.provenance()
     common = set(json.loads(_run(asked.other, KEYS)))
-    keys = [one.key for one in BENCHMARKS if one.is_timed and one.key in common]
+    keys = [one.key for one in BENCHMARKS if one.is_timed]
     keys = [key for key in keys if asked.only is None or key in asked.only]
     figures: dict[str, list[tuple[float, float]]] = {key: [] for key in keys}
     bars: list[campaign.Bar] = []
     for number in range(asked.pairs):
         for key, pairs in figures.items():
             sides = [Path.cwd(), asked.other]
-            taken = {side: _measured(side, key) for side in sides[:: 1 if number % 2 else -1]}
+            taken = {
+                side: _measured(side, key, key in common)
+                for side in sides[:: 1 if number % 2 else -1]
+            }
             pairs.append((taken[sides[0]], taken[sides[1]]))
         bars = [_bar(key, pairs) for key, pairs in figures.items()]
         campaign.write(
@@ -83,9 +87,11 @@ def _bar(key: str, pairs: list[tuple[float, float]]) -> campaign.Bar:
     )
 
 
-def _measured(checkout: Path, key: str) -> float:
+def _measured(checkout: Path, key: str, has_row: bool) -> float:
     with TemporaryDirectory() as clock, TemporaryDirectory() as folder:
         (Path(clock) / "sitecustomize.py").write_text(CLOCK)
+        if not has_row:
+            (Path(clock) / "simulations").symlink_to(Path.cwd() / "simulations")
         return float(json.loads(_run(checkout, MEASURE, key, folder, path=clock)))
 
 
@@ -95,7 +101,7 @@ def _run(checkout: Path, code: str, *arguments: str, path: str = "") -> str:
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=checkout,
-        env={**os.environ, "PYTHONPATH": paths},
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
