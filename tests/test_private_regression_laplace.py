@@ -29,7 +29,6 @@ from ldp.central.regression.laplace import (
     LaplaceMoments,
     Sensitivities,
     clip_rows,
-    search_clips,
 )
 from ldp.central.regression.rows import ROUNDED
 from ldp.errors import ParameterError
@@ -419,22 +418,6 @@ def test_two_fits_merge_into_one_of_both() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.exact
-def test_the_search_of_clips_reads_the_number_of_rows_alone() -> None:
-    """Other rows of the same number: the same clips; more rows: wider ones, or the same."""
-    public = Rows.of(*data(40, 3), intercept=True, norm=None)
-    found = [
-        search_clips(Rows.of(*data(n, seed), intercept=True, norm=None), 0.5, BOTH[0], public)
-        for n, seed in ((200, 1), (200, 2), (1_000_00, 1))
-    ]
-    assert found[0] == found[1]
-    assert min(found[2]) > min(found[0])
-    rows, heard = Rows.of(*data(200, 1), intercept=True, norm=None), Heard()
-    assert LaplaceMoments.searched(rows, 0.5, BOTH[0], heard, public).clips == found[0]
-    with pytest.raises(ParameterError, match="10 public rows or more"):
-        search_clips(rows, 0.5, BOTH[0], public.part(0, 9))
-
-
 @pytest.mark.campaign
 @pytest.mark.statistical
 @pytest.mark.parametrize("options", tiered([{}, {"clip_features": 0.5, "clip_target": 0.3}], 0, 1))
@@ -465,9 +448,7 @@ def test_intervals_of_clipped_and_public_rows_hold(options: dict[str, float]) ->
     ("options", "sentence"),
     [
         ({"method": "ridge", "clip_features": 0.5}, "are for method robust"),
-        ({"method": "boosted", "search_clips": True}, "are for method robust"),
-        ({"search_clips": True}, "from public_rows"),
-        ({"search_clips": True, "neighbours": "add-remove", "public_rows": data(20, 1)}, "hide"),
+        ({"method": "boosted", "clip_target": 0.5}, "are for method robust"),
         ({"clip_target": 0.0}, "box and target must lie"),
         ({"public_rows": (np.ones((3, 1)), np.ones(3))}, "the columns of the data"),
         ({"budget_split": (1.0, 1.0, 1.0)}, "three positive shares"),

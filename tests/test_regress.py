@@ -137,8 +137,8 @@ def test_robust_regression_takes_clips_a_split_and_public_rows(
     assert (made["delta"], made["clips"]) == (0, [0.5, 0.4])
     assert made["intervals_cover"].endswith("to 0.5 (features) and 0.4 (target) of their halves")
     assert set(made["std_errors"]) == set(made["coefficients"]) == set(made["intervals"])
-    searching = robust + " --search-clips --public-rows public.csv --out fit.csv"
-    assert run(searching, monkeypatch) == 0
+    public = robust + " --clip-target .5 --public-rows public.csv --out fit.csv"
+    assert run(public, monkeypatch) == 0
     assert "with 40 public rows as they are." in " ".join(capsys.readouterr().out.split())
     header, *rows = Path("fit.csv").read_text().splitlines()
     assert header == "term,coefficient,std_error,low,high"
@@ -217,10 +217,9 @@ def test_the_comparison_prints_every_method_on_boston_and_bike(
         ("regress some.table" + BUDGET, "is a table, which has its own bounds and epsilon"),
         ("regress some.table --norm 2 --bounds b.csv", "epsilon: leave out --bounds, --norm"),
         (BOSTON + BUDGET + " --compare --out x.csv", "releases nothing: leave out --out"),
-        (BOSTON + BUDGET + " --compare --search-clips", "leave out --search-clips"),
+        (BOSTON + BUDGET + " --compare --clip-target .5", "leave out --clip-target"),
         (BOSTON + " --epsilon 1", "a CSV file needs --target, --bounds, --epsilon and --delta"),
         (BOSTON + BUDGET + " --clip-target 0.5", "public_rows are for method robust"),
-        (BOSTON + BUDGET + " --method robust --search-clips", "from public_rows"),
         (BOSTON + BUDGET + " --method robust --budget-split 1;2", "three numbers with commas"),
         ("regress some.table", "a rr table holds no moments of a regression"),
     ],

@@ -22,7 +22,7 @@ from ldp.tables.result import write_with_summary
 WIDTH = 88
 OF_A_TABLE = {"data", "level", "out", "as_json"}
 OF_A_RELEASE = {
-    *("clip_features", "clip_target", "search_clips", "budget_split", "public_rows", "out"),
+    *("clip_features", "clip_target", "budget_split", "public_rows", "out"),
 }
 """Options that go with a table; and those that do not go with --compare."""
 CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
@@ -58,7 +58,6 @@ CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
     help="Robust methods: keep this share of each half of a feature's range, 0 to 1.",
 )
 @click.option("--clip-target", type=float, help="The same of the target.")
-@click.option("--search-clips", is_flag=True, help="Search both on data made like the public rows.")
 @click.option(
     "--budget-split", metavar="XX,XY,YY", help="Robust methods: shares of X'X, X'y and y'y."
 )
@@ -86,7 +85,6 @@ def regress(
     norm: float | None,
     clip_features: float | None,
     clip_target: float | None,
-    search_clips: bool,
     budget_split: str | None,
     public_rows: Path | None,
     level: float,
@@ -157,7 +155,6 @@ def regress(
             norm=norm,
             clip_features=clip_features,
             clip_target=clip_target,
-            search_clips=search_clips,
             budget_split=_shares(budget_split),
             public_rows=None if public is None else (public[:, :-1], public[:, -1]),
         )

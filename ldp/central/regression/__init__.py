@@ -6,7 +6,7 @@ from ldp.central.regression.estimator import (
     PrivateLinearRegression,
     SimulationWarning,
 )
-from ldp.central.regression.laplace import LaplaceMoments, search_clips
+from ldp.central.regression.laplace import LaplaceMoments
 from ldp.central.regression.methods import METHODS, PURE
 from ldp.central.regression.rows import Rows
 from ldp.regression.moments import Moments, Scales
@@ -25,5 +25,4 @@ __all__ = [
     "SimulationWarning",
     "calibrate",
     "joint_mu",
-    "search_clips",
 ]

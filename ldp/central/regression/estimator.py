@@ -68,9 +68,6 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         Of method robust: clips of mapped features and target, in (0, 1]: 0.5 keeps the middle
         half of a range. Less noise if small, more bias if too small; intervals cover the
         coefficients of the clipped rows.
-    search_clips : bool
-        Of method robust: use the clips that predict best on data made like `public_rows`,
-        which costs nothing.
     budget_split : (float, float, float), optional
         Of method robust: shares of epsilon of X'X, X'y and y'y.
     public_rows : (X, y), optional
@@ -113,7 +110,6 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         eigenvalue_share: float | None = None,
         clip_features: float | None = None,
         clip_target: float | None = None,
-        search_clips: bool = False,
         budget_split: tuple[float, float, float] | None = None,
         public_rows: Any = None,
         random_state: Any = None,
@@ -130,7 +126,6 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.eigenvalue_share = eigenvalue_share
         self.clip_features = clip_features
         self.clip_target = clip_target
-        self.search_clips = search_clips
         self.budget_split = budget_split
         self.public_rows = public_rows
         self.random_state = random_state
@@ -250,19 +245,10 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
                 "split and eigenvalue_share are for methods that release moments with normal noise"
             )
         clips = (self.clip_features, self.clip_target)
-        robust = (*clips, self.budget_split, self.public_rows, self.search_clips or None)
+        robust = (*clips, self.budget_split, self.public_rows)
         if any(option is not None for option in robust) and not isinstance(method, FromLaplace):
             raise ParameterError(
-                "clip_features, clip_target, search_clips, budget_split and public_rows are for "
-                "method robust"
-            )
-        if self.search_clips and (clips != (None, None) or self.public_rows is None):
-            raise ParameterError(
-                "search_clips finds clip_features and clip_target from public_rows: give the last"
-            )
-        if self.search_clips and self.neighbours == "add-remove":
-            raise ParameterError(
-                "search_clips reads the number of rows, which neighbours add-remove hide"
+                "clip_features, clip_target, budget_split and public_rows are for method robust"
             )
 
     def _projection(self, features: Bounds, target: Bounds) -> Projection:
@@ -277,7 +263,6 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
             box=1.0 if self.clip_features is None else self.clip_features,
             target=1.0 if self.clip_target is None else self.clip_target,
             split=SPLIT if self.budget_split is None else self.budget_split,
-            is_searched=self.search_clips,
             public=public,
         )
 

@@ -18,13 +18,12 @@ sqrt(d) N, and the least of both bounds is used.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import product as pairs
 
 import numpy as np
 
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
-from ldp.central import Laplace, Noise, Simulated
+from ldp.central import Laplace, Noise
 from ldp.central.regression.calibration import Budget, Fit
 from ldp.central.regression.rows import Rows, product
 from ldp.errors import ParameterError
@@ -38,11 +37,6 @@ GRID = 2**15
 """Number of steps of 1: sums of MOST_ROWS products of multiples of 1 / GRID are exact."""
 SLACK = 1e-15
 """Share of epsilon that is not spent, so that rounded shares do not add up to more."""
-CLIPS = tuple(tenth / 10 for tenth in range(2, 21, 2))
-"""Clips that are tried, in root mean squares of the public rows."""
-SETS, MADE, TESTED, LEAST = 10, 4_000, 500, 10
-"""Number of made data sets, of their rows to fit, at most, and to predict, and of public rows, at
-least."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,21 +112,6 @@ class LaplaceMoments:
             (box, target),
         )
 
-    @classmethod
-    def searched(
-        cls,
-        rows: Rows,
-        epsilon: float,
-        neighbours: Neighbours,
-        noise: Noise,
-        public: Rows,
-        *,
-        split: tuple[float, float, float] = SPLIT,
-    ) -> "LaplaceMoments":
-        """Return what `released` does, clipped as `search_clips` finds."""
-        box, target = search_clips(rows, epsilon, neighbours, public, split=split)
-        return cls.released(rows, epsilon, neighbours, noise, split=split, box=box, target=target)
-
     def in_units(self, unit: float) -> "LaplaceMoments":
         """Return the moments of targets times `unit`, and so of coefficients times `unit`."""
         xx, xy, yy = self.scales
@@ -201,84 +180,23 @@ def symmetric(upper: Floats, columns: int) -> Floats:
     return np.asarray(matrix + np.triu(matrix, 1).T)
 
 
-def search_clips(
-    rows: Rows,
-    epsilon: float,
-    neighbours: Neighbours,
-    public: Rows,
-    *,
-    split: tuple[float, float, float] = SPLIT,
-) -> tuple[float, float]:
-    """Return the clips (features, target) that predict made data best, by their mean squared error
-    (Nieminen 2017, section 3.4.2). Of `rows` it reads their number alone, so it costs no privacy
-    where that is public.
-
-    Made data are normal features and their sum times normal coefficients, with noise; each column
-    has the mean and standard deviation that it has in the `public` rows, as many as LEAST or more.
-    At most MADE rows are made, and epsilon is raised by as much as they are fewer. Raises
-    ParameterError for fewer public rows.
-    """
-    if len(public.target) < LEAST:
-        raise ParameterError(f"clips are searched with {LEAST} public rows or more")
-    generator, count = np.random.default_rng(0), min(len(rows.target), MADE)
-    features = public.features[:, ~public.constant]
-    limits = [
-        np.unique(np.minimum(np.array(CLIPS) * math.sqrt(float((column**2).mean())), 1)).tolist()
-        for column in (features, public.target)
-    ]
-    errors = dict.fromkeys(pairs(*limits), 0.0)
-    for _ in range(SETS):
-        whole = _made_like(public, count + TESTED, generator)
-        train, test = whole.part(0, count), whole.part(count, count + TESTED)
-        for box, target in errors:
-            moments = LaplaceMoments.released(
-                train,
-                epsilon * len(rows.target) / count,
-                neighbours,
-                Simulated(generator),
-                split=split,
-                box=max(box, 1 / GRID),
-                target=max(target, 1 / GRID),
-            )
-            predicted = test.features @ ridge.floored(moments.as_normal)
-            errors[box, target] += float(((predicted - test.target) ** 2).mean())
-    box, target = min(errors, key=errors.__getitem__)
-    return max(box, 1 / GRID), max(target, 1 / GRID)
-
-
-def _made_like(public: Rows, count: int, generator: np.random.Generator) -> Rows:
-    """Return `count` made rows, each column with the mean and deviation of the public one."""
-    features = public.features[:, ~public.constant]
-    X = generator.normal(size=(count, features.shape[1]))
-    y = X @ generator.normal(size=X.shape[1]) + generator.normal(size=count)
-    y = public.target.mean() + public.target.std() * y / math.sqrt(X.shape[1] + 1)
-    X = features.mean(axis=0) + features.std(axis=0) * X
-    clipped = np.clip(X, -1, 1), np.clip(y, -1, 1)
-    return Rows.of(*clipped, intercept=public.intercept, norm=public.norm)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Projection:
     """How robust regression clips rows and splits its budget: `box` and `target`, the clips of
-    mapped features and target, in [1 / GRID, 1], or `is_searched`, that they are searched by the
-    public rows; `split`, the shares of epsilon of X'X, X'y and y'y; `public` rows, which are added
-    without noise."""
+    mapped features and target, in [1 / GRID, 1]; `split`, the shares of epsilon of X'X, X'y and
+    y'y; `public` rows, which are added without noise."""
 
     box: float = 1.0
     target: float = 1.0
     split: tuple[float, float, float] = SPLIT
-    is_searched: bool = False
     public: Rows | None = None
 
     def released(self, rows: Rows, budget: Budget, noise: Noise) -> LaplaceMoments:
         """Return the noisy moments of `rows`, and of the public rows without noise."""
         shared = (rows, budget.epsilon, budget.neighbours, noise)
-        if self.is_searched and self.public is not None:
-            moments = LaplaceMoments.searched(*shared, self.public, split=self.split)
-        else:
-            moments = LaplaceMoments.released(
-                *shared, split=self.split, box=self.box, target=self.target
-            )
+        moments = LaplaceMoments.released(
+            *shared, split=self.split, box=self.box, target=self.target
+        )
         return moments if self.public is None else moments.with_public(self.public)
 
 
