@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -35,51 +36,7 @@ COLUMNS = "{:>3}  {:>11}  {:>22}  {:>11}  {}"
 """Rank, estimate, interval, truth and the value, which may be two columns wide, last."""
 PROCESSES = 2
 SHARES = 8  # several a process, so that progress shows
-REGISTRY = """\
-[product]
-name = "demo-keyboard"
-
-[group.typing]
-window = "1d"
-window_epsilon = 12.0
-lifetime_epsilon = 120.0
-
-[metric.emoji]
-version = 1
-group = "typing"
-description = "Which emoji people insert"
-owners = ["keyboard-team@example.org"]
-expires = 2030-12-31
-preset = "apple-emoji"
-dictionary = "emoji.txt"
-
-[metric.words]
-version = 1
-group = "typing"
-description = "Which words people write"
-owners = ["keyboard-team@example.org"]
-expires = 2030-12-31
-preset = "apple-new-words"
-fragment_epsilon = 5.0
-fragment_rows = 2048
-fragment_width = 1024
-
-[group.browsing]
-window = "1d"
-window_epsilon = 4.5
-lifetime_epsilon = 45.0
-
-[metric.browser]
-version = 1
-group = "browsing"
-description = "Which browser, in which version, people look at the web with"
-owners = ["web-team@example.org"]
-expires = 2030-12-31
-preset = "chrome-uma"
-dictionary = "browsers.txt"
-memoise = "epoch"
-epoch = "90d"
-"""
+REGISTRY = (files("ldp.cli") / "demo.toml").read_text("utf-8")
 
 
 @click.command()
@@ -109,10 +66,10 @@ def demo(users: int, out: Path, control: str, first_act: bool, seed: int | None)
         acts += [_words(users, out, vocabulary, seed), _browsers(users, out, families, seed)]
     click.echo("\nAll of it on one page, for reading:")
     page = out / "report.html"
-    files = [estimates for estimates, _ in acts]
+    results = [estimates for estimates, _ in acts]
     truths = [word for _, truth in acts for word in ("--truth", truth)]
     title = "Emoji" if first_act else "What people type, write and browse with"
-    _run("report", *files, *truths, "--registry", marker, "--title", title, "--out", page)
+    _run("report", *results, *truths, "--registry", marker, "--title", title, "--out", page)
     click.echo(f"\nOpen {page}. {time.monotonic() - started:.0f} s in total.")
 
 

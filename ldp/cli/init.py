@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,47 +23,13 @@ LIFE = 30
 """Reports that the cap for life of a first registry pays for."""
 DEV_REPORTS, DEV_LIFE = 20, 1_000_000.0
 """Reports of a minute, and cap for life, in development."""
-REGISTRY = """\
-# What is asked of devices, and what it may cost. Every key: docs/registry.md.
-[product]
-name = {product}
-{development}
-[group.{metric}]  # a budget: metrics about the same behaviour share one
-window = {window}
-window_epsilon = {window_epsilon}
-lifetime_epsilon = {lifetime_epsilon}
-
-[metric.{metric}]
-version = 1
-group = "{metric}"
-description = {question}
-owners = [{owner}]
-expires = {expires}
-{mechanism}
-epsilon = {epsilon}  # of one report: `ldp explain --registry metrics.toml` says what it means
-"""
+REGISTRY, APP = (
+    (files("ldp.cli") / f"init.{name}.txt").read_text("utf-8") for name in ("toml", "py")
+)
+"""Templates of what is written."""
 DEVELOPMENT = """\
 # For a developer's own screen. For people take this line out, and what "people:" says.
 development = true
-"""
-APP = """\
-\"\"\"Asks for {metric}, and sends the answers with noise. An empty line ends it.\"\"\"
-
-from pathlib import Path
-
-from ldp.client import Client, {destination_class}
-
-here = Path(__file__).parent
-with Client(
-    here / "device.ldp",
-    registry=here / "metrics.toml",
-    destination={destination},
-) as client:
-    client.start()  # sends from a thread
-    client.grant()  # in an app of yours: when its owner has read client.explain() and agreed
-    while answer := input({prompt}):
-        print(client.record("{metric}", answer))
-        print(client.status().why, client.status().next_upload or "")
 """
 
 
