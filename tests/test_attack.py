@@ -42,7 +42,7 @@ from ldp.simulation.poisoning_gains import (
     require_attacks,
 )
 from ldp.tables.table import Table
-from simulations.studies.poisoning import recovered
+from simulations.studies.poisoning import ALL_DEFENCES, recovered
 from tests.command_line import run
 from tests.examples import sampling_everything
 from tests.registries import GROUP, METRIC
@@ -287,6 +287,7 @@ def test_the_laboratory_repeats_itself_and_orders_its_attacks() -> None:
         share=0.02,
         targets=2,
         runs=3,
+        defences=ALL_DEFENCES,
     )
     gains, costs = laboratory.gains(np.random.default_rng(1))
     again, _ = laboratory.gains(np.random.default_rng(1))

@@ -107,8 +107,8 @@ def face(results: SavedResult, truth: Mapping[str, int] | None, most: int) -> di
         held = None if truth is None else truth.get(row["value"], 0)
         inside = min(max(row["estimate"], 0), summary["reports"])
         holds = held is None or low <= held <= high
-        shown = {"rank": rank, "shown": inside, "share": inside / n, "truth": held, "holds": holds}
-        return {**row, **shown, "low": low, "high": high}
+        added = {"rank": rank, "shown": inside, "share": inside / n, "truth": held, "holds": holds}
+        return {**row, **added, "low": low, "high": high}
 
     rest = [] if is_few else np.flatnonzero(results.numbers("discovered") == 0)[:most].tolist()
     others = [
