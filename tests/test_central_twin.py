@@ -26,7 +26,7 @@ from ldp.central import (
     noisy_strings,
     percentile,
 )
-from ldp.central.percentiles import edge_reach
+from ldp.central.queries import edge_reach
 from ldp.decoding.distribution import normal_reach
 from ldp.errors import ParameterError
 from ldp.planning.comparison import compare_models

@@ -23,7 +23,7 @@ from ldp.privacy_loss import (
     shuffled_delta,
     shuffling,
 )
-from ldp.privacy_loss.profiles import Losses, losses_of, lower_hull
+from ldp.privacy_loss.composition import Losses, losses_of, lower_hull
 from ldp.protocol.hashing import Value
 from tests.examples import sampling_everything
 from tests.small_batches import batch_laws

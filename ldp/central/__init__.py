@@ -12,8 +12,15 @@ from ldp.central.mechanisms import (
     Laplace,
 )
 from ldp.central.noise import Noise, Releases, Simulated
-from ldp.central.percentiles import Percentile, percentile
-from ldp.central.queries import Histogram, Mean, noisy_histogram, noisy_mean, noisy_strings
+from ldp.central.queries import (
+    Histogram,
+    Mean,
+    Percentile,
+    noisy_histogram,
+    noisy_mean,
+    noisy_strings,
+    percentile,
+)
 
 __all__ = [
     "DiscreteLaplace",

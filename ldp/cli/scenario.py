@@ -26,10 +26,10 @@ from ldp.simulation.averaging import Averaged, averaging
 from ldp.simulation.linking import linking
 from ldp.simulation.longitudinal import Collection, Sent
 from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
+from ldp.simulation.poisoning_gains import SybilDay, Sybils
 from ldp.simulation.relaying import least_people, note_batch
 from ldp.simulation.reports import Batch
 from ldp.simulation.scenarios import attacked, memoised, read_scenario
-from ldp.simulation.sybils import SybilDay, Sybils
 
 WIDTH = 96
 DAYS = (1, 7, 30, 90, 365)

@@ -31,10 +31,9 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.outcomes import Outcome, outcomes
-from ldp.privacy_loss.composition import ROUNDED, WIDTH, Composed
+from ldp.privacy_loss.composition import ROUNDED, WIDTH, Composed, Losses, losses_of
 from ldp.privacy_loss.dummies import DummyMessages
 from ldp.privacy_loss.lattice import ROUNDING, bound, split
-from ldp.privacy_loss.profiles import Losses, losses_of
 from ldp.protocol.channel import MAX_EPSILON, round_up
 
 SIZE = 1 << 20

@@ -7,8 +7,7 @@ scikit-learn.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ldp.regression.lasso import nonnegative_lasso
-from ldp.regression.least_squares import least_squares
+from ldp.regression.least_squares import least_squares, nonnegative_lasso
 
 if TYPE_CHECKING:
     from ldp.central.regression import PrivateLinearRegression as PrivateLinearRegression

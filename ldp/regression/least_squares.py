@@ -116,3 +116,20 @@ def _solved_by_eigenvalues(gram: Floats, right: Floats) -> tuple[Floats, Floats]
     variances = (inverse * part).sum(axis=1)
     variances[(vectors[:, ~is_regular] ** 2).sum(axis=1) > SINGULAR] = math.inf
     return inverse @ (part.T @ right), variances
+
+
+def nonnegative_lasso(columns: Floats, target: Floats) -> Places:
+    """Return the columns with a positive coefficient in the minimum over b >= 0 of
+    |columns b - target|**2 / 2 + lambda |b|_1, where lambda = sqrt(2 ln n) times the largest length
+    of a column and the equations have unit variance: `columns`, shape (equations, n)."""
+    from sklearn.linear_model import Lasso
+
+    equations, n = columns.shape
+    longest = float(np.sqrt((columns**2).sum(axis=0).max()))
+    penalty = math.sqrt(2 * math.log(max(2, n))) * longest
+    # scikit-learn minimises |..|**2 / (2 equations) + alpha |b|_1
+    model = Lasso(
+        alpha=penalty / equations, positive=True, fit_intercept=False, max_iter=20_000, tol=1e-6
+    )
+    model.fit(columns, target)
+    return np.flatnonzero(model.coef_ > 0)
