@@ -17,9 +17,9 @@ from ldp.privacy_loss import (
     AnyMechanism,
     amplify_by_shuffling,
     compose_shuffled,
+    composition,
     honest_reports,
     least_reports,
-    profiles,
     shuffled_delta,
     shuffling,
 )
@@ -37,7 +37,7 @@ SHARES = (0.0, 0.1, 0.4, 0.9)
 @pytest.fixture
 def rough(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fewer points: the bounds are larger, and as valid."""
-    monkeypatch.setattr(profiles, "POINTS", 8)
+    monkeypatch.setattr(composition, "POINTS", 8)
     monkeypatch.setattr(shuffling, "COARSE", 1 << 10)
     shuffling._losses.cache_clear()
     yield
@@ -102,7 +102,7 @@ def below_the_chords(losses: Callable[..., Losses]) -> Callable[..., Losses]:
     """The twin: losses are rounded down, to the point before."""
 
     def optimistic(delta: Callable[[float], float], most: float) -> Losses:
-        step = most / profiles.POINTS
+        step = most / composition.POINTS
         return losses(lambda epsilon: delta(min(most, epsilon + step)), most)
 
     return optimistic
