@@ -153,7 +153,7 @@ class Association(Result):
         }
         return {**values, **{name: column.ravel()[order] for name, column in columns.items()}}
 
-    @property
+    @cached_property
     def summary(self) -> dict[str, Any]:
         """Summary for the file beside the CSV: mechanism, fit, level and controls."""
         p_value = self.independence.p_value

@@ -195,7 +195,7 @@ class Distributions(Result):
         values = [name for name, rows in statistics.items() for _ in rows]
         return {"statistic": columns["statistic"], "value": values, **columns}
 
-    @property
+    @cached_property
     def summary(self) -> dict[str, Any]:
         """Summary for the file beside the CSV: kind, table, level, categories."""
         own = [self[name].summary for name in self.of]

@@ -439,7 +439,7 @@ class Distribution(Result):
         held = np.clip(self.nodes.tree.sums(self.share), 0, 1)
         return min(1.0, share * most_moved(self.nodes, self.reports, held, self._cumulative))
 
-    @property
+    @cached_property
     def summary(self) -> dict[str, Any]:
         """Summary for the file beside the CSV: kind, table, level, damage by fake reports."""
         bias = {"consistency": "sum-to-n", "consistency_bias": BIAS} if self.is_monotone else {}

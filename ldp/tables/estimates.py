@@ -9,6 +9,7 @@ been selected (Benjamini and Yekutieli 2005).
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -286,7 +287,7 @@ class Estimates(Result):
             )
         return sentences
 
-    @property
+    @cached_property
     def summary(self) -> dict[str, Any]:
         """Summary for the file beside the CSV: method, table, level and controls."""
         warnings = {"warning": "; ".join(self.warnings())} if self.warnings() else {}
