@@ -286,6 +286,6 @@ def test_from_the_registry_to_discoveries(
     assert run("discover words.table --out x.csv") == 2
     assert "does not say which fragments go together" in capsys.readouterr().err
     assert run("discover words --registry metrics.toml store --out x.csv --top 3") == 2
-    assert "--top and --screen go with a puzzle" in capsys.readouterr().err
+    assert "--top goes with a puzzle" in capsys.readouterr().err
     assert run("decode words.table --part pairs --candidates words.csv --out x.csv") == 2
     assert "decoded with the puzzle it is part of" in capsys.readouterr().err

@@ -386,7 +386,7 @@ def test_the_command_finds_words_in_a_table_and_in_a_store(
         assert json.loads(Path("found.json").read_text())["method"] == "puzzle"
     assert run("report found.csv --truth words.csv --out page.html", monkeypatch) == 0
     assert "teh" in Path("page.html").read_text()
-    words = "discover words.table --out - --threshold 3500 --top 100 --screen fdr"
+    words = "discover words.table --out - --threshold 3500 --top 100"
     assert run(words, monkeypatch) == 0
     assert "teh" in capsys.readouterr().out
     assert run("discover words.table --out found.csv", monkeypatch) == 0

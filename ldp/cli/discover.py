@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 @click.option("--control", type=click.Choice(CONTROLS), default="bonferroni", show_default=True)
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--threshold", type=float, help="Discover by count instead of by error rate.")
-@click.option(
-    "--screen",
-    type=click.Choice(["chance", "fdr", "bonferroni"]),
-    default="chance",
-    show_default=True,
-    help="Which fragments are joined; the error rate of words is the same with each.",
-)
-@click.option("--top", type=int, help="Join so many fragments of each position instead.")
+@click.option("--top", type=int, help="Join so many fragments of each position of a puzzle (sfp).")
 @JSON
 def discover(
     source: str,
@@ -45,7 +38,6 @@ def discover(
     control: str,
     level: float,
     threshold: float | None,
-    screen: str,
     top: int | None,
     as_json: bool,
 ) -> None:
@@ -85,11 +77,9 @@ def discover(
                 reports = read_patterns(stores, source, definition.version, mechanism)
             else:
                 reports = aggregate(stores, source, definition.version, mechanism, workers=2)
-    is_puzzle = isinstance(reports.mechanism, SequenceFragmentPuzzle)
-    if not is_puzzle and (top is not None or screen != "chance"):
-        raise ParameterError("--top and --screen go with a puzzle (sfp)")
-    screen_rule = None if screen == "chance" else Rule(alpha=alpha, control=screen)
-    estimates = discover_words(reports, rule, screen_rule, top)
+    if top is not None and not isinstance(reports.mechanism, SequenceFragmentPuzzle):
+        raise ParameterError("--top goes with a puzzle (sfp)")
+    estimates = discover_words(reports, rule, top)
     if registry is not None:
         labels = [asdict(label(known, source))]
         estimates = replace(estimates, details={**estimates.details, "labels": labels})

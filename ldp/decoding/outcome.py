@@ -65,13 +65,12 @@ def numbers_outcome(
 def discover_words(
     reports: Table | JointTable | Patterns,
     rule: Rule = WORDS_RULE,
-    screen: Rule | None = None,
     top: int | None = None,
 ) -> Estimates:
-    """Return the words in the table or, of n-grams, the patterns of `reports`; `screen` and `top`
-    choose the fragments of a puzzle that are joined."""
+    """Return the words in the table or, of n-grams, the patterns of `reports`; `top`: number of
+    fragments of each position of a puzzle that are joined."""
     if isinstance(reports, JointTable):
-        return discover(reports, rule=rule, screen=screen, top=top)
+        return discover(reports, rule=rule, top=top)
     if isinstance(reports, Patterns):
         return discover_ngrams(reports, rule=rule)
     return discover_prefixes(reports, rule=rule)
