@@ -29,7 +29,6 @@ def test_amplify_prints_both_costs_and_the_conditions(
     for words in (
         "seen by itself            epsilon 4, delta 0",
         "in a batch of 100,000     epsilon 0.1042, delta 1e-06",
-        "epsilon 0.5347 (2021), 0.4078 (2023)",
         "an independent party shuffles",
         "at least 100,000 reports of the batch are honest",
         "a person sends one report to a batch",
@@ -41,7 +40,6 @@ def test_amplify_prints_both_costs_and_the_conditions(
     assert result["local"] == {"epsilon": 8.0, "delta": 0.0}
     assert result["shuffled"]["epsilon"] == pytest.approx(2 * 0.1041, abs=2e-4)
     assert result["shuffled"]["delta"] == pytest.approx(2e-6 * 1.1097, rel=1e-3)
-    assert result["closed_forms"]["2021"] == pytest.approx(0.5346, abs=1e-4)
     assert len(result["conditions"]) == 4
 
 
@@ -79,7 +77,6 @@ def test_amplify_takes_a_preset_or_a_mechanism(
     assert result["local"]["epsilon"] == (local and pytest.approx(local, rel=1e-3))
     assert result["shuffled"]["epsilon"] == pytest.approx(shuffled, rel=0.01)
     assert len(result["conditions"]) == conditions
-    assert (result["closed_forms"]["2023"] is None) == ("20" in words.split() or local is None)
 
 
 @pytest.mark.exact

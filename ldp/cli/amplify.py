@@ -3,7 +3,7 @@
 import csv
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from fractions import Fraction
 from pathlib import Path
@@ -24,8 +24,6 @@ from ldp.privacy_loss import (
     AnyMechanism,
     DummyMessages,
     amplify_by_shuffling,
-    clones_2021,
-    clones_2023,
     compose_shuffled,
     honest_reports,
     least_reports,
@@ -122,10 +120,10 @@ def amplify(
 ) -> None:
     """Print what shuffling makes of a report's epsilon, with the conditions it takes.
 
-    Certified for the mechanism's own law (privacy blanket), never rounded down; the closed forms
-    of 2021 and 2023, which know its epsilon only, for comparison. Several batches compose by their
-    privacy losses. Of each batch in --store (ldp collect --relay-key) or --sizes, the smaller of
-    what the relay attests and what the collector opened counts; with --batches N the N smallest.
+    Certified for the mechanism's own law (privacy blanket), never rounded down. Several batches
+    compose by their privacy losses. Of each batch in --store (ldp collect --relay-key) or --sizes,
+    the smaller of what the relay attests and what the collector opened counts; with --batches N the
+    N smallest.
 
     \b
     Example: ldp amplify --preset apple-safari-energy --users 100000 --delta 1e-6
@@ -265,10 +263,6 @@ def _costs(
         "per_person": per_person,
         "local": _parts(local),
         "shuffled": _parts(single),
-        "closed_forms": {
-            year: _closed(form, mechanism.cost.epsilon, least, delta)
-            for year, form in (("2021", clones_2021), ("2023", clones_2023))
-        },
         "neighbours": single.neighbours.value,
     }
     if (number := sum(counts.values())) > 1:
@@ -283,10 +277,6 @@ def _costs(
 
 def _words(result: Mapping[str, Any]) -> str:
     """Return the result as text."""
-    forms = [
-        f"{'out of range' if bound is None else round_up(bound)} ({year})"
-        for year, bound in result["closed_forms"].items()
-    ]
     per_person = result["per_person"]
     whose = "one report" if per_person == 1 else f"{per_person} reports of one person"
     batch = f"in a batch of {result['reports']:,}"
@@ -294,7 +284,6 @@ def _words(result: Mapping[str, Any]) -> str:
         f"{result['name']} ({result['mechanism']}), {whose}; neighbours: {result['neighbours']}",
         f"  seen by itself            {_cost(result['local'])}",
         f"  {batch:<25} {_cost(result['shuffled'])}",
-        f"  closed forms, one report  epsilon {', '.join(forms)}",
     ]
     if batches := result.get("batches"):
         every = f"in {batches['number']:,} batches"
@@ -325,11 +314,3 @@ def _parts(cost: Cost) -> dict[str, float]:
 
 def _cost(parts: Mapping[str, float]) -> str:
     return f"epsilon {epsilon_text(parts['epsilon'])}, delta {round_up(parts['delta'])}"
-
-
-def _closed(form: Callable[..., float], local: float, reports: int, delta: float) -> float | None:
-    """Return the closed form's epsilon, or None outside its range."""
-    try:
-        return form(local, reports=reports, delta=delta)
-    except ParameterError:
-        return None

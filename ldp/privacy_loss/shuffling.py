@@ -2,8 +2,8 @@
 
 The certified bound uses the distribution of the mechanism's reports, by the privacy blanket: every
 report is, with some probability, independent of its value, and such reports hide the others (Balle,
-Bell, Gascon and Nissim 2019, lemma 5.3). Closed forms that use only epsilon: Feldman, McMillan and
-Talwar 2021, theorem 3.1, and 2023, theorem 3.2. All hold under three conditions that cannot be
+Bell, Gascon and Nissim 2019, lemma 5.3). A closed form that uses only epsilon: Feldman, McMillan
+and Talwar 2023, theorem 3.2. Both hold under three conditions that cannot be
 checked here: the shuffler colludes with nobody, `reports` of the batch are honest, and a person
 sent one of them. Fresh reports of a person in several batches compose (`compose_shuffled`); r
 reports in one batch are a group of r (`ldp.accounting.group`). Of a mechanism that is not in the
@@ -290,21 +290,6 @@ def least_reports(mechanism: Shuffled, *, epsilon: float, delta: float) -> int:
     return reports
 
 
-def clones_2021(epsilon: float, *, reports: int, delta: float) -> float:
-    """Return epsilon of a shuffled report of any mechanism of local `epsilon`, by the closed form
-    of 2021:
-
-        ln(1 + (x - 1) / (x + 1) (8 sqrt(x ln(4 / delta) / n) + 8 x / n)),   x = e**epsilon
-
-    with n `reports`, for epsilon <= ln(n / (16 ln(4 / delta))); raises ParameterError for a larger
-    one. (The paper's range has 2/delta and is slightly wider.)
-    """
-    x, n, tail = _closed_form(epsilon, reports, delta)
-    _require_range(epsilon, n / (16 * tail), "2021")
-    growth = (x - 1) / (x + 1) * (8 * math.sqrt(x * tail / n) + 8 * x / n)
-    return math.log1p(growth) * (1 + 8 * ROUNDING)
-
-
 def clones_2023(epsilon: float, *, reports: int, delta: float) -> float:
     """Return epsilon of a shuffled report of any mechanism of local `epsilon`, by the closed form
     of 2023:
@@ -314,8 +299,15 @@ def clones_2023(epsilon: float, *, reports: int, delta: float) -> float:
     with n `reports`, for epsilon <= ln(n / (8 ln(4 / delta)) - 1); raises ParameterError for a
     larger one.
     """
-    x, n, tail = _closed_form(epsilon, reports, delta)
-    _require_range(epsilon, n / (8 * tail) - 1, "2023")
+    _require_reports(reports)
+    _require_delta(delta)
+    if not 0 <= epsilon <= MAX_EPSILON:
+        raise ParameterError(f"epsilon must be from 0 to {MAX_EPSILON:g}, got {epsilon!r}")
+    x, n, tail = math.exp(epsilon), reports, math.log(4 / delta)
+    if n / (8 * tail) <= 2 or epsilon > math.log(n / (8 * tail) - 1):
+        raise ParameterError(
+            "the closed form of 2023 holds only for more reports or a smaller epsilon at this delta"
+        )
     growth = (x - 1) * (4 * math.sqrt(2 * tail / ((x + 1) * n)) + 4 / n)
     return math.log1p(growth) * (1 + 8 * ROUNDING)
 
@@ -373,24 +365,6 @@ def _centring(values: Floats, masses: Floats) -> float:
         mean = float((masses * values) @ np.exp(tilt * (values - 1)))
         low, high = (tilt, high) if mean < 0 else (low, tilt)
     return tilt
-
-
-def _closed_form(epsilon: float, reports: int, delta: float) -> tuple[float, int, float]:
-    """Return e**epsilon, `reports` and ln(4 / delta); raise ParameterError if one is out of
-    range."""
-    _require_reports(reports)
-    _require_delta(delta)
-    if not 0 <= epsilon <= MAX_EPSILON:
-        raise ParameterError(f"epsilon must be from 0 to {MAX_EPSILON:g}, got {epsilon!r}")
-    return math.exp(epsilon), reports, math.log(4 / delta)
-
-
-def _require_range(epsilon: float, most: float, year: str) -> None:
-    if most < 1 or epsilon > math.log(most):
-        limit = f"epsilon is at most {math.log(most):.3g}" if most > 1 else "there are more reports"
-        raise ParameterError(
-            f"the closed form of {year} holds only where {limit} for so many reports at this delta"
-        )
 
 
 def _require_reports(reports: int) -> None:
