@@ -126,3 +126,19 @@ def test_what_holds_a_decision_exists() -> None:
         assert (here / name).exists(), name
     for name in re.findall(r"`make campaign-([\w-]+)`", page):
         assert find_spec(f"simulations.{name.replace('-', '_')}"), name
+
+
+@pytest.mark.exact
+def test_decoders_know_nothing_of_made_up_reports() -> None:
+    """Only the laws of intervals take them, for `Result.under_fakes`."""
+    takers = {
+        f"{module.name}.{node.name}"
+        for module in LISTED
+        if module.package == "decoding"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef)
+        and any(argument.arg == "fakes" for argument in node.args.args)
+    }
+    laws = ("binomials.under", "binomials._ends", "dummies.under", "mean_sketch.under")
+    sketches = ("mean_sketch.sum_of_squares", "mean_sketch.under_fakes")
+    assert takers == {f"ldp.decoding.{name}" for name in (*laws, *sketches)}
