@@ -15,6 +15,7 @@ only, and are free.
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -169,13 +170,20 @@ class _Aware:
         return np.asarray(1 / np.maximum(self.generator.wald(mean, 1 / scale**2), 1e-300))
 
 
+def in_units(moments: LaplaceMoments, unit: float) -> LaplaceMoments:
+    """Return the moments of targets times `unit`, and so of coefficients times `unit`."""
+    xx, xy, yy = moments.scales
+    scales = (xx, xy * unit, yy * unit**2)
+    return replace(moments, xy=moments.xy * unit, yy=moments.yy * unit**2, scales=scales)
+
+
 def posterior_mean(
     sampler: Callable[[LaplaceMoments, np.random.Generator], Floats], moments: LaplaceMoments
 ) -> Floats:
     """Return the mean of the draws of `sampler`, `naive` or `noise_aware`: shape (columns,)."""
     # after the release anything is free; the seed follows from the release
     seed = np.random.SeedSequence(np.abs(moments.xy).view(np.uint64).tolist())
-    draws = sampler(moments.in_units(UNIT), np.random.default_rng(seed))
+    draws = sampler(in_units(moments, UNIT), np.random.default_rng(seed))
     return np.asarray(draws.mean(axis=0)) / UNIT
 
 

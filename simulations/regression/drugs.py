@@ -22,7 +22,7 @@ from ldp.central.regression.calibration import Budget
 from ldp.central.regression.laplace import LaplaceMoments, clip_rows
 from ldp.regression import ridge
 from simulations.campaign import Bar
-from simulations.regression.bayes import naive, noise_aware
+from simulations.regression.bayes import in_units, naive, noise_aware
 from simulations.regression.data import GENES, expression, published
 from simulations.regression.functional import Functional
 from simulations.regression.output import Output
@@ -121,7 +121,7 @@ def _drugs(setting: Setting, generator: np.random.Generator) -> dict[str, float]
             LaplaceMoments.released(rows, epsilon, REPLACE, noise, **how).with_public(public)
             for how in ({"box": box, "target": target}, {"split": EVEN})
         )
-        units = noisy.in_units(1 / SPREAD)
+        units = in_units(noisy, 1 / SPREAD)
         fitted = {
             "plain": fixed(rows.xx + public.xx, rows.xy + public.xy),
             "plain_clipped": fixed(cut.xx + public.xx, cut.xy + public.xy),

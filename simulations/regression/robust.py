@@ -11,7 +11,7 @@ from ldp.central.regression.calibration import release_moments
 from ldp.central.regression.laplace import LaplaceMoments, clip_rows
 from ldp.regression import ridge
 from simulations.campaign import Bar
-from simulations.regression.bayes import naive, noise_aware
+from simulations.regression.bayes import in_units, naive, noise_aware
 from simulations.regression.thresholds import COLUMNS, LARGEST, REPLACE, TESTED, made, thresholds
 from simulations.study import Row, Setting, Study, column, figure
 
@@ -42,8 +42,8 @@ def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, flo
             "plain": _solved(rows, public),
             "plain_clipped": _solved(cut, public),
             "ridge": ridge.floored(noisy.as_normal),
-            "noise_aware": noise_aware(noisy.in_units(LARGEST), chain).mean(axis=0),
-            "naive": naive(noisy.in_units(LARGEST), chain).mean(axis=0),
+            "noise_aware": noise_aware(in_units(noisy, LARGEST), chain).mean(axis=0),
+            "naive": naive(in_units(noisy, LARGEST), chain).mean(axis=0),
             "only_xy": noisy.xy,
         }
         for name, coefficients in fitted.items():

@@ -17,7 +17,7 @@ sqrt(d) N, and the least of both bounds is used.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -111,12 +111,6 @@ class LaplaceMoments:
             len(inside),
             (box, target),
         )
-
-    def in_units(self, unit: float) -> "LaplaceMoments":
-        """Return the moments of targets times `unit`, and so of coefficients times `unit`."""
-        xx, xy, yy = self.scales
-        scales = (xx, xy * unit, yy * unit**2)
-        return replace(self, xy=self.xy * unit, yy=self.yy * unit**2, scales=scales)
 
     @classmethod
     def exact(cls, rows: Rows) -> "LaplaceMoments":
