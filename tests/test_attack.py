@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -311,6 +312,22 @@ def test_experiments_that_say_nothing_are_refused(wrong: dict[str, float], words
     settings = {"mechanism": MECHANISMS[0], "population": people, "reports": 100, "share": 0.1}
     with pytest.raises(ParameterError, match=words):
         Laboratory(**{**settings, **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.statistical
+def test_of_few_values_half_are_attacked() -> None:
+    """All values as targets gain nothing by definition, and are refused; of four, by default, two
+    are raised: with 1 % of fakes that name them by more than .01 in all of ten runs (the honest
+    reports' part of the difference is none)."""
+    mechanism = RandomizedResponse(categories=("a", "b", "c", "d"), epsilon=4.0)
+    people = Population(mechanism.categories, counts=np.array([4, 3, 2, 1]))
+    settings: Any = {"population": people, "reports": 20_000, "share": 0.01}
+    laboratory = Laboratory(mechanism=mechanism, **settings)
+    gains = {row.attack: row for row in laboratory.gains(np.random.default_rng(1))[0]}
+    assert gains["maximal-gain"].aims == 2
+    assert gains["maximal-gain"].gain["none"] > 0.005
+    with pytest.raises(ParameterError, match="4 targets are all of the 4 values"):
+        Laboratory(mechanism=mechanism, targets=4, **settings).gains(np.random.default_rng(1))
 
 
 @pytest.mark.exact

@@ -34,9 +34,7 @@ WIDTH = 96
 @click.option(
     "--targets",
     type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    help="Rare values that are raised, and frequent ones that are hidden.",
+    help="Rare values that are raised, and frequent ones that are hidden: 5, or half, without it.",
 )
 @click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True)
 @SEED
@@ -47,7 +45,7 @@ def attack(
     fakes: float | None,
     population: Path | None,
     reports: int,
-    targets: int,
+    targets: int | None,
     runs: int,
     seed: int | None,
     as_json: bool,

@@ -7,7 +7,7 @@ defence.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -136,18 +136,29 @@ def require_attacks(mechanism: CatalogueMechanism) -> None:
         raise ParameterError(f"no attack on {name} is known here")
 
 
+TARGETS = 5
+"""Number of values that are attacked: the rarest, or the most frequent to be hidden."""
+
+
+def targets_of(values: Sized) -> int:
+    """Return how many of the values are attacked: TARGETS, or half of them, where they are fewer
+    than two for each."""
+    return max(1, min(TARGETS, len(values) // 2))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Laboratory:
     """Experiment: `reports` reports, of which the `share` is fake, of a `population` whose values
-    are drawn anew `runs` times; `targets`: number of values that are attacked; `defences`: by name,
-    the first being none. Raises ParameterError for a mechanism or population that no attack is
-    known for."""
+    are drawn anew `runs` times; `targets`: number of values that are attacked, without it TARGETS
+    or half of the values; `defences`: by name, the first being none. Raises ParameterError for a
+    mechanism or population that no attack is known for, and for all values as targets: what one
+    gains another loses."""
 
     mechanism: Mechanism
     population: Population
     reports: int
     share: float
-    targets: int = 5
+    targets: int | None = None
     runs: int = 10
     defences: Mapping[str, Defence] = field(default_factory=lambda: DEFENCES)
 
@@ -155,7 +166,7 @@ class Laboratory:
         require_attacks(self.mechanism)
         if not 1 <= fake_reports(self.reports, self.share) < self.reports:
             raise ParameterError("one report or more must be fake, and one or more must not be")
-        if self.targets < 1 or self.runs < 1:
+        if self.runs < 1 or (self.targets is not None and self.targets < 1):
             raise ParameterError("one target or more, and one run or more are needed")
 
     def honest(self, generator: np.random.Generator) -> tuple[Table, Ints]:
@@ -169,7 +180,12 @@ class Laboratory:
         """Return each attack's gain, and what each defence costs without an attack: its root mean
         squared error over all values, over that of no defence."""
         values, order = self.population.values, np.argsort(self.population.shares, kind="stable")
-        number = min(self.targets, len(values))
+        number = self.targets or targets_of(values)
+        if number >= len(values) > 1:
+            raise ParameterError(
+                f"{number} targets are all of the {len(values)} values, and what one gains another "
+                f"loses: take {len(values) - 1} or fewer"
+            )
         rare, heavy = order[:number], order[::-1][:number]
         fakes = fake_reports(self.reports, self.share)
         results = {name: Gain(name, attack.words, 0) for name, attack in ATTACKS.items()}
@@ -264,8 +280,6 @@ def _holds(estimate: Any, numbers: Floats, counts: Ints) -> float:
     )
 
 
-TARGETS = 5
-"""Number of values that are attacked: the rarest, or the most frequent to be hidden."""
 STEPS = 10_000
 """Steps of a share that intervals are computed for, rounded up."""
 
@@ -288,7 +302,7 @@ class Sybils:
     def __init__(self, metric: ScenarioMetric, generator: np.random.Generator) -> None:
         shares = metric.population.shares
         order = np.argsort(shares, kind="stable")
-        number = min(TARGETS, len(order))
+        number = targets_of(order)
         self._metric, self._generator = metric, generator
         self._attack = ATTACKS[metric.attack]
         self._scene = Scene(
