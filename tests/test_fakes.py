@@ -10,10 +10,10 @@ from scipy.stats import binom
 from ldp.arrays import Floats
 from ldp.decoding.binomials import BinomialBounds
 from ldp.errors import ParameterError
-from ldp.mechanisms import JointReport, Mechanism
+from ldp.mechanisms import JointReport, Mechanism, RandomizedResponse, UnaryEncoding
 from ldp.server import decode
-from ldp.simulation.tables import draw_tables
-from ldp.tables.fakes import fake_reports
+from ldp.simulation.tables import draw_table, draw_tables
+from ldp.tables.fakes import damage_words, fake_reports
 from ldp.tables.table import Table
 from tests.small_mechanisms import rr, unary
 
@@ -140,3 +140,21 @@ def test_intervals_of_a_member_of_a_joint_metric_hold(share: float | None, holds
         made = Table.from_counts(table.mechanism, counts, 9_900 + 500)
         low, high = decode(made).under_fakes(share).interval(1 - 1e-6)
         assert bool(low[0] <= 3_300 <= high[0]) == holds
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("mechanism", "words"),
+    [
+        (RandomizedResponse(categories=("a", "b"), epsilon=1.0), "could move one count by 7"),
+        (
+            UnaryEncoding(categories=("a", "b"), epsilon=1.0),
+            "could move every count that they name",
+        ),
+    ],
+)
+def test_a_report_that_names_one_answer_moves_one_count(mechanism: Any, words: str) -> None:
+    table = draw_table(
+        mechanism, ("a", "b"), counts=np.array([50, 50]), generator=np.random.default_rng(1)
+    )
+    assert damage_words(decode(table).summary, "7").startswith(words)

@@ -20,6 +20,7 @@ from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.cityhash import CityBloom
 from ldp.protocol.hashing import PolynomialRows
+from ldp.protocol.kinds import Index
 from ldp.protocol.md5_bloom import Md5Bloom
 from ldp.tables.estimates import Estimates, Rule, table_details
 from ldp.tables.fakes import fakes_among
@@ -126,6 +127,7 @@ def decode(
     details = {
         **table_details(table, method),
         "fakes_move": table.total * table.mechanism.fakes_move(),
+        "fakes_name_one": table.mechanism.kind is Index and isinstance(addressing, Identity),
         **estimates.details,
         **_answer_details(table, estimates),
     }

@@ -12,6 +12,7 @@ import numpy as np
 from ldp.protocol.spelling import Spelling
 from ldp.report.drawings import Axis, bars
 from ldp.report.formats import counted, percent, tenths, whole_number
+from ldp.tables.fakes import damage_words
 from ldp.tables.saved import SavedResult
 
 MOST_FEW = 25
@@ -202,11 +203,7 @@ def facts(results: SavedResult, page: Mapping[str, Any]) -> Iterator[tuple[str, 
         yield "Made-up reports", _under_fakes(summary)
     elif summary.get("fakes_move") is not None:
         moved = f"{whole_number(summary['fakes_move'])} ({percent(summary['fakes_move'] / n)})"
-        yield (
-            "Made-up reports",
-            f"1 % of them could move every count that they name by {moved}, and one of them may "
-            "name many values.",
-        )
+        yield "Made-up reports", f"1 % of them {damage_words(summary, moved)}."
     if comparison is not None:
         held = comparison["intervals_hold" if page["is_few"] else "selected_hold"]
         false = counted(comparison["false"], "was", "were")

@@ -8,9 +8,10 @@ of these; it ends at those of (S - k, n - k) below and of (S, n - k) above.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ldp.errors import DecodeError, ParameterError
 
@@ -70,3 +71,11 @@ def fakes_among(mechanism: "Mechanism", reports: int, share: float) -> Fakes:
         raised=reports * mechanism.fakes_move(part),
         lowered=reports * mechanism.fakes_lower(part),
     )
+
+
+def damage_words(summary: Mapping[str, Any], moved: str) -> str:
+    """Return what made-up reports can do to counts, which one of them moves by its part of the text
+    `moved`: every count that it names, or the one."""
+    if summary.get("fakes_name_one"):
+        return f"could move one count by {moved}, or several by less together"
+    return f"could move every count that they name by {moved}, and one of them may name many"
