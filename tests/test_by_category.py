@@ -443,7 +443,8 @@ def test_the_page_has_a_chart_for_each_statistic_with_a_line_for_each_category(
     assert [line["holds"] for line in p50["lines"]] == [True] * 3
     assert (total["is_log"], p50["is_log"], len(p50["ticks"]) >= 3) == (False, True, True)
     for line in (*p50["lines"], *p99["lines"]):
-        assert 0 <= line["start"] <= line["at"] <= line["end"] <= 1
+        assert 0 <= line["start"] <= line["end"] <= 1
+        assert line["at"] is None or line["start"] <= line["at"] <= line["end"]
     page = render([read], truth=held, title="By version")
     assert "Share of all reports" in page
     assert "3 categories" in page

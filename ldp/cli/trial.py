@@ -113,7 +113,9 @@ def trial(
         trials = try_values(people, epsilons, randomness)
     rows = [row for one_trial in trials for row in one_trial.rows]
     columns = NUMBER_CELLS if of_numbers else VALUE_CELLS
-    texts = ([form.format(**row) for form in columns.values()] for row in rows)
+    texts = (
+        [form.format(**row, interval=_interval(row)) for form in columns.values()] for row in rows
+    )
     table = [[*columns], *([cell.replace("%", " %") for cell in line] for line in texts)]
     if of_numbers:
         lines, notes = [NUMBER_LINE.format(*line) for line in table], NUMBER_NOTES
@@ -137,6 +139,17 @@ def trial(
         "trials": rows,
     }
     say(result, "\n".join(lines), as_json, "" if out else f"{_typed(data, column)} --out try.html")
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    """Return the interval of a percentile as text; "" for other rows."""
+    from ldp.report.formats import known_ends
+
+    low, high = known_ends(row.get("low"), row.get("high"))
+    if low is None or high is None:
+        above = "" if low is None else f" above {low:.5g}"
+        return f"not known{above or ('' if high is None else f' below {high:.5g}')}"
+    return f"{low:.5g} to {high:.5g}"
 
 
 def _typed(data: Path, column: str | None) -> str:
@@ -171,12 +184,12 @@ NUMBER_CELLS = {
     "": "{statistic}",
     "in the data": "{true:,.6g}",
     "estimate": "{estimate:,.5g}",
-    "95 % interval": "{low:.5g} to {high:.5g}",
+    "95 % interval": "{interval}",
     "curator": "{curator:,.5g}",
 }
 NUMBER_LINE = "{:>7}  {:<23} {:<5} {:>12} {:>10} {:>24} {:>10}"
 NUMBER_NOTES = (
-    "No device knows the range of the numbers. An infinite end: the reports set none. Curator: "
+    "No device knows the range of the numbers. Not known above: the reports set no end. Curator: "
     "what somebody who is trusted with the numbers would release, at the same epsilon a "
     "percentile. With a known range see ldp plan --numbers --range."
 )

@@ -61,6 +61,8 @@ BLOCKS = 8
 """Number of parts in which the draws are taken, so that a part stays in the processor's cache."""
 CLEAR = 4.5
 """Standardised excess from which a bin is left out without a draw."""
+FAR = 100.0
+"""Ratio of the ends of a percentile's interval from which no standard error stands for it."""
 TOGETHER = 512
 """Number of edges of bins that are tested at a time."""
 LEAST_ERROR = 1e-9
@@ -584,7 +586,7 @@ def _beyond(miss: float) -> float:
 
 def std_error_of_ends(low: float, high: float) -> float:
     """Return the standard error of which a normal interval at LEVEL has this length; nan for an
-    open one."""
-    if not math.isfinite(high - low):
+    open one, and for one whose ends are FAR times as far from 0 as each other."""
+    if not math.isfinite(high - low) or (low * high > 0 and not 1 / FAR < low / high < FAR):
         return math.nan
     return (high - low) / 2 / normal_reach(LEVEL)

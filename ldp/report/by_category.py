@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from ldp.report.drawings import Rows, are_even, axis_of, bars
-from ldp.report.formats import percent, quantity, span
+from ldp.report.formats import known_ends, percent, quantity, span
 from ldp.report.numbers import TrueNumbers, holds, meaning, split, true_numbers
 from ldp.report.numbers import facts as facts_of_numbers
 from ldp.tables.saved import SavedResult
@@ -57,8 +57,12 @@ def _chart(
         if row is None:
             continue
         low, number, high = (
-            None if row[end] is None else row[end] / unit for end in ("low", "estimate", "high")
+            None if end is None else end / unit
+            for end in (row["low"], row["estimate"], row["high"])
         )
+        if not is_total:
+            low, high = known_ends(low, high)
+            number = None if low is None or high is None else number
         known = None if truth is None else _known(truth.get(category), name)
         lines.append(
             {

@@ -10,7 +10,7 @@ from typing import Any
 
 from ldp.errors import DecodeError
 from ldp.report.drawings import Axis, Rows, bars, histogram, place_among
-from ldp.report.formats import percent, quantity, span
+from ldp.report.formats import known_ends, percent, quantity, span
 from ldp.tables.result import COUNT
 from ldp.tables.saved import SavedResult, is_number
 
@@ -60,6 +60,12 @@ def _under_fakes(summary: Mapping[str, Any]) -> str:
     )
 
 
+def ends(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Return the ends of a statistic's interval, None for one that says nothing."""
+    is_percentile = row["statistic"].startswith("p")
+    return known_ends(row["low"], row["high"]) if is_percentile else (row["low"], row["high"])
+
+
 def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]:
     """Return the data of the page of a `file`: rows of statistics, and a histogram. `truth`: number
     -> count of a simulation, drawn beside."""
@@ -76,7 +82,7 @@ def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]
                 **row,
                 "about": meaning(row["statistic"]),
                 "text": "beyond the bins" if row["estimate"] is None else quantity(row["estimate"]),
-                "span": span(row["low"], row["high"]),
+                "span": span(*ends(row)),
                 "truth": known,
                 "holds": known is None or holds(row, known),
                 "at": place(row["estimate"], 1.0) if has_place else None,
