@@ -457,3 +457,27 @@ def test_one_report_discovers_nothing() -> None:
     people = Population((("a", "w"),), counts=np.array([1]))  # type: ignore[arg-type]
     patterns = Patterns.of(mixed, simulate(mixed, people, np.random.default_rng(1)))
     assert not associate(patterns, [None, None]).detected().any()
+
+
+@pytest.mark.statistical
+def test_discoveries_of_few_reports_are_true() -> None:
+    """20 held cells of 400 in 2,000 reports at epsilon 6: of 200 simulated tables the share of
+    false discoveries was .03, with a standard deviation of .034, so that the mean of 10 is below
+    .09 but with probability 1e-7 (normal). The twin, normal tails alone, has .17 on average."""
+    first, second = (
+        RandomizedResponse(categories=tuple(f"{part}{i}" for i in range(20)), epsilon=6.0)
+        for part in "ab"
+    )
+    mechanism, generator = JointReport(of=(first, second)), np.random.default_rng(3)
+    pairs: Any = tuple(zip(first.categories, second.categories, strict=True))
+    true, shares = np.zeros((20, 20)), np.zeros((2, 10))
+    for run in range(10):
+        counts = generator.multinomial(2000, np.full(20, 1 / 20))
+        np.fill_diagonal(true, counts)
+        people = Population(pairs, counts=counts)
+        found = associate(Patterns.of(mechanism, simulate(mechanism, people, generator)))
+        for place, result in enumerate((found, replace(found, few_tail=0.0))):
+            detected = result.detected()
+            assert detected.diagonal().all()
+            shares[place, run] = (detected & (true == 0)).sum() / detected.sum()
+    assert shares[0].mean() < 0.09 < shares[1].mean()

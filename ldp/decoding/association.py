@@ -70,7 +70,8 @@ class Association(Result):
     1. `unbiased`, `std_error`: of the shape of `shares`, in reports, an estimate of the number of
     these reports that held the cell, sometimes negative, and its error; intervals, p-values and
     discoveries are of it. `are_few`: too few reports for normal errors; an error of 0 is then no
-    certainty. `reports`: their number. `details`: mechanism and fit.
+    certainty. `few_tail`: least p-value of each cell, by the number of reports that tell of it.
+    `reports`: their number. `details`: mechanism and fit.
     """
 
     kind: ClassVar[str] = "association"
@@ -85,6 +86,7 @@ class Association(Result):
     independence: Independence
     rule: Rule = field(default_factory=Rule)
     are_few: bool = False
+    few_tail: Floats | float = 0.0
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -99,7 +101,7 @@ class Association(Result):
 
         least = LEAST_ERROR * self.reports  # of reports without noise
         tails = ndtr(-self.unbiased / np.maximum(self.std_error, least))
-        return np.where(self.are_few & (self.std_error <= least), 1.0, tails)
+        return np.where(self.are_few & (self.std_error <= least), 1.0, tails).clip(self.few_tail)
 
     def detected(self, rule: Rule | None = None) -> Bools:
         """Return the mask of the cells that `rule` (default: `self.rule`) discovers among all:
@@ -229,7 +231,7 @@ def associate(
     margins = [margin(factor, part.counts) for factor, part in zip(factors, parts, strict=True)]
     weights = [part_weights(*part) for part in zip(variables, parts, factors, margins, strict=True)]
     cells = cell_counts(weights, patterns.counts, places)
-    are_few = cells.reports_that_tell < FEW
+    are_few = bool((cells.telling < FEW).any())
     if are_few:
         warnings.append(
             "too few reports tell of the rarest cells for errors that are normal: their intervals "
@@ -244,6 +246,7 @@ def associate(
         independence=independence(factors, patterns.counts, margins, places),
         rule=rule,
         are_few=are_few,
+        few_tail=cells.few_tail,
         details={
             "mechanism": mechanism.name,
             "fingerprint": mechanism.fingerprint.hex(),

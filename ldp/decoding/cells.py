@@ -64,12 +64,22 @@ class PartWeights:
 
 @dataclass(frozen=True, eq=False)
 class CellCounts:
-    """Unbiased `count` and `std_error` of every cell, an axis a part; `reports_that_tell`: the
-    number of equal weights whose sum has the least normal of the cells' distributions (Kish)."""
+    """Unbiased `count` and `std_error` of every cell, an axis a part. `telling`: number of reports
+    that tell of the cell, k equal weights w (Kish), of which `false` are expected where nobody
+    holds it: the count is w (k - false)."""
 
     count: Floats
     std_error: Floats
-    reports_that_tell: float
+    telling: Floats
+    false: Floats
+
+    @property
+    def few_tail(self) -> Floats:
+        """Probability of so many reports that tell of a cell or more, where nobody holds it: that
+        of the Poisson law, also between whole numbers."""
+        from scipy.special import gammainc
+
+        return np.asarray(gammainc(np.maximum(self.telling, 1.0), np.maximum(self.false, 0.0)))
 
 
 def cell_counts(
@@ -92,10 +102,13 @@ def cell_counts(
         unlisted = np.maximum(np.take(count, [-1], axis=axis), 0)
         shape = [-1 if axis == other else 1 for other in range(count.ndim)]
         variance += (unlisted * part.unlisted_error.reshape(shape)) ** 2
+    fourth = np.maximum(fourth, 1e-300)
+    telling = second**2 / fourth
     return CellCounts(
         count=count,
         std_error=np.sqrt(variance),
-        reports_that_tell=float((second**2 / np.maximum(fourth, 1e-300)).min()),
+        telling=telling,
+        false=telling - count / np.sqrt(fourth / np.maximum(second, 1e-300)),
     )
 
 
