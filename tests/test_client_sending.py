@@ -194,6 +194,7 @@ class Answers(BaseHTTPRequestHandler):
 
     answers: list[tuple[int, dict[str, str], bytes]]
     got: list[tuple[str, bytes]]
+    ids: list[str]
 
     def do_PUT(self) -> None:
         self.path = f"PUT {self.path}"
@@ -201,6 +202,7 @@ class Answers(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.got.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+        self.ids.append(self.headers["Ldp-Batch"])
         status, headers, body = self.answers.pop(0)
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
@@ -214,7 +216,7 @@ class Answers(BaseHTTPRequestHandler):
 
 @pytest.mark.exact
 def test_a_collector_acknowledges_with_202_and_nothing_else() -> None:
-    Answers.got = []
+    Answers.got, Answers.ids = [], []
     Answers.answers = [
         (202, {}, b'{"refused": []}'),
         (202, {}, b'{"refused": [{"item": 3, "why": "expired"}]}'),
@@ -224,6 +226,7 @@ def test_a_collector_acknowledges_with_202_and_nothing_else() -> None:
         (200, {}, b'{"refused": []}'),
         (302, {"Location": "http://elsewhere.example/"}, b""),
         (409, {}, b""),
+        (421, {"Retry-After": "60"}, b""),
         (503, {"Retry-After": "120"}, b""),
         (429, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, b""),
         (202, {}, b'{"refused": []}'),
@@ -235,16 +238,17 @@ def test_a_collector_acknowledges_with_202_and_nothing_else() -> None:
     try:
         assert [collector.send(b"", b"body") for _ in range(2)] == [0, 1]
         waits = []
-        for message in (*["cannot be read"] * 3, "200", "302", "409", "503", "429"):
+        for message in (*["cannot be read"] * 3, "200", "302", "409", "421", "503", "429"):
             with pytest.raises(Unreachable, match=message) as caught:
                 collector.send(b"", b"body")
             waits.append(caught.value.retry_after)
-        assert waits == [0] * 6 + [120, 0]
-        assert Answers.got == [("/telemetry/v1/reports", b"body")] * 10
+        assert waits == [0] * 6 + [60, 120, 0]
+        assert Answers.got == [("/telemetry/v1/reports", b"body")] * 11
         put = Collector(f"http://127.0.0.1:{server.server_port}/telemetry/", put=True)
         assert put.send(bytes(range(16)), b"body") == 0
         path = "PUT /telemetry/v1/reports/000102030405060708090a0b0c0d0e0f"
-        assert Answers.got[10:] == [(path, b"body")]
+        assert Answers.got[11:] == [(path, b"body")]
+        assert Answers.ids == [""] * 11 + ["000102030405060708090a0b0c0d0e0f"]
     finally:
         server.shutdown()
         server.server_close()

@@ -29,7 +29,7 @@ def test_a_registry_without_a_group_collects_nothing(tmp_path: Path) -> None:
     asked.path.write_text('[product]\nname = "weather"\n[group]\n[metric]\n')
     serving = Process(tmp_path, "--listen", "127.0.0.1:0")
     assert serving.url, (tmp_path / "log").read_text()
-    assert Destination(serving.url).send(bytes(16), body) == 1
+    assert Destination(serving.url).send(body[10:26], body) == 1
     assert serving.end() == 0
 
 
@@ -67,7 +67,7 @@ def test_a_signal_moves_what_is_enough_for_a_file(tmp_path: Path) -> None:
     collector = Process(tmp_path, "--listen", "127.0.0.1:0", "--shuffle-smallest", "3")
     sent = [*items(asked, "city", "Oslo", 3), *items(asked, "word", "x", 2)]
     body = batch(sent, datetime.now(UTC).date())
-    assert Destination(collector.url).send(bytes(16), body) == 0
+    assert Destination(collector.url).send(body[10:26], body) == 0
     collector.process.send_signal(signal.SIGHUP)
     wait_until(lambda: counted(tmp_path / "reports", asked, "city").total == 3)
     assert counted(tmp_path / "reports", asked, "word").total == 0
@@ -81,6 +81,8 @@ def test_a_signal_moves_what_is_enough_for_a_file(tmp_path: Path) -> None:
         (("--listen", "here"), "--listen must be HOST:PORT"),
         (("--listen", "127.0.0.1:70000"), "--listen must be HOST:PORT"),
         (("--shuffle-longest", "soon"), "a length of time must be text"),
+        (("--ids", "3-0"), "--ids must be a range of hexadecimal digits, as 0-3 or f"),
+        (("--ids", "0-10"), "--ids must be a range of hexadecimal digits, as 0-3 or f"),
         (("--registry", "nowhere.toml"), "--registry is given 2 times, and takes one value"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldp.collection.acknowledged import BufferUnusable
-from ldp.collection.buffer import Buffer
+from ldp.collection.buffer import Buffer, ids_text
 from ldp.collection.workers import Shuffling
 from ldp.errors import RegistryError
 from ldp.protocol.batch import MEDIA_TYPE, Batch, Item
@@ -216,6 +216,69 @@ def test_a_batch_is_put_under_its_own_id_once(tmp_path: Path) -> None:
         answers.append(service.send(body))
         assert [answer.status for answer in answers] == [202] * 3
     assert waiting(tmp_path / "buffer") == 2
+
+
+@pytest.mark.exact
+def test_a_header_that_states_the_id_states_that_of_the_batch(tmp_path: Path) -> None:
+    body = batch(items(registry(tmp_path), "city", "Oslo", 2), identity=bytes(range(16)))
+    identity = "000102030405060708090a0b0c0d0e0f"
+    path, kind = f"/v1/reports/{identity}", {"content-type": MEDIA_TYPE}
+    with Service(tmp_path) as service:
+        for wrong in ("", "0" * 32, identity[:-1], identity.upper(), f" {identity}", "\u00e9"):
+            headers = {**kind, "ldp-batch": wrong}
+            assert service.ask("POST", "/v1/reports", body, headers).status == 400
+            assert service.ask("PUT", path, body, headers).status == 400
+        assert waiting(tmp_path / "buffer") == 0
+        assert service.send(body, ldp_batch=identity).status == 202
+        assert service.ask("PUT", path, body, {**kind, "ldp-batch": identity}).status == 202
+    assert waiting(tmp_path / "buffer") == 2
+
+
+@pytest.mark.exact
+def test_a_collector_of_a_range_of_ids_takes_no_other(tmp_path: Path) -> None:
+    """Every first digit, by POST and PUT: each batch is taken by one collector of three, and the
+    others say that it should come later, elsewhere."""
+    asked = registry(tmp_path)
+    kind = {"content-type": MEDIA_TYPE}
+    ids = [bytes([digit << 4 | 15, *range(15)]) for digit in range(16)]
+    bodies = [batch(items(asked, "city", "Oslo", 1), identity=identity) for identity in ids]
+    taken = []
+    for first, last in ((0, 3), (4, 4), (5, 15)):
+        folder = tmp_path / str(first)
+        with Service(folder, ids=range(first, last + 1)) as service:
+            for digit, body in enumerate(bodies):
+                for answer in (
+                    service.send(body),
+                    service.ask("PUT", f"/v1/reports/{ids[digit].hex()}", body, kind),
+                ):
+                    assert answer.status == (202 if first <= digit <= last else 421)
+                    if answer.status == 421:
+                        assert answer.headers["retry-after"] == "60"
+        taken.append(waiting(folder / "buffer"))
+    assert taken == [4, 1, 11]
+
+
+@pytest.mark.exact
+def test_a_buffer_is_marked_with_its_range_of_ids(tmp_path: Path) -> None:
+    """Another range is refused, for a buffer without a mark (all ids) too: its ids would be known
+    to nobody else."""
+    with Service(tmp_path / "new", ids=range(4)):
+        pass
+    with Service(tmp_path / "old"):
+        pass
+    change(tmp_path / "old" / "buffer", "DELETE FROM state WHERE name = 'ids'")
+    for folder, mark in (("new", "0-3"), ("old", "0-f")):
+        for other in (range(5), range(1, 4), range(15)):
+            with pytest.raises(BufferUnusable, match=f"is of --ids {mark}, not {ids_text(other)}$"):
+                Service(tmp_path / folder, ids=other)
+    with Service(tmp_path / "new", ids=range(4)), Service(tmp_path / "old"):
+        pass
+
+
+def change(folder: Path, statement: str) -> None:
+    """Run a statement that changes a buffer."""
+    with closing(sqlite3.connect(folder / "buffer.db")) as connection, connection:
+        connection.execute(statement)
 
 
 @pytest.mark.exact

@@ -4,21 +4,25 @@ Data, which nothing here runs: what installs packages (it needs a network), and 
 which only the addresses are held. Units of systemd are run by tests/test_monitoring.py.
 """
 
+import getpass
 import json
+import os
 import re
 import shlex
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from ldp.client import Collector
+from ldp.client import Client, Collector
 from ldp.client.destinations import Unreachable
 from tests.collecting import batch, counted, items, registry, wait_until
 
@@ -34,6 +38,7 @@ TYPED = [
 COLLECT = "ldp collect --registry metrics.toml --store reports"
 ALLOWING = f"{COLLECT} --allow-origin https://app.example"
 COUNT = [line for line in TYPED if line.startswith(("ldp aggregate", "ldp merge"))]
+SEVERAL = [line for line in TYPED if "--ids" in line]
 
 
 def run(folder: Path, line: str) -> str:
@@ -49,6 +54,7 @@ def collecting(folder: Path, line: str) -> Iterator[tuple[str, subprocess.Popen[
     """Have the collector run that a line of the page starts, on a free port: its URL and process.
     What it prints first is what the page shows."""
     registry(folder)
+    line = line.partition(" --listen")[0]
     command = [sys.executable, "-m", *shlex.split(line), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -64,7 +70,7 @@ def send(url: str, folder: Path, number: int, **headers: str) -> None:
     """Send a batch of so many reports as a device does."""
     reports = items(registry(folder), "city", "Oslo", number)
     body = batch(reports, datetime.now(UTC).date())
-    assert Collector(url, headers=headers).send(bytes(16), body) == 0
+    assert Collector(url, headers=headers).send(body[10:26], body) == 0
 
 
 def move(folder: Path, process: "subprocess.Popen[str]") -> None:
@@ -75,7 +81,8 @@ def move(folder: Path, process: "subprocess.Popen[str]") -> None:
 
 @pytest.mark.exact
 def test_every_block_is_run_or_is_data() -> None:
-    assert ["ldp registry check metrics.toml", COLLECT, ALLOWING, *COUNT] == TYPED
+    typed = ["ldp registry check metrics.toml", COLLECT, ALLOWING, *COUNT[:3], *SEVERAL, COUNT[3]]
+    assert typed == TYPED
     assert {language for language, _ in BLOCKS} == {"console", "sh", "nginx", "python", "ini"}
     for language, block in BLOCKS:
         if language == "sh":
@@ -84,8 +91,8 @@ def test_every_block_is_run_or_is_data() -> None:
             paths = json.loads((DOCS.parent / "ldp" / "collection" / "openapi.json").read_text())[
                 "paths"
             ]
-            assert {*re.findall(r"location (\S+)", block)} <= {*paths}
-            assert {*re.findall(r"proxy_pass (\S+);", block)} == {"http://127.0.0.1:8787"}
+            assert {*re.findall(r"location (?:= )?(/\S+)", block)} <= {*paths}
+            assert {*re.findall(r"127\.0\.0\.1:\d+", block)} <= {"127.0.0.1:8787", "127.0.0.1:8797"}
 
 
 @pytest.mark.slow
@@ -103,10 +110,110 @@ def test_what_is_sent_to_the_collector_is_counted_as_shown(tmp_path: Path) -> No
             asked.add_header("Origin", origin)
             with urllib.request.urlopen(asked) as answered:
                 assert answered.headers["Access-Control-Allow-Origin"] == answer
-    for line in COUNT:
+    for line in COUNT[:3]:
         run(tmp_path, line)
     assert counted(tmp_path / "reports", registry(tmp_path), "city").total == 100
     assert "100 reports" in run(tmp_path, "ldp decode city.table --out city.csv")
+
+
+@contextmanager
+def proxying(folder: Path, configuration: str) -> Iterator[str]:
+    """Have nginx run a configuration of the page in plain HTTP, on a free port: its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    lines = re.sub(r"(error_log) \S+", r"\1 log", configuration.replace("443 ssl", address))
+    temporary = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    paths = "".join(f"{name}_temp_path {name};\n" for name in temporary)
+    (folder / "nginx.conf").write_text(
+        f"error_log log crit;\npid nginx.pid;\ndaemon off;\nuser {getpass.getuser()};\n"
+        f"events {{}}\nhttp {{\n{paths}{lines}}}\n"
+    )
+    command = [nginx_program(), "-p", str(folder), "-c", "nginx.conf"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: listens(address))
+        try:
+            yield f"http://{address}"
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def nginx_program() -> str:
+    """Return the path of nginx; skip the test where it is not installed."""
+    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip("nginx is not installed (Debian's package nginx-light)")
+    return program
+
+
+def listens(address: str) -> bool:
+    """Return whether somebody takes connections there."""
+    host, port = address.split(":")
+    with suppress(OSError), socket.create_connection((host, int(port))):
+        return True
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_two_collectors_behind_nginx_count_what_a_device_sends_once(tmp_path: Path) -> None:
+    """A device sends 20 batches through the page's proxy: both collectors have some, and together
+    all. The twin: with the ranges exchanged in the map nothing is taken and nothing is lost."""
+    nginx_program()
+    (block,) = (block for language, block in BLOCKS if language == "nginx" and "map" in block)
+    wrong = block.replace('[0-7]" low', '[0-7]" high').replace('[89a-f]" high', '[89a-f]" low')
+    assert wrong != block
+    now, settings = datetime.now(UTC) - timedelta(hours=2), registry(tmp_path).path
+    with ExitStack() as running:
+        for line, port in zip(SEVERAL, ("8787", "8797"), strict=True):
+            url, _ = running.enter_context(collecting(tmp_path, line))
+            old, new = f"127.0.0.1:{port}", url.removeprefix("http://")
+            block, wrong = block.replace(old, new), wrong.replace(old, new)
+        destination = Picked()
+        client = running.enter_context(
+            Client(
+                *(tmp_path / "device.ldp",),
+                registry=settings,
+                destination=destination,
+                clock=lambda: now,
+                jitter=timedelta(0),
+                strict=True,
+            )
+        )
+        client.grant()
+        with proxying(tmp_path, wrong) as url:
+            destination.url = url
+            client.record("city", "Oslo")
+            now += timedelta(minutes=1)
+            result = client.upload()
+            assert (result.acknowledged, result.why) == (0, "the collector answered 421")
+        with proxying(tmp_path, block) as url:
+            destination.url = url
+            now += timedelta(minutes=3)
+            assert client.upload().acknowledged == 1
+            for _ in range(19):
+                client.record("city", "Oslo")
+                now += timedelta(minutes=1)
+                assert client.upload().acknowledged == 1
+    for line in SEVERAL:
+        run(tmp_path, f"{line.partition(' --listen')[0]} --drain --write-small")
+    shares = [
+        counted(tmp_path / name, registry(tmp_path), "city").total for name in ("low", "high")
+    ]
+    assert sum(shares) == 20
+    assert all(shares)  # one of them has none in two of a million runs
+    run(tmp_path, COUNT[3])
+    assert "20 reports" in run(tmp_path, "ldp decode city.table --out city.csv")
+
+
+class Picked:
+    """Collector at an address that changes."""
+
+    url = ""
+    is_local = True
+
+    def send(self, identity: bytes, body: bytes) -> int:
+        return Collector(self.url).send(identity, body)
 
 
 @pytest.mark.slow

@@ -219,7 +219,10 @@ def test_the_command_opens_with_the_keys_of_the_registry_only(
         assert Process(tmp_path, *given).ended() == 2
         words = f"devices may seal to the key {missing['fingerprint']}"
         assert words in (tmp_path / "log").read_text()
-    process = Process(tmp_path, "--sealed", str(tmp_path / "a"), "--sealed", str(tmp_path / "b"))
+    both = ("--sealed", str(tmp_path / "a"), "--sealed", str(tmp_path / "b"))
+    assert Process(tmp_path, *both, "--ids", "0-3").ended() == 2
+    assert "--ids does not go with sealed reports" in (tmp_path / "log").read_text()
+    process = Process(tmp_path, *both)
     assert process.url
     assert process.end() == 0
     assert Process(tmp_path, "--drain").ended() == 0

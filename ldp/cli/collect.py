@@ -1,5 +1,6 @@
 """`ldp collect`: the service that devices and relays send sealed batches to."""
 
+import re
 import signal
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
 
 OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
 """Options that --dev reads."""
+
+
+def _id_range(_context: click.Context, _option: click.Parameter, text: str) -> range:
+    """Return a range of first hexadecimal digits of ids, as `0-3` or `f`; raise ParameterError."""
+    match = re.fullmatch("([0-9a-f])(?:-([0-9a-f]))?", text)
+    digits = [int(digit or match[1], 16) for digit in match.groups()] if match else [1, 0]
+    if digits[0] > digits[1]:
+        raise ParameterError("--ids must be a range of hexadecimal digits, as 0-3 or f")
+    return range(digits[0], digits[1] + 1)
 
 
 @click.command()
@@ -99,6 +109,14 @@ OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
     metavar="KEY",
     help="Public key of the relay, which signs sizes of batches; may be repeated.",
 )
+@click.option(
+    "--ids",
+    default="0-f",
+    show_default=True,
+    callback=_id_range,
+    metavar="RANGE",
+    help="First hexadecimal digits of the ids of batches to take; other collectors take the rest.",
+)
 @click.option("--drain", is_flag=True, help="Serve nobody: move what waits, and end.")
 @JSON
 def collect(
@@ -115,6 +133,7 @@ def collect(
     allow_origin: tuple[str, ...],
     sealed: tuple[Path, ...],
     relay_key: tuple[str, ...],
+    ids: range,
     drain: bool,
     as_json: bool,
     **settings: Any,
@@ -154,6 +173,8 @@ def collect(
             f"{registry} has development = true: run it with --dev, or take that line out for a "
             "registry of people's reports"
         )
+    if len(ids) < 16 and (sealed or loaded.sealing_keys):
+        raise ParameterError("--ids does not go with sealed reports: one collector knows them all")
     if not drain:
         _require_relay(loaded, sealed, relay_key)
     waiting = buffer or Path(f"{store}.buffer")
@@ -174,6 +195,7 @@ def collect(
             origins=allow_origin,
             open_report=None if drain else _opener(loaded, sealed),
             verify=_verifier(relay_key),
+            ids=ids,
             **service_settings(**settings),
         )
         if drain:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ldp.errors import LdpError, ParameterError
 from ldp.files import sync_folder
-from ldp.protocol.batch import MEDIA_TYPE
+from ldp.protocol.batch import ID_HEADER, MEDIA_TYPE
 from ldp.protocol.sealed_report import is_sealed
 
 if TYPE_CHECKING:
@@ -103,8 +103,9 @@ class _Address(NamedTuple):
 
 class Collector:
     """Collector that batches are sent to with `POST url/v1/reports`, or with `put` with `PUT
-    url/v1/reports/ID`, the batch's id as 32 hexadecimal digits, which a balancer may repeat; 202
-    acknowledges.
+    url/v1/reports/ID`, the batch's id as 32 hexadecimal digits, which a balancer may repeat. Every
+    request states the id in the header `Ldp-Batch`, by which a proxy chooses among collectors. 202
+    acknowledges; after any other status the same bytes are sent again later.
 
     `url`: https, or http on this machine. `relay`: address of a relay that sealed batches go to
     instead; batches that were sealed before there was a key still go to `url`. `key`: the
@@ -155,7 +156,8 @@ class Collector:
             deadline.daemon = True
             deadline.start()
             try:
-                connection.request(method, path, body, self._headers)
+                headers = {**self._headers, ID_HEADER: identity.hex()}
+                connection.request(method, path, body, headers)
                 answer = connection.getresponse()
                 text, retry_after = answer.read(1 << 20), answer.getheader("Retry-After", "")
             except (OSError, HTTPException, ValueError, AttributeError) as error:

@@ -27,6 +27,8 @@ AHEAD = timedelta(days=1)
 LEAP = timedelta(days=31)
 """Longest time by which a believed clock may be ahead of the watermark, which never falls."""
 PAGE_BYTES, CHECKPOINT_PAGES = 4096, 8192
+ALL_IDS = range(16)
+"""First hexadecimal digits of the ids of all batches."""
 
 
 class BufferUnusable(LdpError, OSError):
@@ -229,15 +231,19 @@ class BatchFile(ABC):
 
     def _set_watermark(self, day: date) -> None:
         """Set the watermark, and delete the ids of days below it."""
-        self._connection.execute(
-            "INSERT INTO state VALUES ('watermark', ?) "
-            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            (day.isoformat(),),
-        )
+        self._remember("watermark", day.isoformat())
         for table in self._tables():
             if table < _id_table(day):
                 self._connection.execute(f"DROP TABLE {table}")
                 self._days.discard(table)
+
+    def _remember(self, name: str, value: str) -> None:
+        """Write a value of the file's state."""
+        self._connection.execute(
+            "INSERT INTO state VALUES (?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (name, value),
+        )
 
     def _table(self, day: date) -> str:
         table = _id_table(day)

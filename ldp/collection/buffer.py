@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from ldp.collection.acknowledged import BatchFile, BufferUnusable, Form
+from ldp.collection.acknowledged import ALL_IDS, BatchFile, BufferUnusable, Form
 from ldp.collection.intake import CollectedMetric, Lot, SortedBatch
 from ldp.errors import RegistryError
 from ldp.mechanisms import CatalogueMechanism, from_parameters
@@ -144,14 +144,24 @@ class Buffer(BatchFile):
         super().__init__(folder, synchronous)
         self._numbers: dict[tuple[str, int], int] = {}
 
-    def expect(self, metrics: Mapping[str, CollectedMetric]) -> None:
-        """Add the metrics of a collector, by name. Raise RegistryError where the buffer holds, or
-        held, another mechanism under the same version, and BufferUnusable where collectors shared
-        it, because others may own its reports."""
-        if self._rows("SELECT 1 FROM state WHERE name = 'owner'"):
+    def claim(self, ids: range) -> None:
+        """Mark a new buffer as that of batches whose ids begin with these hexadecimal digits; one
+        that was used without a mark is of all ids. Raise BufferUnusable where it is of other ids,
+        which nobody else knows, and where collectors shared it and may own its reports."""
+        marks = dict(self._rows("SELECT name, value FROM state"))
+        if "owner" in marks:
             raise BufferUnusable(
                 f"{self._path} was written with --shared: docs/operating.md says how to drain it"
             )
+        mark = marks.get("ids", ids_text(ALL_IDS if "watermark" in marks else ids))
+        if mark != ids_text(ids):
+            raise BufferUnusable(f"{self._path} is of --ids {mark}, not {ids_text(ids)}")
+        with self._transaction():
+            self._remember("ids", mark)
+
+    def expect(self, metrics: Mapping[str, CollectedMetric]) -> None:
+        """Add the metrics of a collector, by name. Raise RegistryError where the buffer holds, or
+        held, another mechanism under the same version."""
         with self._transaction():
             for name, metric in metrics.items():
                 text = json.dumps(metric.mechanism.parameters(), sort_keys=True)
@@ -318,6 +328,11 @@ class Buffer(BatchFile):
             if not last or last == plan.last:
                 self._connection.execute("DELETE FROM plans WHERE metric = ?", (metric,))
         return 0 < last < plan.last
+
+
+def ids_text(ids: range) -> str:
+    """Return a range of first hexadecimal digits of ids as text, `0-f` for all."""
+    return f"{ids[0]:x}-{ids[-1]:x}"
 
 
 def _row_of(number: int, lots: list[Lot]) -> Row:

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ldp.collection.acknowledged import ALL_IDS
 from ldp.collection.admission import Admits
 from ldp.collection.buffer import Buffer
 from ldp.collection.counts import Counts
@@ -62,7 +63,8 @@ class Collector(Service):
     the clock did not leap; `origins`: of the pages whose browsers may send; `open_report`: returns
     the content of an item that carries a sealed report, or raises ReportError; `verify`: likewise
     the attestation of a relay; `admits`: a deployment's decision who may send, before the body is
-    read. Raises BufferUnusable, RegistryError and ParameterError.
+    read; `ids`: first hexadecimal digits of the ids of batches that it takes, with which a new
+    buffer is marked. Raises BufferUnusable, RegistryError and ParameterError.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Collector(Service):
         open_report: Callable[[Item], Content] | None = None,
         verify: Callable[[Item], Attestation] | None = None,
         admits: Admits | None = None,
+        ids: range = ALL_IDS,
     ) -> None:
         origins = list(origins)
         self._expected = collected_metrics(registry)
@@ -89,6 +92,7 @@ class Collector(Service):
         counts = Counts.of_metrics(self._expected, bool(registry.sealing_keys))
         lateness = longest_lateness(registry)
         self._buffer = Buffer(buffer, synchronous)
+        self._buffer.claim(ids)
         self._buffer.expect(self._expected)
         self._buffer.trust(today(), lateness, trust_clock)
         self._reader = Buffer(buffer, synchronous)
@@ -124,6 +128,7 @@ class Collector(Service):
             ],
             CrossOrigin(origins) if origins else None,
             admits,
+            ids,
         )
 
     async def _sort(self, body: bytes) -> SortedBatch:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from ldp.collection.intake import CODES
 
-STATUSES = (202, 400, 401, 403, 405, 408, 409, 410, 413, 415, 422, 429, 503)
+STATUSES = (202, 400, 401, 403, 405, 408, 409, 410, 413, 415, 421, 422, 429, 503)
 """Statuses of answers to batches."""
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, math.inf)
 """Upper ends of the classes of `ldp_commit_seconds`, in seconds."""

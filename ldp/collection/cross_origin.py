@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import Message, Scope, Send
 
 from ldp.errors import ParameterError
+from ldp.protocol.batch import ID_HEADER
 
 _DEFAULT_PORTS = {"https": 443, "http": 80}
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -57,7 +58,7 @@ class CrossOrigin:
             status_code=204,
             headers={
                 "Access-Control-Allow-Methods": "GET, POST",
-                "Access-Control-Allow-Headers": "Content-Type",
+                "Access-Control-Allow-Headers": f"Content-Type, {ID_HEADER}",
                 "Access-Control-Max-Age": "7200",
             },
         )

@@ -22,7 +22,7 @@ from ldp.errors import ReportError
 from ldp.files import sync_folder
 from ldp.protocol.batch import ID_BYTES, Batch, Item, pack_batches
 
-PASSING = (0, 408, 429)
+PASSING = (0, 408, 421, 429)
 """Statuses below 500, 0 for no answer, after which the same bytes may be taken later."""
 
 

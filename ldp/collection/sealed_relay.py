@@ -140,7 +140,7 @@ class Forwarder(Worker):
             try:
                 refused = self._send(identity)
             except Unreachable as error:
-                if error.status not in (400, 409, 413):
+                if error.status not in (400, 409, 413, 421):
                     raise
                 failure = error
                 continue

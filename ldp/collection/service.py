@@ -21,14 +21,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ldp.collection.acknowledged import BatchFile, BufferUnusable, PendingBatch
+from ldp.collection.acknowledged import ALL_IDS, BatchFile, BufferUnusable, PendingBatch
 from ldp.collection.admission import Admits, refusal_status
 from ldp.collection.counts import Counts, exposition
 from ldp.collection.cross_origin import CrossOrigin
 from ldp.collection.intake import GivenUp, SortedBatch, days
 from ldp.collection.workers import Worker, Writer
 from ldp.errors import LdpError, ReportError
-from ldp.protocol.batch import MEDIA_TYPE, MOST_BYTES
+from ldp.protocol.batch import ID_HEADER, MEDIA_TYPE, MOST_BYTES
 from ldp.registry import Registry
 
 JSON_TYPE, TEXT_TYPE = "application/json", "text/plain; version=0.0.4"
@@ -37,6 +37,7 @@ SLOW_SECONDS = 0.2
 BYTES_OF_REQUEST = 1 << 16
 """Bytes of a body that are charged to the rate as one request more; so is each report opened."""
 REPORTS, REGISTRY, _MEDIA_TYPE = "/v1/reports", "/v1/registry.json", MEDIA_TYPE.encode()
+_ID_HEADER = ID_HEADER.lower().encode()
 WEEK = timedelta(days=7)
 """Lateness of a registry without groups."""
 
@@ -80,7 +81,8 @@ class Service(ABC):
     """Service as an ASGI application (`app`), whose lifespan starts and stops its threads.
 
     `buffers`: connections to close at the end; `routes`: pages of its own; `today`: the clock;
-    `admits`: a deployment's decision who may send.
+    `admits`: a deployment's decision who may send; `ids`: first hexadecimal digits of the ids of
+    batches that are taken.
     """
 
     def __init__(
@@ -94,7 +96,9 @@ class Service(ABC):
         routes: Sequence[Route],
         cross_origin: CrossOrigin | None = None,
         admits: Admits | None = None,
+        ids: range = ALL_IDS,
     ) -> None:
+        self._ids = ids
         self._writer, self._worker, self._buffers = writer, worker, buffers
         self._counts, self._today, self._limits = counts, today, limits
         self._admits, self._in_flight = admits, 0
@@ -176,8 +180,14 @@ class Service(ABC):
         self._bucket -= len(body) / BYTES_OF_REQUEST
         batch = await self._sort(body)
         self._bucket -= len(batch.opened)
-        if identity and identity != f"/{batch.id.hex()}":
-            return _problem(400, "the path does not end with the batch's id")
+        name = batch.id.hex()
+        if (
+            identity not in ("", f"/{name}")
+            or headers.get(_ID_HEADER, name.encode()) != name.encode()
+        ):
+            return _problem(400, f"path or header {ID_HEADER} does not state the batch's id")
+        if batch.id[0] >> 4 not in self._ids:
+            return _retry_later(421, "another collector takes batches of this id", 60)
         digest = hashlib.blake2b(body, digest_size=16).digest()
         answer = await self._writer.answer(PendingBatch(batch, digest), len(body))
         if answer.is_new:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from ldp.errors import ParameterError, ReportError
 
+ID_HEADER = "Ldp-Batch"
+"""Header of a request that states the id of its batch, as 32 hexadecimal digits."""
 MEDIA_TYPE = "application/vnd.ldp.batch"
 BATCH_MAGIC = b"ldp-batch"
 BATCH_VERSION = 1

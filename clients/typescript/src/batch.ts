@@ -1,8 +1,8 @@
 // Sealed batches (docs/wire.md, section 11): what a device sends. Nothing in it is about the device.
 
-import { concat, fromHex, toBytes, toInteger, utf8 } from "./bytes.js";
+import { concat, fromHex, toBytes, toHex, toInteger, utf8 } from "./bytes.js";
 
-export const MEDIA_TYPE = "application/vnd.ldp.batch";
+export const [MEDIA_TYPE, ID_HEADER] = ["application/vnd.ldp.batch", "Ldp-Batch"];
 const [LEAST_BYTES, MOST_BYTES, MOST_ITEMS, HEAD_BYTES, ITEM_BYTES] = [1024, 1 << 20, 500, 32, 9];
 
 export interface Item {
@@ -25,6 +25,9 @@ export function packBatch(id: string, day: number, items: readonly Item[]): Uint
   while (size < body.length) size *= 2;
   return concat(body, new Uint8Array(size - body.length));
 }
+
+/** The id of a batch that `packBatch` wrote: 32 hexadecimal digits. */
+export const batchId = (batch: Uint8Array): string => toHex(batch.subarray(10, 26));
 
 /** The items of a batch that `packBatch` wrote. */
 export function unpackBatch(batch: Uint8Array): Item[] {

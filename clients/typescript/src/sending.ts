@@ -1,6 +1,6 @@
 // Sending: one sealed batch at a time to a collector, with longer waits after every failure.
 
-import { MEDIA_TYPE } from "./batch.js";
+import { ID_HEADER, MEDIA_TYPE, batchId } from "./batch.js";
 import type { Device, SealedBatch } from "./device.js";
 import { type BitSource, indexBelow } from "./randomness.js";
 
@@ -32,7 +32,8 @@ export class Unreachable extends Error {
   }
 }
 
-/** A collector that is sent batches with `POST url/v1/reports`; 202 acknowledges. */
+/** A collector that is sent batches with `POST url/v1/reports`, which state their ids in the header
+ * `Ldp-Batch`; 202 acknowledges, after any other status the same bytes are sent again later. */
 export class Collector implements Destination {
   readonly isLocal: boolean;
   private readonly address: string;
@@ -50,7 +51,8 @@ export class Collector implements Destination {
 
   async send(body: Uint8Array, stop?: AbortSignal): Promise<number> {
     const response = await fetch(this.address, {
-      ...{ method: "POST", headers: { "Content-Type": MEDIA_TYPE }, redirect: "error" },
+      ...{ method: "POST", redirect: "error" },
+      headers: { "Content-Type": MEDIA_TYPE, [ID_HEADER]: batchId(body) },
       ...{ credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" },
       body: body as Uint8Array<ArrayBuffer>,
       signal: limited(stop),

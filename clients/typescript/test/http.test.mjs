@@ -11,9 +11,12 @@ const BODY = JSON.stringify(publicRegistry());
 const PIN = createHash("sha256").update(BODY).digest("hex");
 let answer = (response) => response.end();
 const requests = [];
+const bodies = [];
 const server = createServer((request, response) => {
-  request.on("data", () => {}).on("end", () => {
+  const parts = [];
+  request.on("data", (part) => parts.push(part)).on("end", () => {
     requests.push({ ...request.headers, method: request.method, url: request.url });
+    bodies.push(Buffer.concat(parts));
     answer(response);
   });
 });
@@ -62,7 +65,19 @@ test("28 whatever the collector answers, the batch waits until it is acknowledge
   const last = requests.at(-1);
   assert.deepEqual([last.method, last.url], ["POST", "/v1/reports"]);
   assert.equal(last["content-type"], "application/vnd.ldp.batch");
+  assert.equal(last["ldp-batch"], bodies.at(-1).subarray(10, 26).toString("hex"));
   assert.ok(!("cookie" in last) && !("referer" in last));
+});
+
+test("a collector of other ids puts a batch off, and nothing is lost", async () => {
+  const device = await waiting();
+  answer = head(421, "", { "Retry-After": "60" });
+  const { acknowledged, why } = await device.client.upload();
+  assert.equal(acknowledged, 0);
+  assert.match(why, /^the collector (answered 421|cannot be reached)/); // fetch repeats 421 by itself
+  device.now = Math.max(device.now, device.document.nextTry);
+  answer = head(202, '{"refused": []}');
+  assert.equal((await device.client.upload()).acknowledged, 1);
 });
 
 test("a request that was ended does not reach the collector", async () => {
