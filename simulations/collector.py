@@ -342,7 +342,7 @@ def power_cut(folder: Path, cuts: int, seed: int, is_synced: bool = True) -> Dif
 
 def jumping_clock(folder: Path, jumps: int, seed: int) -> tuple[Difference, int]:
     """The collector's clock jumps so often, under load and with a restart each time: by up to six
-    days either way, or, not believed, by years. Also how often a sender was put off."""
+    days either way, or by years. Also how often a sender was put off, by restarts."""
     served, moments = Served(folder, "--shuffle-least", "500"), np.random.default_rng(seed)
     clock, today = folder / "clock", datetime.now(UTC).date()
     clock.write_text(today.isoformat())
@@ -421,14 +421,14 @@ def crowded(
 
 def leaping_clock(folder: Path, leaps: int, seed: int) -> tuple[Difference, int]:
     """The clock of a collector that retains 90 days leaps so often, for two seconds, by 91 to 4,000
-    days: in every second process deletion need not wait for an hour, so that only the distance is
-    not believed. Also how many files there were."""
+    days: in every second process deletion need not wait for an hour, so that only the days are not
+    believed. Also how many files there were."""
     moments, acknowledged = np.random.default_rng(seed), list[bytes]()
     clock, today = folder / "clock", datetime.now(UTC).date()
     clock.write_text(today.isoformat())
     served = Served(folder, "--retain", "90d", "--shuffle-least", "1", "--write-small")
     registry = Registry.load(served.registry_path)
-    at_once = "from ldp.collection import ingest\ningest.SETTLED_SECONDS = 0.0\n"
+    at_once = "from ldp.collection import workers\nworkers.SETTLED_SECONDS = 0.0\n"
     for leap in range(leaps):
         code = (at_once if leap % 2 else "") + BY_THE_FILE
         served.start({"CLOCK_OF_A_FAULT": str(clock)}, code=("-c", code))

@@ -109,7 +109,7 @@ def filled(folder: Path, batches: int) -> list[bytes]:
     buffer.expect(known)
     for number, body in enumerate(bodies):
         digest = number.to_bytes(16, "little")
-        buffer.commit([PendingBatch(sort_batch(body, known, TODAY), digest)], TODAY, WEEK)
+        buffer.commit([PendingBatch(sort_batch(body, known, TODAY), digest)], TODAY)
     buffer.close()
     return bodies
 
@@ -205,6 +205,30 @@ async def answer(
     text = b"".join(one.get("body", b"") for one in sent if "body" in one)
     listed = {name.decode().lower(): value.decode() for name, value in start["headers"]}
     return Got(start["status"], listed, text)
+
+
+class Clock:
+    """A clock of days that anybody may set, and one of seconds that only goes on."""
+
+    def __init__(self, day: date = TODAY) -> None:
+        self.day, self.seconds = day, 0.0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of a service that reads it."""
+        return {"today": lambda: self.day, "monotonic": lambda: self.seconds}
+
+    def show(self, writer: Any, day: date, hours: int) -> None:
+        """Show a day for so many hours, in each of which a writer looks at it."""
+        self.day = day
+        for _ in range(hours):
+            self.seconds += 3600
+            writer.follow()
+
+    def go_on(self, writer: Any, days: int) -> None:
+        """Show the next days, each as long as it is."""
+        for _ in range(days):
+            self.show(writer, self.day + timedelta(days=1), 24)
 
 
 class Service:

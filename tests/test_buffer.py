@@ -18,7 +18,6 @@ from ldp.protocol.batch import Batch
 from ldp.protocol.wire import HEADER_BYTES
 from tests.collecting import (
     TODAY,
-    WEEK,
     Service,
     batch,
     counted,
@@ -211,10 +210,10 @@ def test_a_failed_commit_stores_nothing_and_says_so(tmp_path: Path) -> None:
             "BEGIN SELECT RAISE(ABORT, 'full'); END"
         )
         with pytest.raises(BufferUnusable, match="full"):
-            buffer.commit(arrived, TODAY, WEEK)
+            buffer.commit(arrived, TODAY)
         other.execute("DROP TRIGGER full")
     assert buffer.report_counts() == {}
-    assert all(answer.is_new for answer in buffer.commit(arrived, TODAY, WEEK))
+    assert all(answer.is_new for answer in buffer.commit(arrived, TODAY))
     buffer.close()
 
 
@@ -233,7 +232,7 @@ def test_batches_of_one_commit_share_rows_and_keep_their_reports(
         PendingBatch(sort_batch(body, known, TODAY), bytes([n])) for n, body in enumerate(bodies)
     ]
     conflict = PendingBatch(arrived[0].batch, b"other")
-    answers = buffer.commit([*arrived, arrived[2], conflict], TODAY, WEEK)
+    answers = buffer.commit([*arrived, arrived[2], conflict], TODAY)
     assert [answer.is_new for answer in answers] == [True] * 6 + [False] * 2
     assert [answer.status for answer in answers] == [202] * 7 + [409]
     assert sum(buffer.report_counts().values()) == 30

@@ -3,13 +3,15 @@
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from ldp.client import Client
 from ldp.client import Collector as Destination
+from ldp.collection.buffer import Buffer
+from ldp.collection.relay_buffer import RelayBuffer
 from tests.collecting import (
     Process,
     Service,
@@ -93,6 +95,40 @@ def test_wrong_words_end_with_one_line(
     log = (tmp_path / "log").read_text()
     assert log.count("\n") == 1
     assert message in log
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("is_relay", [False, True])
+def test_a_wrong_watermark_is_set_right_by_an_option(tmp_path: Path, is_relay: bool) -> None:
+    """It says from which day on batches are taken, and where ids of earlier days are forgotten."""
+    today = datetime.now(UTC).date()
+    asked, week, day = registry(tmp_path), timedelta(days=7), timedelta(days=1)
+    command = [sys.executable, "-m", "ldp", *(["relay"] if is_relay else ["collect"])]
+    command += ["--registry", str(asked.path), "--buffer", str(tmp_path / "buffer")]
+    command += (
+        ["--collector", "http://127.0.0.1:1"] if is_relay else ["--store", str(tmp_path / "s")]
+    )
+    said = []
+    for forgotten in (False, True):
+        buffer = (RelayBuffer if is_relay else Buffer)(tmp_path / "buffer")
+        buffer.begin(date(2036, 1, 1), week, 0.0)
+        if forgotten:
+            with buffer._transaction():
+                buffer._table(today - week)
+            buffer.reset(today + 3 * day, week, 0.0)
+        buffer.close()
+        done = subprocess.run(
+            [*command, "--reset-watermark"], capture_output=True, text=True, check=True
+        )
+        said.append(done.stdout.splitlines())
+    first, last = (f"{today - week + n * day}" for n in (0, 1))
+    assert said == [
+        [f"batches are taken that were sealed on {first} or later"],
+        [
+            f"batches are taken that were sealed on {last} or later",
+            "ids of earlier days are forgotten: their batches could be counted twice",
+        ],
+    ]
 
 
 @pytest.mark.exact

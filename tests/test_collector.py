@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import threading
 from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from ldp.protocol.batch import MEDIA_TYPE, Batch, Item
 from tests.collecting import (
     TODAY,
     WEEK,
+    Clock,
     Service,
     batch,
     counted,
@@ -124,43 +126,184 @@ def test_a_batch_is_taken_from_the_watermark_to_tomorrow(
     assert waiting(tmp_path / "buffer") == (status == 202)
 
 
+def sent(service: Service, ago: int) -> int:
+    """The status of a new batch that was sealed so many days ago, by the calendar."""
+    return service.send(
+        batch(items(service.registry, "city", "Oslo", 1), TODAY - timedelta(days=ago))
+    ).status
+
+
 @pytest.mark.exact
-def test_the_watermark_never_falls_and_takes_its_ids_along(tmp_path: Path) -> None:
-    """A clock that goes forward and back: a batch that was counted is never counted again."""
-    asked, days = registry(tmp_path), [TODAY]
+def test_the_watermark_follows_the_clock_and_takes_its_ids_along(tmp_path: Path) -> None:
+    """Days that pass: a batch that was counted is never counted again."""
+    asked, clock = registry(tmp_path), Clock()
     body = batch(items(asked, "city", "Oslo", 1))
-    with Service(tmp_path, today=lambda: days[0]) as service:
+    with Service(tmp_path, **clock.settings) as service:
+        writer = service.collector._writer
         assert service.send(body).status == 202
-        days[0] = TODAY + timedelta(days=8)
-        assert service.send(body).status == 410
-        days[0] = TODAY
-        assert service.send(body).status == 410
-        assert service.send(batch(items(asked, "city", "Oslo", 1))).status == 410
-        tomorrow = batch(items(asked, "city", "Oslo", 1), TODAY + timedelta(days=1))
-        assert service.send(tomorrow).status == 202
-    buffer = Buffer(tmp_path / "buffer")
-    assert buffer.watermark == TODAY + timedelta(days=1)
-    buffer.close()
-    assert waiting(tmp_path / "buffer") == 2
+        clock.go_on(writer, 7)
+        assert service.send(body).status == 202
+        assert waiting(tmp_path / "buffer") == 1
+        clock.show(writer, clock.day + timedelta(days=1), 0)
+        assert service.send(body).status == 202, "a new day has not been shown for an hour"
+        clock.show(writer, clock.day, 2)
+        assert (service.send(body).status, sent(service, -8)) == (410, 202)
+        clock.day = TODAY
+        assert (service.send(body).status, sent(service, -8), sent(service, -1)) == (410, 202, 202)
+    tables = rows(tmp_path / "buffer", "SELECT name FROM sqlite_master WHERE name GLOB 'ids*'")
+    assert {*tables} == {("ids_20261122",), ("ids_20261129",)}
 
 
 @pytest.mark.exact
-def test_a_clock_that_leaps_is_not_believed_unless_the_operator_says_so(tmp_path: Path) -> None:
-    asked, days = registry(tmp_path), [TODAY]
-    with Service(tmp_path, today=lambda: days[0]) as service:
-        days[0] = leapt = date(2036, 1, 1)
-        got = service.send(batch(items(asked, "city", "Oslo", 1), leapt))
-        assert (got.status, got.headers["retry-after"]) == (503, "30")
-        assert service.ask("GET", "/v1/health").status == 503
-        days[0] = TODAY
-        assert service.send(batch(items(asked, "city", "Oslo", 1))).status == 202
-        assert service.ask("GET", "/v1/health").status == 200
-    buffer = Buffer(tmp_path / "buffer")
-    with pytest.raises(BufferUnusable, match="days ahead"):
-        buffer.trust(leapt, WEEK, is_sure=False)
-    buffer.trust(leapt, WEEK, is_sure=True)
-    assert buffer.watermark == leapt - WEEK
+@pytest.mark.parametrize("years", [-50, -1, 1, 10])
+@pytest.mark.parametrize("hours", [0, 1, 24, 72])
+def test_a_wrong_clock_turns_nobody_away_for_longer_than_it_is_wrong(
+    tmp_path: Path, years: int, hours: int
+) -> None:
+    """By years for some days: batches of the week before are taken meanwhile and afterwards, but
+    for one of them for each half day that it was ahead; nothing is expired, and no id is lost."""
+    asked, clock = registry(tmp_path), Clock()
+    body = batch(items(asked, "city", "Oslo", 1))
+    wrong = TODAY.replace(year=TODAY.year + years)
+    lost = (hours + 11) // 12 if years > 0 else 0
+    with Service(tmp_path, **clock.settings) as service:
+        writer = service.collector._writer
+        assert service.send(body).status == 202
+        clock.go_on(writer, 1)
+        right = clock.day
+        clock.show(writer, wrong, hours)
+        for day in (wrong, right):
+            clock.day = day
+            assert writer.day == right + timedelta(days=lost)
+            for ago in range(6 - lost, -2, -1):
+                got = service.send(
+                    batch(items(asked, "city", "Oslo", 1), TODAY - timedelta(days=ago))
+                )
+                assert (got.status, got.json) == (202, {"refused": []})
+            assert service.send(body).status == 202
+            assert service.ask("GET", "/v1/health").status == (503 if day < right else 200)
+    assert waiting(tmp_path / "buffer") == 1 + 2 * (8 - lost)
+
+
+@pytest.mark.exact
+def test_the_day_rises_once_in_twelve_hours_across_restarts_and_reboots(tmp_path: Path) -> None:
+    buffer, day = Buffer(tmp_path), timedelta(days=1)
+    buffer.begin(TODAY, WEEK, 1000.0)
+    for now, risen in (
+        *((1000.0 + 43_199, 0), (1000.0 + 43_200, 1), (50_000.0, 1)),
+        *((0.0, 1), (43_199.0, 1), (43_201.0, 2)),  # the machine started again
+        *((86_400.0, 2), (86_401.0, 3), (43_199.0, 3)),
+    ):
+        buffer.close()
+        buffer = Buffer(tmp_path)
+        buffer.begin(TODAY + 400 * day, WEEK, now)  # it is not new: the clock is not believed
+        buffer.rise(WEEK, now)
+        assert (buffer.day, buffer.watermark) == (TODAY + risen * day, TODAY + risen * day - WEEK)
+    buffer.rise(4 * WEEK, 1e6)  # a new lateness neither lowers the watermark nor leaps
+    assert (buffer.day, buffer.watermark) == (TODAY + 4 * day, TODAY + 3 * day - WEEK)
     buffer.close()
+
+
+@pytest.mark.exact
+def test_a_buffer_of_before_goes_on_from_its_watermark(tmp_path: Path) -> None:
+    buffer = Buffer(tmp_path)
+    buffer.close()
+    change(tmp_path, f"INSERT INTO state VALUES ('watermark', '{TODAY - WEEK}')")
+    buffer = Buffer(tmp_path)
+    buffer.begin(date(2036, 1, 1), WEEK, 0.0)
+    assert (buffer.day, buffer.watermark) == (TODAY, TODAY - WEEK)
+    buffer.reset(TODAY - timedelta(days=5), WEEK, 0.0)  # ids that it forgot are not known
+    assert (buffer.day, buffer.watermark) == (TODAY - timedelta(days=5), TODAY - WEEK)
+    buffer.close()
+
+
+@pytest.mark.exact
+def test_a_wrong_watermark_is_set_right_where_no_id_was_lost(tmp_path: Path) -> None:
+    """A new buffer believed 2036, or 1970; both ways lead back, and no batch counts twice."""
+    for wrong in (date(2036, 1, 1), date(1970, 1, 1)):
+        folder, clock = tmp_path / str(wrong), Clock(wrong)
+        asked = registry(folder)
+        early = batch(items(asked, "city", "Oslo", 1), wrong)
+        with Service(folder, **clock.settings) as service:
+            assert service.send(early).status == 202
+            clock.day = TODAY
+            assert sent(service, 0) == (410 if wrong > TODAY else 202)
+            health = service.ask("GET", "/v1/health")
+            assert (health.status == 503) is (wrong > TODAY)
+        buffer = Buffer(folder / "buffer")
+        buffer.reset(TODAY, WEEK, 0.0)
+        assert (buffer.day, buffer.watermark) == (TODAY, TODAY - WEEK)
+        buffer.close()
+        with Service(folder, **clock.settings) as service:
+            assert (sent(service, 7), sent(service, 8)) == (202, 410)
+            assert service.send(early).status == (422 if wrong > TODAY else 410)
+            assert service.ask("GET", "/v1/health").status == 200
+            clock.day = wrong
+            got = service.send(early).status
+            assert got == (202 if wrong > TODAY else 410)
+        assert waiting(folder / "buffer") == (2 if wrong > TODAY else 3)
+
+
+@pytest.mark.exact
+def test_a_watermark_is_not_set_below_ids_that_are_forgotten(tmp_path: Path) -> None:
+    """Eight days ahead the id of a batch of today is forgotten: it is never taken again."""
+    asked, clock = registry(tmp_path), Clock()
+    body = batch(items(asked, "city", "Oslo", 1))
+    with Service(tmp_path, **clock.settings) as service:
+        assert service.send(body).status == 202
+        clock.go_on(service.collector._writer, 8)
+    buffer, day = Buffer(tmp_path / "buffer"), timedelta(days=1)
+    buffer.reset(TODAY, WEEK, clock.seconds)
+    assert (buffer.day, buffer.watermark) == (TODAY, TODAY + day)
+    buffer.close()
+    clock.day = TODAY
+    with Service(tmp_path, **clock.settings) as service:
+        assert (service.send(body).status, sent(service, -1)) == (410, 202)
+
+
+@pytest.mark.exact
+def test_a_later_version_puts_the_whole_batch_off(tmp_path: Path) -> None:
+    """Until the collector has the registry that the app has: nothing of it is refused for good."""
+    asked = registry(tmp_path)
+    text = asked.path.read_text()
+    few = items(asked, "city", "Oslo", 1)
+    later_one = [one._replace(version=4) for one in few]
+    bodies = [batch([*few, *later_one]), batch(later_one * 20)]
+    with Service(tmp_path) as service:
+        for body in bodies:
+            got = service.send(body)
+            assert (got.status, got.headers["retry-after"]) == (503, "60")
+            assert got.json == {"error": "city has a later version than version 3 here"}
+    assert waiting(tmp_path / "buffer") == 0
+    asked.path.write_text(text.replace("version = 3", "version = 4"))
+    with Service(tmp_path) as service:
+        assert [len(service.send(body).json["refused"]) for body in bodies] == [1, 0]
+
+
+@pytest.mark.exact
+def test_a_batch_that_waits_for_long_is_shown(tmp_path: Path) -> None:
+    """A disk that hangs: its age is a gauge, and health says so after ten seconds."""
+    clock, began, hung = Clock(), threading.Event(), threading.Event()
+    body = batch(items(registry(tmp_path), "city", "Oslo", 1))
+    with Service(tmp_path, **clock.settings) as service:
+        writer = service.collector._writer
+        writer._queue.put(began.set)
+        writer._queue.put(hung.wait)
+        assert began.wait(20)  # or the batch may be committed before the disk hangs
+        wait_until(writer._queue.empty)
+        sending = threading.Thread(target=service.send, args=(body,))
+        sending.start()
+        try:
+            wait_until(lambda: writer._since)
+            for seconds, status in ((10.0, 200), (0.5, 503)):
+                clock.seconds += seconds
+                assert service.ask("GET", "/v1/health").status == status
+            assert b"\nldp_oldest_batch_seconds 10.5\n" in service.ask("GET", "/v1/metrics").body
+        finally:
+            hung.set()
+            sending.join()
+        assert b"\nldp_oldest_batch_seconds 0.0\n" in service.ask("GET", "/v1/metrics").body
+        assert service.ask("GET", "/v1/health").status == 200
 
 
 @pytest.mark.exact
@@ -170,7 +313,7 @@ def test_a_metric_may_expire_on_the_last_day_there_is(tmp_path: Path) -> None:
     asked.path.write_text(text.replace("expires = 2999-12-31", "expires = 9999-12-31"))
     with Service(tmp_path) as service:
         assert service.send(batch(items(asked, "city", "Oslo", 1))).status == 202
-    with Service(tmp_path, today=lambda: date.max, trust_clock=True) as service:
+    with Service(tmp_path, today=lambda: date.max) as service:
         body = batch(items(asked, "city", "Oslo", 1), date.max)
         assert service.send(body).json == {"refused": []}
 

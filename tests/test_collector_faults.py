@@ -53,7 +53,7 @@ def test_only_what_was_synced_survives_a_power_cut(tmp_path: Path, is_synced: bo
 
 @pytest.mark.slow
 @pytest.mark.exact
-def test_a_clock_that_jumps_puts_senders_off_and_counts_nothing_twice(tmp_path: Path) -> None:
+def test_a_clock_that_jumps_counts_nothing_twice(tmp_path: Path) -> None:
     found, put_off = faults.jumping_clock(tmp_path, jumps=4, seed=1)
     assert found.is_none, found
     assert put_off > 0

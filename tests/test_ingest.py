@@ -22,6 +22,7 @@ from ldp.collection.workers import Shuffling
 from ldp.files import sync_folder
 from tests.collecting import (
     TODAY,
+    Clock,
     Service,
     batch,
     counted,
@@ -198,7 +199,6 @@ def test_a_drain_says_what_it_leaves(tmp_path: Path, capfd: pytest.CaptureFixtur
     filled(tmp_path, 3)
     words = ["collect", "--registry", str(tmp_path / "metrics.toml"), "--drain"]
     words += ["--store", str(tmp_path / "reports"), "--buffer", str(tmp_path / "buffer")]
-    words += ["--trust-clock"]
     runs = [
         subprocess.run(
             [sys.executable, "-m", "ldp", *words, *more], check=True, capture_output=True, text=True
@@ -251,57 +251,43 @@ def test_old_files_go_and_young_ones_stay(tmp_path: Path) -> None:
     assert not list(store.rglob(f"day={TODAY - timedelta(days=31)}"))
 
 
-HOUR = ingest.SETTLED_SECONDS
-
-
 @pytest.mark.exact
-def test_files_are_kept_from_a_day_that_the_clock_has_shown_for_an_hour() -> None:
-    """Leaps of any length and either direction, for seconds or for years, delete nothing; days that
-    pass do."""
-    keep, day = timedelta(days=90), timedelta(days=1)
-    for leap in (-4000, -1, 1, 2, 20, 31, 400):
-        retention = ingest.Retention(keep, TODAY, 0.0)
-        assert retention.oldest(TODAY, HOUR) == TODAY - keep
-        leapt = TODAY + leap * day
-        assert retention.oldest(leapt, HOUR + 1) is None
-        assert retention.oldest(leapt, HOUR + 3) is None
-        assert retention.oldest(TODAY, HOUR + 4) is None, "it has to settle again"
-        assert retention.oldest(TODAY, 2 * HOUR + 4) == TODAY - keep
-        late = retention.oldest(leapt, 2 * HOUR + 5) or retention.oldest(leapt, 4 * HOUR)
-        assert late == (None if leap > 1 else leapt - keep)
-    retention = ingest.Retention(keep, TODAY, 0.0)
-    passed = [
-        oldest
-        for hours in range(24 * 100)
-        if (oldest := retention.oldest(TODAY + hours // 24 * day, hours * 3600.0))
-    ]
-    assert set(passed) == {TODAY + number * day - keep for number in range(100)}
-    assert len(passed) == 23 * 100
-    assert ingest.Retention(timedelta(days=10**6), TODAY, 0.0).oldest(TODAY, HOUR) == date.min
-
-
-@pytest.mark.exact
-def test_a_clock_that_leaps_deletes_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """400 days ahead while a collector runs and retains 90 days, and in a collector that is started
-    then; without an hour to settle the buffer still does not believe it."""
+def test_files_are_kept_by_a_clock_that_nobody_set(tmp_path: Path) -> None:
+    """A collector retains 90 days. Leaps ahead delete nothing, for an hour, for half a day, at the
+    start of a process, or with the first reading of a new buffer; days that pass do."""
+    asked, clock, keep = registry(tmp_path), Clock(), timedelta(days=90)
     filled(tmp_path, 2)
     drained(tmp_path)
-    days = [TODAY]
-    for settled in (HOUR, 0.0):
-        monkeypatch.setattr("ldp.collection.ingest.SETTLED_SECONDS", settled)
-        days[0] = TODAY
-        with Service(tmp_path, today=lambda: days[0], retain=timedelta(days=90)) as service:
-            days[0] = TODAY + timedelta(days=400)
-            for _ in range(3):
-                with suppress(MoveError):
-                    service.collector.move_everything()
-        assert counted(tmp_path / "reports", registry(tmp_path), "word").total == 40
-    days[0] = TODAY + timedelta(days=30)  # believed, and the files are older than 20 days
-    with Service(tmp_path, today=lambda: days[0], retain=timedelta(days=20)) as service:
-        service.collector.move_everything()
-    assert not any((tmp_path / "reports").rglob("*.parquet"))
+
+    def stored(service: Service) -> int:
+        with suppress(MoveError):
+            service.collector.move_everything()
+        return counted(service.store, asked, "word").total
+
+    leapt = TODAY + 400 * timedelta(days=1)
+    for hours in (0, 1, 11, 13):
+        clock.day = TODAY
+        with Service(tmp_path, retain=keep, **clock.settings) as service:
+            writer = service.collector._writer
+            clock.show(writer, leapt, hours)
+            assert stored(service) == 40
+            clock.show(writer, TODAY, 24)
+            assert stored(service) == 40
+        clock.day = leapt
+        with Service(tmp_path, retain=keep, **clock.settings) as service:
+            assert stored(service) == 40
+    (tmp_path / "buffer" / "buffer.db").unlink()
+    with Service(tmp_path, retain=keep, **clock.settings) as service:
+        writer = service.collector._writer
+        assert (stored(service), writer.day) == (40, leapt)
+        clock.show(writer, TODAY, 24)
+        assert stored(service) == 40
+    (tmp_path / "buffer" / "buffer.db").unlink()
+    with Service(tmp_path, retain=keep, **clock.settings) as service:
+        clock.go_on(service.collector._writer, 90)
+        assert stored(service) == 40
+        clock.go_on(service.collector._writer, 1)
+        assert stored(service) == 0
 
 
 @pytest.mark.exact

@@ -22,6 +22,10 @@ DOCS = Path(__file__).parent.parent / "docs"
 DASHBOARD = json.loads((DOCS / "monitoring" / "dashboard.json").read_text("utf-8"))
 TARGETS = [(panel["title"], t) for panel in DASHBOARD["panels"] for t in panel["targets"]]
 QUERIES = {title: target["rawSql"] for title, target in TARGETS if "rawSql" in target}
+GAUGES = (
+    *("ldp_buffer_reports", "ldp_buffer_bytes", "ldp_requests_in_flight"),
+    *("ldp_oldest_batch_seconds", "ldp_clock_ahead_days"),
+)
 EXPRESSIONS = [target["expr"] for _, target in TARGETS if "expr" in target]
 
 
@@ -69,7 +73,7 @@ def test_commits_are_counted_in_classes_that_add_up() -> None:
 
 @pytest.mark.exact
 def test_alerts_panels_and_the_page_name_series_and_labels_that_there_are() -> None:
-    gauges = dict.fromkeys(("ldp_buffer_reports", "ldp_buffer_bytes", "ldp_requests_in_flight"), 0)
+    gauges = dict.fromkeys(GAUGES, 0)
     labels: dict[str, set[str]] = {}
     for name in series(exposition(Counts.of_metrics(["city"], are_sealed=True), gauges)):
         labels.setdefault(name.split("{")[0], {"instance"}).update(re.findall(r"(\w+)=", name))

@@ -16,6 +16,7 @@ from ldp.protocol.sealing_keys import open_with
 from tests.collecting import (
     REGISTRY,
     TODAY,
+    Clock,
     Process,
     Service,
     batch,
@@ -132,15 +133,15 @@ def test_reports_in_the_clear_of_a_registry_with_keys_are_counted(tmp_path: Path
 
 @pytest.mark.exact
 def test_a_report_is_forgotten_only_when_its_day_is_not_taken_any_more(tmp_path: Path) -> None:
-    asked, now = registry(tmp_path), [TODAY]
+    asked, clock = registry(tmp_path), Clock()
     (old,) = sealed(asked, items(asked, "city", "Oslo", 1), TODAY - WEEK)
     (early,) = sealed(asked, items(asked, "city", "Oslo", 1), TODAY + 2 * DAY)
-    with opening(tmp_path, today=lambda: now[0]) as service:
+    with opening(tmp_path, **clock.settings) as service:
         assert codes(service, batch([old])) == []
         assert codes(service, batch([early])) == ["wrong_day"]
         assert codes(service, batch([old, early])) == ["repeated", "wrong_day"]
-        now[0] += DAY
-        assert codes(service, batch([old, early], now[0])) == ["wrong_day"]
+        clock.go_on(service.collector._writer, 1)
+        assert codes(service, batch([old, early], clock.day)) == ["wrong_day"]
         assert service.ask("GET", "/v1/metrics").body.count(b'code="wrong_day"} 3') == 1
 
 

@@ -21,6 +21,7 @@ from ldp.protocol.sealed_report import Attestation
 from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
 from tests.collecting import (
     TODAY,
+    Clock,
     Service,
     batch,
     counted,
@@ -180,23 +181,47 @@ def test_every_order_is_as_likely(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_what_is_not_full_at_the_lateness_is_dropped_and_counted(tmp_path: Path) -> None:
-    now, way = [TODAY], Way(None)
+    clock, way = Clock(), Way(None)
     with opening(tmp_path / "collector") as collector:
         way.service = collector
         with Relaying(
-            tmp_path / "relay", destination=way, holding=AT_ONCE, today=lambda: now[0]
+            tmp_path / "relay", destination=way, holding=AT_ONCE, **clock.settings
         ) as relay:
             relay.send(batch(texts(relay, 5)))
             relay.work()
-            now[0] += 7 * DAY
+            clock.go_on(relay.collector._writer, 6)
+            clock.show(relay.collector._writer, clock.day + 1000 * DAY, 1)
+            relay.work()
+            assert relay.tallies()["dropped"] == 0, "a clock that leapt for an hour"
+            clock.show(relay.collector._writer, TODAY + 7 * DAY, 24)
             relay.work()
             assert relay.tallies()["dropped"] == 0
-            now[0] += DAY
+            clock.go_on(relay.collector._writer, 1)
             relay.work()
             assert (relay.tallies()["dropped"], way.bodies) == (5, [])
-            relay.send(batch(texts(relay, 1), now[0]))
+            relay.send(batch(texts(relay, 1), clock.day))
             relay.work()
             assert way.bodies == [], "those that were dropped fill no batch"
+
+
+@pytest.mark.exact
+def test_a_relay_dates_no_batch_by_a_clock_that_leaps(tmp_path: Path) -> None:
+    """The collector would take such a batch after years: until the clock has shown the day for an
+    hour, as after weeks without power, nothing leaves. Behind, the relay's day stands."""
+    clock, way = Clock(), Way(None)
+    with opening(tmp_path / "collector", **clock.settings) as collector:
+        way.service = collector
+        with Relaying(
+            tmp_path / "relay", destination=way, holding=AT_ONCE, **clock.settings
+        ) as relay:
+            writer, dated = relay.collector._writer, []
+            for ahead, hours, number in ((0, 1, 1), (3000, 0, 1), (-3000, 0, 2), (30, 1, 3)):
+                clock.show(writer, TODAY + ahead * DAY, hours)
+                relay.send(batch(texts(relay, 6)))
+                relay.work()
+                assert len(way.bodies) == number
+                dated.append((Batch.from_bytes(way.bodies[-1]).day - TODAY).days)
+    assert dated == [0, 0, 0, 30]
 
 
 @pytest.mark.exact

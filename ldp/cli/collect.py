@@ -19,6 +19,7 @@ from ldp.cli.serving import (
     serve,
     service_options,
     service_settings,
+    set_right,
 )
 from ldp.errors import MissingPackage, ParameterError
 from ldp.registry import Registry
@@ -136,6 +137,7 @@ def collect(
     ids: range,
     drain: bool,
     as_json: bool,
+    reset_watermark: bool,
     **settings: Any,
 ) -> None:
     """Take sealed batches over HTTP into a store of reports, until interrupted.
@@ -149,6 +151,7 @@ def collect(
     Example: ldp collect --dev
     """
     try:
+        from ldp.collection.buffer import Buffer
         from ldp.collection.collector import Collector
     except ModuleNotFoundError as error:
         raise MissingPackage.of("ldp collect", error.name, "collector") from None
@@ -182,6 +185,11 @@ def collect(
     with ExitStack() as held:
         for locked in filter(None, (folder, waiting)):
             held.enter_context(hold_lock(locked))
+        if reset_watermark:
+            own = Buffer(waiting)
+            own.claim(ids)
+            set_right(own, loaded)
+            return
         collector = Collector(
             loaded,
             store,

@@ -10,7 +10,14 @@ import click
 
 from ldp.cli.options import FILE, SPAN
 from ldp.cli.parsing import SHARE
-from ldp.cli.serving import begin_log, listening_on, serve, service_options, service_settings
+from ldp.cli.serving import (
+    begin_log,
+    listening_on,
+    serve,
+    service_options,
+    service_settings,
+    set_right,
+)
 from ldp.errors import MissingPackage, ParameterError
 from ldp.registry import Registry
 
@@ -77,6 +84,7 @@ def relay(
     delta: float,
     fakes: Fraction,
     key: Path | None,
+    reset_watermark: bool,
     **settings: Any,
 ) -> None:
     """Pass sealed reports on to a collector in shuffled batches, until interrupted.
@@ -93,7 +101,7 @@ def relay(
         raise MissingPackage.of("ldp relay", error.name, "collector") from None
     from ldp.client.destinations import Collector
     from ldp.collection.lock import hold_lock
-    from ldp.collection.relay_buffer import MOST_REPORTS
+    from ldp.collection.relay_buffer import MOST_REPORTS, RelayBuffer
 
     loaded = Registry.load(registry)
     targets = target_sizes(loaded, delta, fakes)
@@ -119,6 +127,9 @@ def relay(
     begin_log()
     with ExitStack() as held:
         held.enter_context(hold_lock(buffer, user="relay"))
+        if reset_watermark:
+            set_right(RelayBuffer(buffer), loaded)
+            return
         service = Relay(
             loaded,
             buffer,

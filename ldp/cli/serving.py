@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldp.errors import ParameterError
+from ldp.registry import Registry
 
 if TYPE_CHECKING:
+    from ldp.collection.acknowledged import BatchFile
     from ldp.collection.admission import Admits
 
 LOOPBACK = ("127.0.0.1", "::1")
@@ -38,9 +40,13 @@ OPTIONS = (
         metavar="MODULE:NAME",
         help="A function of yours that decides from headers, sender and size who may send.",
     ),
-    click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right."),
+    click.option(
+        "--reset-watermark",
+        is_flag=True,
+        help="Take batches by the clock as it is now, after a wrong one, and end.",
+    ),
 )
-"""Options of every service: its limits, who may send, and whether its clock is right."""
+"""Options of every service: its limits, who may send, and the way back from a wrong clock."""
 
 
 def service_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -51,7 +57,7 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def service_settings(
-    *, rate: int, most_requests: int, most_buffer: int, admit: str | None, trust_clock: bool
+    *, rate: int, most_requests: int, most_buffer: int, admit: str | None
 ) -> dict[str, Any]:
     """Return the options of a service as arguments of `Collector` and `Relay`; raise
     ParameterError when the function that decides who may send cannot be used."""
@@ -60,8 +66,19 @@ def service_settings(
     return {
         "limits": Limits(requests=most_requests, rate=float(rate), buffer_bytes=most_buffer << 20),
         "admits": _admits(admit) if admit else None,
-        "trust_clock": trust_clock,
     }
+
+
+def set_right(buffer: "BatchFile", registry: Registry) -> None:
+    """Set day and watermark of a buffer by the clock, and say from which day on reports count."""
+    from ldp.collection.service import longest_lateness, utc_today
+
+    today, lateness = utc_today(), longest_lateness(registry)
+    buffer.reset(today, lateness, time.monotonic())
+    click.echo(f"batches are taken that were sealed on {buffer.watermark} or later")
+    if buffer.watermark > today - lateness:
+        click.echo("ids of earlier days are forgotten: their batches could be counted twice")
+    buffer.close()
 
 
 def _admits(name: str) -> "Admits":

@@ -3,8 +3,9 @@
 One SQLite file, in write-ahead mode with a full sync at every commit. `BatchFile.commit` writes a
 queue of batches in one transaction; senders are answered only when it has returned. Ids of batches
 are stored in one table a day of sealing, and deleted below the watermark, the oldest day that is
-still taken, which never falls. The file has an application id and the number of its format.
-Deleted content is overwritten, and `erase` empties the log. Days are arguments.
+still taken. It follows the file's day, which follows the clock slowly, so that no reading of a
+wrong clock forgets ids. The file has an application id and the number of its format. Deleted
+content is overwritten, and `erase` empties the log. Days and times are arguments.
 """
 
 import json
@@ -19,13 +20,13 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from ldp.collection.intake import CODES, Refusal, SortedBatch
+from ldp.collection.intake import CODES, Refusal, SortedBatch, later
 from ldp.errors import LdpError
 
 AHEAD = timedelta(days=1)
 """Longest time by which a device's clock may be ahead of the collector's."""
-LEAP = timedelta(days=31)
-"""Longest time by which a believed clock may be ahead of the watermark, which never falls."""
+RISE_SECONDS = 43_200.0
+"""Shortest time in which the file's day rises by one, in seconds of a clock that is never set."""
 PAGE_BYTES, CHECKPOINT_PAGES = 4096, 8192
 ALL_IDS = range(16)
 """First hexadecimal digits of the ids of all batches."""
@@ -99,7 +100,7 @@ class BatchFile(ABC):
         except BaseException:
             self._connection.close()
             raise
-        self._days = set(self._tables())
+        self._load()
 
     def _prepare(self, synchronous: str) -> None:
         """Make the tables, or upgrade those of an older format. Raise BufferUnusable, with nothing
@@ -135,29 +136,59 @@ class BatchFile(ABC):
             raise BufferUnusable(f"{self._path} is not the buffer of a {self.form.user}")
         return 1 if tables else 0
 
-    @property
-    def watermark(self) -> date:
-        """Oldest day of sealing that is taken."""
-        rows = self._rows("SELECT value FROM state WHERE name = 'watermark'")
-        return date.fromisoformat(rows[0][0]) if rows else date.min
+    def _load(self) -> None:
+        """Read the state: `watermark`, the oldest day of sealing that is taken, and `day`, that of
+        a clock that is believed; both date.min in a new file."""
+        state = dict(self._rows("SELECT name, value FROM state"))
+        self.watermark = date.fromisoformat(state.get("watermark", date.min.isoformat()))
+        self.day = date.fromisoformat(state.get("day", date.min.isoformat()))
+        self._forgotten = date.fromisoformat(state.get("forgotten", self.watermark.isoformat()))
+        self._risen = float(state.get("risen", 0))
+        self._days = set(self._tables())
 
-    def trust(self, today: date, lateness: timedelta, is_sure: bool) -> None:
-        """Advance the watermark to `lateness` before `today`. Raise BufferUnusable, unless
-        `is_sure`, when the clock went too far ahead since the last call."""
+    def begin(self, today: date, lateness: timedelta, now: float) -> None:
+        """Believe `today` where the file is new. `now`: seconds since this machine started."""
+        if self.watermark == date.min:
+            self.reset(today, lateness, now)
+        elif self.day == date.min:  # written before there was a day
+            self._set_day(later(self.watermark, lateness), lateness, self._risen)
+
+    def rise(self, lateness: timedelta, now: float) -> None:
+        """Raise the day by one, if RISE_SECONDS have passed since the last time, and the watermark
+        to `lateness` before it. After a restart of the machine no less than `now` has passed."""
+        if (now - self._risen if now >= self._risen else now) >= RISE_SECONDS:
+            self._set_day(later(self.day, AHEAD), lateness, now)
+
+    def reset(self, today: date, lateness: timedelta, now: float) -> None:
+        """Set the day to `today` and the watermark to `lateness` before it, but not below a day
+        whose ids are forgotten."""
+        self.watermark = self._forgotten
+        self._set_day(today, lateness, now)
+
+    def _set_day(self, day: date, lateness: timedelta, now: float) -> None:
+        """Set day and watermark, which does not fall, and delete the ids of days below it."""
+        watermark = max(self.watermark, day - min(lateness, day - date.min))
         with self._transaction():
-            if is_sure:
-                self._set_watermark(max(self.watermark, today - lateness))
-            else:
-                self._advance_watermark(today - lateness)
+            for table in self._tables():
+                if table < _id_table(watermark):
+                    self._connection.execute(f"DROP TABLE {table}")
+                    past = date.fromisoformat(table.removeprefix("ids_")) + timedelta(days=1)
+                    self._forgotten = max(self._forgotten, past)
+            for name, value in (
+                ("watermark", watermark),
+                ("day", day),
+                ("forgotten", self._forgotten),
+                ("risen", now),
+            ):
+                self._remember(name, str(value))
+        self._load()
 
-    def commit(
-        self, pending: Sequence[PendingBatch], today: date, lateness: timedelta
-    ) -> list[Answer]:
+    def commit(self, pending: Sequence[PendingBatch], today: date) -> list[Answer]:
         """Write batches in one synced transaction and return their answers, in order. Raise
         BufferUnusable, with nothing written, when that fails."""
         with self._transaction():
-            watermark = self._advance_watermark(today - lateness)
-            answers = [self._take(item, watermark, today) for item in pending]
+            newest = later(max(today, self.day), AHEAD)
+            answers = [self._take(item, newest) for item in pending]
             self._keep(
                 item.batch for item, answer in zip(pending, answers, strict=True) if answer.is_new
             )
@@ -167,15 +198,15 @@ class BatchFile(ABC):
     def _keep(self, batches: Iterable[SortedBatch]) -> None:
         """Store the lots of batches, in the transaction of `commit`."""
 
-    def _take(self, pending: PendingBatch, watermark: date, today: date) -> Answer:
+    def _take(self, pending: PendingBatch, newest: date) -> Answer:
         """Return the answer to a batch, and write its id if any of its reports is stored."""
         sorted_batch = pending.batch
-        if not _is_taken(sorted_batch.day, watermark, today):
-            return _TOO_LATE if sorted_batch.day < watermark else _TOO_EARLY
+        if not self.watermark <= sorted_batch.day <= newest:
+            return _TOO_LATE if sorted_batch.day < self.watermark else _TOO_EARLY
         if sorted_batch.opened:
             if first := self._known(pending):
                 return first
-            self._settle(sorted_batch, watermark, today)
+            self._settle(sorted_batch, newest)
         refused = _pack_refusals(sorted_batch.refused)
         if not sorted_batch.lots:  # none of its reports can be counted twice: its id is not stored
             return self._known(pending) or Answer(202, _refusals_json(refused), is_new=True)
@@ -193,11 +224,11 @@ class BatchFile(ABC):
         is_known = _id_table(pending.batch.day) in self._days
         return self._first_answer(pending) if is_known else None
 
-    def _settle(self, batch: SortedBatch, watermark: date, today: date) -> None:
+    def _settle(self, batch: SortedBatch, newest: date) -> None:
         """Make lots of a batch's opened reports, but refusals of those that were opened before or
         sealed on a day that is not taken. Their digests stand among the ids of that day."""
         for number, day, digest, lot in batch.opened:
-            if not _is_taken(day, watermark, today):
+            if not self.watermark <= day <= newest:
                 batch.refused.append(Refusal(number, "wrong_day"))
             elif self._connection.execute(
                 f"INSERT OR IGNORE INTO {self._table(day)} VALUES (?, ?, NULL)", (digest, b"")
@@ -217,25 +248,6 @@ class BatchFile(ABC):
             return None
         digest, refused = row
         return Answer(202, _refusals_json(refused)) if digest == pending.digest else _CONFLICT
-
-    def _advance_watermark(self, day: date) -> date:
-        """Advance the watermark to `day` if that is later, and return it; raise BufferUnusable."""
-        watermark = self.watermark
-        if day <= watermark:
-            return watermark
-        if date.min < watermark < day - LEAP:
-            ahead = (day - watermark).days
-            raise BufferUnusable(f"the clock went {ahead} days ahead since the last check")
-        self._set_watermark(day)
-        return day
-
-    def _set_watermark(self, day: date) -> None:
-        """Set the watermark, and delete the ids of days below it."""
-        self._remember("watermark", day.isoformat())
-        for table in self._tables():
-            if table < _id_table(day):
-                self._connection.execute(f"DROP TABLE {table}")
-                self._days.discard(table)
 
     def _remember(self, name: str, value: str) -> None:
         """Write a value of the file's state."""
@@ -291,7 +303,7 @@ class BatchFile(ABC):
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-                self._days = set(self._tables())
+                self._load()
                 raise
 
     def _tables(self) -> list[str]:
@@ -306,11 +318,6 @@ class BatchFile(ABC):
     def _iterate(self, statement: str, *values: Any) -> Iterator[Any]:
         with self._buffer_errors():
             yield from self._connection.execute(statement, values)
-
-
-def _is_taken(day: date, watermark: date, today: date) -> bool:
-    """Return whether what was sealed on a day is taken."""
-    return watermark <= day <= today + min(AHEAD, date.max - today)
 
 
 def _id_table(day: date) -> str:

@@ -7,6 +7,7 @@ operator's page, `openapi.json` the interface for senders.
 
 import asyncio
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import date, timedelta
@@ -24,13 +25,12 @@ from ldp.collection.buffer import Buffer
 from ldp.collection.counts import Counts
 from ldp.collection.cross_origin import CrossOrigin
 from ldp.collection.ingest import clean
-from ldp.collection.intake import SortedBatch, collected_metrics, sort_batch, sort_sealed
+from ldp.collection.intake import NotNow, SortedBatch, collected_metrics, sort_batch, sort_sealed
 from ldp.collection.object_store import StorePath, store_path
 from ldp.collection.service import (
     JSON_TYPE,
     REGISTRY,
     Limits,
-    NotNow,
     Service,
     longest_lateness,
     utc_today,
@@ -59,8 +59,8 @@ class Collector(Service):
     """Service of a collector (`app`), with its writer and ingestor.
 
     `store`, a folder or its URL, and `buffer`: the caller holds the locks of the folders; `today`:
-    the clock; `retain`: how long files are kept, None for ever; `trust_clock`: skip the check that
-    the clock did not leap; `origins`: of the pages whose browsers may send; `open_report`: returns
+    the clock; `monotonic`: seconds of a clock that is never set; `retain`: how long files are kept,
+    None for ever; `origins`: of the pages whose browsers may send; `open_report`: returns
     the content of an item that carries a sealed report, or raises ReportError; `verify`: likewise
     the attestation of a relay; `admits`: a deployment's decision who may send, before the body is
     read; `ids`: first hexadecimal digits of the ids of batches that it takes, with which a new
@@ -77,7 +77,7 @@ class Collector(Service):
         limits: Limits | None = None,
         shuffling: Shuffling | None = None,
         retain: timedelta | None = None,
-        trust_clock: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
         synchronous: str = "FULL",
         origins: Iterable[str] = (),
         open_report: Callable[[Item], Content] | None = None,
@@ -94,16 +94,14 @@ class Collector(Service):
         self._buffer = Buffer(buffer, synchronous)
         self._buffer.claim(ids)
         self._buffer.expect(self._expected)
-        self._buffer.trust(today(), lateness, trust_clock)
         self._reader = Buffer(buffer, synchronous)
         store = store_path(store)
         clean(store, self._buffer)
-        writer = Writer(self._buffer, today, lateness, counts)
+        writer = Writer(self._buffer, today, monotonic, lateness, counts)
         self._ingestor = Ingestor(
             store,
             self._reader,
             writer,
-            today,
             counts,
             shuffling or Shuffling(),
             retain,
@@ -119,7 +117,6 @@ class Collector(Service):
             self._ingestor,
             (self._reader, self._buffer),
             counts,
-            today,
             limits or Limits(),
             [
                 Route("/v1/registry", as_toml.get),
@@ -133,11 +130,11 @@ class Collector(Service):
 
     async def _sort(self, body: bytes) -> SortedBatch:
         if not is_sealed(body):
-            return sort_batch(body, self._expected, self._today())
+            return sort_batch(body, self._expected, self._writer.day)
         if self._open_report is None:
             raise NotNow("sealed reports are not opened here yet")
         return await asyncio.to_thread(  # some 50 ms, in which others are answered
-            sort_sealed, body, self._expected, self._today(), self._open_report, self._verify
+            sort_sealed, body, self._expected, self._writer.day, self._open_report, self._verify
         )
 
     async def _get_openapi(self, _: Request) -> Response:

@@ -27,8 +27,6 @@ SET_ASIDE, RELAYED = "set-aside", "relayed"
 _SIZES = "batch,attested,opened\n"
 MOST_BLOCK_BYTES = 32 << 20
 """Most bytes of the reports of one file, before compression."""
-SETTLED_SECONDS = 3600.0
-"""Seconds for which the clock must have shown a day before files are deleted by it."""
 
 
 class BlockCounts(NamedTuple):
@@ -133,28 +131,6 @@ def clean(store: StorePath, buffer: Buffer) -> None:
                 path = writer_of(root, metric, plan).path
                 for part in path.parent.glob(f".{path.name}.*.part"):
                     part.unlink()
-
-
-class Retention:
-    """Rule from which day on files are kept, which does not believe a clock that leaps.
-
-    A day counts when the clock has shown it for `SETTLED_SECONDS` without a break, and when it is
-    not further from the day of the start than the time that passed since, plus one day.
-    """
-
-    def __init__(self, keep: timedelta, today: date, now: float) -> None:
-        """Start at `now`, in seconds of a clock that is never set, such as `time.monotonic`."""
-        self._keep, self._start, self._began = keep, today, now
-        self._day, self._since = today, now
-
-    def oldest(self, today: date, now: float) -> date | None:
-        """Return the oldest day whose files are kept; None while `today` is not to be trusted."""
-        if today != self._day:
-            self._day, self._since = today, now
-        most_passed = timedelta(seconds=now - self._began) + timedelta(days=1)
-        if now - self._since < SETTLED_SECONDS or today - self._start > most_passed:
-            return None
-        return today - min(self._keep, today - date.min)
 
 
 def retire(store: StorePath, oldest: date) -> int:

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.errors import ReportError
+from ldp.errors import LdpError, ReportError
 from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.batch import (
     HEAD_BYTES,
@@ -35,6 +35,7 @@ from ldp.protocol.kinds import Layout
 from ldp.protocol.sealed_report import ATTESTED, QUEUE, Attestation, Content
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry import Registry
+from ldp.registry.toml_file import DEVELOPMENT
 from ldp.tables.joint_table import split_batch
 
 Code = Literal[
@@ -62,6 +63,10 @@ SYSTEM_ORDER: Callable[[list[Any]], None] = secrets.SystemRandom().shuffle
 """A uniform permutation of a list, in place, by the operating system's randomness."""
 FEW = 16
 """Number of items below which an array costs more than a loop."""
+
+
+class NotNow(LdpError):
+    """Error: a batch cannot be taken now; its sender is to repeat it in a minute."""
 
 
 class GivenUp(ReportError):
@@ -176,7 +181,8 @@ def days(length: timedelta) -> timedelta:
 
 
 def sort_batch(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBatch:
-    """Return the content of a batch; raise ReportError unless the bytes are one."""
+    """Return the content of a batch; raise ReportError unless the bytes are one, and NotNow where a
+    report has a later version than this registry knows."""
     uniform = read_uniform(data)
     if uniform is not None and uniform.items >= FEW:
         return _sort_uniform(data, uniform, metrics, today)
@@ -251,7 +257,10 @@ def sort_sealed(
                 raise GivenUp(f"{unopened} reports do not open: the batch is given up") from None
             continue
         queue = sealed.metric.removeprefix(QUEUE)
-        code = _code_of(item, metrics, today, queue)
+        try:
+            code = _code_of(item, metrics, today, queue)
+        except NotNow:  # a relay mixes the reports of many: one must not put the others off
+            code = "wrong_version"
         if not code and metrics[item.metric].needs_shuffler:
             code = _unattested(result.attestation, queue)
         if code:
@@ -326,6 +335,8 @@ def _refusal_code(
 ) -> Code | None:
     if metric not in metrics:
         return "unknown_metric"
+    if metrics[metric].version < version < DEVELOPMENT:
+        raise NotNow(f"{metric} has a later version than version {metrics[metric].version} here")
     if version != metrics[metric].version:
         return "wrong_version"
     return "expired" if today > metrics[metric].last else None

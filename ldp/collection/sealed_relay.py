@@ -73,14 +73,12 @@ class Forwarder(Worker):
         queues: Mapping[str, Queue],
         lateness: Callable[[str], timedelta],
         holding: Holding,
-        today: Callable[[], date],
         attest: Callable[[Attestation], Item] | None,
     ) -> None:
-        super().__init__(reader)
+        super().__init__(reader, writer)
         self._reader, self._writer, self._destination = reader, writer, destination
         self._queues, self._lateness = queues, lateness
-        self._holding, self._today = holding, today
-        self._attest = attest
+        self._holding, self._attest = holding, attest
         self._since: dict[str, float] = {}
         self._cleaned = date.min
 
@@ -93,9 +91,10 @@ class Forwarder(Worker):
         self._since = {
             queue: self._since.get(queue, now) for queue, reports in waiting.items() if reports
         }
+        is_settled = self._writer.is_settled
         for queue, since in [*self._since.items()]:
             has_waited = now - since >= self._holding.shortest.total_seconds()
-            if has_waited and self._may_leave(queue, waiting[queue]):
+            if has_waited and is_settled and self._may_leave(queue, waiting[queue]):
                 problem = f"reports of {queue} cannot be shuffled"
                 self._attempt(problem, partial(self._shuffle, queue))
         self._attempt("batches cannot be forwarded", self._forward)
@@ -108,11 +107,9 @@ class Forwarder(Worker):
         return not is_unknown and waiting >= self._holding.least(name, queue)
 
     def _drop(self) -> None:
-        """Drop reports beyond their queue's lateness, once a day, by a day that the buffer believes
-        too."""
-        if (today := self._today()) == self._cleaned:
+        """Drop reports beyond their queue's lateness, once a day, by the buffer's day."""
+        if (today := self._writer.day) == self._cleaned:
             return
-        self._writer.believe(today)
         for queue in self._reader.tallies():
             oldest = today - min(self._lateness(queue), today - date.min)
             self._writer.perform(lambda buffer: buffer.drop(queue, oldest))  # noqa: B023
@@ -121,7 +118,7 @@ class Forwarder(Worker):
 
     def _shuffle(self, queue: str) -> None:
         known = self._queues.get(queue)
-        settings = self._holding.least(queue, known), self._today(), self._attest
+        settings = self._holding.least(queue, known), self._writer.today, self._attest
         by_day = known is not None and known.is_daily
         most = -1 if known and known.messages > 1 else MOST_REPORTS  # of a person all or none
         self._writer.perform(
@@ -140,7 +137,7 @@ class Forwarder(Worker):
             try:
                 refused = self._send(identity)
             except Unreachable as error:
-                if error.status not in (400, 409, 413, 421):
+                if error.status not in (400, 409, 413, 421, 422):
                     raise
                 failure = error
                 continue
@@ -164,8 +161,8 @@ class Relay(Service):
     """Service of a relay (`app`), with its writer and forwarder.
 
     `buffer`: folder, whose lock the caller holds; `destination`: the collector; `holding`: when
-    batches leave; `today`: the clock; `trust_clock`: skip the check that the clock did not leap;
-    `attest`: signs the size of a batch; `admits`: a deployment's decision who may send. Raises
+    batches leave; `today`: the clock; `monotonic`: seconds of a clock that is never set; `attest`:
+    signs the size of a batch; `admits`: a deployment's decision who may send. Raises
     BufferUnusable.
     """
 
@@ -178,24 +175,16 @@ class Relay(Service):
         holding: Holding | None = None,
         today: Callable[[], date] = utc_today,
         limits: Limits | None = None,
-        trust_clock: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
         attest: Callable[[Attestation], Item] | None = None,
         admits: Admits | None = None,
     ) -> None:
         self._queues, self._holding = registry.queues(), holding or Holding()
         lateness, counts = longest_lateness(registry), Counts()
         own, reader = RelayBuffer(buffer), RelayBuffer(buffer)
-        own.trust(today(), lateness, trust_clock)
-        writer = Writer(own, today, lateness, counts)
+        writer = Writer(own, today, monotonic, lateness, counts)
         forwarder = Forwarder(
-            reader,
-            writer,
-            destination,
-            self._queues,
-            self._lateness,
-            self._holding,
-            today,
-            attest,
+            reader, writer, destination, self._queues, self._lateness, self._holding, attest
         )
         self._longest = lateness
         super().__init__(
@@ -203,7 +192,6 @@ class Relay(Service):
             forwarder,
             (reader, own),
             counts,
-            today,
             limits or Limits(),
             [Route("/v1/queues", self._get_queues)],
             admits=admits,

@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -25,25 +25,23 @@ from ldp.collection.acknowledged import ALL_IDS, BatchFile, BufferUnusable, Pend
 from ldp.collection.admission import Admits, refusal_status
 from ldp.collection.counts import Counts, exposition
 from ldp.collection.cross_origin import CrossOrigin
-from ldp.collection.intake import GivenUp, SortedBatch, days
+from ldp.collection.intake import GivenUp, NotNow, SortedBatch, days
 from ldp.collection.workers import Worker, Writer
-from ldp.errors import LdpError, ReportError
+from ldp.errors import ReportError
 from ldp.protocol.batch import ID_HEADER, MEDIA_TYPE, MOST_BYTES
 from ldp.registry import Registry
 
 JSON_TYPE, TEXT_TYPE = "application/json", "text/plain; version=0.0.4"
 SLOW_SECONDS = 0.2
 """Seconds after which an incomplete body is given up when there are too many requests."""
+LONGEST_WAIT = 10.0
+"""Seconds for which a batch may wait for its answer while all is well."""
 BYTES_OF_REQUEST = 1 << 16
 """Bytes of a body that are charged to the rate as one request more; so is each report opened."""
 REPORTS, REGISTRY, _MEDIA_TYPE = "/v1/reports", "/v1/registry.json", MEDIA_TYPE.encode()
 _ID_HEADER = ID_HEADER.lower().encode()
 WEEK = timedelta(days=7)
 """Lateness of a registry without groups."""
-
-
-class NotNow(LdpError):
-    """Error: a batch cannot be taken now; its sender is to repeat it in a minute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +78,7 @@ def longest_lateness(registry: Registry) -> timedelta:
 class Service(ABC):
     """Service as an ASGI application (`app`), whose lifespan starts and stops its threads.
 
-    `buffers`: connections to close at the end; `routes`: pages of its own; `today`: the clock;
+    `buffers`: connections to close at the end; `routes`: pages of its own;
     `admits`: a deployment's decision who may send; `ids`: first hexadecimal digits of the ids of
     batches that are taken.
     """
@@ -91,7 +89,6 @@ class Service(ABC):
         worker: Worker,
         buffers: Sequence[BatchFile],
         counts: Counts,
-        today: Callable[[], date],
         limits: Limits,
         routes: Sequence[Route],
         cross_origin: CrossOrigin | None = None,
@@ -100,7 +97,7 @@ class Service(ABC):
     ) -> None:
         self._ids = ids
         self._writer, self._worker, self._buffers = writer, worker, buffers
-        self._counts, self._today, self._limits = counts, today, limits
+        self._counts, self._limits = counts, limits
         self._admits, self._in_flight = admits, 0
         self._bodies: dict[asyncio.Timeout, float] = {}
         self._bucket, self._filled_at = limits.rate, time.monotonic()
@@ -251,6 +248,8 @@ class Service(ABC):
                 (f"the {self._worker.role} stopped", not self._worker.is_alive()),
                 ("batches cannot be stored", bool(self._writer.failure)),
                 ("the buffer is full", self._is_full()),
+                ("a batch waits for too long", self._writer.oldest_wait > LONGEST_WAIT),
+                ("batches of today are refused: --reset-watermark", self._writer.is_behind),
             )
             if is_wrong
         ] + [*self._worker.failures]
@@ -263,6 +262,8 @@ class Service(ABC):
             "ldp_buffer_reports": self._worker.waiting,
             "ldp_buffer_bytes": self._worker.buffer_bytes,
             "ldp_requests_in_flight": self._in_flight,
+            "ldp_oldest_batch_seconds": self._writer.oldest_wait,
+            "ldp_clock_ahead_days": self._writer.days_ahead,
         }
         return Response(exposition(self._counts, gauges), media_type=TEXT_TYPE)
 

@@ -16,22 +16,18 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
 from queue import SimpleQueue
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ldp.collection.acknowledged import Answer, BatchFile, BufferUnusable, PendingBatch
 from ldp.collection.buffer import Buffer, BufferedMetric, RelayedReports
 from ldp.collection.counts import Counts
-from ldp.collection.ingest import (
-    MOST_BLOCK_BYTES,
-    Retention,
-    retire,
-    write_block,
-    write_sizes,
-)
+from ldp.collection.ingest import MOST_BLOCK_BYTES, retire, write_block, write_sizes
 from ldp.collection.object_store import StorePath
 
 RETRY_SECONDS = 5.0
 """Seconds after which the ingestor tries again what failed."""
+SETTLED_SECONDS = 3600.0
+"""Seconds for which a clock must have shown later days before they are believed."""
 LOG = logging.getLogger("ldp.collector")
 T = TypeVar("T")
 B = TypeVar("B", bound=BatchFile)
@@ -49,14 +45,24 @@ class Shuffling:
 
 class Writer(threading.Thread, Generic[B]):
     """Thread that alone writes to the buffer: it commits batches, then resolves their answers.
-    `failure`: why batches cannot be stored now, "" if they can."""
+    `today`: the clock; `monotonic`: seconds of one that is never set, since this machine started;
+    `lateness`: how long after its day a batch is taken. `failure`: why batches cannot be stored
+    now, "" if they can."""
 
     def __init__(
-        self, buffer: B, today: Callable[[], date], lateness: timedelta, counts: Counts
+        self,
+        buffer: B,
+        today: Callable[[], date],
+        monotonic: Callable[[], float],
+        lateness: timedelta,
+        counts: Counts,
     ) -> None:
         super().__init__(name="ldp writer", daemon=True)
-        self._buffer, self._today, self._lateness = buffer, today, lateness
-        self._counts = counts
+        self._buffer, self._clock, self._lateness = buffer, today, lateness
+        self._monotonic, self._counts = monotonic, counts
+        self._began = self._not_ahead = monotonic()
+        buffer.begin(today(), lateness, self._began)
+        self._since: dict[asyncio.Future[Answer], float] = {}
         self._queue: SimpleQueue[
             tuple[PendingBatch, asyncio.Future[Answer]] | Callable[[], None] | None
         ]
@@ -71,11 +77,60 @@ class Writer(threading.Thread, Generic[B]):
         self._loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = self._loop.create_future()
         self.queued_bytes += size
+        self._since[answer] = self._monotonic()
         try:
             self._queue.put((pending, answer))
             return await answer
         finally:
             self.queued_bytes -= size
+            del self._since[answer]
+
+    @property
+    def oldest_wait(self) -> float:
+        """Seconds for which the oldest batch without an answer has waited."""
+        now = self._monotonic()
+        return now - next(iter(self._since.values()), now)
+
+    @property
+    def day(self) -> date:
+        """Day that follows the clock slowly."""
+        return self._buffer.day
+
+    @property
+    def today(self) -> date:
+        """Day of the clock, but not before `day`."""
+        return max(self._clock(), self.day)
+
+    @property
+    def days_ahead(self) -> int:
+        """Number of days by which the clock is ahead of `day`."""
+        return (self._clock() - self.day).days
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the clock shows a day that is taken no more."""
+        return self._clock() < self._buffer.watermark
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the clock shows the next day at most, or was ahead for SETTLED_SECONDS."""
+        return self.days_ahead <= 1 or self._monotonic() - self._not_ahead >= SETTLED_SECONDS
+
+    def follow(self) -> None:
+        """Have the buffer's day rise where the clock was ahead of it for SETTLED_SECONDS."""
+        now = self._monotonic()
+        if self.days_ahead <= 0:
+            self._not_ahead = now
+        elif now - self._not_ahead >= SETTLED_SECONDS:
+            self.perform(lambda buffer: buffer.rise(self._lateness, now))
+
+    def oldest_kept(self, keep: timedelta) -> date | None:
+        """Return the oldest day whose files are kept for `keep`, by the earlier of clock and day;
+        None in the first SETTLED_SECONDS."""
+        if self._monotonic() - self._began < SETTLED_SECONDS:
+            return None
+        day = min(self._clock(), self.day)
+        return day - min(keep, day - date.min)
 
     def perform(self, job: Callable[[B], T]) -> T:
         """Run a job on the writer's buffer between two commits, and return its result."""
@@ -89,10 +144,6 @@ class Writer(threading.Thread, Generic[B]):
 
         self._queue.put(run)
         return future.result()
-
-    def believe(self, day: date) -> None:
-        """Raise BufferUnusable when the buffer takes `day` for that of a clock that leapt."""
-        self.perform(lambda buffer: buffer.trust(day, self._lateness, is_sure=False))
 
     def stop(self) -> None:
         """End the thread after all jobs that wait."""
@@ -119,7 +170,7 @@ class Writer(threading.Thread, Generic[B]):
         start = time.monotonic()
         try:
             pending = [future for future, _ in batches]
-            answers = self._buffer.commit(pending, self._today(), self._lateness)
+            answers = self._buffer.commit(pending, self._clock())
             self.failure = ""
         except Exception as error:  # any error: nothing was stored, and senders try again
             if not self.failure:
@@ -148,8 +199,9 @@ class Worker(threading.Thread, ABC):
 
     role: ClassVar[str]
 
-    def __init__(self, reader: BatchFile) -> None:
+    def __init__(self, reader: BatchFile, writer: Writer[Any]) -> None:
         super().__init__(name=f"ldp {self.role}", daemon=True)
+        self._follow = writer.follow
         self._stopped = threading.Event()
         self.waiting, self.buffer_bytes = 0, reader.bytes_used()
         self.failures: dict[str, str] = {}
@@ -162,6 +214,7 @@ class Worker(threading.Thread, ABC):
     def run(self) -> None:
         """Work until `stop`; what fails is tried again, and delays nothing else."""
         while not self._stopped.wait(0.5):
+            self._attempt("the watermark cannot follow the clock", self._follow)
             self._attempt("the buffer cannot be read", self.work)
 
     def _attempt(self, problem: str, job: Callable[[], object]) -> None:
@@ -194,17 +247,15 @@ class Ingestor(Worker):
         store: StorePath,
         reader: Buffer,
         writer: Writer[Buffer],
-        today: Callable[[], date],
         counts: Counts,
         shuffling: Shuffling,
         retain: timedelta | None,
         candidates: Mapping[tuple[str, int], tuple[str, ...]],
     ) -> None:
-        super().__init__(reader)
+        super().__init__(reader, writer)
         self._store, self._reader, self._writer = store, reader, writer
-        self._today, self._counts, self._shuffling = today, counts, shuffling
-        self._retention = retain and Retention(retain, today(), time.monotonic())
-        self._retired_day = date.min
+        self._counts, self._shuffling = counts, shuffling
+        self._retain, self._retired_day = retain, date.min
         self._work_lock = threading.Lock()
         self._candidates = candidates
         self._since: dict[int, float] = {}
@@ -264,18 +315,16 @@ class Ingestor(Worker):
         del self._since[number]
 
     def _retire(self) -> None:
-        """Delete files that are too old, by a day that the buffer believes too."""
-        today = self._today()
-        oldest = self._retention and self._retention.oldest(today, time.monotonic())
+        """Delete files that are too old."""
+        oldest = self._retain and self._writer.oldest_kept(self._retain)
         if oldest and oldest != self._retired_day:
-            self._writer.believe(today)
             retire(self._store, oldest)
             self._retired_day = oldest
 
     def _write(self, metric: BufferedMetric) -> bool:
         plan = self._reader.plan(metric.number) or self._writer.perform(
             lambda buffer: buffer.decide(
-                metric.number, self._today(), MOST_BLOCK_BYTES, self._shuffling.smallest
+                metric.number, self._writer.today, MOST_BLOCK_BYTES, self._shuffling.smallest
             )
         )
         if plan is None:
