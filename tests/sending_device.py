@@ -35,9 +35,9 @@ def main(folder: Path, url: str, city: str, word: str, start: datetime) -> None:
         client.record("word", word)
         windows += 1
         now += STEP
-        client.upload()
         (folder / "clock.part").write_text(str(windows))
         (folder / "clock.part").replace(clock)
+        client.upload()
     while client.upload().waiting:
         now += timedelta(minutes=20)  # past the wait after a failure
         time.sleep(0.05)
