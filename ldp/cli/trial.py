@@ -142,14 +142,16 @@ def trial(
 
 
 def _interval(row: Mapping[str, Any]) -> str:
-    """Return the interval of a percentile as text; "" for other rows."""
-    from ldp.report.formats import known_ends
+    """Return the interval of a percentile as text; "" for a row of counts, which has none."""
+    from ldp.decoding.statistics import known_ends
 
-    low, high = known_ends(row.get("low"), row.get("high"))
-    if low is None or high is None:
-        above = "" if low is None else f" above {low:.5g}"
-        return f"not known{above or ('' if high is None else f' below {high:.5g}')}"
-    return f"{low:.5g} to {high:.5g}"
+    if "low" not in row:
+        return ""
+    low, high = known_ends(row["low"], row["high"])
+    if low is not None and high is not None:
+        return f"{low:.5g} to {high:.5g}"
+    beyond = [(word, end) for word, end in (("above", low), ("below", high)) if end is not None]
+    return " ".join(["not known", *(f"{word} {end:.5g}" for word, end in beyond)])
 
 
 def _typed(data: Path, column: str | None) -> str:

@@ -26,7 +26,7 @@ import numpy as np
 from ldp.arrays import Floats, Ints
 from ldp.decoding.fakes_among_nodes import FakesAmongNodes, most_moved
 from ldp.decoding.nodes import Nodes, expected_nodes, nodes_of_buckets, nodes_of_levels
-from ldp.decoding.statistics import Statistic, columns_of
+from ldp.decoding.statistics import Statistic, columns_of, known_ends
 from ldp.decoding.tree import TreeFit
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.base import FAKES
@@ -61,8 +61,6 @@ BLOCKS = 8
 """Number of parts in which the draws are taken, so that a part stays in the processor's cache."""
 CLEAR = 4.5
 """Standardised excess from which a bin is left out without a draw."""
-FAR = 100.0
-"""Ratio of the ends of a percentile's interval from which no standard error stands for it."""
 TOGETHER = 512
 """Number of edges of bins that are tested at a time."""
 LEAST_ERROR = 1e-9
@@ -585,8 +583,8 @@ def _beyond(miss: float) -> float:
 
 
 def std_error_of_ends(low: float, high: float) -> float:
-    """Return the standard error of which a normal interval at LEVEL has this length; nan for an
-    open one, and for one whose ends are FAR times as far from 0 as each other."""
-    if not math.isfinite(high - low) or (low * high > 0 and not 1 / FAR < low / high < FAR):
+    """Return the standard error of which a normal interval at LEVEL has this length; nan for one
+    with an end that says nothing (`known_ends`)."""
+    if None in known_ends(low, high):
         return math.nan
     return (high - low) / 2 / normal_reach(LEVEL)

@@ -23,6 +23,25 @@ class Statistic(NamedTuple):
     bin_high: float = math.nan
 
 
+FAR = 100.0
+"""Ratio of the ends of an interval from which the farther one says nothing."""
+
+
+def known_ends(low: float | None, high: float | None) -> tuple[float | None, float | None]:
+    """Return the ends of the interval of a percentile, None for one that says nothing: an infinite
+    one, and one that is FAR times as far from 0 as the other.
+
+    >>> known_ends(32.0, 2.3e8), known_ends(16.0, 24.0), known_ends(0.0, 100.0)
+    ((32.0, None), (16.0, 24.0), (0.0, 100.0))
+    """
+    low, high = (None if end is None or math.isinf(end) else end for end in (low, high))
+    if low is not None and high is not None and 0 < FAR * low <= high:
+        return low, None
+    if low is not None and high is not None and low <= FAR * high < 0:
+        return None, high
+    return low, high
+
+
 def columns_of(statistics: Iterable[Statistic]) -> Columns:
     """Return the columns of a result, a row for each of `statistics`."""
     names, *numbers = zip(*statistics, strict=True)

@@ -13,10 +13,6 @@ MOST_LETTERS = 120
 """Most characters of a value on the page; the CSV has it whole."""
 
 
-FAR = 100.0
-"""Ratio of the ends of an interval from which the farther one says nothing."""
-
-
 def percent(share: float) -> str:
     return f"{100 * share:.3g}\N{NO-BREAK SPACE}%".replace("-", "\N{MINUS SIGN}")
 
@@ -69,21 +65,6 @@ def span(low: float | None, high: float | None) -> str:
     if low is None:
         return "not known" if high is None else f"at most {quantity(high)}"
     return f"at least {quantity(low)}" if high is None else f"{quantity(low)} to {quantity(high)}"
-
-
-def known_ends(low: float | None, high: float | None) -> tuple[float | None, float | None]:
-    """Return the ends of the interval of a percentile, None for one that says nothing: an infinite
-    one, and one that is FAR times as far from 0 as the other.
-
-    >>> known_ends(32.0, 2.3e8), known_ends(16.0, 24.0), known_ends(0.0, 100.0)
-    ((32.0, None), (16.0, 24.0), (0.0, 100.0))
-    """
-    low, high = (None if end is None or math.isinf(end) else end for end in (low, high))
-    if low is not None and high is not None and 0 < FAR * low <= high:
-        return low, None
-    if low is not None and high is not None and low <= FAR * high < 0:
-        return None, high
-    return low, high
 
 
 def p_text(p_value: float) -> str:

@@ -8,9 +8,10 @@ from itertools import accumulate
 from statistics import NormalDist
 from typing import Any
 
+from ldp.decoding.statistics import known_ends
 from ldp.errors import DecodeError
 from ldp.report.drawings import Axis, Rows, bars, histogram, place_among
-from ldp.report.formats import known_ends, percent, quantity, span
+from ldp.report.formats import percent, quantity, span
 from ldp.tables.result import COUNT
 from ldp.tables.saved import SavedResult, is_number
 
