@@ -26,12 +26,17 @@ WIDTH = 96
 @click.option(
     "--unknown-range",
     is_flag=True,
-    help="Nobody knows the range of the numbers; so without --range.",
+    help="Nobody knows the range of the numbers, which is taken without --range.",
 )
 @click.option("--quantile", type=float, help="The percentile's share; 0.95 without it.")
 @click.option("--by", type=int, help="Number of categories that each have a percentile.")
 @click.option("--population", help="CSV of numbers like those that people will hold.")
-@click.option("--from", "result", type=FILE, help="Result of such numbers, that ldp decode wrote.")
+@click.option(
+    "--from",
+    "result",
+    type=FILE,
+    help="Result of such numbers that ldp decode or ldp publish wrote.",
+)
 @click.option("--users", type=int, help="Number of users, one report each.")
 @click.option("--epsilon", type=float, help="Privacy loss of one report.")
 @click.option("--frequency", type=float, help="Share that holds a value of interest.")
@@ -174,11 +179,13 @@ def _words_of_percentile(answer: PercentilePlan) -> str:
 
 def _of_parts(answer: PercentilePlan) -> list[str]:
     """Return what the recommended way says of categories with a part of the users."""
-    lines = ["of a category with   percentile       low      high"]
+    of_shape = "" if answer.question.people else "  of numbers"
+    lines = ["of a category with   percentile       low      high" + of_shape]
     for row in answer.parts:
         ends = (_end(row.percentile.low), _end(row.percentile.high))
         lines.append(
             f"{100 * row.part:>16.3g} % {row.percentile.estimate:>13.4g} {ends[0]:>9} {ends[1]:>9}"
+            + (of_shape and f"  {row.like}")
             + "  hopeless" * row.is_hopeless
         )
     if answer.best.is_hopeless:

@@ -174,8 +174,9 @@ def shaped_people(shape: str, bounds: Range | None, times: int = 1) -> Populatio
 
 
 def people_of_result(path: Path) -> Population:
-    """Return numbers as the histogram of a result has them that `ldp decode` wrote, those of a bin
-    spread over it. Raises ParameterError for a result that is not about one number."""
+    """Return numbers as the histogram of a result has them that `ldp decode` or `ldp publish`
+    wrote, those of a bin spread over it. Raises ParameterError for a result that is not about one
+    number, or has no histogram with a count above 0."""
     from scipy.optimize import isotonic_regression  # late: it takes a tenth of a second
 
     result = SavedResult.load(path)
@@ -183,6 +184,8 @@ def people_of_result(path: Path) -> Population:
         raise ParameterError(f"{path} is not the result of one number")
     at = np.array(result.texts("statistic")) == COUNT
     low, high, count = (result.numbers(name)[at] for name in ("bin_low", "bin_high", "estimate"))
+    if not count.sum() > 0:
+        raise ParameterError(f"{path} has no histogram with a count above 0")
     low, high = np.where(np.isnan(low), high, low), np.where(np.isnan(high), low, high)
     below = isotonic_regression(np.cumsum(count) / count.sum()).x.clip(0, 1)
     share = np.repeat(np.diff(below, prepend=0.0) / SPREAD, SPREAD)

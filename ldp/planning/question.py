@@ -540,7 +540,8 @@ class Percentile(Question):
     """The `q`-quantile of a number, in `bounds` or of an unknown range, of each of the categories
     `by`, where there are any, with an equal part of the people. `people` hold numbers like those to
     come, as `like` says; without them errors are those of the shape of numbers (`SHAPES`) that a
-    mechanism tells worst. `way` is the mechanism that a plan of another epsilon recommends."""
+    mechanism tells worst, and a curator's of the first. `way` is the mechanism that a plan of
+    another epsilon recommends."""
 
     q: float
     bounds: Range | None = None
@@ -586,16 +587,17 @@ class Percentile(Question):
         if self.people is not None:
             return f"numbers like those of {self.like}"
         shapes = ", ".join(self.cases)
-        return f"the worst of these shapes of numbers, {self._worst(mechanism)}: {shapes}"
+        worst = self._worst(mechanism)
+        shape = next(name for name, question in self.cases.items() if question is worst)
+        return f"{shape}, the shape of numbers that is told worst of: {shapes}"
 
-    def _worst(self, mechanism: Any) -> str:
-        """Return which of `cases` has the largest relative error."""
-        return max(self.cases, key=lambda name: self.cases[name].error(mechanism))
+    def _worst(self, mechanism: Any) -> "Percentile":
+        """Return the one of `cases` with the largest relative error."""
+        return max(self.cases.values(), key=lambda question: question.error(mechanism))
 
-    @cached_property
+    @property
     def _held(self) -> Population:
-        assert self.people is not None  # a question without is one of `cases`
-        return self.people
+        return self.people or next(iter(self.cases.values()))._held
 
     @cached_property
     def _sorted(self) -> tuple[Floats, Floats]:
@@ -659,13 +661,19 @@ class Percentile(Question):
 
     def std_error(self, mechanism: Way) -> float:
         """Return the root mean squared error of the quantile, over draws of the errors of all
-        shares: bins make it larger than the error of the share at the quantile would."""
+        shares: bins make it larger than the error of the share at the quantile would. Without
+        people that of the numbers that are told worst."""
+        if self.people is None:
+            return self._worst(mechanism).std_error(mechanism)
         law = percentiles.expected(mechanism, self._held, self.users, self.q, self._part)
         estimates = law.quantile_draws(self.q)
         return math.hypot(*(estimates - self.truth)) / math.sqrt(len(estimates))
 
     def errors(self, mechanism: Way, draws: int, generator: np.random.Generator) -> Floats:
-        """Draw the error of the quantile of these people: shape (draws,)."""
+        """Draw the error of the quantile of these people, shape (draws,); without any, of those
+        that are told worst."""
+        if self.people is None:
+            return self._worst(mechanism).errors(mechanism, draws, generator)
         bins, one_of = bins_of(mechanism), dict[int, str]()
         people = self._held.mapped(lambda value: one_of.setdefault(bins.place(value), value))
         tables = self._tables(mechanism, people, draws, generator)
