@@ -98,8 +98,7 @@ class FilterDesign:
     def fitted(self, chosen: Places, coefficients: Floats) -> Floats:
         """Return the sum of the chosen columns times their coefficients: shape (cohorts *
         contrasts,)."""
-        held = held_by_filter(self.map[chosen], coefficients, self.mean.size)
-        return np.asarray(np.einsum("cfe,cf->ce", self.parts, held).ravel())
+        return self._combination(self.map[chosen], coefficients)
 
     def correlations(self, residual: Floats) -> Floats:
         """Return the product of every column with `residual`, shape (cohorts * contrasts,): shape
@@ -112,7 +111,11 @@ class FilterDesign:
     def combination(self, factors: Floats) -> Floats:
         """Return the sum of all columns times `factors`, shape (candidates,): shape (cohorts *
         contrasts,). None of the columns is in memory."""
-        return self.fitted(np.arange(factors.size), factors)
+        return self._combination(self.map, factors)
+
+    def _combination(self, places: Map, factors: Floats) -> Floats:
+        held = held_by_filter(places, factors, self.mean.size)
+        return np.asarray(np.einsum("cfe,cf->ce", self.parts, held).ravel())
 
     @cached_property
     def norms(self) -> Floats:
