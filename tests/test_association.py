@@ -461,7 +461,7 @@ def test_one_report_discovers_nothing() -> None:
 
 @pytest.mark.statistical
 def test_discoveries_of_few_reports_are_true() -> None:
-    """20 held cells of 400 in 2,000 reports at epsilon 6: of 200 simulated tables the share of
+    """20 held cells of 400 in 2,000 reports at epsilon 6: of 40 simulated tables the share of
     false discoveries was .03, with a standard deviation of .034, so that the mean of 10 is below
     .09 but with probability 1e-7 (normal). The twin, normal tails alone, has .17 on average."""
     first, second = (

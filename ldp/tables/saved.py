@@ -125,7 +125,7 @@ CHECKS: Mapping[str, Check] = {
     "fakes_move": _is_damage,
     "independence": _is_independence,
     "differences": _are_differences,
-    "memoised": lambda value: isinstance(value, bool),
+    **dict.fromkeys(("memoised", "fakes_name_one"), lambda value: isinstance(value, bool)),
     "labels": _holds(lambda value: isinstance(value, list) and all(map(Label.of, value)) + 1),
     "spelling": _holds(lambda value: isinstance(value, dict) and Spelling(**value)),
 }
