@@ -29,10 +29,11 @@ from ldp.server import decode_distribution
 from ldp.simulation import draw_table
 from simulations import campaign
 from simulations.campaign import Bar
+from simulations.portfolio import ASK, HEAD
 
 PRODUCTS, TABLES, SEED, PEOPLE = 30, 200, 46, 4001
 MOST_MEAN, MOST, LEAST_PLANNED, MOST_PRICE = 1.1, 1.3, 0.5, 2.0
-START = date(2026, 12, 1)
+START, END = date(2026, 12, 1), date(2027, 5, 31)
 Draw = Callable[[np.random.Generator], Any]
 SHAPES: Mapping[str, Draw] = {
     "gamma of shape 0.7": lambda draw: draw.gamma(0.7, size=PEOPLE),
@@ -47,22 +48,6 @@ SHAPES: Mapping[str, Draw] = {
     "three decades": lambda draw: 10 ** (3 * draw.random(PEOPLE)),
 }
 """Numbers that people hold, by the name of their law."""
-QUESTION = """\
-[product]
-name = "product {number}"
-users = {users}
-start = {start}
-day_epsilon = {day}
-lifetime_epsilon = {life}
-
-[question.size]
-ask = "How large?"
-percentile = {share}
-{keys}
-within = {within}
-every = "30d"
-until = 2027-05-31
-"""
 
 
 @dataclass(frozen=True)
@@ -87,14 +72,19 @@ def question_of(seed: int, number: int, keys: str = "") -> tuple[dict[str, Any],
     numbers: dict[str, Any] = {
         "number": number,
         "start": START,
+        "until": END,
+        "name": "size",
+        "days": 30,
         "users": int(10 ** draw.uniform(4.7, 6.3)),
         "share": float(draw.choice([0.5, 0.75, 0.9, 0.95, 0.99])),
         "within": float(f"{10 ** draw.uniform(-1.1, -0.5):.2g}"),
         "day": float(draw.choice([4.0, 8.0, 16.0])),
         "life": float(draw.choice([30.0, 60.0])),
     }
-    keys += f"\nrange = [0, {end}]" if has_range else ""
-    return {**numbers, "end": end, "has_range": has_range}, QUESTION.format(**numbers, keys=keys)
+    keys += f"\npercentile = {numbers['share']}" + f"\nrange = [0, {end}]" * has_range
+    return {**numbers, "end": end, "has_range": has_range}, (HEAD + ASK).format(
+        **numbers, keys=keys
+    )
 
 
 def answer_of(folder: Path, text: str) -> Answer | None:
