@@ -1,5 +1,5 @@
 """What a trusted curator releases about everybody's values: a histogram of public categories, the
-strings that many hold, a mean. A person holds `at_most` values, one unless stated.
+strings that many hold, a mean, percentiles. A person holds `at_most` values, one unless stated.
 
 Sources: Ghosh, Roughgarden and Sundararajan 2012 (discrete Laplace noise); Korolova, Kenthapadi,
 Mishra and Ntoulas 2009 (strings above a threshold).
@@ -194,9 +194,6 @@ def _of_counts(epsilon: float, neighbours: Neighbours, at_most: int) -> Discrete
     return DiscreteLaplace(epsilon=epsilon, sensitivity=float(changed), neighbours=neighbours)
 
 
-NORMAL = NormalDist()
-
-
 class Percentile(NamedTuple):
     """A quantile in the units of the edges: `estimate`, and the ends of its interval, which
     are edges; nan and the ends of all bins where the noisy counts do not add to one person."""
@@ -243,12 +240,13 @@ def edge_reach(noise: DiscreteLaplace, q: float, bins: int, level: float) -> Flo
     """Return how far at most noise moves L - q T at each inner edge with probability `level`, shape
     (bins - 1,): a sum of the noise of the bins below, by 1 - q, and of the others, by -q.
 
-    Normal, or by the fourth moment where that is farther, and half a person for the steps.
+    Normal, or by the fourth moment where that is farther (Cornish and Fisher 1938), and half a
+    person for the steps.
     """
     below = np.arange(1, bins)
     squares = below * (1 - q) ** 2 + (bins - below) * q**2
     fourths = below * (1 - q) ** 4 + (bins - below) * q**4
     excess = noise.excess_kurtosis * fourths / squares**2
-    z = NORMAL.inv_cdf((1 + level) / 2)
+    z = NormalDist().inv_cdf((1 + level) / 2)
     standard = np.maximum(z, z + excess * (z**3 - 3 * z) / 24)
     return np.asarray(noise.std_error * squares**0.5 * standard + 0.5)
