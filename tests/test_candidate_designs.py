@@ -85,8 +85,13 @@ def test_both_solvers_say_the_same_on_either_side_of_the_bound(copies: int) -> N
 
 
 @pytest.mark.exact
-def test_the_design_is_that_of_its_docstring() -> None:
-    """Every method against columns weight (x_j - mean) made of scalar hashes."""
+@pytest.mark.parametrize("dense_bits", [0, 64])
+def test_the_design_is_that_of_its_docstring(
+    dense_bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every method against columns weight (x_j - mean) made of scalar hashes; products of columns
+    both ways."""
+    monkeypatch.setattr(candidates, "DENSE_BITS", dense_bits)
     generator, places = np.random.default_rng(5), PolynomialBloom("00ff", 8, 3)
     values = [f"value {i}" for i in range(20)]
     bits, weight = bulk.bloom_map(places, 6, values), generator.random((6, 8))
@@ -282,12 +287,14 @@ def test_our_hashes_are_those_of_google_rappors_maps(name: str) -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("dense_bits", [0, 64])
 def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders(
-    monkeypatch: pytest.MonkeyPatch,
+    dense_bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against one matrix of all covariances of all bits, off the diagonal within a cohort what the
     holders of a filter do together; without that and without the table's own part it is larger.
     That of the sum of all estimates likewise, of which three are corrected residuals."""
+    monkeypatch.setattr(candidates, "DENSE_BITS", dense_bits)
     generator, values = np.random.default_rng(8), tuple(f"v{i}" for i in range(6))
     mechanism = Rappor(bits=8, hashes=2, cohorts=8, f=0.25, p=0.0, q=1.0, seed="00ff")
     counts = np.array([8000, 5000, 3000, 2000, 1000, 1000])
@@ -313,10 +320,10 @@ def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders(
     np.testing.assert_allclose(found[-1], total @ together @ total, rtol=1e-9)
     alone = np.diag(np.linalg.inv(columns.T @ columns))
     assert found[0] < 0.9 * alone[0]
-    monkeypatch.setattr(candidates, "MOST_WORK", 0)
-    around_population = shares.variances(design, Sparse(chosen, b, np.empty(0), 0.0), np.ones(6))
-    np.testing.assert_allclose(around_population[:-1], alone, rtol=1e-9)
-    monkeypatch.undo()
+    with monkeypatch.context() as large:
+        large.setattr(candidates, "MOST_WORK", 0)
+        wider = shares.variances(design, Sparse(chosen, b, np.empty(0), 0.0), np.ones(6))
+    np.testing.assert_allclose(wider[:-1], alone, rtol=1e-9)
     listed = tuple(f"v{i}" for i in range(9))
     design = BloomDesign(bloom_map(table, listed), design.weight, shares.mean)
     correction = np.arange(9) / 1000

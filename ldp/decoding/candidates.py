@@ -43,6 +43,8 @@ MOST_CELLS = 1 << 20
 """Largest number of cells of a table: each fitted candidate is a column of so many numbers."""
 ROUNDS = 24
 """Largest number of fits beside unlisted strings."""
+DENSE_BITS, MOST_DENSE = 64, 1 << 22
+"""Number of bits up to which columns are multiplied as they are, and the most numbers in them."""
 MOST_WORK = 1 << 28
 """Number of products from which the errors of a fit are those around the population, a little more
 than those around the table."""
@@ -77,23 +79,35 @@ class BloomDesign:
 
     def gram(self, some: Places, others: Places) -> Floats:
         """Return the products of `some` columns with `others`: shape (some, others). With w the
-        weights and s_j those of the cells of j, columns are s_j - mean w."""
-        (left, back), (right, far) = map(self._cells, (some, others))
+        weights and s_j those of the cells of j, columns are s_j - mean w, where filters are long
+        multiplied by the cells that candidates share."""
+        if self._is_dense and max(some.size, others.size) * self.weight.size <= MOST_DENSE:
+            return np.asarray(self.columns(some).T @ self.columns(others))
+        left, right = map(self._cells, (some, others))
         flat = self.weight.ravel()
-        crossed = np.add.outer(back, far) * self.mean
+        crossed = self.mean * np.add.outer(left @ flat, right @ flat)
         return np.asarray((left @ right.T).toarray() - crossed + self.mean**2 * (flat @ flat))
 
-    def _cells(self, chosen: Places) -> "tuple[csr_array, Floats]":
-        """Return the weights of the cells of each chosen candidate, shape (chosen, cohorts * bits),
-        and the sum of their squares, shape (chosen,)."""
+    @property
+    def _is_dense(self) -> bool:
+        return bool(self.weight.shape[1] <= DENSE_BITS)
+
+    def _cells(self, chosen: Places) -> "csr_array":
+        """Return the weights of the cells of each chosen candidate: shape (chosen, cohorts *
+        bits)."""
         starts = self.weight.shape[1] * np.arange(len(self.weight))[:, None]
         matrix = _marked(self.map[chosen] + starts, self.weight.size)
         matrix.data = self.weight.ravel()[matrix.indices]
-        return matrix, np.asarray((matrix * matrix).sum(axis=1))
+        return matrix
 
-    def cells(self, chosen: Places, cohort: int) -> "csr_array":
+    def cells(self, chosen: Places, cohort: int) -> "csr_array | Floats":
         """Return 1 for each bit of a cohort that a chosen candidate sets: shape (chosen, bits)."""
-        return _marked(self.map[chosen, cohort], self.weight.shape[1])
+        places, bits = self.map[chosen, cohort], self.weight.shape[1]
+        if not self._is_dense:
+            return _marked(places, bits)
+        marks = np.zeros((chosen.size, bits))
+        marks[np.arange(chosen.size)[:, None], places] = 1.0
+        return marks
 
     def fitted(self, chosen: Places, coefficients: Floats) -> Floats:
         """Return the sum of the chosen columns times their coefficients: shape (cohorts *
