@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,9 +16,10 @@ import numpy as np
 import pytest
 
 from ldp.collection import ingest
+from ldp.collection.acknowledged import BufferUnusable
 from ldp.collection.buffer import Buffer
 from ldp.collection.collector import Collector, MoveError
-from ldp.collection.ingest import write_block
+from ldp.collection.ingest import MARK, write_block
 from ldp.collection.workers import Shuffling
 from ldp.files import sync_folder
 from tests.collecting import (
@@ -264,6 +266,10 @@ def test_files_are_kept_by_a_clock_that_nobody_set(tmp_path: Path) -> None:
             service.collector.move_everything()
         return counted(service.store, asked, "word").total
 
+    def replace_buffer() -> None:
+        (tmp_path / "buffer" / "buffer.db").unlink()
+        (tmp_path / "reports" / MARK).unlink()
+
     leapt = TODAY + 400 * timedelta(days=1)
     for hours in (0, 1, 11, 13):
         clock.day = TODAY
@@ -276,18 +282,55 @@ def test_files_are_kept_by_a_clock_that_nobody_set(tmp_path: Path) -> None:
         clock.day = leapt
         with Service(tmp_path, retain=keep, **clock.settings) as service:
             assert stored(service) == 40
-    (tmp_path / "buffer" / "buffer.db").unlink()
+    replace_buffer()
     with Service(tmp_path, retain=keep, **clock.settings) as service:
         writer = service.collector._writer
         assert (stored(service), writer.day) == (40, leapt)
         clock.show(writer, TODAY, 24)
         assert stored(service) == 40
-    (tmp_path / "buffer" / "buffer.db").unlink()
+    replace_buffer()
     with Service(tmp_path, retain=keep, **clock.settings) as service:
         clock.go_on(service.collector._writer, 90)
         assert stored(service) == 40
         clock.go_on(service.collector._writer, 1)
         assert stored(service) == 0
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("is_moved", [False, True])
+@pytest.mark.parametrize("restored", ["reports", "buffer"])
+def test_a_restored_copy_of_buffer_or_store_is_refused(
+    tmp_path: Path, restored: str, is_moved: bool
+) -> None:
+    """Both are copied, then batches come and are moved to the store or not. With both as they are,
+    or both of the copy, the collector starts; with one of the copy, or without one, it does not."""
+    with Service(tmp_path) as service:
+        send_words(service)
+        service.collector.move_everything()
+    shutil.copytree(tmp_path / restored, tmp_path / "copy")
+    for _ in range(2):
+        with Service(tmp_path) as service:
+            send_words(service)
+            service.collector._ingestor.work(everything=is_moved)
+    with Service(tmp_path):
+        pass
+    (tmp_path / restored).rename(tmp_path / "newest")
+    for folder in ("copy", None, "newest"):
+        if folder:
+            shutil.copytree(tmp_path / folder, tmp_path / restored)
+        if folder != "newest":
+            with pytest.raises(BufferUnusable, match="restored or replaced"):
+                Service(tmp_path)
+            shutil.rmtree(tmp_path / restored, ignore_errors=True)
+    with Service(tmp_path) as service:
+        service.collector.move_everything()
+    assert counted(tmp_path / "reports", registry(tmp_path), "word").total == 60
+
+
+def send_words(service: Service) -> None:
+    """Send a batch of 20 words."""
+    body = batch(items(service.registry, "word", "hello", 20))
+    assert service.send(body).status == 202
 
 
 @pytest.mark.exact

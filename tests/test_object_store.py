@@ -17,7 +17,7 @@ import pytest
 from ldp.collection import ReportWriter, aggregate, report_files, spark
 from ldp.collection.aggregate import count_files
 from ldp.collection.collector import Collector
-from ldp.collection.ingest import retire
+from ldp.collection.ingest import MARK, retire
 from ldp.collection.object_store import S3Path, StoreUnusable, store_path
 from ldp.collection.store import NoReports
 from ldp.collection.workers import Shuffling
@@ -188,7 +188,8 @@ def test_a_collector_writes_whole_objects_and_keeps_what_it_cannot_move(
         service.collector._ingestor._next_try.clear()
         service.collector.move_everything()
         assert service.ask("GET", "/v1/health").status == 200
-    (name,) = listed(bucket, tmp_path.name)
+    mark, name = listed(bucket, tmp_path.name)
+    assert mark.endswith(f"/{MARK}")
     assert name.startswith(f"{tmp_path.name}/metric=city/version=3/day=2026-11-21/")
     table: Any = aggregate([place], "city", 3, asked.metric("city").mechanism)
     assert same_counts(table, summed(asked, bodies, "city"))

@@ -159,6 +159,28 @@ class Buffer(BatchFile):
         with self._transaction():
             self._remember("ids", mark)
 
+    def step(self, stored: str, entropy: Callable[[int], bytes] = os.urandom) -> str:
+        """Return the mark to write into the store, one above `stored`, which is its mark now, ""
+        where it has none. Raise BufferUnusable where buffer or store is older than the other."""
+        self.match(stored)
+        name, _, number = stored.partition(" ")
+        mark = f"{name or entropy(NAME_BYTES).hex()} {int(number or 0) + 1}"
+        with self._transaction():
+            self._remember("mark", mark)
+        return mark
+
+    def match(self, stored: str) -> None:
+        """Raise BufferUnusable where the mark of the store is neither that of the buffer nor the
+        one before it: one of them was replaced, or restored from a backup."""
+        ((mark,),) = self._rows("SELECT coalesce(max(value), '') FROM state WHERE name = 'mark'")
+        name, _, number = mark.partition(" ")
+        last = int(number or 0)
+        if stored not in (mark, f"{name} {last - 1}" if last > 1 else ""):
+            raise BufferUnusable(
+                f"{self._path} has the mark {mark!r} and the store {stored!r}: one was restored or "
+                "replaced. Put the newest of both back; docs/operating.md says what else helps"
+            )
+
     def expect(self, metrics: Mapping[str, CollectedMetric]) -> None:
         """Add the metrics of a collector, by name. Raise RegistryError where the buffer holds, or
         held, another mechanism under the same version."""

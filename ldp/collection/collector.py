@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import date, timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -24,9 +25,9 @@ from ldp.collection.admission import Admits
 from ldp.collection.buffer import Buffer
 from ldp.collection.counts import Counts
 from ldp.collection.cross_origin import CrossOrigin
-from ldp.collection.ingest import clean
+from ldp.collection.ingest import clean, mark_of
 from ldp.collection.intake import NotNow, SortedBatch, collected_metrics, sort_batch, sort_sealed
-from ldp.collection.object_store import StorePath, store_path
+from ldp.collection.object_store import StorePath, StoreUnusable, store_path
 from ldp.collection.service import (
     JSON_TYPE,
     REGISTRY,
@@ -96,6 +97,8 @@ class Collector(Service):
         self._buffer.expect(self._expected)
         self._reader = Buffer(buffer, synchronous)
         store = store_path(store)
+        with suppress(StoreUnusable):  # then nothing is moved until the marks are compared
+            self._buffer.match(mark_of(store))
         clean(store, self._buffer)
         writer = Writer(self._buffer, today, monotonic, lateness, counts)
         self._ingestor = Ingestor(

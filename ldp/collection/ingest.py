@@ -23,7 +23,7 @@ from ldp.collection.plausibility import is_plausible
 from ldp.collection.store import ReportWriter
 from ldp.files import sync_folder, write_whole
 
-SET_ASIDE, RELAYED = "set-aside", "relayed"
+SET_ASIDE, RELAYED, MARK = "set-aside", "relayed", "buffer.mark"
 _SIZES = "batch,attested,opened\n"
 MOST_BLOCK_BYTES = 32 << 20
 """Most bytes of the reports of one file, before compression."""
@@ -95,6 +95,25 @@ def writer_of(store: StorePath, metric: BufferedMetric, plan: Plan) -> ReportWri
     return ReportWriter(store, metric.metric, metric.version, metric.mechanism, plan.day, plan.name)
 
 
+def mark_of(store: StorePath) -> str:
+    """Return the mark of a store: a name and how often it rose, "" where it has none. Buffer and
+    store have it, and it rises at least once a minute in which batches come."""
+    path = store / MARK
+    return path.read_bytes().decode("ascii", "replace").strip() if path.is_file() else ""
+
+
+def write_mark(store: StorePath, mark: str) -> None:
+    """Write the mark of a store."""
+    _write_text(store / MARK, f"{mark}\n")
+
+
+def _write_text(path: StorePath, text: str) -> None:
+    if isinstance(path, Path):
+        write_whole(path, text)
+    else:
+        path.write_bytes(text.encode())
+
+
 def write_sizes(store: StorePath, relayed: Iterable[RelayedReports]) -> None:
     """Write the sizes of a relay's batches as CSV files, one for each version of a metric:
     `batch,attested,opened`, by name of the batch, which is random; empty for what came without an
@@ -104,10 +123,7 @@ def write_sizes(store: StorePath, relayed: Iterable[RelayedReports]) -> None:
         path = store / RELAYED / f"{one.metric}-{one.version}.csv"
         lines.setdefault(path, [_SIZES]).append(_line_of(one))
     for path, text in lines.items():
-        if isinstance(path, Path):
-            write_whole(path, "".join(text))
-        else:
-            path.write_bytes("".join(text).encode())
+        _write_text(path, "".join(text))
 
 
 def add_size(store: Path, relayed: RelayedReports) -> None:

@@ -15,17 +15,27 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
+from math import inf
 from queue import SimpleQueue
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ldp.collection.acknowledged import Answer, BatchFile, BufferUnusable, PendingBatch
 from ldp.collection.buffer import Buffer, BufferedMetric, RelayedReports
 from ldp.collection.counts import Counts
-from ldp.collection.ingest import MOST_BLOCK_BYTES, retire, write_block, write_sizes
+from ldp.collection.ingest import (
+    MOST_BLOCK_BYTES,
+    mark_of,
+    retire,
+    write_block,
+    write_mark,
+    write_sizes,
+)
 from ldp.collection.object_store import StorePath
 
 RETRY_SECONDS = 5.0
 """Seconds after which the ingestor tries again what failed."""
+MARK_SECONDS = 60.0
+"""Longest time in which batches come and the mark of buffer and store does not rise."""
 SETTLED_SECONDS = 3600.0
 """Seconds for which a clock must have shown later days before they are believed."""
 LOG = logging.getLogger("ldp.collector")
@@ -259,6 +269,7 @@ class Ingestor(Worker):
         self._work_lock = threading.Lock()
         self._candidates = candidates
         self._since: dict[int, float] = {}
+        self._marked, self._commits = -inf, -1
         self._relayed = list[RelayedReports]()
         self._is_flush_asked = False
         self._small = set[int]()
@@ -282,8 +293,22 @@ class Ingestor(Worker):
                     reports_of = "reports of {} version {}".format(*self._reader.name_of(number))
                     problem = f"{reports_of} cannot be moved to the store"
                     self._attempt(problem, partial(self._move, number, everything))
+            self._attempt("the mark of the store cannot be written", self._mark_in_time)
             self._attempt("old files cannot be deleted", self._retire)
             self._attempt("sizes of batches cannot be written", self._write_sizes)
+
+    def _mark_in_time(self) -> None:
+        """Have the mark rise where batches came since MARK_SECONDS."""
+        is_due = time.monotonic() - self._marked >= MARK_SECONDS
+        if is_due and sum(self._counts.commits) > self._commits:
+            self._mark()
+
+    def _mark(self) -> None:
+        """Have the mark of buffer and store rise, so that an older copy of either is known."""
+        commits = sum(self._counts.commits)
+        stored = mark_of(self._store)
+        write_mark(self._store, self._writer.perform(lambda buffer: buffer.step(stored)))
+        self._marked, self._commits = time.monotonic(), commits
 
     def _write_sizes(self) -> None:
         """Write the sizes of a relay's batches beside the reports, where they changed."""
@@ -330,6 +355,7 @@ class Ingestor(Worker):
         if plan is None:
             return False
         if not plan.is_written:
+            self._mark()
             lots, damaged = self._reader.bodies(metric.number, plan)
             candidates = self._candidates.get((metric.metric, metric.version), ())
             counts = write_block(self._store, metric, plan, lots, candidates=candidates)
