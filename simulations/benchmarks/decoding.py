@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Rappor,
     )
     from ldp.mechanisms import Mechanism
+    from ldp.tables.estimates import Estimates
 
 QUICK = 5000
 """Up to so many candidates the fastest of 5 decodings counts, beyond it the only one."""
@@ -34,6 +35,12 @@ def apple_preset() -> "CountMeanSketch":
     from ldp.client import CountMeanSketch
 
     return CountMeanSketch(epsilon=4.0, rows=65536, width=1024, seed="00ff")
+
+
+def small_sketch() -> "CountMeanSketch":
+    from ldp.client import CountMeanSketch
+
+    return CountMeanSketch(epsilon=4.0, rows=256, width=256, seed="00ff")
 
 
 def hadamard_preset() -> "HadamardCountMeanSketch":
@@ -56,17 +63,22 @@ def known_list() -> "ProjectiveGeometry":
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A table of so many `reports`, of `held` values, and how many candidates are `listed`."""
+    """A table of so many `reports`, of `held` values, how many candidates are `listed`, and the
+    method of decoding."""
 
     mechanism: Callable[[], "Mechanism"]
     reports: int
     held: int
     listed: int
     power: float = 1.0
+    method: str = "auto"
 
 
 CASES = {
     "cms": Case(mechanism=apple_preset, reports=10**6, held=2600, listed=250_000),
+    "cms_small": Case(
+        mechanism=small_sketch, reports=10**6, held=200, listed=1000, method="regression"
+    ),
     "hcms": Case(mechanism=hadamard_preset, reports=10**7, held=2600, listed=2600),
     "pgr": Case(mechanism=lambda: known_list(), reports=10**6, held=2600, listed=250_000),
     "rappor_110": Case(mechanism=lambda: chrome_preset(8), reports=10**6, held=100, listed=110),
@@ -134,10 +146,12 @@ def main() -> None:
     started = time.perf_counter()
     places = bloom_map(table, candidates) if isinstance(table.mechanism, Rappor) else None
     hashing = time.perf_counter() - started
-    decoding = fastest(
-        lambda: decode(table, candidates, places=places), 5 if len(candidates) <= QUICK else 1
-    )
-    estimates = decode(table, candidates, places=places)
+
+    def decoded_table() -> "Estimates":
+        return decode(table, candidates, places=places, method=CASES[name].method)
+
+    decoding = fastest(decoded_table, 5 if len(candidates) <= QUICK else 1)
+    estimates = decoded_table()
     writing = fastest(lambda: estimates.to_csv(folder / f"{name}.csv"), 3)
     figures = {"hashing": hashing, "decoding": decoding, "writing": writing}
     (folder / f"{name}.json").write_text(json.dumps(figures))
@@ -173,6 +187,8 @@ BENCHMARKS = (
         bar=4,
     ),
     _memory("cms", 2048),
+    _seconds("cms_small", "regress 1,000 candidates of CMS, 256 x 256", 5),
+    _memory("cms_small", 512),
     _seconds("hcms", "decode 2,600 candidates of HCMS, 1,024 x 32,768", 3),
     _memory("hcms", 1024),
     _seconds("pgr", "decode 250,000 categories of PGR, 8,042,221 points", 10),
