@@ -40,6 +40,7 @@ from ldp.protocol.batch import Batch
 from ldp.registry import Registry
 from ldp.simulation import Population, simulate
 from ldp.tables.estimates import Rule
+from ldp.tables.joint_table import tables_of
 from ldp.tables.patterns import Patterns
 from simulations import campaign
 from simulations.campaign import Bar
@@ -252,7 +253,7 @@ def as_published(patterns: Patterns, found: Association) -> Association:
     the maximum's, by the information of the likelihood."""
     factors = []
     for table, values, (rows, payloads) in zip(
-        patterns.tables(), found.values, patterns.parts(), strict=True
+        tables_of(patterns), found.values, patterns.parts(), strict=True
     ):
         axis = variable(table, values[:-1], Rule(control="none", alpha=0.999), "a part")
         factor = likelihoods(axis, rows, payloads)
@@ -305,7 +306,7 @@ def timed(reports: int, end: float) -> Fitted:
     sampled = people.sample(reports, generator)
     patterns = Patterns.of(mechanism, simulate(mechanism, sampled, generator))
     axes: list[Variable] = [
-        variable(table, names[:10], Rule(threshold=1.0), "a part") for table in patterns.tables()
+        variable(table, names[:10], Rule(threshold=1.0), "a part") for table in tables_of(patterns)
     ]
     factors = [likelihoods(axis, *part) for axis, part in zip(axes, patterns.parts(), strict=True)]
     mixture = Mixture.of(factors, patterns.counts)

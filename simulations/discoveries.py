@@ -13,7 +13,7 @@ of the smallest p-values are taken as have no more false ones than the discoveri
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from ldp.arrays import Floats
 from ldp.server import decode
 from ldp.simulation import draw_table
 from ldp.tables.estimates import Rule
+from ldp.tables.joint_table import tables_of
 from simulations import campaign
 from simulations.campaign import Bar
 from simulations.rappor_cases import CHROME, DISTRIBUTIONS, LOOSE, Share, scored
@@ -109,10 +110,10 @@ def runs(name: str, tables: int, method: str, is_whole: bool) -> Iterator[Run]:
         values, patterns, bits, equal = held + absent, None, None, [0, 0]
         if is_whole:
             patterns = draw_patterns(mechanism, everyone, counts, generator)
-            table = patterns.tables()[0]
+            table = tables_of(patterns)[0]
         else:
             table = draw_table(mechanism, everyone, counts=counts, generator=generator)
-        estimates = decode(table, values, method=method, patterns=patterns)
+        estimates = decode(replace(table, whole=patterns), values, method=method)
         score = scored(estimates, truth, mechanism.std_error(table.total) / table.total)
         if is_whole:
             from_bits = decode(table, values, method=method)

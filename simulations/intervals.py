@@ -41,6 +41,7 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.numeric import Numeric
 from ldp.server import Table, decode, decode_mean, decode_regression
 from ldp.simulation import Population, draw_table, simulate
+from ldp.tables.joint_table import tables_of
 from ldp.tables.patterns import Patterns
 from simulations import campaign
 from simulations.campaign import Bar
@@ -340,7 +341,7 @@ def held_whole(
         drawn = replace(mechanism, seed=generator.bytes(16).hex())
         counts = generator.multinomial(reports, HELD)
         patterns = draw_patterns(drawn, listed[: HELD.size], counts, generator)
-        low, high = decode(patterns.tables()[0], listed, patterns=patterns).interval()
+        low, high = decode(tables_of(patterns)[0], listed).interval()
         truth = np.append(counts, np.zeros(ABSENT))
         found += ((low <= truth) & (truth <= high))[[*ASKED]]
     return found.tolist()

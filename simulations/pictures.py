@@ -150,7 +150,8 @@ def pages(folder: Path) -> Iterator[tuple[str, Path, int]]:
         if metric == "network":
             store = folder / "store"
             run("simulate", metric, *source, "--population", population, *drawn, "--reports", store)
-            run("associate", metric, *source, store, *out)
+            run("aggregate", metric, *source, store, "--out", table)
+            run("decode", table, *out)
         else:
             run("simulate", metric, *source, "--population", population, *drawn, "--table", table)
             run("decode", table, *out)

@@ -16,7 +16,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ from ldp.protocol.bloom import PolynomialBloom
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.joint_table import tables_of
 from ldp.tables.patterns import Patterns
 from simulations import campaign
 from simulations.campaign import Bar
@@ -257,7 +258,7 @@ def drawn(
         counts = generator.multinomial(case.people, shares)
         if is_whole and mechanism.bits <= MOST_BITS:
             patterns = draw_patterns(mechanism, held, counts, generator)
-            (table,) = patterns.tables()
+            (table,) = tables_of(patterns)
         else:
             table = draw_table(mechanism, held, counts=counts, generator=generator)
     return table, patterns, dict(zip(held, counts.tolist(), strict=True))
@@ -316,7 +317,7 @@ def run(name: str, seed: int, is_whole: bool) -> Run:
     found = places(table.mechanism, listed)
 
     def decoded(rule: Rule) -> Estimates:
-        return decode(table, listed, rule=rule, places=found, patterns=patterns)
+        return decode(replace(table, whole=patterns), listed, rule=rule, places=found)
 
     started = time.process_time()
     estimates = decoded(Rule())

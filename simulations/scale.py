@@ -217,7 +217,10 @@ GROWTHS = (
         *("reports", REPORTS, store(LISTED), 300),
     ),
     Growth("report asked.csv --out asked.html", "rows", VALUES, estimated, 2000),
-    Growth(f"associate asked --registry metrics.toml store {OUT}", "reports", REPORTS, pairs, 500),
+    Growth(
+        "aggregate asked --registry metrics.toml store --out asked.table",
+        *("reports of pairs", REPORTS, pairs, 500),
+    ),
     Growth("plan --domain SIZE --users 1000000 --epsilon 4", "values", VALUES, nothing, 100),
     Growth(
         "compare --population values.csv --epsilon 4 --users 1000000 --seed 1",
@@ -261,7 +264,6 @@ ELSEWHERE = {
     "collect": "make bench-collector",
     "demo": "simulate, aggregate and decode",
     "device": "python -m simulations.benchmarks --only encode",
-    "discover": "make campaign-words",
     "init": "writes two small files",
     "key": "writes one small file",
     "rappor": "make campaign-rappor-cases",

@@ -129,7 +129,8 @@ CASES: Mapping[str, Sequence[str]] = {
         "report a.csv --out a.html",
     ],
     "rappor by whole reports": [
-        f"decode homepage store {R} --until 2026-01-05 --candidates words.txt --out a.csv",
+        f"aggregate homepage store {R} --whole --until 2026-01-05 --out a.table",
+        "decode a.table --candidates words.txt --out a.csv",
         "report a.csv --out a.html",
     ],
     "sets": ["decode apps.table --out a.csv", "report a.csv --out a.html"],
@@ -165,18 +166,25 @@ CASES: Mapping[str, Sequence[str]] = {
         "report a.csv --out a.html",
         "regress flat.table --level 0.8 --json --out b.csv",
     ],
-    "prefixes": ["discover typed.table --out a.csv", "report a.csv --out a.html"],
+    "prefixes": ["decode typed.table --out a.csv", "report a.csv --out a.html"],
     "puzzle": [
-        "discover puzzled.table --top 4 --out a.csv",
-        "discover puzzled.table --top 4 --json --out b.csv --threshold 100",
+        "decode puzzled.table --top 4 --out a.csv",
+        "decode puzzled.table --top 4 --json --out b.csv --threshold 100",
         "decode puzzled.table --part words --candidates some.txt --out c.csv",
     ],
-    "n-grams": [f"discover joined {R} strings --out a.csv", "report a.csv --out a.html"],
+    "n-grams": [
+        f"aggregate joined {R} strings --out a.table",
+        "decode a.table --out a.csv",
+        "report a.csv --out a.html",
+    ],
     "association": [
-        f"associate network {R} store --out a.csv",
+        f"aggregate network {R} store --out a.table",
+        "decode a.table --out a.csv",
         f"report a.csv {R} --out a.html",
-        f"associate network {R} store --until 2026-01-05 --level 0.8 --json --out b.csv",
-        f"decode homepage store {R} --since 2026-01-06 --candidates words.txt --out c.csv",
+        f"aggregate network {R} store --until 2026-01-05 --out b.table",
+        "decode b.table --level 0.8 --json --out b.csv",
+        f"aggregate homepage store {R} --whole --since 2026-01-06 --out c.table",
+        "decode c.table --candidates words.txt --out c.csv",
     ],
     "several days": [
         f"aggregate theme store {R} --until 2026-01-05 --out one.table",
@@ -192,9 +200,9 @@ CASES: Mapping[str, Sequence[str]] = {
         "decode a.table --out a.csv",
     ],
     "google's files": [
-        "rappor shortcut.table --candidates words.txt --out google",
-        "decode --rappor-params google/params.csv --rappor-counts google/counts.csv "
-        "--rappor-map google/map.csv --out a.csv",
+        "rappor export shortcut.table --candidates words.txt --out google",
+        "rappor import --params google/params.csv --counts google/counts.csv --out a.table",
+        "decode a.table --rappor-map google/map.csv --out a.csv",
     ],
     "central": [f"central theme {R} --data theme.csv --seed 1 --out a.csv"],
     "published": [

@@ -28,7 +28,7 @@ from ldp.collection.plausibility import is_plausible
 from ldp.decoding import decode
 from ldp.decoding.distribution import Distribution, decode_distribution
 from ldp.decoding.numeric import decode_mean
-from ldp.decoding.outcome import is_about_numbers
+from ldp.decoding.outcome import kind_of
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import Identity
@@ -354,7 +354,7 @@ def test_of_every_mechanism_a_laboratory_runs_or_is_refused(example: Example) ->
             Laboratory(mechanism=mechanism, **settings)  # type: ignore[arg-type]
         return
     laboratory = Laboratory(mechanism=mechanism, **settings)  # type: ignore[arg-type]
-    if is_about_numbers(mechanism):
+    if kind_of(mechanism) == "numbers":
         assert laboratory.number_gains(np.random.default_rng(1))
     else:
         assert laboratory.gains(np.random.default_rng(1))

@@ -131,10 +131,10 @@ def test_a_mistake_is_one_line_with_status_2_and_writes_nothing(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("--rappor-params p --out x", "give either TABLE, or --rappor-params with --rappor-counts"),
-        ("t --rappor-map m --out x", "go with --rappor-params"),
-        ("--rappor-params p --rappor-counts c --out x", "give either --rappor-map or --candidates"),
-        ("--rappor-params p --rappor-counts c --rappor-map m --out x", "cannot read p"),
+        ("import --params p --out x", "give either --counts or --reports"),
+        ("import --params p --counts c --reports r --out x", "give either --counts or --reports"),
+        ("import --params p --counts c --out x", "cannot read p"),
+        ("import --params metrics.toml --counts c --out metrics.toml", "toml is also an input"),
     ],
 )
 def test_google_rappors_files_go_together(
@@ -144,7 +144,7 @@ def test_google_rappors_files_go_together(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(f"decode {arguments}", monkeypatch) == 2
+    assert run(f"rappor {arguments}", monkeypatch) == 2
     assert said in capsys.readouterr().err
 
 

@@ -170,7 +170,7 @@ def test_the_second_act_is_public_commands_and_its_page_shows_all_three(tmp_path
             "aggregate",
             "decode",
             "simulate",
-            "discover",
+            "decode",
             "simulate",
             "aggregate",
             "decode",

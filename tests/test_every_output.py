@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from ldp import HierarchicalHistogram, JointReport, PrefixExtension, RapporNgrams, RegressionMoments
 from ldp.cli import commands
-from ldp.decoding.outcome import is_about_numbers
+from ldp.decoding.outcome import kind_of
 from ldp.mechanisms import CATALOGUE, SequenceFragmentPuzzle
 from ldp.mechanisms.addressing import Identity, Rounding
 from ldp.mechanisms.base import Example, Mechanism
@@ -101,7 +101,7 @@ def outputs(example: Example, folder: Path) -> Iterator[Path]:
         yield made
     if isinstance(mechanism, PrefixExtension | SequenceFragmentPuzzle):
         top = ("--top", 3) if isinstance(mechanism, SequenceFragmentPuzzle) else ()
-        ldp("discover", table, *top, "--out", made)
+        ldp("decode", table, *top, "--out", made)
         yield made
     if isinstance(mechanism, RegressionMoments):
         ldp("regress", table, "--out", made)
@@ -109,7 +109,7 @@ def outputs(example: Example, folder: Path) -> Iterator[Path]:
     for name, part, part_values in decoded_parts(mechanism, values):
         listed = folder / "candidates.txt"
         listed.write_text("".join(f"{value}\n" for value in part_values if value))
-        has_list = is_about_numbers(part) or isinstance(
+        has_list = kind_of(part) == "numbers" or isinstance(
             part.candidate_addressing, Identity | Buckets | Rounding
         )
         ldp(

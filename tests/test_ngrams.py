@@ -21,6 +21,7 @@ from ldp.protocol.spelling import PAD
 from ldp.server import Patterns, discover_ngrams
 from ldp.simulation import Population, simulate
 from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.joint_table import table_of
 
 BASE: dict[str, Any] = {
     "epsilon": 12.0,
@@ -204,7 +205,7 @@ def test_what_cannot_be_solved_is_one_clear_line(monkeypatch: pytest.MonkeyPatch
     pairs = Population((("a", "b"),), counts=np.array([5]))  # type: ignore[arg-type]
     other = JointReport(of=(coins, coins))
     for wrong in (
-        whole.table(),
+        table_of(whole),
         CountMeanSketch(epsilon=1.0, rows=2, width=2, seed="00"),
         Patterns.of(other, simulate(other, pairs, np.random.default_rng(1))),
     ):
@@ -277,15 +278,16 @@ def test_from_the_registry_to_discoveries(
     Path("words.csv").write_text("value,count\n" + "".join(f"{word},2000\n" for word in HEAVY))
     simulated = "simulate words --registry metrics.toml --population words.csv --seed 1"
     assert run(f"{simulated} --reports store") == 0
-    assert run("discover words --registry metrics.toml store --out found.csv") == 0
+    assert run("aggregate words --registry metrics.toml store --out whole.table") == 0
+    assert run("decode whole.table --out found.csv") == 0
     rows = [line.split(",") for line in Path("found.csv").read_text().splitlines()]
     assert {row[0] for row in rows if row[rows[0].index("discovered")] == "1"} == set(HEAVY)
     assert run("report found.csv --out report.html") == 0
     assert run(f"{simulated} --table words.table") == 0
     capsys.readouterr()
-    assert run("discover words.table --out x.csv") == 2
-    assert "does not say which fragments go together" in capsys.readouterr().err
-    assert run("discover words --registry metrics.toml store --out x.csv --top 3") == 2
+    assert run("decode words.table --out x.csv") == 2
+    assert "the table holds no whole reports" in capsys.readouterr().err
+    assert run("decode whole.table --out x.csv --top 3") == 2
     assert "--top goes with a puzzle" in capsys.readouterr().err
     assert run("decode words.table --part pairs --candidates words.csv --out x.csv") == 2
     assert "decoded with the puzzle it is part of" in capsys.readouterr().err

@@ -117,12 +117,12 @@ def test_lengths_that_do_not_divide_are_refused(changed: dict[str, object], line
 @pytest.mark.exact
 def test_the_command_finds_words(tmp_path: object) -> None:
     drawn(small(), 10).save(f"{tmp_path}/w.table")
-    done = CliRunner().invoke(commands, ["discover", f"{tmp_path}/w.table", "--out", "-"])
+    done = CliRunner().invoke(commands, ["decode", f"{tmp_path}/w.table", "--out", "-"])
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[1].startswith("abba,")
     with pytest.raises(ParameterError, match="puzzle"):
         CliRunner().invoke(
             commands,
-            ["discover", f"{tmp_path}/w.table", "--out", "-", "--top", "3"],
+            ["decode", f"{tmp_path}/w.table", "--out", "-", "--top", "3"],
             catch_exceptions=False,
         )

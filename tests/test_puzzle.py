@@ -375,8 +375,10 @@ def test_the_command_finds_words_in_a_table_and_in_a_store(
     assert run(f"{simulate} --table words.table", monkeypatch) == 0
     assert run(f"{simulate} --reports store", monkeypatch) == 0
     capsys.readouterr()
-    for source in ("words.table", f"words {registry} store"):
-        assert run(f"discover {source} --out found.csv --alpha 0.01 --json", monkeypatch) == 0
+    assert run(f"aggregate words {registry} store --out stored.table", monkeypatch) == 0
+    capsys.readouterr()
+    for source in ("words.table", "stored.table"):
+        assert run(f"decode {source} --out found.csv --alpha 0.01 --json", monkeypatch) == 0
         said = json.loads(capsys.readouterr().out)
         assert said["written"] == "found.csv"
         assert said["detected"] == 3
@@ -386,10 +388,10 @@ def test_the_command_finds_words_in_a_table_and_in_a_store(
         assert json.loads(Path("found.json").read_text())["method"] == "puzzle"
     assert run("report found.csv --truth words.csv --out page.html", monkeypatch) == 0
     assert "teh" in Path("page.html").read_text()
-    words = "discover words.table --out - --threshold 3500 --top 100"
+    words = "decode words.table --out - --threshold 3500 --top 100"
     assert run(words, monkeypatch) == 0
     assert "teh" in capsys.readouterr().out
-    assert run("discover words.table --out found.csv", monkeypatch) == 0
+    assert run("decode words.table --out found.csv", monkeypatch) == 0
     assert json.loads(Path("found.json").read_text())["screen"]["control"] == "none"
 
 
@@ -403,15 +405,13 @@ def test_mistakes_end_as_one_clear_line(
     run(f"simulate words {registry} --population words.csv --table words.table", monkeypatch)
     capsys.readouterr()
     for words, message in {
-        "discover city.table --out e.csv": "city.table: not about words (sfp, prefix",
-        f"discover city {registry} store --out e.csv": "metric 'city': not about words",
-        f"discover words {registry} --out e.csv": "a metric with --registry and its stores",
-        "discover words.table store --out e.csv": "a metric with --registry and its stores",
-        "discover words.table --out words.table": "words.table is also an input",
-        "discover words.table --out e.csv --level 2": "level must lie",
-        "discover words.table --out e.csv --top 0": "top must be",
-        "discover nothing.table --out e.csv": "nothing.table: No such file",
-        "decode words.table --out e.csv": "ldp discover",
+        "decode city.table --top 3 --out e.csv": "--top does not go with this table, which is of",
+        "decode words.table --fakes 1% --out e.csv": "--fakes does not go with this table, which",
+        "decode words.table --part else --out e.csv": "--part is one of fragments, words",
+        "decode words.table --out words.table": "words.table is also an input",
+        "decode words.table --out e.csv --level 2": "level must lie",
+        "decode words.table --out e.csv --top 0": "top must be",
+        "decode nothing.table --out e.csv": "nothing.table: No such file",
     }.items():
         assert run(words, monkeypatch) == 2, words
         error = capsys.readouterr().err

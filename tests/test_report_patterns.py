@@ -1,5 +1,6 @@
 """RAPPOR decoded from whole reports: exact against enumeration, then the discoveries."""
 
+import hashlib
 import json
 import sys
 from collections import Counter
@@ -27,6 +28,7 @@ from ldp.errors import DecodeError
 from ldp.regression.debiased import Sparse
 from ldp.server import Patterns, Table, decode
 from ldp.simulation import Population, simulate
+from ldp.tables.joint_table import table_of, tables_of
 from simulations.whole_reports import draw_patterns
 from tests.candidate_tables import TYPICAL
 from tests.registries import GROUP, METRIC
@@ -41,7 +43,7 @@ def of(mechanism: Rappor, counts: Ints, seed: int = 1) -> tuple[Table, Patterns]
     """Table and patterns of reports about v0, v1, ..., `counts` of each."""
     values, generator = tuple(f"v{i}" for i in range(counts.size)), np.random.default_rng(seed)
     patterns = draw_patterns(mechanism, values, counts, generator)
-    table = patterns.table()
+    table = table_of(patterns)
     assert isinstance(table, Table)
     return table, patterns
 
@@ -197,8 +199,8 @@ def test_whole_reports_find_more_with_honest_errors() -> None:
     listed = tuple(f"v{i}" for i in range(200))
     for seed in range(40):
         counts = np.random.default_rng(seed).multinomial(30_000, shares / shares.sum())
-        table, patterns = of(replace(CHROME, seed=f"{seed:04x}"), counts, seed)
-        bits, whole = decode(table, listed), decode(table, listed, patterns=patterns)
+        table, _ = of(replace(CHROME, seed=f"{seed:04x}"), counts, seed)
+        bits, whole = decode(replace(table, whole=None), listed), decode(table, listed)
         found["bits"] += int(bits.detected().sum())
         found["whole"] += int(whole.detected().sum())
         error = whole.count - np.append(counts, np.zeros(100))
@@ -219,8 +221,8 @@ def test_made_up_reports_move_a_count_by_what_is_stated() -> None:
     each = np.full(64, table.total // 6400)
     fakes = Patterns(table.mechanism, np.arange(64, dtype=np.uint32), codes[:, None], each)
     both = patterns + fakes
-    before = decode(table, listed, patterns=patterns)
-    after = decode(both.tables()[0], listed, patterns=both)
+    before = decode(replace(table, whole=patterns), listed)
+    after = decode(tables_of(both)[0], listed)
     moved = (after.count[9] - before.count[9]) / before.details["fakes_move"]
     assert 0.8 < moved < 1.1
     assert table.total * table.mechanism.fakes_move() < 0.5 * before.details["fakes_move"]
@@ -231,7 +233,7 @@ def test_candidates_of_one_filter_in_every_cohort_are_not_told_apart() -> None:
     table, patterns = of(CHROME, np.array([3000, 2000, 1000]))
     places = bloom_map(table, ("v0", "v1", "v2", "v3"))
     places[3] = places[0][:, ::-1]
-    found = decode(table, ("v0", "v1", "v2", "same"), places=places, patterns=patterns)
+    found = decode(replace(table, whole=patterns), ("v0", "v1", "v2", "same"), places=places)
     assert np.isinf(found.std_error).tolist() == [True, False, False, True]
     assert not found.detected()[[0, 3]].any()
 
@@ -241,17 +243,15 @@ def test_whole_reports_that_cannot_be_decoded_are_one_line() -> None:
     table, patterns = of(CHROME, np.array([3000, 2000, 1000]))
     days = replace(table, windows=("2026-01-01", "2026-01-02"), memoised=True)
     with pytest.raises(DecodeError, match="one day"):
-        decode(days, VALUES, patterns=patterns)
-    with pytest.raises(DecodeError, match="one day"):
-        decode(table, VALUES, patterns=patterns, weighted_reports_per_client=7)
-    assert (
-        decode(replace(days, windows=days.windows[:1]), VALUES, patterns=patterns).reports == 6000
-    )
+        decode(replace(days, whole=patterns), VALUES)
+    weighted = decode(replace(table, whole=patterns), VALUES, weighted_reports_per_client=7)
+    assert "whole_reports" not in weighted.details
+    assert decode(replace(days, windows=days.windows[:1], whole=patterns), VALUES).reports == 6000
     with pytest.raises(DecodeError, match="not those of the reports"):
-        decode(table, VALUES, patterns=patterns + patterns)
+        decode(replace(table, whole=patterns + patterns), VALUES)
     other, _ = of(replace(CHROME, seed="01"), np.array([3000, 2000, 1000]))
     with pytest.raises(DecodeError, match="not those of the reports"):
-        decode(other, VALUES, patterns=patterns)
+        decode(replace(other, whole=patterns), VALUES)
     for wrong, said in (
         (replace(CHROME, bits=9), "8 bits and 1,024 cohorts of these, not 9 bits in 16 cohorts"),
         (replace(CHROME, cohorts=1025), "not 8 bits in 1,025 cohorts"),
@@ -262,7 +262,7 @@ def test_whole_reports_that_cannot_be_decoded_are_one_line() -> None:
             wrong, np.ones(wrong.shape, np.int64), np.full(wrong.shape.rows, 2, np.int64)
         )
         with pytest.raises(DecodeError, match=said):
-            decode(counted, ("0", "1") if "basic" in said else ("a", "b"), patterns=patterns)
+            decode(replace(counted, whole=patterns), ("0", "1") if "basic" in said else ("a", "b"))
 
 
 def run(
@@ -305,9 +305,10 @@ def folder(tmp_path: Path) -> Path:
 def test_ldp_decode_reads_whole_reports_from_a_store(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = folder / "pages.csv"
-    words = "--registry", folder / "metrics.toml", folder / "store", "--out", out
-    status, said, _ = run(capsys, monkeypatch, "decode", "page", *words)
+    out, table = folder / "pages.csv", folder / "page.table"
+    words = "--registry", folder / "metrics.toml", folder / "store", "--whole", "--out", table
+    assert run(capsys, monkeypatch, "aggregate", "page", *words)[0] == 0
+    status, said, _ = run(capsys, monkeypatch, "decode", table, "--out", out)
     assert status == 0
     assert "3 of 50 candidates discovered among 12,000 reports" in said
     assert "from whole reports: 560 equations" in said
@@ -318,18 +319,63 @@ def test_ldp_decode_reads_whole_reports_from_a_store(
     assert (summary["whole_reports"], summary["equations"]) == (True, 560)
     assert summary["windows"] == ["2026-01-01", "2026-01-02"]
     assert summary["labels"][0]["metric"] == "page"
-    _, said, _ = run(capsys, monkeypatch, "decode", "page", *words, "--since", "2026-01-02")
+    run(capsys, monkeypatch, "aggregate", "page", *words, "--since", "2026-01-02")
+    _, said, _ = run(capsys, monkeypatch, "decode", table, "--out", out)
     assert "among 6,000 reports" in said
     for command, line in (
-        (("kind", *words), "rr is not decoded from whole reports"),
-        (("wide", *words), "decoded up to 8 bits"),
-        (("page", "--registry", folder / "metrics.toml", "--out", out), "its stores and"),
-        (("page", folder / "store", "--out", out), "its stores and --registry"),
-        (("page", *words, "--part", "words"), "--part goes with a table"),
-        ((folder / "none.table", "--out", out), "No such file"),
+        (("aggregate", "kind", *words), "rr is not decoded from whole reports"),
+        (("aggregate", "wide", *words), "decoded up to 8 bits"),
+        (("decode", table, "--out", out, "--part", "words"), "holds one table"),
+        (("decode", folder / "none.table", "--out", out), "No such file"),
     ):
-        status, _, error = run(capsys, monkeypatch, "decode", *command)
+        status, _, error = run(capsys, monkeypatch, *command)
         assert (status, error.count("\n"), line in error) == (2, 1, True), error
+
+
+@pytest.mark.exact
+def test_a_table_keeps_whole_reports_through_files_and_sums() -> None:
+    """A sum has them where both have, but for a memoised metric of several days; a file without
+    them is as ever, and one that does not fit its version, or its counts, is refused."""
+    first, second = (
+        replace(table, whole=whole, windows=(day,))
+        for day, (table, whole) in (
+            ("2026-01-01", of(SMALL, np.array([300, 200, 100]), 1)),
+            ("2026-01-02", of(SMALL, np.array([100, 200, 300]), 2)),
+        )
+    )
+    whole = load_bytes(first.to_bytes())
+    assert whole == first
+    assert whole.whole == first.whole
+    assert first.whole
+    assert second.whole
+    both = first + second
+    assert both.whole == first.whole + second.whole
+    assert load_bytes(both.to_bytes()).whole == both.whole
+    without = replace(second, whole=None)
+    assert (first + without).whole is None
+    assert (first + Table.empty(SMALL)).whole == first.whole
+    memoised = first.of_metric(None, memoised=True)
+    assert memoised.whole == first.whole
+    assert (memoised + second).whole is None
+    assert both.of_metric(None, memoised=True).whole is None
+    assert without.to_bytes()[9] == 1
+    data = first.to_bytes()
+    assert data[9] == 2
+    for change in (
+        replace(first.whole, counts=first.whole.counts + 1),
+        replace(first.whole, counts=first.whole.counts * 0),
+        second.whole + second.whole,
+    ):
+        with pytest.raises(DecodeError, match="table file"):
+            load_bytes(replace(first, whole=change).to_bytes())
+    body = data[:9] + bytes([1]) + data[10:-16]
+    with pytest.raises(DecodeError, match="does not fit its format version"):
+        load_bytes(body + hashlib.blake2b(body, digest_size=16).digest())
+
+
+def load_bytes(data: bytes) -> Table:
+    """Return the table of a file's bytes."""
+    return Table.from_bytes(data)
 
 
 UNLISTED = {
@@ -364,7 +410,7 @@ def test_errors_hold_beside_popular_strings_that_are_not_listed(
         for seed in range(6):
             of_seed = replace(mechanism, seed=f"{seed:04x}")
             table, patterns = of(of_seed, np.append(counts, others), seed)
-            estimates = decode(table, listed, patterns=patterns if is_whole else None)
+            estimates = decode(replace(table, whole=patterns if is_whole else None), listed)
             errors.append(estimates.count - counts)
             ratios.append(errors[-1] / estimates.std_error)
             found = estimates.details.get("unlisted", [])

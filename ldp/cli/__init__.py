@@ -37,8 +37,6 @@ _COMMANDS = (
         "merge",
         "table",
         "decode",
-        "discover",
-        "associate",
         "publish",
         "report",
         "rappor",

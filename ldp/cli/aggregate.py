@@ -14,9 +14,12 @@ from ldp.collection import report_files
 from ldp.collection.aggregate import share_of
 from ldp.collection.object_store import StorePath
 from ldp.collection.sql import DIALECTS, counting_query
+from ldp.decoding.outcome import needs_whole
+from ldp.decoding.report_patterns import require_decodable
 from ldp.errors import ParameterError, ReportError
 from ldp.registry import Registry
 from ldp.registry.explaining import label
+from ldp.tables.joint_table import JointTable
 
 
 class _Out(click.Option):
@@ -56,6 +59,12 @@ def _file_share(text: str) -> tuple[int, int]:
     show_default=True,
     help="This machine, or Spark as it is set up; the numbers are the same.",
 )
+@click.option(
+    "--whole",
+    is_flag=True,
+    help="Keep the whole reports in the table, as for RAPPOR of up to 8 bits, whose decoder finds "
+    "more with them; joint metrics and rappor-ngrams need them and have them always.",
+)
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
 @click.option(
     "--sql",
@@ -74,6 +83,7 @@ def aggregate(
     workers: int,
     share: tuple[int, int],
     engine: str,
+    whole: bool,
     skip_damaged: bool,
     sql: str | None,
     as_json: bool,
@@ -108,7 +118,13 @@ def aggregate(
         say({"query": query}, query.rstrip("\n"), as_json)
         return
     assert out is not None  # _Out
-    reports = stores, metric, definition.version, definition.mechanism
+    mechanism = definition.mechanism
+    reports = stores, metric, definition.version, mechanism
+    if whole and not needs_whole(mechanism):
+        require_decodable(mechanism)
+    whole = whole or needs_whole(mechanism)
+    if whole and engine == "spark":
+        raise ParameterError("tables that hold whole reports are counted on one machine")
     shared: dict[str, Any] = {
         "since": since,
         "until": until,
@@ -129,17 +145,19 @@ def aggregate(
                 **shared,
                 workers=workers,
                 share=share,
+                whole=whole,
                 on_file=lambda _: advance(1),
                 checkpoint=out.with_name(f"{out.name}.checkpoint"),
             )
     if not table.total and share == (1, 1):
         raise ReportError(f"no reports of metric {metric!r} could be counted")
+    if whole and isinstance(table, JointTable) and definition.members:
+        table = table.of_members({one.name: one.candidates() for one in definition.members})
     table.labelled(label(known, metric)).save(out)
     result = {"metric": metric, "reports": table.total, "skipped": skipped, "written": str(out)}
     days = f"{len(table.windows)} day{'s' if len(table.windows) > 1 else ''}"
     words = f"{table.total:,} reports of {metric!r} from {days} -> {out}"
-    has_words = hasattr(definition.mechanism, "spelling")
-    following = f"ldp {'discover' if has_words else 'decode'} {out} --out estimates.csv"
-    if definition.members:
-        following = f"ldp associate {metric} --registry {registry} {stores[0]} --out joint.csv"
+    if table.whole is not None:
+        words += f"\nwith {len(table.whole.counts):,} different whole reports"
+    following = f"ldp decode {out} --out estimates.csv"
     say(result, words, as_json, following)

@@ -60,7 +60,7 @@ def attack(
     Example: ldp attack city --registry metrics.toml --fakes 1%
     Example: ldp attack city --registry metrics.toml --fakes 0.1% --population city.csv --seed 1
     """
-    from ldp.decoding.outcome import is_about_numbers
+    from ldp.decoding.outcome import kind_of
     from ldp.registry import Registry
     from ldp.simulation.poisoning_gains import Laboratory, require_attacks
 
@@ -77,7 +77,7 @@ def attack(
         runs=runs,
     )
     costs: dict[str, float] = {}
-    if is_about_numbers(definition.mechanism):
+    if kind_of(definition.mechanism) == "numbers":
         gains = laboratory.number_gains(generator(seed))
     else:
         gains, costs = laboratory.gains(generator(seed))
@@ -102,14 +102,14 @@ def _people(definition: "Metric", population: Path | None) -> "Population":
     """Return the population of the file, or a typical one."""
     import numpy as np
 
-    from ldp.decoding.outcome import is_about_numbers
+    from ldp.decoding.outcome import kind_of
     from ldp.planning.percentiles import EVEN, LOGNORMAL, shaped_people
     from ldp.simulation import Population
 
     if population is not None:
         return Population.from_csv(population).mapped(definition.cleaned)
     mechanism: Any = definition.mechanism
-    if is_about_numbers(mechanism):
+    if kind_of(mechanism) == "numbers":
         return shaped_people(EVEN if mechanism.bounds else LOGNORMAL, mechanism.bounds)
     values = definition.candidates() or getattr(mechanism.addressing, "categories", None)
     if not values:

@@ -1,75 +1,89 @@
-"""`ldp decode`: a table becomes estimates."""
+"""`ldp decode`: a table becomes estimates of values, numbers, words or pairs."""
 
 import csv
 import io
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from datetime import date
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ldp.cli.estimates import INTERVALS_UNDER_FAKES, OF_REPORTS, check_output, write_estimates
-from ldp.cli.options import (
-    DAY,
-    FAKES,
-    FILE,
-    JSON,
-    QUANTILES,
-    STORE,
-    check_days,
-    progress,
-    say,
-)
-from ldp.cli.stores import noting_what_waits
-from ldp.collection.object_store import StorePath
+from ldp.cli.options import FAKES, FILE, JSON, QUANTILES, say
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text, read_lines
-from ldp.protocol.md5_bloom import MD5_SCHEMES
 from ldp.tables.estimates import CONTROLS, Rule
 from ldp.tables.result import COUNT
 
 if TYPE_CHECKING:
-    from ldp.protocol.spelling import Spelling
-    from ldp.tables.patterns import Patterns
+    from ldp.decoding.association import Association
+    from ldp.tables.joint_table import JointTable
     from ldp.tables.result import Result
     from ldp.tables.table import Table
 
-
-HASHES = (*MD5_SCHEMES, "chromium-city64")
+OF_KIND = {
+    "candidates": ("values", "pairs"),
+    "consistency": ("values", "numbers"),
+    "fakes": ("values", "numbers"),
+    "method": ("values",),
+    "quantiles": ("values", "numbers"),
+    "rappor_map": ("values",),
+    "threshold": ("values", "words"),
+    "top": ("words",),
+    "weighted_reports_per_client": ("values", "numbers"),
+}
+"""Kinds of tables that options of the command line go with."""
 
 
 @click.command()
-@click.argument("source", required=False, metavar="[TABLE|METRIC]")
-@click.argument("stores", nargs=-1, type=STORE, metavar="[DIR]...")
-@click.option("--registry", type=FILE, help="metrics.toml, when a METRIC is named.")
-@click.option("--since", type=DAY, help="First day of the reports in DIR.")
-@click.option("--until", type=DAY, help="Last day.")
-@click.option("--rappor-params", type=FILE, help="google/rappor's params file, instead of TABLE.")
-@click.option("--rappor-counts", type=FILE, help="Its counts file.")
-@click.option("--rappor-reports", type=FILE, help="Or its clients' reports, to be summed.")
-@click.option("--rappor-map", type=FILE, help="Its map of candidates; or give --candidates.")
-@click.option("--rappor-hash", type=click.Choice(HASHES), help="How clients hash.")
+@click.argument("source", metavar="TABLE", type=FILE)
+@click.option(
+    "--candidates",
+    multiple=True,
+    help="Candidates, one a line or CSV; - reads stdin. Of pairs once for each part.",
+)
+@click.option(
+    "--rappor-map",
+    type=FILE,
+    help="Candidates and the bits they set, as google/rappor writes them.",
+)
+@click.option(
+    "--part", help="Table of one part of a file that holds several, as words of a puzzle."
+)
 @click.option(
     "--weighted-reports-per-client",
     metavar="X|FILE",
     help="Number sum K**2 / sum K over clients that sent K reports each, or a CSV file "
     "reports,clients with how many clients sent how many: errors of people count each client once.",
 )
-@click.option("--part", help="Which table of a file that holds several, as words of a puzzle.")
-@click.option("--candidates", help="One value a line, or CSV with a value column; - reads stdin.")
-@click.option("--out", required=True, help="Estimates as CSV; - prints them.")
-@click.option("--method", type=click.Choice(["auto", *METHODS]), default="auto")
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
-@click.option("--control", type=click.Choice(CONTROLS), default="fdr", show_default=True)
-@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--out", required=True, help="CSV file to write the estimates to; - prints them.")
+@click.option(
+    "--method",
+    type=click.Choice(["auto", *METHODS]),
+    default="auto",
+    help="Method of decoding values; auto is the best for the mechanism.",
+)
+@click.option(
+    "--alpha", type=float, default=0.05, show_default=True, help="Error rate of discoveries."
+)
+@click.option(
+    "--control",
+    type=click.Choice(CONTROLS),
+    help="What the error rate is of: fdr, the share of false discoveries (the default but for "
+    "words), or bonferroni, any false one.",
+)
+@click.option(
+    "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."
+)
 @QUANTILES
-@click.option("--threshold", type=float, help="Discover by count instead of by error rate.")
+@click.option("--threshold", type=float, help="Least count of a discovery, instead of --alpha.")
+@click.option("--top", type=int, help="Number of fragments of each position of a puzzle to join.")
 @click.option(
     "--consistency",
     type=click.Choice(CONSISTENCIES),
@@ -80,110 +94,162 @@ HASHES = (*MD5_SCHEMES, "chromium-city64")
 @FAKES
 @JSON
 def decode(
-    source: str | None,
-    stores: tuple[StorePath, ...],
-    registry: Path | None,
-    since: date | None,
-    until: date | None,
-    rappor_params: Path | None,
-    rappor_counts: Path | None,
-    rappor_reports: Path | None,
-    rappor_map: Path | None,
-    rappor_hash: str | None,
-    weighted_reports_per_client: str | None,
+    source: Path,
     part: str | None,
-    candidates: str | None,
     out: str,
-    method: str,
     alpha: float,
-    control: str,
+    control: str | None,
     level: float,
-    quantiles: tuple[float, ...],
     threshold: float | None,
-    consistency: str,
-    fakes: float | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
-    """Estimate how many reports of TABLE, or of google/rappor's files, held each candidate.
+    """Estimate how many reports of TABLE held each value, number, word or pair.
 
-    Decoding again, with other candidates too, costs no privacy: it reads the table only.
+    Words that nobody listed are found in tables of sfp, prefix and rappor-ngrams. Of a joint
+    metric each combination of values is estimated, and a test is printed that its parts are
+    independent: a part with a dictionary has a cell for each candidate that it discovers by itself,
+    and one for all other values.
 
-    Of a RAPPOR metric of up to 8 bits, the whole reports in DIR find more than a table, which
-    counts their bits.
-
-    With --fakes intervals hold for the other reports, whatever that share of all says.
+    Decoding again, with other candidates too, costs no privacy: it reads the table only. With
+    --fakes intervals hold for the other reports, whatever that share of all says.
 
     \b
     Example: ldp decode city.table --out estimates.csv
-    Example: ldp decode --rappor-params params.csv --rappor-counts counts.csv \\
-                 --rappor-map map.csv --out estimates.csv
     Example: ldp decode latency.table --quantile 0.5 --quantile 0.95 --out latency.csv
     Example: ldp decode city.table --fakes 1% --out estimates.csv
-    Example: ldp decode homepage store --registry metrics.toml --out homepage.csv
+    Example: ldp decode words.table --out words.csv
+    Example: ldp decode banner.table --out banner.csv
     """
-    from ldp.decoding.outcome import is_about_numbers, numbers_outcome
+    from ldp.decoding.outcome import kind_of
+
+    check_output(out, level)
+    table = _part_of(source, part)
+    kind = kind_of(table.mechanism)
+    _require_fitting(kind, table)
+    rule = Rule(
+        alpha=alpha,
+        control=control or ("bonferroni" if kind == "words" else "fdr"),
+        threshold=threshold,
+    )
+    DECODERS[kind](source, table, rule, level, out, as_json, **options)
+
+
+def _part_of(source: Path, part: str | None) -> "Table | JointTable":
+    """Return the table of a file, or that of its part of this name; raise DecodeError."""
+    from ldp.tables.joint_table import load_table
+    from ldp.tables.table import Table
+
+    loaded = load_table(source)
+    if part is None:
+        return loaded
+    if isinstance(loaded, Table):
+        raise DecodeError(f"{source}: holds one table, leave --part out")
+    names = [name for name, _ in loaded.mechanism.parts]
+    if part not in names:
+        raise DecodeError(f"{source}: --part is one of {', '.join(names)}")
+    return loaded[part]
+
+
+def _require_fitting(kind: str, table: "Table | JointTable") -> None:
+    """Raise ParameterError for an option of the command line that does not go with this table."""
+    context = click.get_current_context()
+    for name, kinds in OF_KIND.items():
+        is_typed = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if is_typed and kind not in kinds:
+            option = next(p.opts[0] for p in context.command.params if p.name == name)
+            raise ParameterError(
+                f"{option} does not go with this table, which is of {kind} ({table.mechanism.name})"
+            )
+
+
+def _candidates(paths: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the values of the one list; raise ParameterError for several."""
     from ldp.registry import read_values
+
+    if len(paths) > 1:
+        raise ParameterError("give --candidates once: reports of this table have one part")
+    return read_values(Path("/dev/stdin" if paths == ("-",) else paths[0])) if paths else None
+
+
+def _decode_values(
+    source: Path, table: Any, rule: Rule, level: float, out: str, as_json: bool, **options: Any
+) -> None:
     from ldp.server import consistent
     from ldp.server import decode as decoded
-    from ldp.tables.google_rappor import SCHEME, read_map, read_reports, read_table
+    from ldp.tables.google_rappor import read_map
 
-    sources = [rappor_counts is not None, rappor_reports is not None].count(True)
-    if (source is None) == (rappor_params is None) or sources != (rappor_params is not None):
-        raise ParameterError(
-            "give either TABLE, or --rappor-params with --rappor-counts or --rappor-reports"
-        )
-    if (registry is None) == bool(stores) or (registry is None and (since or until)):
-        raise ParameterError("to decode whole reports, name a metric, its stores and --registry")
-    if rappor_params is None and (rappor_map or rappor_hash):
-        raise ParameterError("--rappor-map and --rappor-hash go with --rappor-params")
-    if rappor_params is not None and (rappor_map is None) == (candidates is None):
-        raise ParameterError("give either --rappor-map or --candidates")
-    rule = Rule(alpha=alpha, control=control, threshold=threshold)
-    check_output(out, level)
-    names, weighted = None, _weighted(weighted_reports_per_client)
-    if candidates:
-        names = read_values(Path("/dev/stdin" if candidates == "-" else candidates))
-    places = spelling = patterns = None
-    if registry is not None:
-        if part is not None:
-            raise ParameterError("--part goes with a table")
-        counted, patterns = _whole_reports(str(source), stores, registry, since, until)
-    elif source is not None:
-        context = click.get_current_context()
-        counted, spelling = _single(FILE.convert(source, None, context), part)
-        if names and spelling:
-            names = tuple(dict.fromkeys(map(spelling.clean, names)))
-    else:
-        assert rappor_params is not None
-        scheme = rappor_hash or SCHEME
-        if rappor_reports is not None:
-            counted = read_reports(rappor_params, rappor_reports, scheme)
-        else:
-            assert rappor_counts is not None
-            counted = read_table(rappor_params, rappor_counts, scheme)
-        if rappor_map is not None:
-            names, places = read_map(rappor_map, counted)
-    if quantiles or is_about_numbers(counted.mechanism):
-        if candidates:
-            raise ParameterError("--candidates names values: a table of numbers has none")
-        numbers = numbers_outcome(counted, level, quantiles, consistency)
-        numbers = numbers.at(reports_per_person=weighted).under_fakes(fakes)
-        _write_numbers(numbers, out, fakes, as_json)
-        return
+    if options["quantiles"]:
+        return _decode_numbers(source, table, rule, level, out, as_json, **options)
+    names, places = _candidates(options["candidates"]), None
+    if options["rappor_map"]:
+        if names:
+            raise ParameterError("give either --rappor-map or --candidates")
+        names, places = read_map(options["rappor_map"], table)
+    spelling = getattr(table.mechanism, "spelling", None)
+    if names and spelling:
+        names = tuple(dict.fromkeys(map(spelling.clean, names)))
+    weighted = _weighted(options["weighted_reports_per_client"])
     estimates = decoded(
-        counted,
+        table,
         names,
-        method=method,
+        method=options["method"],
         rule=rule,
         places=places,
         weighted_reports_per_client=weighted,
-        patterns=patterns,
     )
-    estimates = consistent(estimates.under_fakes(fakes), consistency)
+    estimates = consistent(estimates.under_fakes(options["fakes"]), options["consistency"])
     if spelling is not None:
         details = {**estimates.details, "spelling": asdict(spelling)}
         estimates = replace(estimates, details=details)
     write_estimates(estimates.at(level=level), out, "candidates", as_json)
+    return None
+
+
+def _decode_numbers(
+    source: Path, table: Any, rule: Rule, level: float, out: str, as_json: bool, **options: Any
+) -> None:
+    from ldp.decoding.outcome import numbers_outcome
+
+    if options["candidates"]:
+        raise ParameterError("--candidates names values: a table of numbers has none")
+    weighted, fakes = _weighted(options["weighted_reports_per_client"]), options["fakes"]
+    numbers = numbers_outcome(table, level, options["quantiles"], options["consistency"])
+    _write_numbers(numbers.at(reports_per_person=weighted).under_fakes(fakes), out, fakes, as_json)
+
+
+def _decode_words(
+    source: Path, table: Any, rule: Rule, level: float, out: str, as_json: bool, **options: Any
+) -> None:
+    from ldp.decoding.outcome import discover_words
+
+    estimates = discover_words(table, rule, options["top"])
+    write_estimates(estimates.at(level=level), out, "words tested", as_json)
+
+
+def _decode_pairs(
+    source: Path, table: Any, rule: Rule, level: float, out: str, as_json: bool, **options: Any
+) -> None:
+    from ldp.decoding.outcome import associate_members, member_names
+    from ldp.registry import read_values
+
+    paths, names = options["candidates"], member_names(table)
+    if paths and len(paths) != len(names):
+        raise ParameterError(f"give --candidates once for each member, in turn: {', '.join(names)}")
+    listed = [
+        _cleaned(mechanism, read_values(Path(path)))
+        for (_, mechanism), path in zip(table.mechanism.parts, paths or (), strict=False)
+    ]
+    association = associate_members(table, listed or None, rule).at(level=level)
+    for warning in association.details["warnings"]:
+        click.echo(f"ldp: {warning}", err=True)
+    _write_pairs(association, names, out, as_json)
+
+
+def _cleaned(mechanism: Any, values: Sequence[str]) -> tuple[str, ...]:
+    """Return values as reports of a mechanism spell them, each once."""
+    spelling = getattr(mechanism, "spelling", None)
+    return tuple(dict.fromkeys(map(spelling.clean, values) if spelling else values))
 
 
 def _weighted(option: str | None) -> float | None:
@@ -236,50 +302,31 @@ def _write_numbers(result: "Result", out: str, fakes: float | None, as_json: boo
     say(summary, text.rstrip("\n"), as_json, following)
 
 
-def _whole_reports(
-    metric: str,
-    stores: tuple[StorePath, ...],
-    registry: Path,
-    since: date | None,
-    until: date | None,
-) -> "tuple[Table, Patterns]":
-    """Return the table and the patterns of the stored reports of a RAPPOR `metric`."""
-    from ldp.collection import report_files
-    from ldp.collection.patterns import patterns_of
-    from ldp.decoding.report_patterns import require_decodable
-    from ldp.registry import Registry
-    from ldp.registry.explaining import label
-    from ldp.tables.table import Table
-
-    known = Registry.load(registry)
-    definition = known.metric(metric)
-    mechanism = require_decodable(definition.mechanism)
-    check_days(since, until)
-    with noting_what_waits(stores, metric, definition.version):
-        files = report_files(stores, metric, definition.version, since, until)
-    advance = progress("files", len(files))
-    patterns = patterns_of(files, mechanism, lambda _: advance(1))
-    table = patterns.table()
-    assert isinstance(table, Table)
-    table = replace(table, windows=tuple(sorted({day for day, _ in files})))
-    table = table.of_metric(definition.candidates(), bool(definition.memoise))
-    return table.labelled(label(known, metric)), patterns
-
-
-def _single(path: Path, part: str | None) -> "tuple[Table, Spelling | None]":
-    """Return the table of a file, or that of its `part`, and how its words are spelled."""
-    from ldp.tables.joint_table import load_table
-    from ldp.tables.table import Table
-
-    loaded = load_table(path)
-    if isinstance(loaded, Table):
-        if part is not None:
-            raise DecodeError(f"{path}: holds one table, leave --part out")
-        return loaded, getattr(loaded.mechanism, "spelling", None)
-    names = [name for name, _ in loaded.mechanism.parts]
-    if part not in names:
-        raise DecodeError(
-            f"{path}: holds several tables: use ldp discover, or name one with --part: "
-            f"{', '.join(names)}"
+def _write_pairs(association: "Association", names: list[str], out: str, as_json: bool) -> None:
+    """Write the counts of combinations, and say whether the parts are independent."""
+    text = association.to_csv(None if out == "-" else out)
+    tested, cells = association.independence, " x ".join(map(str, association.shares.shape))
+    summary = association.summary
+    words = (
+        f"{summary['detected']} of {cells} cells of {' x '.join(names)} discovered among "
+        f"{association.reports:,} reports -> {out}\n1 % of made-up reports could move a cell by "
+        f"{summary['fakes_move']:,.0f}"
+    )
+    if tested.freedom:
+        words += (
+            f"\nindependent? chi-square {tested.statistic:.1f}, {tested.freedom} degrees of "
+            f"freedom, p {tested.p_value:.2g}"
         )
-    return loaded[part], getattr(loaded.mechanism, "spelling", None)
+    if out == "-":
+        say({**summary, "cells": association.rows()}, text.rstrip("\n"), as_json)
+    else:
+        say({**summary, "written": out}, words, as_json, f"ldp report {out} --out report.html")
+
+
+DECODERS = {
+    "values": _decode_values,
+    "numbers": _decode_numbers,
+    "words": _decode_words,
+    "pairs": _decode_pairs,
+}
+"""What is done with a table of each kind."""

@@ -121,7 +121,7 @@ def _words(users: int, out: Path, vocabulary: Population, seed: int | None) -> t
     source = ("--registry", out / "metrics.toml", "--population", population)
     outputs = ("--users", users * WORDS_PER_USER, "--table", table, "--truth", truth)
     _run("simulate", "words", *source, *outputs, *_seed(seed))
-    _run("discover", table, "--out", estimates)
+    _run("decode", table, "--out", estimates)
     known = Population.from_csv(truth).truth()
     _show(estimates, known, "word")
     return estimates, truth

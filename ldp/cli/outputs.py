@@ -15,25 +15,25 @@ from ldp.errors import LdpError, ParameterError
 
 OUTPUTS = {
     "aggregate": ("out",),
-    "associate": ("out",),
     "audit": ("report",),
     "central": ("out",),
     "compare": ("out", "figure"),
     "decode": ("out",),
-    "discover": ("out",),
     "merge": ("out",),
     "plan": ("out",),
     "publish": ("out", "csv", "duckdb"),
-    "rappor": ("out",),
+    "rappor export": ("out",),
+    "rappor import": ("out",),
     "regress": ("out",),
     "report": ("out",),
+    "table import": ("out",),
     "simulate": ("table", "truth", "reports"),
     "try": ("out",),
 }
 """The options of a command that name what it writes; all others that name a file are read."""
 SILENT = (
-    *("amplify", "attack", "audit", "central", "compare", "decode", "discover", "explain"),
-    *("merge", "plan", "rappor", "regress", "report", "try"),
+    *("amplify", "attack", "audit", "central", "compare", "decode", "explain"),
+    *("merge", "plan", "rappor export", "rappor import", "regress", "report", "try"),
 )
 """Commands that can take many seconds and have no progress of their own."""
 READ_AS_TEXT = (
@@ -46,6 +46,8 @@ READ_AS_TEXT = (
 def guarded(name: str, command: click.Command) -> click.Command:
     """Return the command, which now raises ParameterError, before it reads or writes anything, when
     one of its outputs is one of its inputs or another output."""
+    for word, one in command.commands.items() if isinstance(command, click.Group) else ():
+        guarded(f"{name} {word}", one)
     callback, written = command.callback, OUTPUTS.get(name, ())
     if callback is None or not (written or name in SILENT):
         return command

@@ -1,4 +1,4 @@
-"""`ldp rappor`: a table of RAPPOR in the files of google/rappor."""
+"""`ldp rappor`: tables of RAPPOR from the files of google/rappor, and back."""
 
 from pathlib import Path
 
@@ -7,20 +7,64 @@ import click
 from ldp.cli.options import FILE, JSON, say
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_together
+from ldp.protocol.md5_bloom import MD5_SCHEMES
+
+HASHES = (*MD5_SCHEMES, "chromium-city64")
 
 
-@click.command()
+@click.group()
+def rappor() -> None:
+    """Make a table from google/rappor's files, or its files from a table."""
+
+
+@rappor.command("import")
+@click.option("--params", type=FILE, required=True, help="File of google/rappor's parameters.")
+@click.option("--counts", type=FILE, help="File of its counts.")
+@click.option("--reports", type=FILE, help="File of its clients' reports, which are summed.")
+@click.option(
+    "--hash", "scheme", type=click.Choice(HASHES), default=HASHES[0], help="How clients hash."
+)
+@click.option("--out", type=FILE, required=True, help="Table file to write.")
+@JSON
+def import_(
+    params: Path,
+    counts: Path | None,
+    reports: Path | None,
+    scheme: str,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Make a table from google/rappor's params.csv and its counts or reports.
+
+    \b
+    Example: ldp rappor import --params params.csv --counts counts.csv --out home.table
+    """
+    from ldp.tables.google_rappor import read_reports, read_table
+
+    if counts is not None and reports is None:
+        table = read_table(params, counts, scheme)
+    elif reports is not None and counts is None:
+        table = read_reports(params, reports, scheme)
+    else:
+        raise ParameterError("give either --counts or --reports")
+    table.save(out)
+    words = f"{table.total:,} reports -> {out}"
+    following = f"ldp decode {out} --rappor-map map.csv --out estimates.csv"
+    say({"reports": table.total, "written": str(out)}, words, as_json, following)
+
+
+@rappor.command("export")
 @click.argument("table", type=FILE)
 @click.option("--candidates", type=FILE, required=True, help="One value a line.")
 @click.option("--out", required=True, type=FILE, help="Folder to write into.")
 @JSON
-def rappor(table: Path, candidates: Path, out: Path, as_json: bool) -> None:
+def export(table: Path, candidates: Path, out: Path, as_json: bool) -> None:
     """Write a TABLE of RAPPOR as google/rappor's params.csv, counts.csv and map.csv.
 
     Its decoder in R reads them. A map may be of any hash functions, so any scheme will do.
 
     \b
-    Example: ldp rappor home.table --candidates hosts.txt --out rappor
+    Example: ldp rappor export home.table --candidates hosts.txt --out rappor
     """
     from ldp.registry import read_values
     from ldp.tables.google_rappor import file_texts

@@ -178,7 +178,7 @@ VALUE_NOTES = (
     "about so many of the {:,} people to be found half of the time. Std. error: of the "
     "count of a value that few hold. Curator's: of a histogram by somebody who is trusted "
     "with the values, at the same epsilon. The list of values is that of the data: for values "
-    "that nobody can list see ldp discover."
+    "that nobody can list see sfp, prefix and rappor-ngrams."
 )
 NUMBER_CELLS = {
     "epsilon": "{epsilon:g}",

@@ -1,7 +1,6 @@
 """Collection of reports: the collector, the report store, and aggregation."""
 
 from ldp.collection.aggregate import aggregate
-from ldp.collection.patterns import read_patterns
 from ldp.collection.store import ReportWriter, report_files
 
-__all__ = ["ReportWriter", "aggregate", "read_patterns", "report_files"]
+__all__ = ["ReportWriter", "aggregate", "report_files"]

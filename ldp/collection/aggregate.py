@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 from ldp.collection.object_store import StorePath
@@ -14,8 +15,9 @@ from ldp.collection.store import read_reports, report_files
 from ldp.errors import LdpError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism
-from ldp.tables.joint_table import JointTable, JointTableBuilder, empty_builder, split_batch
-from ldp.tables.table import Table, TableBuilder
+from ldp.tables.batches import split_batch
+from ldp.tables.joint_table import JointTable, empty_builder
+from ldp.tables.table import CountsReports, Table
 
 EVERY = 100
 """Number of files between two checkpoints."""
@@ -38,6 +40,7 @@ def aggregate(
     checkpoint: Path | None = None,
     every: int = EVERY,
     share: tuple[int, int] = (1, 1),
+    whole: bool = False,
 ) -> Table | JointTable:
     """Return the table of a metric's stored reports.
 
@@ -48,7 +51,8 @@ def aggregate(
     ReportError with its name; with `on_damaged` its error is passed on instead and none of its
     reports is counted. `on_file` is called with each file that was counted. After every `every`
     files the table so far is written to `checkpoint`; a later run with the same question goes on
-    from there, and a run that succeeds deletes it.
+    from there, and a run that succeeds deletes it. `whole`: whether the table holds the whole
+    reports too, but for a memoised metric over several days; ReportError where too many differ.
     """
     return count_files(
         share_of(report_files(stores, metric, version, since, until), share),
@@ -57,8 +61,11 @@ def aggregate(
         on_damaged=on_damaged,
         on_file=on_file,
         checkpoint=checkpoint,
-        question=f"{metric} {version} {mechanism.fingerprint.hex()} {since} {until} {share}",
+        question=" ".join(
+            map(str, (metric, version, mechanism.fingerprint.hex(), since, until, share, whole))
+        ),
         every=every,
+        whole=whole,
     ).of_metric(dictionary, memoised)
 
 
@@ -85,6 +92,7 @@ def count_files(
     checkpoint: Path | None = None,
     question: str = "",
     every: int = EVERY,
+    whole: bool = False,
 ) -> Table | JointTable:
     """Return the table of `dated_files`, pairs (day, file) as from `report_files`, of one
     mechanism. The other arguments and the errors are those of `aggregate`; a checkpoint is only
@@ -93,14 +101,18 @@ def count_files(
     start = checkpoint and Checkpoint.load(checkpoint, question, names)
     table = start.table if start else None
     counted = dict.fromkeys(start.files if start else ())
-    builder = empty_builder(mechanism, workers)
+    begin = partial(empty_builder, mechanism, workers, whole)
+    builder = begin()
     for (day, path), name in zip(dated_files, names, strict=True):
         if name not in counted:
             if not _count(builder, day, path, mechanism, on_damaged):
                 continue
             counted[name] = None
             if checkpoint and len(counted) % every == 0:
-                table, builder = _sum(table, builder.build()), empty_builder(mechanism, workers)
+                table, builder = (
+                    _sum(table, builder.build()),
+                    empty_builder(mechanism, workers, whole),
+                )
                 Checkpoint(question, tuple(counted), table).save(checkpoint)
         if on_file is not None:
             on_file(path)
@@ -115,7 +127,7 @@ def _sum(total: Table | JointTable | None, table: Table | JointTable) -> Table |
 
 
 def _count(
-    builder: TableBuilder | JointTableBuilder,
+    builder: CountsReports,
     day: str,
     path: StorePath,
     mechanism: CatalogueMechanism,

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,11 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ldp.collection.aggregate import aggregate
 from ldp.collection.service import is_for_reports
 from ldp.collection.store import NoReports
-from ldp.decoding import decode
-from ldp.decoding.numeric import decode_numbers
-from ldp.errors import DecodeError, LdpError, RegistryError
-from ldp.mechanisms.addressing import Rounding
-from ldp.mechanisms.hierarchical_histogram import Levels
+from ldp.decoding.outcome import needs_whole, outcome
+from ldp.errors import LdpError, RegistryError
 from ldp.protocol.batch import Batch
 from ldp.registry import Metric, Registry
 from ldp.registry.answers import StatementReader, naming
@@ -32,10 +30,10 @@ from ldp.registry.explaining import label
 from ldp.report import render
 from ldp.report.formats import visible_label
 from ldp.report.page import environment
-from ldp.tables.joint_table import JointTable, empty_builder
+from ldp.tables.batches import batches
+from ldp.tables.joint_table import empty_builder
 from ldp.tables.result import Result
 from ldp.tables.saved import SavedResult
-from ldp.tables.table import batches
 
 LATEST = 40
 """Number of sentences on the page."""
@@ -53,9 +51,12 @@ class Reported:
         self.true_share = naming(metric.mechanism)[0]
         self._label = label(registry, metric.name)
         mechanism = metric.mechanism
-        self._table: Any = empty_builder(mechanism).build()
+        self._begin = partial(empty_builder, mechanism, whole=needs_whole(mechanism))
+        self._table: Any = self._begin().build()
         with suppress(NoReports):
-            self._table = aggregate([store], metric.name, metric.version, mechanism)
+            self._table = aggregate(
+                [store], metric.name, metric.version, mechanism, whole=needs_whole(mechanism)
+            )
 
     @property
     def total(self) -> int:
@@ -64,20 +65,18 @@ class Reported:
 
     def add(self, reports: Sequence[bytes], day: date) -> None:
         """Count reports that came on a day; raises ReportError."""
-        builder = empty_builder(self.metric.mechanism)
+        builder = self._begin()
         for rows, payloads in batches(self.metric.mechanism, reports):
             builder.add_batch(rows, payloads, window=day.isoformat())
         self._table = self._table + builder.build()
 
     def decoded(self) -> Result:
-        """Return the estimates; raises DecodeError for a metric that has none by itself."""
-        if isinstance(self._table, JointTable):
-            raise DecodeError("decoded by ldp discover or ldp associate, from the store")
+        """Return the estimates; raises DecodeError where there are none yet."""
         candidates = self.metric.candidates()
         table = self._table.of_metric(candidates, bool(self.metric.memoise)).labelled(self._label)
-        if isinstance(table.mechanism.addressing, Rounding | Levels):
-            return decode_numbers(table)
-        return decode(table, candidates)
+        if self.metric.members:
+            table = table.of_members({one.name: one.candidates() for one in self.metric.members})
+        return outcome(table)
 
 
 class Development:

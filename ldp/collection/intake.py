@@ -36,7 +36,7 @@ from ldp.protocol.sealed_report import ATTESTED, QUEUE, Attestation, Content
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry import Registry
 from ldp.registry.toml_file import DEVELOPMENT
-from ldp.tables.joint_table import split_batch
+from ldp.tables.batches import split_batch
 
 Code = Literal[
     "unknown_metric",

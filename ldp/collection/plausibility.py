@@ -20,8 +20,7 @@ from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.hashing import PolynomialRows
-from ldp.tables.joint_table import split_batch
-from ldp.tables.table import payload_numbers
+from ldp.tables.batches import payload_numbers, split_batch
 
 CHANCE = 1e-9
 """Bounds the probability that an honest report has too few or too many ones, in all or among the

@@ -31,6 +31,7 @@ from ldp.mechanisms.addressing import Answers, Identity
 from ldp.mechanisms.base import FAKES
 from ldp.protocol.kinds import Index, Subset
 from ldp.tables.estimates import Normal, Rule, spread, widened
+from ldp.tables.joint_table import tables_of
 from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.result import Columns, Result
 from ldp.tables.table import Table
@@ -192,7 +193,7 @@ def associate(
     if not isinstance(patterns, Patterns):
         raise DecodeError(
             "the report patterns were not kept: a table counts each part by itself and cannot say "
-            "which values go together; read the reports again (ldp.collection.read_patterns)"
+            "which values go together; keep the whole reports (ldp.collection.aggregate)"
         )
     mechanism = patterns.mechanism
     if not isinstance(mechanism, JointMechanism):
@@ -203,7 +204,7 @@ def associate(
         raise DecodeError(f"{len(listed)} lists of candidates for the {count} parts of a report")
     if not patterns.total:
         raise DecodeError("there are no reports")
-    rule, tables = rule or Rule(), patterns.tables()
+    rule, tables = rule or Rule(), tables_of(patterns)
     variables = [
         variable(table, names, rule, f"part {letter!r}")
         for letter, table, names in zip(ascii_lowercase, tables, listed, strict=False)

@@ -24,7 +24,6 @@ from ldp.protocol.kinds import Index
 from ldp.protocol.md5_bloom import Md5Bloom
 from ldp.tables.estimates import Estimates, Rule, table_details
 from ldp.tables.fakes import fakes_among
-from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
 METHODS: dict[str, Callable[..., Estimates]] = {
@@ -59,7 +58,6 @@ def decode(
     rule: Rule | None = None,
     places: Points | None = None,
     weighted_reports_per_client: float | None = None,
-    patterns: Patterns | None = None,
 ) -> Estimates:
     """Return estimates of the counts of the candidates in `table`.
 
@@ -71,10 +69,9 @@ def decode(
     average over the reports, see `weighted_mean`; 1 by default. Raises DecodeError for an empty
     table, for one that pools several days of a memoised metric without this number, because errors
     would be too small, for no or repeated candidates, for a method that does not fit the mechanism,
-    and for candidates or places that their map cannot have. `patterns`: the whole reports of a
-    RAPPOR `table`, which find more than bits do
-    (`ldp.decoding.report_patterns`); DecodeError for more than 8 bits, for other mechanisms, and
-    where reports share a permanent response.
+    and for candidates or places that their map cannot have. Whole reports in a table of RAPPOR
+    find more than its bits do (`ldp.decoding.report_patterns`); DecodeError for more than 8 bits,
+    for other mechanisms, and where reports share a permanent response.
     """
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name: table['words']")
@@ -108,6 +105,7 @@ def decode(
         raise DecodeError("the list of candidates names a value twice")
     if not table.total:
         raise DecodeError("the table holds no reports")
+    patterns = table.whole if weighted_reports_per_client in (None, 1) else None
     if patterns is not None:
         require_decodable(table.mechanism)
         require_independent(table, weighted_reports_per_client)

@@ -23,7 +23,7 @@ from ldp.errors import DecodeError
 from ldp.mechanisms import PairedFilters, RapporNgrams
 from ldp.protocol.spelling import PAD
 from ldp.tables.estimates import Estimates, Rule, table_details
-from ldp.tables.joint_table import JointTable
+from ldp.tables.joint_table import JointTable, table_of
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
@@ -67,7 +67,7 @@ def discover_ngrams(patterns: Patterns, *, rule: Rule | None = None) -> Estimate
     spelling = mechanism.spelling
     if fragment_number(spelling) > MOST_FRAGMENTS:
         raise DecodeError(f"more than {MOST_FRAGMENTS:,} fragments: shorter ones are needed")
-    table, rule = patterns.table(), rule or Rule(control="bonferroni")
+    table, rule = table_of(patterns), rule or Rule(control="bonferroni")
     assert isinstance(table, JointTable)
     fragments = _significant_fragments(mechanism.pairs, table["pairs"])
     pairs = _kept_pairs(mechanism.pairs, patterns, fragments)

@@ -1,12 +1,9 @@
-"""Results by what a metric is about: values, numbers, words or combinations of values.
+"""Results by what a table is about: values, numbers, words or combinations of values."""
 
-`ldp decode`, `discover` and `associate` call the function for theirs; `outcome` chooses it.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from ldp.accounting.label import Label
 from ldp.decoding.association import Association, associate
 from ldp.decoding.by_category import Distributions
 from ldp.decoding.counts import decode
@@ -15,8 +12,14 @@ from ldp.decoding.ngrams import discover_ngrams
 from ldp.decoding.numeric import decode_numbers
 from ldp.decoding.prefixes import discover_prefixes
 from ldp.decoding.puzzle import discover
-from ldp.errors import ParameterError
-from ldp.mechanisms import CatalogueMechanism, JointReport, PrefixExtension, RapporNgrams
+from ldp.errors import DecodeError, ParameterError
+from ldp.mechanisms import (
+    CatalogueMechanism,
+    JointReport,
+    PrefixExtension,
+    RapporNgrams,
+    SequenceFragmentPuzzle,
+)
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.hierarchical_histogram import Levels
 from ldp.tables.estimates import Estimates, Rule
@@ -25,19 +28,23 @@ from ldp.tables.patterns import Patterns
 from ldp.tables.result import Result
 from ldp.tables.table import Table
 
-Members = Mapping[str, Sequence[str] | None]
-"""Candidates of each member of a joint metric, None for one with categories."""
 WORDS_RULE = Rule(control="bonferroni")
 """Decision rule for words that nobody listed."""
 
 
-def is_about_numbers(mechanism: CatalogueMechanism) -> bool:
-    """Return whether reports of `mechanism` are decoded by `numbers_outcome`."""
-    return isinstance(getattr(mechanism, "addressing", None), Rounding | Levels)
+def kind_of(mechanism: CatalogueMechanism) -> str:
+    """Return what reports of `mechanism` are about: "values", "numbers", "words" or "pairs"."""
+    if isinstance(mechanism, JointReport):
+        return "pairs"
+    if isinstance(mechanism, PrefixExtension | RapporNgrams | SequenceFragmentPuzzle):
+        return "words"
+    is_about_numbers = isinstance(getattr(mechanism, "addressing", None), Rounding | Levels)
+    return "numbers" if is_about_numbers else "values"
 
 
-def needs_patterns(mechanism: CatalogueMechanism) -> bool:
-    """Return whether tables of `mechanism` do not say which values or fragments go together."""
+def needs_whole(mechanism: CatalogueMechanism) -> bool:
+    """Return whether counts of `mechanism` do not say which values or fragments go together, so
+    that its tables hold the whole reports."""
     return isinstance(mechanism, JointReport | RapporNgrams)
 
 
@@ -63,42 +70,61 @@ def numbers_outcome(
 
 
 def discover_words(
-    reports: Table | JointTable | Patterns,
-    rule: Rule = WORDS_RULE,
-    top: int | None = None,
+    table: Table | JointTable, rule: Rule = WORDS_RULE, top: int | None = None
 ) -> Estimates:
-    """Return the words in the table or, of n-grams, the patterns of `reports`; `top`: number of
-    fragments of each position of a puzzle that are joined."""
-    if isinstance(reports, JointTable):
-        return discover(reports, rule=rule, top=top)
-    if isinstance(reports, Patterns):
-        return discover_ngrams(reports, rule=rule)
-    return discover_prefixes(reports, rule=rule)
+    """Return the words of a `table`. `top`: number of fragments of each position of a puzzle that
+    are joined; raises ParameterError for it where there is no puzzle."""
+    if isinstance(table.mechanism, SequenceFragmentPuzzle):
+        words = discover(table, rule=rule, top=top)
+    elif top is not None:
+        raise ParameterError("--top goes with a puzzle (sfp)")
+    elif isinstance(table.mechanism, RapporNgrams):
+        words = discover_ngrams(_whole(table), rule=rule)
+    else:
+        words = discover_prefixes(table, rule=rule)  # type: ignore[arg-type]
+    return replace(words, details={**words.details, **_of_metric(table)})
 
 
 def associate_members(
-    patterns: Patterns,
-    members: Members,
-    windows: Sequence[str],
-    label: Label,
+    table: JointTable,
+    candidates: Sequence[Sequence[str] | None] | None = None,
     rule: Rule | None = None,
 ) -> Association:
-    """Return the joint distribution of the `members` of a joint metric; `windows`, the days of its
-    reports, and its `label` go into the summary."""
-    association = associate(patterns, [*members.values()], rule=rule)
-    metric = {"members": [*members], "windows": [*windows], "labels": [label.fields]}
-    return replace(association, details={**association.details, **metric})
+    """Return the joint distribution of the parts of a `table`. `candidates`: of each part, by
+    default the dictionaries of their tables."""
+    if candidates is None:
+        candidates = [part.dictionary for part in table.tables]
+    association = associate(_whole(table), candidates, rule=rule)
+    details = {**association.details, "members": member_names(table), **_of_metric(table)}
+    return replace(association, details=details)
 
 
-def outcome(table: Table | JointTable, patterns: Patterns | None, members: Members) -> Result:
+def member_names(table: JointTable) -> list[str]:
+    """Return the names of the members of a joint metric, or those of its parts."""
+    return [*(table.members or (name for name, _ in table.mechanism.parts))]
+
+
+def _whole(table: Table | JointTable) -> Patterns:
+    """Return the whole reports of a table; raise DecodeError where it has none."""
+    if table.whole is None:
+        raise DecodeError(
+            "the table holds no whole reports, which alone say what came together: count the "
+            "reports with ldp aggregate, of a memoised metric those of one day"
+        )
+    return table.whole
+
+
+def _of_metric(table: Table | JointTable) -> dict[str, list[Any]]:
+    """Return what the summary says of the metric of a table."""
+    return {"windows": [*table.windows], "labels": [label.fields for label in table.labels]}
+
+
+def outcome(table: Table | JointTable) -> Result:
     """Return what a `table` with its dictionary and label says, at the default rules and level, as
-    the command for it writes. `patterns`: those of the same reports where `needs_patterns`."""
-    if members and patterns:
-        return associate_members(patterns, members, table.windows, table.labels[0])
-    if isinstance(table, JointTable) or isinstance(table.mechanism, PrefixExtension):
-        words = discover_words(patterns or table)
-        metric = {"windows": [*table.windows], "labels": [label.fields for label in table.labels]}
-        return replace(words, details={**words.details, **metric})
-    if is_about_numbers(table.mechanism):
-        return numbers_outcome(table)
-    return decode(table)
+    `ldp decode` writes it."""
+    kind = kind_of(table.mechanism)
+    if kind == "pairs":
+        return associate_members(table)  # type: ignore[arg-type]
+    if kind == "words":
+        return discover_words(table)
+    return numbers_outcome(table) if kind == "numbers" else decode(table)  # type: ignore[arg-type]

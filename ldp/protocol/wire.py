@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ldp.protocol.kinds import Layout
 
 REPORT_VERSION = 1
-TABLE_VERSION = 1
+TABLE_VERSIONS = {False: 1, True: 2}
+"""Format version of a table file, by whether it also holds whole reports."""
 TABLE_MAGIC = b"ldp-table"
 COUNT_TYPES = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
 """Array types of unsigned counts by size in bytes, without the byte-order mark."""
@@ -64,7 +65,8 @@ def pack_table(description: Mapping[str, Any], buffers: Sequence[bytes]) -> byte
     text = json.dumps(
         {**description, "buffers": [len(buffer) for buffer in buffers]}, sort_keys=True
     ).encode()
-    start = TABLE_MAGIC + bytes([TABLE_VERSION]) + len(text).to_bytes(4, "little")
+    version = TABLE_VERSIONS["whole" in description]
+    start = TABLE_MAGIC + bytes([version]) + len(text).to_bytes(4, "little")
     checksum = hashlib.blake2b(start + text, digest_size=_CHECKSUM_BYTES)
     for buffer in buffers:
         checksum.update(buffer)
@@ -77,8 +79,9 @@ def parse_table(data: bytes) -> tuple[dict[str, Any], list[memoryview]]:
     version_at = len(TABLE_MAGIC)
     if data[:version_at] != TABLE_MAGIC:
         raise DecodeError("not a table file")
-    if data[version_at : version_at + 1] != bytes([TABLE_VERSION]):
-        raise DecodeError(f"table file of another format version, this is {TABLE_VERSION}")
+    versions = [*TABLE_VERSIONS.values()]
+    if not data[version_at : version_at + 1] or data[version_at] not in versions:
+        raise DecodeError(f"table file of another format version, this reads {versions}")
     view = memoryview(data)
     checksum = hashlib.blake2b(view[:-_CHECKSUM_BYTES], digest_size=_CHECKSUM_BYTES)
     if checksum.digest() != data[-_CHECKSUM_BYTES:]:
@@ -86,6 +89,8 @@ def parse_table(data: bytes) -> tuple[dict[str, Any], list[memoryview]]:
     start = version_at + 5
     end = start + int.from_bytes(data[version_at + 1 : start], "little")
     description = json.loads(data[start:end])
+    if TABLE_VERSIONS["whole" in description] != data[version_at]:
+        raise DecodeError("table file's description does not fit its format version")
     buffers = []
     for size in description["buffers"]:
         buffers.append(view[end : end + size])

@@ -13,17 +13,14 @@ import pyarrow.parquet as pq
 
 from ldp.collection.aggregate import count_files
 from ldp.collection.object_store import StorePath
-from ldp.collection.patterns import patterns_of
-from ldp.decoding.outcome import needs_patterns, outcome
+from ldp.decoding.outcome import needs_whole, outcome
 from ldp.errors import LdpError, ReportError
 from ldp.files import open_replacement
-from ldp.mechanisms import JointMechanism
 from ldp.publishing.rows import result_table
 from ldp.publishing.state import PeriodState, estimates_path, results_path, state_folder
 from ldp.publishing.subjects import Subject
 from ldp.tables.fakes import NoBound
 from ldp.tables.joint_table import JointTable, load_table
-from ldp.tables.patterns import Patterns
 from ldp.tables.saved import SavedResult
 from ldp.tables.table import Table
 
@@ -111,8 +108,7 @@ class PeriodTask:
         by_name = _by_name(self.files)
         before = {*self.state.files} if self.state else set[str]()
         new = by_name.keys() - before
-        mechanism, state = self.subject.mechanism, self.state
-        is_whole = needs_patterns(mechanism)
+        state, is_whole = self.state, needs_whole(self.subject.mechanism)
         if is_whole and not before <= by_name.keys():
             what = f"{len(new)} late files cannot be added" if new else "it cannot be decoded again"
             raise ReportError(
@@ -127,11 +123,7 @@ class PeriodTask:
         if state and not is_whole:
             names |= before
             table = table + load_table(state.table_path)  # type: ignore[operator]
-        patterns = None
-        if is_whole:
-            assert isinstance(mechanism, JointMechanism)
-            patterns = patterns_of([by_name[name] for name in sorted(names)], mechanism)
-        return self._write(table, patterns, names, by_day)
+        return self._write(table, names, by_day)
 
     def _by_day(self, files: Files, are_all: bool) -> Mapping[str, int]:
         """Return the number of reports of each of several days, those of `files` and, unless they
@@ -163,13 +155,13 @@ class PeriodTask:
             on_file=lambda path: counted.add(names[path]),
             checkpoint=self._path.with_suffix(".checkpoint"),
             question=f"publish {fingerprint} {sorted(names.values())}",
+            whole=needs_whole(self.subject.mechanism),
         )
         return table, counted
 
     def _write(
         self,
         table: Table | JointTable,
-        patterns: Patterns | None,
         names: set[str],
         by_day: Mapping[str, int],
     ) -> CountedPeriod:
@@ -188,9 +180,9 @@ class PeriodTask:
             by_day=by_day,
         )
         table = table.of_metric(subject.dictionary, subject.memoised).labelled(subject.label)
-        table.save(state.table_path)
+        replace(table, whole=None).save(state.table_path)  # it outlives the reports in the store
         try:
-            digest, note = self._decode(table, patterns, state)
+            digest, note = self._decode(table, state)
         except LdpError:
             self._keep(state)
             raise
@@ -204,13 +196,13 @@ class PeriodTask:
         if self.state and self.state.table != state.table:
             self.state.table_path.unlink(missing_ok=True)
 
-    def _decode(
-        self, table: Table | JointTable, patterns: Patterns | None, state: PeriodState
-    ) -> tuple[str, str]:
+    def _decode(self, table: Table | JointTable, state: PeriodState) -> tuple[str, str]:
         """Write estimates and rows of a table, and return the digest of the rows, and a note."""
         metric, version, first = self.subject.metric, self.subject.version, self.first
         estimates, note = estimates_path(self.out, metric, version, first), ""
-        result = outcome(table, patterns, self.subject.members)
+        if isinstance(table, JointTable) and self.subject.members:
+            table = table.of_members(self.subject.members)
+        result = outcome(table)
         try:
             result = result.under_fakes(self.fakes)
         except NoBound:

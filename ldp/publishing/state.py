@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from ldp.decoding.outcome import Members
 from ldp.errors import DecodeError
 from ldp.files import write_whole
+
+Members = Mapping[str, tuple[str, ...] | None]
+"""Candidates of each member of a joint metric, None for one with categories."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,8 @@ class PeriodState:
         """Read the state of a period; raises DecodeError for a file that `save` did not write."""
         try:
             fields = json.loads(path.read_text("utf-8"))
-            files, members = tuple(fields.pop("files")), fields.pop("members")
+            files = tuple(fields.pop("files"))
+            members = {name: some and tuple(some) for name, some in fields.pop("members").items()}
             return cls(path=path, files=files, members=members, **fields)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             raise DecodeError(

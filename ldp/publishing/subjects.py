@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ldp.accounting.label import Label
 from ldp.collection.object_store import StorePath
-from ldp.decoding.outcome import Members
 from ldp.errors import DecodeError
 from ldp.mechanisms import CatalogueMechanism
 from ldp.publishing.state import (
+    Members,
     PeriodState,
     kept_versions,
     load_states,

@@ -27,8 +27,7 @@ from ldp.protocol.kinds import Index, Subset
 from ldp.protocol.md5_bloom import Md5Bloom
 from ldp.registry.definitions import Memoise
 from ldp.simulation.reports import points_of
-from ldp.tables.joint_table import split_batch
-from ldp.tables.table import payload_numbers
+from ldp.tables.batches import payload_numbers, split_batch
 
 _CHUNK = 1 << 21
 """Cells looked at together."""

@@ -26,7 +26,7 @@ from ldp.simulation.reports import (
     points_of,
     shuffled_messages,
 )
-from ldp.tables.table import payload_numbers
+from ldp.tables.batches import payload_numbers
 
 
 class Encoded(NamedTuple):

@@ -26,7 +26,7 @@ from ldp.protocol.hashing import Value
 from ldp.protocol.joint_layout import JointLayout
 from ldp.protocol.kinds import Bits, Index, Layout, Subset
 from ldp.simulation.populations import Population
-from ldp.tables.joint_table import join_batch
+from ldp.tables.batches import join_batch
 
 BATCH = 65_536
 _MOST_REPORTS = 10**9

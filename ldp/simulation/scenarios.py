@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldp.decoding.outcome import is_about_numbers
+from ldp.decoding.outcome import kind_of
 from ldp.errors import LdpError, ParameterError
 from ldp.registry import Metric, Registry
 from ldp.registry.definitions import Memoise
@@ -152,7 +152,7 @@ def _scenario_metric(
         raise ParameterError(f"{where}: attack and sybils, its new devices every day, go together")
     if keys["attack"]:
         require_attacks(metric.mechanism)
-        if is_about_numbers(metric.mechanism):
+        if kind_of(metric.mechanism) == "numbers":
             raise ParameterError(f"{where}: attacks of a scenario are on counts, not on numbers")
     place = path.parent / keys.pop("population")
     population = Population.from_csv(place).mapped(metric.cleaned)

@@ -1,27 +1,30 @@
 """Tables of reports that have several parts: one table a part, counted and added together."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp.accounting.label import Label
-from ldp.errors import DecodeError, LdpError, MergeError, ReportError
+from ldp.errors import DecodeError, LdpError, MergeError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism, from_parameters
 from ldp.protocol import wire
-from ldp.protocol.joint_layout import JointLayout
-from ldp.protocol.kinds import Layout
+from ldp.tables.batches import require_same, split_batch
+from ldp.tables.patterns import Patterns, PatternsBuilder
 from ldp.tables.table import (
-    Batch,
     CountsReports,
     Table,
     TableBuilder,
     decode_errors,
-    payload_numbers,
-    require_same,
+    is_texts,
+    pack_tables,
+    read_whole,
+    unlinked,
+    whole_of_sum,
 )
 
 
@@ -34,6 +37,10 @@ class JointTable:
 
     mechanism: JointMechanism
     tables: tuple[Table, ...]
+    whole: Patterns | None = None
+    """The different reports, and how often each came, or None."""
+    members: tuple[str, ...] = ()
+    """Names of the members of its metric, where they are known."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -69,28 +76,38 @@ class JointTable:
             raise MergeError("tables of several parts cannot be added to anything but their like")
         require_same(self.mechanism, other.mechanism)
         added = (a + b for a, b in zip(self.tables, other.tables, strict=True))
-        return JointTable(self.mechanism, tuple(added))
+        members = self.members or other.members
+        return JointTable(self.mechanism, tuple(added), whole_of_sum(self, other), members)
 
     def of_metric(self, dictionary: tuple[str, ...] | None, memoised: bool = False) -> "JointTable":
         """Return the tables with the metric's candidates and whether it is memoised."""
-        tables = (table.of_metric(dictionary, memoised) for table in self.tables)
-        return JointTable(self.mechanism, tuple(tables))
+        tables = tuple(table.of_metric(dictionary, memoised) for table in self.tables)
+        return replace(self, tables=tables, whole=unlinked(self, memoised))
+
+    def of_members(self, members: Mapping[str, tuple[str, ...] | None]) -> "JointTable":
+        """Return the tables with the candidates of each member of a joint metric, by name."""
+        pairs = zip(self.tables, members.values(), strict=True)
+        tables = tuple(replace(table, dictionary=some) for table, some in pairs)
+        return replace(self, tables=tables, members=tuple(members))
 
     def labelled(self, label: Label) -> "JointTable":
         """Return the tables with this label and no other."""
-        return JointTable(self.mechanism, tuple(table.labelled(label) for table in self.tables))
+        return replace(self, tables=tuple(table.labelled(label) for table in self.tables))
 
     def to_bytes(self) -> bytes:
         """Return the tables as one self-identifying file: see `docs/wire.md`."""
         names = [name for name, _ in self.mechanism.parts]
         packed = [table.packed(name) for name, table in zip(names, self.tables, strict=True)]
-        description = {
+        description: dict[str, Any] = {
             "mechanism": self.mechanism.parameters(),
             "fingerprint": self.mechanism.fingerprint.hex(),
             "tables": [part for part, _ in packed],
             "compression": "zstd",
         }
-        return wire.pack_table(description, [buffer for _, pair in packed for buffer in pair])
+        if self.members:
+            description["members"] = self.members
+        buffers = [buffer for _, pair in packed for buffer in pair]
+        return pack_tables(description, buffers, self.whole)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "JointTable":
@@ -106,16 +123,22 @@ class JointTable:
             parts = description["tables"]
             if [part["name"] for part in parts] != [name for name, _ in mechanism.parts]:
                 raise DecodeError("table file's tables are not named as its mechanism's parts")
-            if len(buffers) != 2 * len(parts):
+            if len(buffers) < 2 * len(parts):
                 raise DecodeError("table file does not have two buffers for each of its tables")
             tables = tuple(
                 Table.unpacked(part, buffers[2 * i : 2 * i + 2]) for i, part in enumerate(parts)
             )
             if [table.mechanism for table in tables] != [part for _, part in mechanism.parts]:
                 raise DecodeError("table file's tables are not those of its mechanism")
-        if len({(table.total, table.windows, table.dictionary) for table in tables}) > 1:
+        if len({(table.total, table.windows) for table in tables}) > 1:
             raise DecodeError("table file's tables count different reports")
-        return cls(mechanism, tables)
+        with decode_errors():
+            members = description.get("members", [])
+            if not is_texts(members) or len(members) not in (0, len(parts)):
+                raise DecodeError("table file does not name each member")
+            more = buffers[2 * len(parts) :]
+            whole = read_whole(mechanism, tables[0].total, description, more)
+        return cls(mechanism, tables, whole, tuple(members))
 
     def save(self, path: str | Path) -> None:
         """Write `to_bytes()` to `path`, atomically."""
@@ -141,44 +164,49 @@ class JointTableBuilder(CountsReports):
         return JointTable(self._mechanism, tuple(builder.build() for builder in self._builders))
 
 
-def split_batch(
-    layout: Layout | JointLayout, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
-) -> list[Batch]:
-    """Check `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of whole reports and
-    return those of every part: the bulk twin of `JointLayout.split`. Raises ReportError when a row,
-    a column or a padding bit is out of range."""
-    if isinstance(layout, Layout):
-        payload_numbers(layout, rows, payloads)
-        return [(rows, payloads)]
-    if payloads.shape != (rows.size, layout.payload_bytes):
-        raise ReportError(
-            f"payloads of shape {payloads.shape}, expected {(rows.size, layout.payload_bytes)}"
-        )
-    if rows.size and int(rows.max()) >= layout.rows:
-        raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
-    batches, start, first = [], 0, rows.astype(np.int64) * layout.parts[0].rows
-    for part in layout.parts:
-        middle, end = start + part.row_bytes, start + part.body_bytes
-        part_rows = payloads[:, start:middle] @ (1 << 8 * np.arange(part.row_bytes))
-        payload_numbers(part, part_rows, payloads[:, middle:end])
-        batches.append(((first + part_rows).astype(np.uint32), payloads[:, middle:end]))
-        start, first = end, np.zeros_like(part_rows)
-    return batches
+class WholeBuilder(CountsReports):
+    """Builder of a table that also holds the whole reports."""
+
+    def __init__(self, mechanism: CatalogueMechanism, workers: int = 1) -> None:
+        self._mechanism = mechanism
+        self._table, self._whole = empty_builder(mechanism, workers), PatternsBuilder(mechanism)
+
+    def add_batch(
+        self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], window: str | None = None
+    ) -> None:
+        self._table.add_batch(rows, payloads, window)
+        self._whole.add_batch(rows, payloads)
+
+    def build(self) -> Table | JointTable:
+        """Return the table; the builder takes no more reports afterwards."""
+        return replace(self._table.build(), whole=self._whole.build())
 
 
-def join_batch(layout: JointLayout, batches: Sequence[Batch]) -> Batch:
-    """Join rows and payloads of parts to those of whole reports: the inverse of `split_batch`."""
-    blocks = []
-    for part, (rows, payloads) in zip(layout.parts, batches, strict=True):
-        part_rows = (rows % part.rows).astype("<u8")[:, None].view(np.uint8)
-        blocks += [part_rows[:, : part.row_bytes], payloads]
-    return batches[0][0] // np.uint32(layout.parts[0].rows), np.concatenate(blocks, axis=1)
+def tables_of(patterns: Patterns) -> tuple[Table, ...]:
+    """Return the table of each part of whole reports."""
+    table = table_of(patterns)
+    return table.tables if isinstance(table, JointTable) else (table,)
+
+
+def table_of(patterns: Patterns) -> Table | JointTable:
+    """Return the table that holds these whole reports. It is doubled for every binary
+    digit, and the patterns are added whose count has the digit, so that none is repeated."""
+    mechanism = patterns.mechanism
+    total = empty_builder(mechanism).build()
+    for digit in reversed(range(int(patterns.counts.max(initial=0)).bit_length())):
+        has_digit, builder = patterns.counts >> digit & 1 == 1, empty_builder(mechanism)
+        builder.add_batch(patterns.rows[has_digit], patterns.payloads[has_digit])
+        total = total + total + builder.build()  # type: ignore[operator]
+    return replace(total, whole=patterns)
 
 
 def empty_builder(
-    mechanism: CatalogueMechanism, workers: int = 1
-) -> TableBuilder | JointTableBuilder:
-    """Return a builder for reports of any mechanism of the catalogue; `workers`: threads."""
+    mechanism: CatalogueMechanism, workers: int = 1, whole: bool = False
+) -> TableBuilder | JointTableBuilder | WholeBuilder:
+    """Return a builder for reports of any mechanism of the catalogue. `workers`: threads; `whole`:
+    whether the table holds the whole reports too."""
+    if whole:
+        return WholeBuilder(mechanism, workers)
     if isinstance(mechanism, JointMechanism):
         return JointTableBuilder(mechanism, workers)
     assert isinstance(mechanism, Mechanism)

@@ -8,18 +8,21 @@ reports: the same epsilon covers them.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldp.arrays import Ints, Places
-from ldp.errors import MergeError
+from ldp.errors import DecodeError, MergeError, ReportError
 from ldp.mechanisms import CatalogueMechanism
-from ldp.tables.joint_table import JointTable, empty_builder, split_batch
-from ldp.tables.table import Batch, Table, require_same
+from ldp.tables.batches import Batch, require_same, split_batch
 
 BLOCK = 1 << 16
 """Least number of reports that are grouped at once."""
+MOST_PATTERNS, MOST_BYTES = 1 << 24, 512 << 20
+"""Largest number of different reports that are kept, and of their bytes with rows and counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,16 +37,13 @@ class Patterns:
 
     @classmethod
     def of(cls, mechanism: CatalogueMechanism, batches: Iterable[Batch]) -> "Patterns":
-        """Count the reports of all batches. Raises ReportError for an invalid report."""
-        empty = np.empty(0, np.uint32), np.empty((0, mechanism.layout.payload_bytes), np.uint8)
-        grouped, waiting = cls(mechanism, *empty, np.empty(0, np.int64)), list["Patterns"]()
+        """Count the reports of all batches. Raises ReportError for an invalid report, and where too
+        many are different."""
+        builder = PatternsBuilder(mechanism)
         for rows, payloads in batches:
             split_batch(mechanism.layout, rows, payloads)
-            waiting.append(cls(mechanism, rows, payloads, np.ones(len(rows), np.int64)))
-            # waiting for as many as are grouped already keeps the time of sorting low
-            if sum(len(batch.counts) for batch in waiting) > max(BLOCK, len(grouped.counts)):
-                grouped, waiting = _group([grouped, *waiting]), []
-        return _group([grouped, *waiting])
+            builder.add_batch(rows, payloads)
+        return builder.build()
 
     @property
     def total(self) -> int:
@@ -56,25 +56,79 @@ class Patterns:
         require_same(self.mechanism, other.mechanism)
         return _group([self, other])
 
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Patterns)
+            and self.mechanism == other.mechanism
+            and np.array_equal(self.rows, other.rows)
+            and np.array_equal(self.payloads, other.payloads)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     def parts(self) -> list[Batch]:
         """Return for every part its rows and its payloads, one for each pattern: shapes
         (patterns,) and (patterns, payload bytes)."""
         return list(split_batch(self.mechanism.layout, self.rows, self.payloads))
 
-    def table(self) -> Table | JointTable:
-        """Return the table of the same reports, each part by itself. It is doubled for every binary
-        digit, and the patterns are added whose count has the digit, so that none is repeated."""
-        total = empty_builder(self.mechanism).build()
-        for digit in reversed(range(int(self.counts.max(initial=0)).bit_length())):
-            has_digit, builder = self.counts >> digit & 1 == 1, empty_builder(self.mechanism)
-            builder.add_batch(self.rows[has_digit], self.payloads[has_digit])
-            total = total + total + builder.build()  # type: ignore[operator]
-        return total
+    def packed(self) -> tuple[dict[str, Any], list[bytes]]:
+        """Return the description in a table file, and three buffers, compressed: rows, payloads
+        and counts."""
+        arrays = self.rows.astype("<u4"), np.ascontiguousarray(self.payloads), self.counts
+        buffers = [pa.compress(array, codec="zstd", asbytes=True) for array in arrays]
+        return {"different": len(self.counts)}, buffers
 
-    def tables(self) -> tuple[Table, ...]:
-        """Return the table of each part."""
-        table = self.table()
-        return table.tables if isinstance(table, JointTable) else (table,)
+    @classmethod
+    def unpacked(
+        cls, mechanism: CatalogueMechanism, description: Any, buffers: Sequence[memoryview]
+    ) -> "Patterns":
+        """Return the patterns of a description and buffers as from `packed`. Raises DecodeError, or
+        ReportError for an invalid report."""
+        number, size = description["different"], mechanism.layout.payload_bytes
+        if type(number) is not int or not 0 <= number <= MOST_PATTERNS:
+            raise DecodeError("table file does not say how many reports are different")
+        _require_few(number, size)
+        rows, payloads, counts = (
+            np.frombuffer(pa.decompress(buffer, number * width, codec="zstd", asbytes=True), kind)
+            for buffer, width, kind in zip(buffers, (4, size, 8), ("<u4", "u1", "<i8"), strict=True)
+        )
+        whole = cls(mechanism, rows.astype(np.uint32), payloads.reshape(number, size), counts)
+        split_batch(mechanism.layout, whole.rows, whole.payloads)
+        if number and int(whole.counts.min()) < 1:
+            raise DecodeError("table file holds counts that no reports can make")
+        return whole
+
+
+class PatternsBuilder:
+    """Builder of the patterns of reports that are checked."""
+
+    def __init__(self, mechanism: CatalogueMechanism) -> None:
+        empty = np.empty(0, np.uint32), np.empty((0, mechanism.layout.payload_bytes), np.uint8)
+        self._grouped = Patterns(mechanism, *empty, np.empty(0, np.int64))
+        self._waiting = list[Patterns]()
+
+    def add_batch(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+        """Count a batch: `rows`, shape (n,), and `payloads`, shape (n, payload bytes)."""
+        each = np.ones(len(rows), np.int64)
+        self._waiting.append(Patterns(self._grouped.mechanism, rows, payloads, each))
+        # waiting for as many as are grouped already keeps the time of sorting low
+        waiting = sum(len(batch.counts) for batch in self._waiting)
+        if waiting > max(BLOCK, len(self._grouped.counts)):
+            self.build()
+
+    def build(self) -> Patterns:
+        """Return the patterns of all batches so far."""
+        self._grouped, self._waiting = _group([self._grouped, *self._waiting]), []
+        return self._grouped
+
+
+def _require_few(number: int, payload_bytes: int) -> None:
+    """Raise ReportError where more reports are different than a table keeps."""
+    if number > MOST_PATTERNS or number * (payload_bytes + 12) > MOST_BYTES:
+        raise ReportError(
+            f"{number:,} reports are different, more than a table keeps: count a shorter period"
+        )
 
 
 def group_reports(rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> tuple[Places, Places]:
@@ -90,6 +144,7 @@ def _group(patterns: Sequence[Patterns]) -> Patterns:
     rows = np.concatenate([part.rows for part in patterns])
     payloads = np.concatenate([part.payloads for part in patterns])
     first, group = group_reports(rows, payloads)
+    _require_few(first.size, payloads.shape[1])
     counts = np.zeros(first.size, np.int64)
     np.add.at(counts, group, np.concatenate([part.counts for part in patterns]))
     return Patterns(patterns[0].mechanism, rows[first], payloads[first], counts)

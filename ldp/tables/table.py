@@ -25,10 +25,9 @@ from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters
 from ldp.protocol import wire
 from ldp.protocol.kinds import Layout
+from ldp.tables.batches import batches, payload_numbers, require_same
+from ldp.tables.patterns import Patterns
 
-Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
-"""Rows, shape (n,), and payloads, shape (n, payload bytes), of some reports."""
-_BATCH = 8192
 MOST_REPORTS = 10**18
 """Largest number of reports in a table, whose sums fit 64 bits."""
 
@@ -59,17 +58,9 @@ def decode_errors() -> Iterator[None]:
         raise DecodeError("table file's description or counts cannot be read") from None
 
 
-def _texts(values: object) -> bool:
+def is_texts(values: object) -> bool:
+    """Return whether `values` is a list of texts."""
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
-def require_same(mechanism: CatalogueMechanism, other: CatalogueMechanism) -> None:
-    """Raise MergeError unless tables of these mechanisms can be added."""
-    if mechanism.fingerprint != other.fingerprint:
-        raise MergeError(
-            f"tables of different mechanisms cannot be added: {mechanism.describe()} and "
-            f"{other.describe()}"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +73,7 @@ class Table:
     of its metric, so that the file alone can be decoded; the sum of tables with different ones has
     all candidates, sorted. `memoised`: whether the reports of one client may share a permanent
     response. `labels`: those of its metric, for report pages; a sum has all of them, sorted.
+    `whole`: the different reports and how often each came, or None.
     """
 
     mechanism: Mechanism
@@ -91,6 +83,7 @@ class Table:
     dictionary: tuple[str, ...] | None = None
     memoised: bool = False
     labels: tuple[Label, ...] = ()
+    whole: Patterns | None = None
 
     @classmethod
     def empty(cls, mechanism: Mechanism) -> "Table":
@@ -153,7 +146,8 @@ class Table:
             dictionary = tuple(sorted({*(dictionary or ()), *(different or ())}))
         memoised = self.memoised or other.memoised
         labels = tuple(sorted({*self.labels, *other.labels}))
-        return Table(self.mechanism, counts, reports, windows, dictionary, memoised, labels)
+        whole = whole_of_sum(self, other)
+        return Table(self.mechanism, counts, reports, windows, dictionary, memoised, labels, whole)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -163,6 +157,7 @@ class Table:
             and (self.memoised, self.labels) == (other.memoised, other.labels)
             and np.array_equal(self.reports, other.reports)
             and np.array_equal(self.counts, other.counts)
+            and self.whole == other.whole
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -172,7 +167,8 @@ class Table:
 
     def of_metric(self, dictionary: tuple[str, ...] | None, memoised: bool = False) -> "Table":
         """Return the table with the metric's candidates and whether it is memoised."""
-        return replace(self, dictionary=dictionary, memoised=memoised)
+        whole = unlinked(self, memoised)
+        return replace(self, dictionary=dictionary, memoised=memoised, whole=whole)
 
     def labelled(self, label: Label) -> "Table":
         """Return the table with this label and no other."""
@@ -181,7 +177,7 @@ class Table:
     def to_bytes(self) -> bytes:
         """Return the table as a self-identifying file: see `docs/wire.md`."""
         part, buffers = self.packed(self.mechanism.name)
-        return wire.pack_table({"tables": [part], "compression": "zstd"}, buffers)
+        return pack_tables({"tables": [part], "compression": "zstd"}, buffers, self.whole)
 
     def packed(self, name: str) -> tuple[dict[str, Any], list[bytes]]:
         """Return its description in a table file under `name`, and its two buffers, compressed."""
@@ -212,7 +208,9 @@ class Table:
             if "mechanism" in description:
                 raise DecodeError("table file holds the tables of reports that have several parts")
             (part,) = description["tables"]
-            return cls.unpacked(part, buffers)
+            table = cls.unpacked(part, buffers[:2])
+            whole = read_whole(table.mechanism, table.total, description, buffers[2:])
+            return replace(table, whole=whole)
 
     @classmethod
     def unpacked(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":
@@ -260,7 +258,7 @@ class Table:
         windows, dictionary = part["windows"], part["dictionary"]
         if not isinstance(memoised := part.get("memoised", False), bool):
             raise DecodeError("table file does not say whether its metric is memoised")
-        if not _texts(windows) or not (dictionary is None or _texts(dictionary)):
+        if not is_texts(windows) or not (dictionary is None or is_texts(dictionary)):
             raise DecodeError("table file's windows or dictionary are not lists of texts")
         if not {*part["types"]} <= {f"{sign}{size}" for size in wire.COUNT_TYPES for sign in "ui"}:
             raise DecodeError("table file's counts are not integers")
@@ -315,61 +313,49 @@ class Table:
             raise DecodeError(f"{path}: {error}") from None
 
 
-def payload_numbers(layout: Layout, rows: AnyInts, payloads: NDArray[np.uint8]) -> Ints:
-    """Check a batch and return its payloads as integers, shape (n,); of BITS and SUBSET only the
-    last byte.
-
-    `rows`, shape (n,); `payloads`, shape (n, payload bytes). Raises ReportError when a row, a
-    column or a padding bit is out of range.
-    """
-    if payloads.shape != (rows.size, layout.payload_bytes):
-        raise ReportError(
-            f"payloads of shape {payloads.shape}, expected {(rows.size, layout.payload_bytes)}"
-        )
-    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < layout.rows:
-        raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
-    last = payloads[:, -1:] if layout.is_bitmap else payloads
-    numbers = last.astype(np.int64) @ (1 << 8 * np.arange(last.shape[1], dtype=np.int64))
-    shift = 8 * (layout.payload_bytes - last.shape[1])
-    if rows.size and int(numbers.max()) << shift >= layout.payload_limit:
-        raise ReportError(
-            "a report has padding bits set"
-            if layout.is_bitmap
-            else f"a report names a column outside 0..{layout.columns - 1}"
-        )
-    if layout.is_bitmap and layout.ones:
-        ones = np.bitwise_count(payloads).sum(axis=1, dtype=np.int64)
-        if (ones != layout.ones).any():
-            raise ReportError(f"a report does not name exactly {layout.ones} columns")
-    return numbers
+def unlinked(table: Any, memoised: bool) -> Patterns | None:
+    """Return the whole reports of a table, but none of a memoised metric over several windows:
+    those of one device that are alike would be together."""
+    return None if memoised and len(table.windows) > 1 else table.whole
 
 
-def batches(mechanism: CatalogueMechanism, reports: Iterable[bytes]) -> Iterator[Batch]:
-    """Yield checked reports in batches; at an invalid one raises ReportError, after yielding those
-    before it."""
-    header, layout = mechanism.header, mechanism.layout
-    rows: list[int] = []
-    payloads: list[bytes] = []
+def whole_of_sum(table: Any, other: Any) -> Patterns | None:
+    """Return the whole reports of a sum of tables of one class: None where one that has reports
+    lacks them, and for a memoised metric over several windows."""
+    if not (table.total and other.total):
+        return (table if table.total else other).whole  # type: ignore[no-any-return]
+    is_linked = (table.memoised or other.memoised) and {*table.windows} != {*other.windows}
+    if is_linked or not (table.whole and other.whole):
+        return None
+    return table.whole + other.whole  # type: ignore[no-any-return]
 
-    def batch() -> Batch:
-        block = np.frombuffer(b"".join(payloads), dtype=np.uint8)
-        return np.array(rows, dtype=np.uint32), block.reshape(len(rows), layout.payload_bytes)
 
-    for report in reports:
-        try:
-            if not isinstance(report, bytes | bytearray | memoryview):
-                raise ReportError("a report must be bytes")
-            row, payload = wire.split_report(bytes(report), header, layout)
-            layout.payload_number(payload)
-        except ReportError:
-            yield batch()
-            raise
-        rows.append(row)
-        payloads.append(payload)
-        if len(rows) == _BATCH:
-            yield batch()
-            rows, payloads = [], []
-    yield batch()
+def pack_tables(
+    description: dict[str, Any], buffers: Sequence[bytes], whole: Patterns | None
+) -> bytes:
+    """Return the bytes of a table file, with `whole` reports if there are any."""
+    if whole is None:
+        return wire.pack_table(description, buffers)
+    stated, more = whole.packed()
+    return wire.pack_table({**description, "whole": stated}, [*buffers, *more])
+
+
+def read_whole(
+    mechanism: CatalogueMechanism,
+    total: int,
+    description: Mapping[str, Any],
+    buffers: Sequence[memoryview],
+) -> Patterns | None:
+    """Return the whole reports of a table file of `total` reports, None where it has none; raise
+    DecodeError. `buffers`: those after the tables'."""
+    if "whole" not in description:
+        if buffers:
+            raise DecodeError("table file has more buffers than its tables")
+        return None
+    whole = Patterns.unpacked(mechanism, description["whole"], buffers)
+    if whole.total != total:
+        raise DecodeError("table file's tables and whole reports are not of the same reports")
+    return whole
 
 
 class CountsReports(ABC):

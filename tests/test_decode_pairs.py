@@ -1,18 +1,21 @@
-"""`ldp associate`, from a store to a file of cells."""
+"""`ldp decode` of a joint metric, from a store to a file of cells."""
 
 import json
 import sys
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from ldp import JointReport, cli
-from ldp.collection import ReportWriter, read_patterns
+from ldp.collection import ReportWriter, aggregate
 from ldp.decoding.association import OTHER, Association, associate
 from ldp.registry import Registry
 from ldp.simulation import Population, simulate
+from ldp.tables.joint_table import load_table
 from tests.registries import GROUP, JOINT, METRIC
 
 
@@ -52,15 +55,20 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with ReportWriter(folder / "store", "banner", 1, asked.mechanism, date(2026, 1, 1)) as writer:
         for batch in simulate(asked.mechanism, people, np.random.default_rng(1)):
             writer.write(*batch)
+    words = ["banner", str(folder / "store"), "--registry", str(folder / "metrics.toml")]
+    done = CliRunner().invoke(cli.commands, ["aggregate", *words, "--out", f"{folder}/b.table"])
+    assert done.exit_code == 0
+    assert "with " in done.output
+    assert "different whole reports" in done.output
     return folder
 
 
 @pytest.mark.exact
-def test_ldp_associate_writes_the_cells_and_prints_the_test(
+def test_ldp_decode_writes_the_cells_and_prints_the_test(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "j.csv"
-    words = "associate", "banner", "--registry", store / "metrics.toml", store / "store"
+    words = "decode", store / "b.table"
     status, told, _ = run(capsys, *words, "--out", out)
     assert status == 0
     assert "of 3 x 2 cells of shown x dismissed discovered among 10,500 reports" in told
@@ -93,23 +101,31 @@ def test_ldp_associate_writes_the_cells_and_prints_the_test(
 
 
 @pytest.mark.exact
-def test_ldp_associate_says_in_one_line_what_it_cannot_do(
+def test_ldp_decode_says_in_one_line_what_it_cannot_do(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "banner.table").write_bytes(b"")
     registry, out = ("--registry", store / "metrics.toml"), ("--out", tmp_path / "j.csv")
-    for words, told in (
-        (("shown", store / "store"), "metric 'shown': no joint metric but rappor"),
-        (("banner", tmp_path / "banner.table"), "keeps no report patterns: name the store"),
-        (("banner", tmp_path), "no reports of metric 'banner' version 1"),
+    table = store / "b.table"
+    replace(load_table(table), whole=None).save(tmp_path / "counts.table")
+    for words, message in (
+        (("decode", tmp_path / "counts.table", *out), "the table holds no whole reports"),
+        (("decode", table, "--top", 3, *out), "--top does not go with this table, which is of pa"),
         (
-            ("banner", store / "store", "--candidates", store / "kinds.txt"),
+            ("decode", table, "--candidates", store / "kinds.txt", *out),
             "give --candidates once for each member, in turn: shown, dismissed",
         ),
+        (
+            ("aggregate", "dismissed", store / "store", "--whole", *registry, *out),
+            "unary is not decoded from whole reports, only RAPPOR with hashes",
+        ),
+        (
+            ("aggregate", "banner", store / "store", "--engine", "spark", *registry, *out),
+            "tables that hold whole reports are counted on one machine",
+        ),
     ):
-        status, _, error = run(capsys, "associate", *words, *registry, *out)
+        status, _, error = run(capsys, *words)
         assert status == 2
-        assert told in error
+        assert message in error
         assert error.count("\n") == 1
 
 
@@ -117,6 +133,7 @@ def test_ldp_associate_says_in_one_line_what_it_cannot_do(
 def test_a_damaged_report_is_named_with_its_file(store: Path) -> None:
     asked = Registry.load(store / "metrics.toml").metric("banner").mechanism
     assert isinstance(asked, JointReport)
-    whole = read_patterns([store / "store"], "banner", 1, asked)
+    whole = aggregate([store / "store"], "banner", 1, asked, whole=True).whole
+    assert whole is not None
     assert whole.total == 10_500
     assert isinstance(associate(whole, [["cookies"], None]), Association)

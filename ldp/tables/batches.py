@@ -1,0 +1,117 @@
+"""Batches of reports, checked: rows and payloads as arrays, of one part or of several."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.arrays import AnyInts, Ints
+from ldp.errors import MergeError, ReportError
+from ldp.mechanisms import CatalogueMechanism
+from ldp.protocol import wire
+from ldp.protocol.joint_layout import JointLayout
+from ldp.protocol.kinds import Layout
+
+Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
+"""Rows, shape (n,), and payloads, shape (n, payload bytes), of some reports."""
+_BATCH = 8192
+
+
+def require_same(mechanism: CatalogueMechanism, other: CatalogueMechanism) -> None:
+    """Raise MergeError unless tables of these mechanisms can be added."""
+    if mechanism.fingerprint != other.fingerprint:
+        raise MergeError(
+            f"tables of different mechanisms cannot be added: {mechanism.describe()} and "
+            f"{other.describe()}"
+        )
+
+
+def payload_numbers(layout: Layout, rows: AnyInts, payloads: NDArray[np.uint8]) -> Ints:
+    """Check a batch and return its payloads as integers, shape (n,); of BITS and SUBSET only the
+    last byte.
+
+    `rows`, shape (n,); `payloads`, shape (n, payload bytes). Raises ReportError when a row, a
+    column or a padding bit is out of range.
+    """
+    if payloads.shape != (rows.size, layout.payload_bytes):
+        raise ReportError(
+            f"payloads of shape {payloads.shape}, expected {(rows.size, layout.payload_bytes)}"
+        )
+    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < layout.rows:
+        raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
+    last = payloads[:, -1:] if layout.is_bitmap else payloads
+    numbers = last.astype(np.int64) @ (1 << 8 * np.arange(last.shape[1], dtype=np.int64))
+    shift = 8 * (layout.payload_bytes - last.shape[1])
+    if rows.size and int(numbers.max()) << shift >= layout.payload_limit:
+        raise ReportError(
+            "a report has padding bits set"
+            if layout.is_bitmap
+            else f"a report names a column outside 0..{layout.columns - 1}"
+        )
+    if layout.is_bitmap and layout.ones:
+        ones = np.bitwise_count(payloads).sum(axis=1, dtype=np.int64)
+        if (ones != layout.ones).any():
+            raise ReportError(f"a report does not name exactly {layout.ones} columns")
+    return numbers
+
+
+def batches(mechanism: CatalogueMechanism, reports: Iterable[bytes]) -> Iterator[Batch]:
+    """Yield checked reports in batches; at an invalid one raises ReportError, after yielding those
+    before it."""
+    header, layout = mechanism.header, mechanism.layout
+    rows: list[int] = []
+    payloads: list[bytes] = []
+
+    def batch() -> Batch:
+        block = np.frombuffer(b"".join(payloads), dtype=np.uint8)
+        return np.array(rows, dtype=np.uint32), block.reshape(len(rows), layout.payload_bytes)
+
+    for report in reports:
+        try:
+            if not isinstance(report, bytes | bytearray | memoryview):
+                raise ReportError("a report must be bytes")
+            row, payload = wire.split_report(bytes(report), header, layout)
+            layout.payload_number(payload)
+        except ReportError:
+            yield batch()
+            raise
+        rows.append(row)
+        payloads.append(payload)
+        if len(rows) == _BATCH:
+            yield batch()
+            rows, payloads = [], []
+    yield batch()
+
+
+def split_batch(
+    layout: Layout | JointLayout, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
+) -> list[Batch]:
+    """Check `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of whole reports and
+    return those of every part: the bulk twin of `JointLayout.split`. Raises ReportError when a row,
+    a column or a padding bit is out of range."""
+    if isinstance(layout, Layout):
+        payload_numbers(layout, rows, payloads)
+        return [(rows, payloads)]
+    if payloads.shape != (rows.size, layout.payload_bytes):
+        raise ReportError(
+            f"payloads of shape {payloads.shape}, expected {(rows.size, layout.payload_bytes)}"
+        )
+    if rows.size and int(rows.max()) >= layout.rows:
+        raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
+    batches, start, first = [], 0, rows.astype(np.int64) * layout.parts[0].rows
+    for part in layout.parts:
+        middle, end = start + part.row_bytes, start + part.body_bytes
+        part_rows = payloads[:, start:middle] @ (1 << 8 * np.arange(part.row_bytes))
+        payload_numbers(part, part_rows, payloads[:, middle:end])
+        batches.append(((first + part_rows).astype(np.uint32), payloads[:, middle:end]))
+        start, first = end, np.zeros_like(part_rows)
+    return batches
+
+
+def join_batch(layout: JointLayout, batches: Sequence[Batch]) -> Batch:
+    """Join rows and payloads of parts to those of whole reports: the inverse of `split_batch`."""
+    blocks = []
+    for part, (rows, payloads) in zip(layout.parts, batches, strict=True):
+        part_rows = (rows % part.rows).astype("<u8")[:, None].view(np.uint8)
+        blocks += [part_rows[:, : part.row_bytes], payloads]
+    return batches[0][0] // np.uint32(layout.parts[0].rows), np.concatenate(blocks, axis=1)
