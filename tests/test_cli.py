@@ -191,7 +191,7 @@ def test_words_from_devices_to_discoveries(
     assert run("aggregate words --registry metrics.toml store --out w.table", monkeypatch) == 0
     assert run(f"{simulated} --table drawn.table", monkeypatch) == 0
     assert run("merge w.table drawn.table --out both.table", monkeypatch) == 0
-    assert run("discover both.table --out found.csv", monkeypatch) == 0
+    assert run("decode both.table --out found.csv", monkeypatch) == 0
     with open("found.csv", newline="") as text:
         found = [row["value"] for row in csv.DictReader(text) if row["discovered"] == "1"]
     assert set(found) == {"abba", "cab", "be", "dead"}
@@ -199,9 +199,12 @@ def test_words_from_devices_to_discoveries(
     asked = "--candidates asked.txt --out asked.csv"
     assert run(f"decode both.table --part words {asked}", monkeypatch) == 0
     capsys.readouterr()
-    for part in ("", "--part letters"):
+    for part, message in (
+        ("", "--candidates does not go with this table, which is of words (sfp)"),
+        ("--part letters", "--part is one of fragments, words"),
+    ):
         assert run(f"decode both.table {part} {asked}", monkeypatch) == 2
-        assert "--part: fragments, words" in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert (
         run("decode both.table --part fragments --candidates asked.txt --out x", monkeypatch) == 2
     )

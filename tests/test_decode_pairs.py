@@ -101,6 +101,24 @@ def test_ldp_decode_writes_the_cells_and_prints_the_test(
 
 
 @pytest.mark.exact
+def test_a_table_that_is_simulated_at_once_is_that_of_the_reports(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same command, with `--table` in place of `--reports` and of `ldp aggregate`."""
+    source = ("--registry", store / "metrics.toml", "--population", store / "pairs.csv")
+    words = ("simulate", "banner", *source, "--seed", 3)
+    for out in (("--table", tmp_path / "a.table"), ("--reports", tmp_path / "reports")):
+        assert run(capsys, *words, *out)[0] == 0
+    counting = ("aggregate", "banner", tmp_path / "reports", *source[:2], "--out")
+    assert run(capsys, *counting, tmp_path / "b.table")[0] == 0
+    tables = [load_table(tmp_path / f"{name}.table") for name in "ab"]
+    assert tables[0].whole == tables[1].whole
+    for name in "ab":
+        run(capsys, "decode", tmp_path / f"{name}.table", "--out", tmp_path / f"{name}.csv")
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+
+
+@pytest.mark.exact
 def test_ldp_decode_says_in_one_line_what_it_cannot_do(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

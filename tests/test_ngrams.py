@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ldp.decoding.ngrams import assemble_strings
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import PairedFilters
 from ldp.protocol.spelling import PAD
-from ldp.server import Patterns, discover_ngrams
+from ldp.server import Patterns, discover_ngrams, load_table
 from ldp.simulation import Population, simulate
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.joint_table import table_of
@@ -284,6 +285,9 @@ def test_from_the_registry_to_discoveries(
     assert {row[0] for row in rows if row[rows[0].index("discovered")] == "1"} == set(HEAVY)
     assert run("report found.csv --out report.html") == 0
     assert run(f"{simulated} --table words.table") == 0
+    assert run("decode words.table --out again.csv") == 0
+    assert Path("again.csv").read_text() == Path("found.csv").read_text()
+    replace(load_table("words.table"), whole=None).save("words.table")
     capsys.readouterr()
     assert run("decode words.table --out x.csv") == 2
     assert "the table holds no whole reports" in capsys.readouterr().err

@@ -23,6 +23,7 @@ from ldp.tables.result import COUNT
 
 if TYPE_CHECKING:
     from ldp.decoding.association import Association
+    from ldp.protocol.spelling import Spelling
     from ldp.tables.joint_table import JointTable
     from ldp.tables.result import Result
     from ldp.tables.table import Table
@@ -124,7 +125,7 @@ def decode(
     from ldp.decoding.outcome import kind_of
 
     check_output(out, level)
-    table = _part_of(source, part)
+    table, spelling = _part_of(source, part)
     kind = kind_of(table.mechanism)
     _require_fitting(kind, table)
     rule = Rule(
@@ -132,23 +133,25 @@ def decode(
         control=control or ("bonferroni" if kind == "words" else "fdr"),
         threshold=threshold,
     )
-    DECODERS[kind](source, table, rule, level, out, as_json, **options)
+    DECODERS[kind](source, table, rule, level, out, as_json, spelling=spelling, **options)
 
 
-def _part_of(source: Path, part: str | None) -> "Table | JointTable":
-    """Return the table of a file, or that of its part of this name; raise DecodeError."""
+def _part_of(source: Path, part: str | None) -> "tuple[Table | JointTable, Spelling | None]":
+    """Return the table of a file, or that of its part of this name, and how its words are spelled;
+    raise DecodeError."""
     from ldp.tables.joint_table import load_table
     from ldp.tables.table import Table
 
     loaded = load_table(source)
+    spelling = getattr(loaded.mechanism, "spelling", None)
     if part is None:
-        return loaded
+        return loaded, spelling
     if isinstance(loaded, Table):
         raise DecodeError(f"{source}: holds one table, leave --part out")
     names = [name for name, _ in loaded.mechanism.parts]
     if part not in names:
         raise DecodeError(f"{source}: --part is one of {', '.join(names)}")
-    return loaded[part]
+    return loaded[part], spelling
 
 
 def _require_fitting(kind: str, table: "Table | JointTable") -> None:
@@ -158,8 +161,10 @@ def _require_fitting(kind: str, table: "Table | JointTable") -> None:
         is_typed = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
         if is_typed and kind not in kinds:
             option = next(p.opts[0] for p in context.command.params if p.name == name)
+            parts = [name for name, _ in getattr(table.mechanism, "parts", ())]
             raise ParameterError(
                 f"{option} does not go with this table, which is of {kind} ({table.mechanism.name})"
+                + (f"; --part decodes one of {', '.join(parts)} by itself" if parts else "")
             )
 
 
@@ -186,7 +191,7 @@ def _decode_values(
         if names:
             raise ParameterError("give either --rappor-map or --candidates")
         names, places = read_map(options["rappor_map"], table)
-    spelling = getattr(table.mechanism, "spelling", None)
+    spelling = options["spelling"]
     if names and spelling:
         names = tuple(dict.fromkeys(map(spelling.clean, names)))
     weighted = _weighted(options["weighted_reports_per_client"])

@@ -14,7 +14,11 @@ HASHES = (*MD5_SCHEMES, "chromium-city64")
 
 @click.group()
 def rappor() -> None:
-    """Make a table from google/rappor's files, or its files from a table."""
+    """Make a table from google/rappor's files, or its files from a table.
+
+    \b
+    Example: ldp rappor import --params params.csv --counts counts.csv --out home.table
+    """
 
 
 @rappor.command("import")

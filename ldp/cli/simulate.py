@@ -27,7 +27,11 @@ from ldp.registry import Metric, Registry
 from ldp.registry.explaining import label
 
 if TYPE_CHECKING:
+    from numpy.random import Generator
+
     from ldp.simulation import Population
+    from ldp.tables.joint_table import JointTable
+    from ldp.tables.table import Table
 
 
 @click.command()
@@ -75,7 +79,7 @@ def simulate(
         return
     if metric is None or population is None:
         raise ParameterError("give METRIC and --population, or --scenario")
-    from ldp.simulation import Population, draw_tables
+    from ldp.simulation import Population
     from ldp.simulation import simulate as reported
 
     if (reports is None) == (table is None):
@@ -94,12 +98,10 @@ def simulate(
     if of_relay:
         _require_batch(definition, total)
     if truth is not None:
-        counted = people.mapped(mechanism.label) if isinstance(mechanism, BitFlip) else people
-        write_whole(truth, counted.to_csv())
+        labelled = people.mapped(mechanism.label) if isinstance(mechanism, BitFlip) else people
+        write_whole(truth, labelled.to_csv())
     if table is not None:
-        assert people.counts is not None
-        drawn_table = draw_tables(mechanism, people.values, people.counts, randomness)
-        drawn_table.of_metric(definition.candidates()).labelled(label(known, metric)).save(table)
+        _table(definition, people, randomness).labelled(label(known, metric)).save(table)
         place = table
     else:
         assert reports is not None
@@ -126,6 +128,30 @@ def simulate(
     if table is not None:
         following = f"ldp decode {table} --out estimates.csv"
     say(result, words, as_json, following)
+
+
+def _table(
+    definition: Metric, people: "Population", randomness: "Generator"
+) -> "Table | JointTable":
+    """Return a table of people's reports, drawn at once, or where it has to hold whole reports,
+    report by report."""
+    from ldp.decoding.outcome import needs_whole
+    from ldp.simulation import draw_tables
+    from ldp.simulation import simulate as reported
+    from ldp.tables.joint_table import JointTable, WholeBuilder
+
+    mechanism = definition.mechanism
+    if not needs_whole(mechanism):
+        assert people.counts is not None
+        table = draw_tables(mechanism, people.values, people.counts, randomness)
+        return table.of_metric(definition.candidates())
+    builder = WholeBuilder(mechanism)
+    for batch in reported(mechanism, people, randomness):
+        builder.add_batch(*batch)
+    table = builder.build().of_metric(definition.candidates())
+    if isinstance(table, JointTable) and definition.members:
+        return table.of_members({one.name: one.candidates() for one in definition.members})
+    return table
 
 
 def _require_batch(metric: Metric, people: int) -> None:
