@@ -221,7 +221,7 @@ GROWTHS = (
         "aggregate asked --registry metrics.toml store --out asked.table",
         *("reports of pairs", REPORTS, pairs, 500),
     ),
-    Growth("plan --domain SIZE --users 1000000 --epsilon 4", "values", VALUES, nothing, 100),
+    Growth("plan list --domain SIZE --users 1000000 --epsilon 4", "values", VALUES, nothing, 100),
     Growth(
         "compare --population values.csv --epsilon 4 --users 1000000 --seed 1",
         *("values", VALUES, lambda folder, size: population(folder, size), 2000),

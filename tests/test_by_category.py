@@ -528,7 +528,7 @@ def test_a_plan_says_where_categories_are_hopeless(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ldp.planning.percentiles.OF_RANGE", (64,))
-    command = "plan --numbers --range 0 100 --epsilon 1 --users 1000 --by 5"
+    command = "plan number --range 0 100 --epsilon 1 --users 1000 --by 5"
     assert run(command, monkeypatch) == 0
     printed = capsys.readouterr().out
     assert "1 %" in printed
@@ -541,7 +541,7 @@ def test_a_plan_says_where_categories_are_hopeless(
     assert run(f"{command.replace('1000', str(enough))} --json", monkeypatch) == 0
     assert not json.loads(capsys.readouterr().out)["forecasts"][0]["is_hopeless"]
     assert run(command.replace("--by 5", "--by 2000"), monkeypatch) != 0
-    assert run("plan --domain 5 --users 9 --epsilon 1 --by 3", monkeypatch) != 0
+    assert run("plan list --domain 5 --users 9 --epsilon 1 --by 3", monkeypatch) != 0
 
 
 @pytest.mark.exact

@@ -66,7 +66,7 @@ def test_results_as_json(
         float(row["estimate"]) for row in csv.DictReader(Path("e.csv").read_text().splitlines())
     ]
     assert sum(counts) == pytest.approx(12_000, abs=0.01 * len(NAMES))
-    run("plan --domain 100 --users 1000 --epsilon 2 --json", monkeypatch)
+    run("plan list --domain 100 --users 1000 --epsilon 2 --json", monkeypatch)
     planned = json.loads(capsys.readouterr().out)
     assert planned["solved"] == "frequency"
     assert "rr" in planned["refused"]

@@ -28,18 +28,18 @@ BAD = {
         "line 3: count must be a whole number",
     ),
     "typo in a key": ("registry check typo.toml", "did you mean 'epsilon'"),
-    "epsilon of zero": ("plan --domain 10 --users 10 --epsilon 0", "epsilon must be > 0"),
-    "epsilon that is no number": ("plan --domain 10 --users 10 --epsilon nan", "epsilon must be"),
-    "epsilon above 64": ("plan --domain 10 --users 10 --epsilon 65", "at most 64"),
-    "no user": ("plan --domain 10 --users 0 --epsilon 1", "users must be"),
-    "a domain of one": ("plan --domain 1 --users 5 --epsilon 1", "domain must be"),
+    "epsilon of zero": ("plan list --domain 10 --users 10 --epsilon 0", "epsilon must be > 0"),
+    "epsilon that is no number": ("plan list --domain 9 --users 9 --epsilon nan", "epsilon must"),
+    "epsilon above 64": ("plan list --domain 10 --users 10 --epsilon 65", "at most 64"),
+    "no user": ("plan list --domain 10 --users 0 --epsilon 1", "users must be"),
+    "a domain of one": ("plan list --domain 1 --users 5 --epsilon 1", "domain must be"),
     "neither reports nor table": (SIMULATE, "--reports or --table"),
     "bad alpha": ("decode city.table --out e.csv --alpha 2", "alpha must lie"),
     "bad level": ("decode city.table --out e.csv --level 1", "level must lie"),
     "wrong method": ("decode city.table --out e.csv --method direct", "does not fit"),
     "missing option": ("decode city.table", "Missing option '--out'"),
     "option twice": (
-        "plan --domain 9 --users 99 --epsilon 1 --epsilon 2",
+        "plan list --domain 9 --users 99 --epsilon 1 --epsilon 2",
         "--epsilon is given 2 times, and takes one value",
     ),
     "registry that is not there": (
@@ -69,11 +69,11 @@ BAD = {
         f"{SIMULATE} --users 100000000000000000000 --table t", "users must be from 1",
     ),
     "too many users to plan": (
-        "plan --domain 9 --epsilon 1 --users 1" + "0" * 400, "users must be a whole number from 1",
+        "plan list --domain 9 --epsilon 1 --users 1" + "0" * 400, "users must be a whole number",
     ),
-    "alpha of nothing": ("plan --domain 9 --users 9 --epsilon 1 --alpha 0", "alpha and power"),
+    "alpha of nothing": ("plan list --domain 9 --users 9 --epsilon 1 --alpha 0", "alpha and power"),
     "alpha that is no number": (
-        "plan --domain 9 --users 9 --epsilon 1 --alpha nan", "alpha and power",
+        "plan list --domain 9 --users 9 --epsilon 1 --alpha nan", "alpha and power",
     ),
     "dates the wrong way round": (
         "aggregate city --registry metrics.toml damaged --out t --since 2026-02-01 "
@@ -156,12 +156,12 @@ def test_a_mistake_of_ours_shows_no_traceback_unless_asked(
         raise KeyError("secret value")
 
     monkeypatch.setattr("ldp.cli.plan.planned", broken)
-    assert run("plan --domain 9 --users 9 --epsilon 1", monkeypatch) == 2
+    assert run("plan list --domain 9 --users 9 --epsilon 1", monkeypatch) == 2
     said = capsys.readouterr().err
     assert said == "ldp: internal error (KeyError); LDP_DEBUG=1 shows where\n"
     monkeypatch.setenv("LDP_DEBUG", "1")
     with pytest.raises(KeyError):
-        run("plan --domain 9 --users 9 --epsilon 1", monkeypatch)
+        run("plan list --domain 9 --users 9 --epsilon 1", monkeypatch)
 
 
 @pytest.mark.exact

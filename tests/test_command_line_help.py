@@ -44,7 +44,7 @@ def test_a_command_takes_numbers_as_people_write_them(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("plan --domain 2.5 --users 1k --epsilon 1", "'2.5' is not a valid integer"),
+        ("plan list --domain 2.5 --users 1k --epsilon 1", "'2.5' is not a valid integer"),
         ("audit --preset apple-emoji --trials 0.01k", "10 is not in the range"),
         ("dcode t", "No such command 'dcode'; did you mean 'decode'?"),
         ("zzz", "No such command 'zzz' (see"),
@@ -142,7 +142,7 @@ def test_click_alone_is_enough_for_registries(tmp_path: Path) -> None:
     ):
         done = ldp(*words)
         assert done.returncode == 0, done.stderr
-    done = ldp("plan", "--domain", "4", "--users", "1k", "--epsilon", "1")
+    done = ldp("plan", "list", "--domain", "4", "--users", "1k", "--epsilon", "1")
     assert done.returncode == 2
     assert "with the extra server" in done.stderr
 

@@ -91,7 +91,7 @@ def test_an_old_summary_beside_new_estimates_is_refused(
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("command", ["decode", "plan", "audit"])
+@pytest.mark.parametrize("command", ["decode", "plan list", "audit"])
 def test_a_slow_command_is_among_those_that_say_so(command: str) -> None:
     """decode took 16 s, plan 20 s, audit 13 s, and nothing was seen."""
     assert command in SILENT

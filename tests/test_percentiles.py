@@ -404,18 +404,18 @@ def test_a_plan_for_numbers_by_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    command = "plan --numbers --unknown-range --users 100000 --epsilon 2"
+    command = "plan number --users 100000 --epsilon 2"
     assert run(f"{command} --quantile 0.5", monkeypatch) == 0
     assert 'mechanism = "hierarchical-histogram"' in capsys.readouterr().out
     Path("people.csv").write_text("value\n" + "\n".join(VALUES) + "\n")
-    with_people = "plan --numbers --range 0 1000 --users 9000 --epsilon 4 --population people.csv"
+    with_people = "plan number --range 0 1000 --users 9000 --epsilon 4 --population people.csv"
     assert run(f"{with_people} --json", monkeypatch) == 0
     answer = json.loads(capsys.readouterr().out)
     assert set(answer["means"]) == {"one-bit-mean", "piecewise"}
     for wrong in ("--unknown-range --range 0 1", "", "--domain 4 --unknown-range"):
-        command = f"plan --numbers {wrong} --users 9 --epsilon 1"
+        command = f"plan number {wrong} --users 9 --epsilon 1"
         assert run(command, monkeypatch) != 0, wrong
-    assert run("plan --users 9 --epsilon 1", monkeypatch) != 0
+    assert run("plan list --users 9 --epsilon 1", monkeypatch) != 0
 
 
 RATINGS, HELD = ("1", "2", "3", "4", "5"), (250, 250, 750, 1750, 2000)

@@ -366,7 +366,7 @@ def test_zipf_squares() -> None:
 def test_the_command_names_solves_refuses_and_prints_lines_to_paste(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = "plan --domain 300 --epsilon 2 --frequency 0.02"
+    words = "plan list --domain 300 --epsilon 2 --frequency 0.02"
     run(words, monkeypatch)
     shown = capsys.readouterr().out
     run(f"{words} --json", monkeypatch)
@@ -377,12 +377,12 @@ def test_the_command_names_solves_refuses_and_prints_lines_to_paste(
     assert shown.endswith(made["registry"] + "\n")
     for domain, limit, best in ((4, 400, "rr"), (2600, 40, "pgr")):
         run(
-            f"plan --domain {domain} --users 1000000 --epsilon 4 --frequency 0.01 "
+            f"plan list --domain {domain} --users 1000000 --epsilon 4 --frequency 0.01 "
             f"--max-report-bytes {limit} --json",
             monkeypatch,
         )
         assert json.loads(capsys.readouterr().out)["best"] == best
-    run("plan --domain 100 --users 20 --epsilon 0.5 --frequency 0.5 --json", monkeypatch)
+    run("plan list --domain 100 --users 20 --epsilon 0.5 --frequency 0.5 --json", monkeypatch)
     assert json.loads(capsys.readouterr().out)["forecasts"][0]["detectable_frequency"] is None
 
 

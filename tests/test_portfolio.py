@@ -169,7 +169,7 @@ def test_an_answer_of_no_use_has_no_figure(
         head = PRODUCT.replace("50_000", users).replace("= 9.0", "= 0.1")
         (mean, *_) = product(tmp_path, BATTERY, THEME, head=head).questions
         assert mean.question.useless_error == 100
-        assert run("plan questions.toml", monkeypatch) == 0
+        assert run("plan product questions.toml", monkeypatch) == 0
         told = " ".join(capsys.readouterr().out.split()).split("theme does not fit")[1]
         assert f"What is left pays {said}" in told
 
@@ -617,13 +617,13 @@ def test_the_command_writes_a_registry_that_holds(
 ) -> None:
     product(tmp_path, THEME, CITY)
     monkeypatch.chdir(tmp_path)
-    assert run("plan questions.toml --out out", monkeypatch) == 0
+    assert run("plan product questions.toml --out out", monkeypatch) == 0
     assert "next: ldp registry check out/metrics.toml" in capsys.readouterr().out
     assert run("registry check out/metrics.toml", monkeypatch) == 0
     capsys.readouterr()
-    assert run("plan questions.toml --out out", monkeypatch) == 2
+    assert run("plan product questions.toml --out out", monkeypatch) == 2
     assert "exists; name another folder" in capsys.readouterr().err
-    assert run("plan questions.toml --json", monkeypatch) == 0
+    assert run("plan product questions.toml --json", monkeypatch) == 0
     accepted = json.loads(capsys.readouterr().out)["accepted"]
     assert [row["question"] for row in accepted] == ["theme", "city"]
 
@@ -633,7 +633,7 @@ def test_the_command_says_why_no_question_fits(
 ) -> None:
     product(tmp_path, THEME.replace("within = 0.02", "within = 0.00001"))
     monkeypatch.chdir(tmp_path)
-    assert run("plan questions.toml --out out", monkeypatch) == 2
+    assert run("plan product questions.toml --out out", monkeypatch) == 2
     said = capsys.readouterr()
     assert "theme does not fit" in said.out
     assert said.err == "ldp: no question fits: nothing was written\n"
@@ -643,9 +643,9 @@ def test_the_command_says_why_no_question_fits(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("plan missing.toml", "cannot read missing.toml"),
-        ("plan q.toml --users 5", "give no options"),
-        ("plan --domain 5 --out x", "--out goes with a file of questions"),
+        ("plan product missing.toml", "cannot read missing.toml"),
+        ("plan product q.toml --users 5", "--users"),
+        ("plan list --domain 5 --out x", "--out"),
     ],
 )
 def test_wrong_calls_are_one_line(

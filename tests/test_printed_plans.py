@@ -25,15 +25,16 @@ EXPECTED = DATA / "expected.json"
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 CENTRAL = "central {} --registry metrics.toml --data {}.csv --seed 1 --json"
 CASES = (
-    "plan --domain 40 --users 200000 --epsilon 2 --frequency 0.01",
-    "plan --domain 2600 --epsilon 4 --frequency 0.001 --max-report-bytes 20 --fakes 0.1% --json",
-    "plan --domain 20 --users 100000 --epsilon 3 --answers 3 --json",
-    "plan --domain 500 --users 100000 --frequency 0.02",
-    "plan --numbers --unknown-range --users 200000 --epsilon 2 --quantile 0.95",
-    "plan --numbers --range 0 1440 --users 20000 --epsilon 2 --population minutes.csv --json",
-    "plan --numbers --unknown-range --users 10000 --epsilon 4 --by 5",
-    "plan questions.toml --out registry",
-    "plan questions.toml --json",
+    "plan list --domain 40 --users 200000 --epsilon 2 --frequency 0.01",
+    "plan list --domain 2600 --epsilon 4 --frequency 0.001 --max-report-bytes 20 --fakes 0.1% "
+    "--json",
+    "plan list --domain 20 --users 100000 --epsilon 3 --answers 3 --json",
+    "plan list --domain 500 --users 100000 --frequency 0.02",
+    "plan number --users 200000 --epsilon 2 --quantile 0.95",
+    "plan number --range 0 1440 --users 20000 --epsilon 2 --population minutes.csv --json",
+    "plan number --users 10000 --epsilon 4 --by 5",
+    "plan product questions.toml --out registry",
+    "plan product questions.toml --json",
     "compare --population cities.csv --epsilon 2 --users 20000 --seed 1",
     "compare --population cities.csv --epsilon 1 --users 2000 --seed 2 --mechanism unary --json",
     "compare --population minutes.csv --bounds 0 1440 --epsilon 2 --users 10000 --seed 1 --json",

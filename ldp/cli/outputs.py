@@ -20,7 +20,7 @@ OUTPUTS = {
     "compare": ("out", "figure"),
     "decode": ("out",),
     "merge": ("out",),
-    "plan": ("out",),
+    "plan product": ("out",),
     "publish": ("out", "csv", "duckdb"),
     "rappor export": ("out",),
     "rappor import": ("out",),
@@ -33,7 +33,17 @@ OUTPUTS = {
 """The options of a command that name what it writes; all others that name a file are read."""
 SILENT = (
     *("amplify", "attack", "audit", "central", "compare", "decode", "explain"),
-    *("merge", "plan", "rappor export", "rappor import", "regress", "report", "try"),
+    *(
+        "merge",
+        "plan list",
+        "plan number",
+        "plan product",
+        "rappor export",
+        "rappor import",
+        "regress",
+        "report",
+        "try",
+    ),
 )
 """Commands that can take many seconds and have no progress of their own."""
 READ_AS_TEXT = (

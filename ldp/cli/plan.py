@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
 import click
 
@@ -16,130 +17,127 @@ from ldp.planning.percentiles import TABLES
 WIDTH = 96
 
 
-@click.command()
-@click.argument("questions", required=False, type=FILE)
-@click.option("--domain", type=int, help="Number of possible values.")
-@click.option("--numbers", is_flag=True, help="The values are numbers: plan for a percentile.")
+@click.group()
+def plan() -> None:
+    """Say what each mechanism would tell of a list of values, a number or a whole product.
+
+    \b
+    Example: ldp plan list --domain 2600 --users 1000000 --epsilon 4
+    """
+
+
+@plan.command("list")
+@click.option("--domain", type=int, required=True, help="Number of possible values.")
+@click.option("--users", type=int, help="Number of users, with one report each.")
+@click.option("--epsilon", type=float, help="Privacy loss of one report.")
+@click.option("--frequency", type=float, help="Share of the users that hold a value of interest.")
+@click.option("--answers", type=int, help="Largest number of values that one user holds.")
 @click.option(
-    "--range", "bounds", type=(float, float), metavar="LOW HIGH", help="Of the numbers, if known."
+    "--max-report-bytes", type=int, help="Largest size of a whole report, header included."
 )
 @click.option(
-    "--unknown-range",
-    is_flag=True,
-    help="Nobody knows the range of the numbers, which is taken without --range.",
+    "--alpha", type=float, default=0.05, show_default=True, help="Error rate of discoveries."
 )
-@click.option("--quantile", type=float, help="The percentile's share; 0.95 without it.")
-@click.option("--by", type=int, help="Number of categories that each have a percentile.")
-@click.option("--population", help="CSV of numbers like those that people will hold.")
+@click.option(
+    "--power",
+    type=float,
+    default=0.5,
+    show_default=True,
+    help="Probability with which a detectable value is found.",
+)
+@FAKES
+@JSON
+def plan_list(fakes: float | None, as_json: bool, **question: Any) -> None:
+    """Compare the mechanisms for values of a list, each tuned to the question, and recommend one.
+
+    Leave out one of --users, --epsilon and --frequency, and it is solved for: the least with which
+    the recommended mechanism detects a value that this share of the users holds. With --fakes, what
+    this share of made-up reports does to the error, instead of 1 %.
+
+    \b
+    Example: ldp plan list --domain 2600 --users 1000000 --epsilon 4
+    Example: ldp plan list --domain 2600 --epsilon 4 --frequency 0.001 --max-report-bytes 20
+    Example: ldp plan list --domain 2600 --users 1000000 --epsilon 4 --fakes 0.1%
+    """
+    if fakes is not None:
+        question["fakes"] = fakes
+    answer = planned(**question)
+    say(answer.to_dict(), _words(answer, fakes is not None), as_json)
+
+
+@plan.command("number")
+@click.option(
+    "--range",
+    "bounds",
+    type=(float, float),
+    metavar="LOW HIGH",
+    help="Range of the numbers; without it nobody knows the range.",
+)
+@click.option(
+    "--quantile", type=float, default=0.95, show_default=True, help="Share of the percentile."
+)
+@click.option("--by", type=int, default=1, help="Number of categories that have a percentile each.")
+@click.option("--population", help="CSV file of numbers like those that people will hold.")
 @click.option(
     "--from",
     "result",
     type=FILE,
     help="Result of such numbers that ldp decode or ldp publish wrote.",
 )
-@click.option("--users", type=int, help="Number of users, one report each.")
-@click.option("--epsilon", type=float, help="Privacy loss of one report.")
-@click.option("--frequency", type=float, help="Share that holds a value of interest.")
-@click.option("--answers", type=int, help="Largest number of values that one user holds.")
-@click.option("--max-report-bytes", type=int, help="Of a whole report, header included.")
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
-@click.option(
-    "--power", type=float, default=0.5, show_default=True, help="Chance that detectable means."
-)
-@FAKES
-@click.option("--out", type=FILE, help="Of QUESTIONS: folder for metrics.toml and its lists.")
+@click.option("--users", type=int, required=True, help="Number of users, with one report each.")
+@click.option("--epsilon", type=float, required=True, help="Privacy loss of one report.")
 @JSON
-def plan(
-    questions: Path | None,
-    domain: int | None,
-    numbers: bool,
+def plan_number(
     bounds: tuple[float, float] | None,
-    unknown_range: bool,
-    quantile: float | None,
-    by: int | None,
+    quantile: float,
+    by: int,
     population: str | None,
     result: Path | None,
-    users: int | None,
-    epsilon: float | None,
-    frequency: float | None,
-    answers: int | None,
-    max_report_bytes: int | None,
-    alpha: float,
-    power: float,
-    fakes: float | None,
-    out: Path | None,
+    users: int,
+    epsilon: float,
     as_json: bool,
 ) -> None:
-    """Compare the mechanisms, each tuned to the question, and recommend one; or plan all QUESTIONS
-    of a product below one person's caps, and write their registry.
+    """Say what each way would tell of a percentile, in --range or of an unknown range.
 
-    Leave out one of --users, --epsilon and --frequency, and it is solved for: the least with which
-    the recommended mechanism detects a value that this share of the users holds.
-
-    With --fakes, what this share of made-up reports does to the error, instead of 1 %.
-
-    With --numbers: what each way would say of a percentile, in --range or of an unknown range; with
-    --by, of that of each category, and when that is hopeless. Without --population or --from it is
-    that of the numbers, of six shapes, whose interval is the longest.
+    With --by, of that of each category, and when that is hopeless. Without --population or --from
+    it is that of the numbers, of six shapes, whose interval is the longest.
 
     \b
-    Example: ldp plan --domain 2600 --users 1000000 --epsilon 4
-    Example: ldp plan --domain 2600 --epsilon 4 --frequency 0.001 --max-report-bytes 20
-    Example: ldp plan --numbers --unknown-range --users 100000 --epsilon 2 --quantile 0.95
-    Example: ldp plan --numbers --unknown-range --users 1000000 --epsilon 4 --by 5
-    Example: ldp plan --domain 2600 --users 1000000 --epsilon 4 --fakes 0.1%
-    Example: ldp plan questions.toml --out registry
+    Example: ldp plan number --users 100000 --epsilon 2 --quantile 0.95
+    Example: ldp plan number --users 1000000 --epsilon 4 --by 5
     """
-    if fakes is not None and (questions is not None or numbers):
-        raise ParameterError("--fakes goes with --domain")
-    if questions is not None:
-        if domain or numbers or users or epsilon or frequency:
-            raise ParameterError("a file of questions states what options say; give no options")
-        from ldp.cli.portfolio import plan_questions
+    from ldp.planning.percentiles import people_of_result
+    from ldp.simulation import Population
 
-        plan_questions(questions, out, as_json)
-        return
-    if out is not None:
-        raise ParameterError("--out goes with a file of questions")
-    if numbers:
-        if bounds is not None and unknown_range:
-            raise ParameterError("give one of --range LOW HIGH and --unknown-range")
-        if users is None or epsilon is None or domain or frequency or answers:
-            raise ParameterError("--numbers takes --users and --epsilon, and nothing of categories")
-        if population and result:
-            raise ParameterError("give one of --population and --from")
-        from ldp.planning.percentiles import people_of_result
-        from ldp.simulation import Population
-
-        people = Population.numbers_from_csv(population) if population else None
-        people = people_of_result(result) if result else people
-        ways = plan_percentile(
-            users=users,
-            epsilon=epsilon,
-            q=quantile or 0.95,
-            bounds=bounds,
-            people=people,
-            by=by or 1,
-            like=result.name if result else "the population",
-        )
-        say(ways.to_dict(), _words_of_percentile(ways), as_json)
-        return
-    if domain is None or bounds or unknown_range or quantile or by or population or result:
-        raise ParameterError(
-            "give --domain; ranges, quantiles, --by and populations go with --numbers"
-        )
-    answer = planned(
-        domain=domain,
+    if population and result:
+        raise ParameterError("give one of --population and --from")
+    people = Population.numbers_from_csv(population) if population else None
+    people = people_of_result(result) if result else people
+    ways = plan_percentile(
         users=users,
         epsilon=epsilon,
-        frequency=frequency,
-        alpha=alpha,
-        power=power,
-        max_report_bytes=max_report_bytes,
-        answers=answers,
-        **({} if fakes is None else {"fakes": fakes}),
+        q=quantile,
+        bounds=bounds,
+        people=people,
+        by=by,
+        like=result.name if result else "the population",
     )
-    say(answer.to_dict(), _words(answer, fakes is not None), as_json)
+    say(ways.to_dict(), _words_of_percentile(ways), as_json)
+
+
+@plan.command("product")
+@click.argument("questions", type=FILE)
+@click.option("--out", type=FILE, help="Folder to write metrics.toml and its lists into.")
+@JSON
+def plan_product(questions: Path, out: Path | None, as_json: bool) -> None:
+    """Plan all QUESTIONS of a product below one person's caps, and write their registry.
+
+    \b
+    Example: ldp plan product questions.toml --out registry
+    """
+    from ldp.cli.portfolio import plan_questions
+
+    plan_questions(questions, out, as_json)
 
 
 def _words_of_percentile(answer: PercentilePlan) -> str:

@@ -1,4 +1,4 @@
-"""`ldp plan QUESTIONS`: the questions of one product, below one person's caps."""
+"""`ldp plan product QUESTIONS`: the questions of one product, below one person's caps."""
 
 from datetime import UTC, datetime
 from pathlib import Path

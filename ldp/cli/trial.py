@@ -193,7 +193,7 @@ NUMBER_LINE = "{:>7}  {:<23} {:<5} {:>12} {:>10} {:>24} {:>10}"
 NUMBER_NOTES = (
     "No device knows the range of the numbers. Not known above: the reports set no end. Curator: "
     "what somebody who is trusted with the numbers would release, at the same epsilon a "
-    "percentile. With a known range see ldp plan --numbers --range."
+    "percentile. With a known range see ldp plan number --range."
 )
 
 

@@ -53,7 +53,7 @@ def within(folder: Path, name: str) -> Path:
 def plan(folder: Path) -> float:
     """Processor time of a million values beyond that of a thousand."""
     few, many = (
-        ldp(folder, f"plan --domain {values} --users 1000000 --epsilon 4").processor
+        ldp(folder, f"plan list --domain {values} --users 1000000 --epsilon 4").processor
         for values in (1_000, 1_000_000)
     )
     return max(0.0, many - few)

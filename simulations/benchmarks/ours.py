@@ -31,7 +31,7 @@ HELP = "import sys; sys.argv = ['ldp', '--help']; from ldp.__main__ import main;
 CANDIDATES = 2600  # the size Apple published for its popular emoji
 REPORTS = 1_000_000
 CLIENTS = 10**9
-PLAN = ("plan", "--domain", str(CANDIDATES), "--users", str(REPORTS), "--epsilon", "4")
+PLAN = ("plan", "list", "--domain", str(CANDIDATES), "--users", str(REPORTS), "--epsilon", "4")
 
 
 def words() -> list[str]:
