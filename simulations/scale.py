@@ -241,7 +241,7 @@ GROWTHS = (
         *("trials", (10_000, 30_000, 100_000), nothing, 3000, 100),
     ),
     Growth(
-        "amplify --preset apple-safari-energy --users SIZE --delta 1e-6",
+        "amplify --mechanism apple-safari-energy --users SIZE --delta 1e-6",
         *("reports", REPORTS, nothing, 300),
     ),
 )

@@ -48,15 +48,15 @@ def test_amplify_prints_both_costs_and_the_conditions(
     ("words", "local", "shuffled", "conditions"),
     tiered(
         [
-            ("--mechanism rr --domain 2 --epsilon 4 -n 100000", 4.0, 0.118, 4),
-            ("--mechanism unary --epsilon 4 -n 100000", 4.0, 0.104, 4),
-            ("--mechanism hcms --epsilon 4 --reports 100000", 4.0, 0.0815, 4),
-            ("--preset chrome-uma --users 20", 2.043, 2.043, 5),
+            ("--mechanism rr,epsilon=4,categories=2 -n 100000", 4.0, 0.118, 4),
+            ("--mechanism unary,epsilon=4 -n 100000", 4.0, 0.104, 4),
+            ("--mechanism hcms,epsilon=4 --reports 100000", 4.0, 0.0815, 4),
+            ("--mechanism chrome-uma --users 20", 2.043, 2.043, 5),
             ("--epsilon 4 --users 100000", 4.0, 0.1698, 4),
-            ("--mechanism pgr --domain 2600 --epsilon 4 -n 100000", 4.0, 0.0824, 4),
-            ("--mechanism cms --epsilon 1 --target 0.05", 1.0, 0.05, 4),
+            ("--mechanism pgr,epsilon=4,categories=2600 -n 100000", 4.0, 0.0824, 4),
+            ("--mechanism cms,epsilon=1 --target 0.05", 1.0, 0.05, 4),
             (
-                "--mechanism dummies --domain 2600 --with slots=2,probability=0.5545 -n 100000",
+                "--mechanism dummies,values=2600,slots=2,probability=0.5545 -n 100000",
                 *(None, 1.0, 5),
             ),
         ],
@@ -83,22 +83,23 @@ def test_amplify_takes_a_preset_or_a_mechanism(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--delta 1e-6", "give one of METRIC with --registry, --preset, --mechanism, or --epsilon"),
+        ("--delta 1e-6", "give one of METRIC with --registry, --mechanism and --epsilon"),
         ("city --delta 1e-6", "METRIC and --registry go together"),
-        ("--epsilon 1 --domain 3 --delta 1e-6", "--domain and --with go with --mechanism"),
-        ("--mechanism cms --delta 1e-6", "--mechanism cms needs --epsilon"),
-        ("--mechanism rr --epsilon 1 --delta 1e-6", "--mechanism rr needs --domain"),
-        ("--mechanism rappor --with p=0.5 --delta 1e-6", 'needs --with "f = ...", --with'),
-        ("--mechanism coin --with alpha --delta 1e-6", "--with is like"),
-        ("--mechanism dummies --domain 5 --delta 1e-6", 'needs --with "slots = ...", --with "pro'),
-        ("--mechanism coin --with alpha=1,beta=1,x=2 --delta 1e-6", "--mechanism coin has no x"),
-        ("--mechanism coin --with alpha=1 --epsilon 1 --delta 1e-6", '--with "beta = ..."'),
-        ("--mechanism cms --epsilon 1 --delta 1", "delta must lie strictly between 0 and 1"),
-        ("--epsilon 1 --delta 1e-6 --target 0.1", "give one of --users, --store, --sizes or"),
+        ("--epsilon 1 --mechanism cms --delta 1e-6", "give one of METRIC with --registry, --mech"),
+        ("--mechanism cms --delta 1e-6", 'needs more: "cms, epsilon = ..."'),
+        ("--mechanism rr,epsilon=1 --delta 1e-6", 'needs more: "rr, categories = ..."'),
+        ("--mechanism rr,epsilon=1,categories=1 --delta 1e-6", "a number from 2 to 1,000,000"),
+        ("--mechanism rappor,p=0.5 --delta 1e-6", 'needs more: "rappor, f = ..., q = ..."'),
+        ("--mechanism coin,alpha --delta 1e-6", "parameters are like"),
+        ("--mechanism cons,alpha=1 --delta 1e-6", "no mechanism 'cons'; did you mean 'coin'?"),
+        ("--mechanism dummies,values=5 --delta 1e-6", '"dummies, slots = ..., probability = ..."'),
+        ("--mechanism coin,alpha=1,beta=1,x=2 --delta 1e-6", "--mechanism coin has no x"),
+        ("--mechanism cms,epsilon=1 --delta 1", "delta must lie strictly between 0 and 1"),
+        ("--epsilon 1 --delta 1e-6 --target 0.1", "give one of --users, --sizes or"),
         ("--epsilon 1 --delta 1e-6 --fakes 100%", "is a share such as 1% or 0.01, below 1"),
         ("--epsilon 1 --delta 1e-6 --fakes 1%2", "is a share such as 1% or 0.01, below 1"),
-        ("--preset chrome-uma --delta 1e-6 --batches 2", "share what is memoised"),
-        ("--preset chrome-uma --delta 1e-6 --per-person 2", "share what is memoised"),
+        ("--mechanism chrome-uma --delta 1e-6 --batches 2", "share what is memoised"),
+        ("--mechanism chrome-uma --delta 1e-6 --per-person 2", "share what is memoised"),
     ],
 )
 def test_amplify_says_what_is_missing(
@@ -158,7 +159,7 @@ def test_amplify_reads_the_batches_that_a_collector_noted(
         RelayedReports("home", 1, b"\3", attested=9_000, opened=10),
     ]
     write_sizes(Path("store"), relayed)
-    asked = "amplify city --registry metrics.toml --store store --delta 1e-6"
+    asked = "amplify city --registry metrics.toml --sizes store --delta 1e-6"
     assert run(f"{asked} --fakes 1%", monkeypatch) == 0
     shown = capsys.readouterr().out
     assert "in a batch of 1,970 " in shown
@@ -175,8 +176,8 @@ def test_amplify_reads_the_batches_that_a_collector_noted(
     assert run(asked.replace("city", "home"), monkeypatch) == 0
     assert "in a batch of 10 " in capsys.readouterr().out
     for words, said in (
-        (asked.replace("--store store", "--store elsewhere"), "ldp collect --relay-key writes it"),
-        ("amplify --epsilon 1 --store store --delta 1e-6", "--store goes with METRIC"),
+        (asked.replace("--sizes store", "--sizes ."), "ldp collect --relay-key writes it"),
+        ("amplify --epsilon 1 --sizes store --delta 1e-6", "a store of --sizes goes with METRIC"),
     ):
         assert run(words, monkeypatch) == 2
         assert said in capsys.readouterr().err
@@ -207,7 +208,7 @@ def test_amplify_knows_every_mechanism_by_name(
     others = {key: text for key, text in parameters.items() if key not in ("mechanism", "seed")}
     words = ",".join(f"{key}={json.dumps(value)}" for key, value in others.items())
     monkeypatch.setattr("ldp.cli.amplify.amplify_by_shuffling", lambda *_, **__: Cost(epsilon=0.5))
-    asked = f"amplify --mechanism {name} -n 1000 --delta 1e-6 --json --with {words}"
+    asked = f"amplify --mechanism {name},{words} -n 1000 --delta 1e-6 --json"
     assert run(asked.replace(", ", ","), monkeypatch) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["mechanism"] == name

@@ -29,7 +29,7 @@ def test_a_simulation_writes_what_a_collector_behind_a_relay_would(
     table: Any = counted(Path("store"), loaded, "city")
     assert decode(table).reports == 1200
     assert [*decode(table).warnings()] == []
-    amplified = "amplify city --registry metrics.toml --store store --delta 1e-6"
+    amplified = "amplify city --registry metrics.toml --sizes store --delta 1e-6"
     assert run(f"{amplified} --json", monkeypatch) == 0
     assert json.loads(capsys.readouterr().out)["reports"] == 1200
 

@@ -30,6 +30,7 @@ from ldp.privacy_loss import (
 )
 from ldp.privacy_loss.shuffling import Shuffled
 from ldp.registry import Metric, Registry
+from ldp.registry.toml_file import nearest
 
 MOST_CATEGORIES = 1_000_000
 DEFAULTS: dict[str, Mapping[str, Any]] = {
@@ -44,8 +45,6 @@ DEFAULTS: dict[str, Mapping[str, Any]] = {
 }
 """Parameters that change no cost, for --mechanism: sizes as Apple published them, a range."""
 NAMES = [*(CLASSES[name] for name in PUBLIC), DummyMessages.name]
-OPTIONS = {"epsilon": "--epsilon", "categories": "--domain", "values": "--domain"}
-"""Options of parameters that --with need not give."""
 RELAY = (
     "the relay is honest: one that drops all reports but one person's, adds its own or repeats "
     "some can state any size",
@@ -66,49 +65,49 @@ class _Subject(NamedTuple):
 
 @click.command()
 @click.argument("metric", required=False)
-@click.option("--registry", type=FILE, help="metrics.toml, for METRIC.")
-@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="A published setting.")
-@click.option("--mechanism", type=click.Choice(NAMES), help="By its name.")
+@click.option("--registry", type=FILE, help="The registry of METRIC.")
 @click.option(
-    "--epsilon", type=float, help="Of one report, for --mechanism; alone: any mechanism of it."
+    "--mechanism",
+    metavar="NAME[, KEY = VALUE]",
+    help="A mechanism by its name with parameters, as 'cms, epsilon = 4' or 'rr, epsilon = 1, "
+    "categories = 20', or a published setting.",
 )
-@click.option(
-    "--domain",
-    type=click.IntRange(2, MOST_CATEGORIES),
-    help="Number of categories, for --mechanism.",
-)
-@click.option("--with", "others", help='More of --mechanism, as "bits = 64, f = 0.5".')
+@click.option("--epsilon", type=float, help="Epsilon of one report, of whatever mechanism.")
 @click.option(
     "-n",
     "--users",
     "--reports",
     "reports",
     type=int,
-    help="Honest reports in a batch, one a person, this one included.",
+    help="Number of honest reports in a batch, one a person, this one included.",
 )
-@click.option("--store", type=FILE, help="Of METRIC, in place of -n: its batches of a relay.")
 @click.option(
-    "--sizes", type=FILE, help="Batches, in place of -n: CSV attested,opened, a line a batch."
+    "--sizes",
+    type=FILE,
+    help="Batches, in place of -n: a CSV file attested,opened with a line each, or METRIC's store.",
 )
-@click.option("--target", type=float, help="In place of -n: the epsilon that a batch shall have.")
+@click.option(
+    "--target", type=float, help="Epsilon that a report in a batch shall have, in place of -n."
+)
 @click.option(
     "--batches",
     type=click.IntRange(1, 100_000),
-    help="Batches with fresh reports of one person, as days; 1 of -n, all of a file, without.",
+    help="Number of batches with fresh reports of one person, as days; 1 of -n, all of a file.",
 )
 @click.option("--fakes", type=SHARE, default="0 %", help="Share of a batch that may be made up.")
-@click.option("--delta", type=float, required=True, help="Probability by which it may miss.")
+@click.option(
+    "--delta", type=float, required=True, help="Probability with which the epsilon may not hold."
+)
 @click.option(
     "--per-person",
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
-    help="Reports of one person in a batch.",
+    help="Number of reports of one person in a batch.",
 )
 @JSON
 def amplify(
     reports: int | None,
-    store: Path | None,
     sizes: Path | None,
     target: float | None,
     batches: int | None,
@@ -121,24 +120,24 @@ def amplify(
     """Print what shuffling makes of a report's epsilon, with the conditions it takes.
 
     Certified for the mechanism's own law (privacy blanket), never rounded down. Several batches
-    compose by their privacy losses. Of each batch in --store (ldp collect --relay-key) or --sizes,
-    the smaller of what the relay attests and what the collector opened counts; with --batches N the
-    N smallest.
+    compose by their privacy losses. Of each batch in --sizes, as ldp collect --relay-key notes them
+    in its store, the smaller of what the relay attests and what the collector opened counts; with
+    --batches N the N smallest.
 
     \b
-    Example: ldp amplify --preset apple-safari-energy --users 100000 --delta 1e-6
-    Example: ldp amplify --mechanism cms --epsilon 4 -n 100k --batches 365 --delta 1e-6
+    Example: ldp amplify --mechanism apple-safari-energy --users 100000 --delta 1e-6
+    Example: ldp amplify --mechanism 'cms, epsilon = 4' -n 100k --batches 365 --delta 1e-6
     """
     subject = _subject(**names)
-    ways = [way is not None for way in (reports, store, sizes, target)]
+    ways = [way is not None for way in (reports, sizes, target)]
     if not any(ways) and subject.definition and subject.definition.shuffled_epsilon:
         target = subject.definition.shuffled_epsilon
     elif ways.count(True) != 1:
-        raise ParameterError("give one of --users, --store, --sizes or --target")
+        raise ParameterError("give one of --users, --sizes or --target")
     if target is not None and fakes:
         raise ParameterError("--fakes goes with sizes of batches, not with a target")
-    if store is not None:
-        sizes = _sizes_in(store, subject.definition)
+    if sizes is not None and sizes.is_dir():
+        sizes = _sizes_in(sizes, subject.definition)
     unattested = 0
     if sizes is not None:
         messages = subject.definition.mechanism.messages if subject.definition else 1  # of a person
@@ -167,7 +166,7 @@ def amplify(
 def _sizes_in(store: Path, metric: Metric | None) -> Path:
     """Return the file of sizes that a collector of the metric wrote in its store."""
     if metric is None:
-        raise ParameterError("--store goes with METRIC")
+        raise ParameterError("a store of --sizes goes with METRIC")
     from ldp.collection.ingest import RELAYED  # late: other batches need no store
 
     path = store / RELAYED / f"{metric.name}-{metric.version}.csv"
@@ -177,59 +176,46 @@ def _sizes_in(store: Path, metric: Metric | None) -> Path:
 
 
 def _subject(
-    metric: str | None,
-    registry: Path | None,
-    preset: str | None,
-    mechanism: str | None,
-    epsilon: float | None,
-    domain: int | None,
-    others: str | None,
+    metric: str | None, registry: Path | None, mechanism: str | None, epsilon: float | None
 ) -> _Subject:
     """Return what the options name."""
-    is_any = epsilon is not None and mechanism is None
-    if [metric is not None, preset is not None, mechanism is not None, is_any].count(True) != 1:
-        raise ParameterError(
-            "give one of METRIC with --registry, --preset, --mechanism, or --epsilon alone"
-        )
+    if [metric is not None, mechanism is not None, epsilon is not None].count(True) != 1:
+        raise ParameterError("give one of METRIC with --registry, --mechanism and --epsilon")
     if (metric is None) != (registry is None):
         raise ParameterError("METRIC and --registry go together")
-    if mechanism is None and (domain is not None or others is not None):
-        raise ParameterError("--domain and --with go with --mechanism")
     if metric is not None and registry is not None:
         definition = Registry.load(registry).metric(metric)
         return _Subject(metric, definition.mechanism, not definition.memoise, definition)
-    if preset is not None:
-        return _Subject(preset, preset_mechanism(preset))
     if mechanism is not None:
-        return _Subject(mechanism, _mechanism(mechanism, epsilon, domain, others))
+        name, _, parameters = mechanism.partition(",")
+        if name in PRESETS and not parameters:
+            return _Subject(name, preset_mechanism(name))
+        return _Subject(name, _mechanism(name, parameters))
     assert epsilon is not None
     return _Subject("any mechanism", AnyMechanism(epsilon))
 
 
-def _mechanism(
-    name: str, epsilon: float | None, domain: int | None, others: str | None
-) -> Shuffled:
-    """Return the mechanism of a name with the parameters that were given."""
+def _mechanism(name: str, text: str) -> Shuffled:
+    """Return the mechanism of a name with parameters of a text, as in TOML; a number of categories
+    stands for so many."""
+    if name not in NAMES:
+        raise ParameterError(f"there is no mechanism {name!r}{nearest(name, [*NAMES, *PRESETS])}")
     kind: Any = DummyMessages if name == DummyMessages.name else CATALOGUE[name]
     is_required = {field.name: field.default is MISSING for field in fields(kind)}
-    parameters = {**DEFAULTS.get(name, {})}
-    if epsilon is not None:
-        parameters["epsilon"] = epsilon
-    if domain is not None and "values" in is_required:
-        parameters["values"] = domain
-    elif domain is not None:
-        parameters["categories"] = tuple(map(str, range(domain)))
     try:
-        parameters |= tomllib.loads(f"others = {{ {others or ''} }}")["others"]
+        parameters = {**DEFAULTS.get(name, {}), **tomllib.loads(f"of = {{ {text} }}")["of"]}
     except tomllib.TOMLDecodeError:
-        raise ParameterError('--with is like "bits = 64, hashes = 2, f = 0.5"') from None
+        raise ParameterError('parameters are like "rr, epsilon = 2, categories = 20"') from None
+    if type(number := parameters.get("categories")) is int:
+        if not 2 <= number <= MOST_CATEGORIES:
+            raise ParameterError(f"categories must be a number from 2 to {MOST_CATEGORIES:,}")
+        parameters["categories"] = tuple(map(str, range(number)))
     if "seed" in is_required and kind.has_seed(parameters):
         parameters.setdefault("seed", "00")
-    missing = [field for field in is_required if is_required[field] and field not in parameters]
-    if missing:
-        wanted = (OPTIONS.get(field, f'--with "{field} = ..."') for field in missing)
-        raise ParameterError(f"--mechanism {name} needs {', '.join(wanted)}")
-    if unknown := [field for field in parameters if field not in is_required]:
+    if missing := [key for key in is_required if is_required[key] and key not in parameters]:
+        wanted = ", ".join(f"{key} = ..." for key in missing)
+        raise ParameterError(f'--mechanism {name} needs more: "{name}, {wanted}"')
+    if unknown := [key for key in parameters if key not in is_required]:
         raise ParameterError(f"--mechanism {name} has no {', '.join(unknown)}")
     mechanism: Shuffled = kind(**parameters)
     return mechanism
