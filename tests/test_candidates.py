@@ -239,10 +239,10 @@ def test_the_command_writes_googles_files_and_no_input_over(
     monkeypatch.chdir(tmp_path)
     table.save("x.table")
     (tmp_path / "names.txt").write_text("\n".join(values) + "\n")
-    assert run("rappor x.table --candidates names.txt --out files", monkeypatch) == 0
+    assert run("rappor export x.table --candidates names.txt --out files", monkeypatch) == 0
     assert "30 candidates -> files: params.csv, counts.csv, map.csv" in capsys.readouterr().out
     (tmp_path / "files/map.csv").write_text("value\nv1\n")
-    assert run("rappor x.table --candidates files/map.csv --out files", monkeypatch) == 2
+    assert run("rappor export x.table --candidates files/map.csv --out files", monkeypatch) == 2
     assert "is also an input" in capsys.readouterr().err
 
 

@@ -234,7 +234,9 @@ def test_what_associate_writes_is_read(tmp_path: Path, monkeypatch: pytest.Monke
     Path("people.csv").write_text("a,b,count\nx,yes,900\nx,no,300\ny,no,800\n")
     simulate = "simulate both --registry metrics.toml --population people.csv --seed 1"
     assert run(f"{simulate} --day 2026-11-02 --reports store", monkeypatch) == 0
-    assert run("associate both --registry metrics.toml store --out both.csv", monkeypatch) == 0
+    counting = "aggregate both --registry metrics.toml store --out both.table"
+    assert run(counting, monkeypatch) == 0
+    assert run("decode both.table --out both.csv", monkeypatch) == 0
     assert run("report both.csv --registry metrics.toml --out page.html", monkeypatch) == 0
     page = words(Path("page.html").read_text("utf-8"))
     assert page.startswith(" both, 2026-11-02 ")
