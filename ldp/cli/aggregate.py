@@ -42,8 +42,8 @@ def _file_share(text: str) -> tuple[int, int]:
 @click.argument("stores", nargs=-1, required=True, type=STORE)
 @REGISTRY
 @click.option("--out", cls=_Out, required=True, type=FILE, help="Table file to write.")
-@click.option("--since", type=DAY, help="First day.")
-@click.option("--until", type=DAY, help="Last day.")
+@click.option("--since", type=DAY, help="First day to include, as 2026-01-31.")
+@click.option("--until", type=DAY, help="Last day to include.")
 @click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True)
 @click.option(
     "--files",
@@ -57,7 +57,8 @@ def _file_share(text: str) -> tuple[int, int]:
     type=click.Choice(["local", "spark"]),
     default="local",
     show_default=True,
-    help="This machine, or Spark as it is set up; the numbers are the same.",
+    help="Where reports are counted: on this machine, or by Spark as it is set up; the "
+    "numbers are the same.",
 )
 @click.option(
     "--whole",

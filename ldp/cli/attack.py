@@ -23,18 +23,19 @@ WIDTH = 96
 @click.argument("metric")
 @REGISTRY
 @FAKES
-@click.option("--population", type=FILE, help="CSV value,count or value,frequency.")
+@click.option("--population", type=FILE, help="CSV file value,count or value,frequency.")
 @click.option(
     "--reports",
     type=click.IntRange(min=2),
     default=100_000,
     show_default=True,
-    help="Fakes included.",
+    help="Number of reports, fakes included.",
 )
 @click.option(
     "--targets",
     type=click.IntRange(min=1),
-    help="Rare values that are raised, and frequent ones that are hidden: 5, or half, without it.",
+    help="Number of rare values that are raised, and of frequent ones that are hidden; "
+    "by default 5, or half.",
 )
 @click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True)
 @SEED

@@ -33,15 +33,27 @@ from ldp.registry.certificates import CLIENT, FORMAT, TRIALS, read_certificate
 
 @click.command()
 @click.argument("metric", required=False)
-@click.option("--registry", type=FILE, help="metrics.toml, for METRIC.")
-@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="A published setting.")
-@click.option("--encoder", metavar="COMMAND", help="Audit this program's reports instead.")
-@click.option("--client", "of_client", is_flag=True, help="The client: what leaves a device.")
-@click.option("--all", "everything", is_flag=True, help="Every example and preset, and the client.")
-@click.option("--verify", type=FILE, help="Repeat a certificate, and say what differs.")
+@click.option("--registry", type=FILE, help="The registry of METRIC.")
+@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="Name of a published setting.")
+@click.option(
+    "--encoder",
+    metavar="COMMAND",
+    help="Program whose reports are audited instead of the encoder's.",
+)
+@click.option("--client", "of_client", is_flag=True, help="Audit the client: what leaves a device.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Audit every example and preset, and the client."
+)
+@click.option("--verify", type=FILE, help="Certificate to repeat, of which what differs is said.")
 @click.option("--trials", type=click.IntRange(100), default=TRIALS, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws values.")
-@click.option("--report", type=FILE, help="Write a certificate there, as JSON.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Seed of the values that are tried.",
+)
+@click.option("--report", type=FILE, help="JSON file to write the certificate to.")
 @JSON
 def audit(
     metric: str | None,

@@ -23,15 +23,23 @@ COLUMNS = ("value", *NUMBERS, *(f"local_{name}" for name in NUMBERS))
 @click.command()
 @click.argument("metric")
 @REGISTRY
-@click.option("--data", type=FILE, required=True, help="CSV value,count: what people hold.")
-@click.option("--table", type=FILE, help="The table of their reports; drawn from --data without.")
-@click.option("--epsilon", type=float, help="Of the release; the metric's own without.")
+@click.option("--data", type=FILE, required=True, help="CSV file value,count of what people hold.")
 @click.option(
-    "--delta", type=float, default=1e-8, show_default=True, help="Of strings that no list names."
+    "--table", type=FILE, help="Table of their reports; by default it is drawn from --data."
+)
+@click.option("--epsilon", type=float, help="Epsilon of the release; by default the metric's own.")
+@click.option(
+    "--delta",
+    type=float,
+    default=1e-8,
+    show_default=True,
+    help="Delta of the release of strings that no list names.",
 )
 @QUANTILES
-@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
-@click.option("--out", default="-", help="Both answers as CSV, or as a page: FILE.html.")
+@click.option(
+    "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."
+)
+@click.option("--out", default="-", help="CSV file, or page FILE.html, to write both answers to.")
 @SEED
 @JSON
 def central(

@@ -65,32 +65,36 @@ def _id_range(_context: click.Context, _option: click.Parameter, text: str) -> r
     default="127.0.0.1:8787",
     show_default=True,
     metavar="HOST:PORT",
-    help="Where, in plain HTTP; TLS is a proxy's. Port 0: any that is free.",
+    help="Address to listen at, in plain HTTP, as TLS is a proxy's; port 0 is any that is free.",
 )
-@click.option("--buffer", type=FILE, help="Folder of what is not in the store yet; STORE.buffer.")
+@click.option(
+    "--buffer", type=FILE, help="Folder of what is not in the store yet, by default STORE.buffer."
+)
 @click.option(
     "--shuffle-least",
     type=click.IntRange(min=1),
     default=65_536,
     show_default=True,
-    help="Reports of a metric that make a file.",
+    help="Number of reports of a metric that make a file.",
 )
 @click.option(
     "--shuffle-longest",
     type=SPAN,
     default="1h",
     show_default=True,
-    help="Or so long after the first of them.",
+    help="Longest time for which the first of them waits.",
 )
 @click.option(
     "--shuffle-smallest",
     type=click.IntRange(min=1),
     default=100,
     show_default=True,
-    help="Reports that a file has at least: fewer wait, however long.",
+    help="Least number of reports in a file: fewer wait, however long.",
 )
 @click.option("--write-small", is_flag=True, help="Write files of fewer reports all the same.")
-@click.option("--retain", type=SPAN, help="Delete reports after so long, as 90d; never.")
+@click.option(
+    "--retain", type=SPAN, help="Time after which reports are deleted, as 90d; by default never."
+)
 @service_options
 @click.option(
     "--allow-origin",

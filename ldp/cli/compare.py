@@ -37,22 +37,31 @@ COLOURS = {"local": "tab:orange", "shuffled": "tab:green", "central": "tab:blue"
 
 @click.command()
 @click.option(
-    "--population", required=True, help='CSV value,count or value,frequency; "-" reads stdin.'
+    "--population", required=True, help="CSV file value,count or value,frequency; - reads stdin."
 )
-@click.option("--epsilon", type=float, required=True, help="What each model promises.")
-@click.option("--users", type=int, required=True, help="Number of users, drawn from it.")
-@click.option("--delta", type=float, default=1e-8, show_default=True, help="Of shuffling.")
+@click.option("--epsilon", type=float, required=True, help="Epsilon that each model promises.")
 @click.option(
-    "--bounds", type=(float, float), metavar="LOW HIGH", help="The values are numbers: their mean."
+    "--users", type=int, required=True, help="Number of users, who are drawn from the population."
 )
-@click.option("--quantile", type=float, help="The values are numbers: this quantile of theirs.")
+@click.option(
+    "--delta", type=float, default=1e-8, show_default=True, help="Delta of the shuffled model."
+)
+@click.option(
+    "--bounds",
+    type=(float, float),
+    metavar="LOW HIGH",
+    help="Bounds LOW HIGH of numbers, whose mean is compared.",
+)
+@click.option("--quantile", type=float, help="Share of the percentile of numbers that is compared.")
 @click.option(
     "--mechanism",
     type=click.Choice([*CANDIDATES, *OF_NUMBERS]),
-    help="The local one; the planner's without.",
+    help="Mechanism of the local model; the planner's by default.",
 )
-@click.option("--out", type=FILE, help="CSV to write: the errors over users and over epsilon.")
-@click.option("--figure", type=FILE, help="The same as a picture: .svg, .png or .pdf.")
+@click.option(
+    "--out", type=FILE, help="CSV file to write the errors over users and over epsilon to."
+)
+@click.option("--figure", type=FILE, help="Picture of them to write: .svg, .png or .pdf.")
 @SEED
 @JSON
 def compare(

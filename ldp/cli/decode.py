@@ -47,16 +47,14 @@ OF_KIND = {
 @click.option(
     "--candidates",
     multiple=True,
-    help="Candidates, one a line or CSV; - reads stdin. Of pairs once for each part.",
+    help="File of candidates, one a line or CSV, - for stdin; for pairs once for each member.",
 )
 @click.option(
     "--rappor-map",
     type=FILE,
-    help="Candidates and the bits they set, as google/rappor writes them.",
+    help="File of candidates and the bits they set, as google/rappor writes it.",
 )
-@click.option(
-    "--part", help="Table of one part of a file that holds several, as words of a puzzle."
-)
+@click.option("--part", help="Name of one table of a file that holds several, as words of sfp.")
 @click.option(
     "--weighted-reports-per-client",
     metavar="X|FILE",

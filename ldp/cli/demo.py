@@ -40,10 +40,27 @@ REGISTRY = (files("ldp.cli") / "demo.toml").read_text("utf-8")
 
 
 @click.command()
-@click.option("--users", type=click.IntRange(1), default=1_000_000, show_default=True)
-@click.option("--out", type=FILE, default=Path("demo"), show_default=True)
-@click.option("--control", type=click.Choice(["fdr", "bonferroni", "none"]), default="fdr")
-@click.option("--first-act", is_flag=True, help="Emoji only.")
+@click.option(
+    "--users",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="Number of keyboards.",
+)
+@click.option(
+    "--out",
+    type=FILE,
+    default=Path("demo"),
+    show_default=True,
+    help="Folder to write everything into.",
+)
+@click.option(
+    "--control",
+    type=click.Choice(["fdr", "bonferroni", "none"]),
+    default="fdr",
+    help="Error that discoveries control.",
+)
+@click.option("--first-act", is_flag=True, help="Stop after the first act, of emoji.")
 @SEED
 def demo(users: int, out: Path, control: str, first_act: bool, seed: int | None) -> None:
     """Simulate a million keyboards, from the device to the report, on real emoji frequencies; then

@@ -31,7 +31,7 @@ CONSENT = {
     show_default=True,
     help="The registry of the app.",
 )
-@click.option("--witness", type=FILE, help="The witness, where the app names one.")
+@click.option("--witness", type=FILE, help="File of the witness, where the app names one.")
 @JSON
 def device(file: Path, registry: Path, witness: Path | None, as_json: bool) -> None:
     """Say what a device stores, what it sent and will send, and why it waits.

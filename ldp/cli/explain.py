@@ -15,10 +15,18 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.argument("metric", required=False)
 @REGISTRY
 @click.option(
-    "--belief", type=_SHARE, default=0.5, show_default=True, help="Of an answer, beforehand."
+    "--belief",
+    type=_SHARE,
+    default=0.5,
+    show_default=True,
+    help="Probability of an answer, as somebody believes beforehand.",
 )
 @click.option(
-    "--certainty", type=_SHARE, default=0.99, show_default=True, help="Share of right guesses."
+    "--certainty",
+    type=_SHARE,
+    default=0.99,
+    show_default=True,
+    help="Share of guesses that are right.",
 )
 @JSON
 def explain(

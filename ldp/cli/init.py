@@ -56,13 +56,16 @@ QUESTIONS = {
 @click.option("--metric", help="Name of the metric: a word.")
 @click.option("--question", help="What people are asked, as they would read it.")
 @click.option(
-    "--answers", help="Answers with commas between; numbers; numbers LOW to HIGH; a file."
+    "--answers",
+    help="Answers with commas between, or a file of them, or `numbers`, or `numbers LOW to HIGH`.",
 )
 @click.option("--owner", help="E-mail address of who answers for the metric.")
 @click.option(
     "--epsilon", type=float, default=2.0, show_default=True, help="Privacy loss of one report."
 )
-@click.option("--dev", is_flag=True, help="For your own screen: windows of a minute.")
+@click.option(
+    "--dev", is_flag=True, help="Write a registry for your own screen, with windows of a minute."
+)
 @JSON
 def init(folder: Path, epsilon: float, dev: bool, as_json: bool, **given_texts: Any) -> None:
     """Write a first metrics.toml, its lock and an app that sends reports, in FOLDER.

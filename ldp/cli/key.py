@@ -9,7 +9,9 @@ from ldp.cli.options import FILE, JSON, say
 
 @click.command()
 @click.argument("file", type=FILE)
-@click.option("--relay", is_flag=True, help="Of a relay, which signs sizes of batches with it.")
+@click.option(
+    "--relay", is_flag=True, help="Make the key of a relay, which signs sizes of batches with it."
+)
 @JSON
 def key(file: Path, relay: bool, as_json: bool) -> None:
     """Make a collector's key, if FILE is not there yet, and print its public part.

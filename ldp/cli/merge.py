@@ -14,7 +14,11 @@ from ldp.tables.joint_table import load_table
 @click.command()
 @click.argument("tables", nargs=-1, required=True, type=FILE)
 @click.option("--out", required=True, type=FILE, help="Table file to write.")
-@click.option("--overlapping", is_flag=True, help="Days may be in several: their reports differ.")
+@click.option(
+    "--overlapping",
+    is_flag=True,
+    help="Accept days that are in several tables, whose reports differ.",
+)
 @JSON
 def merge(tables: tuple[Path, ...], out: Path, overlapping: bool, as_json: bool) -> None:
     """Add tables of the same mechanism; exact in any order.

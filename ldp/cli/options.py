@@ -57,11 +57,13 @@ REGISTRY = click.option(
     "--registry",
     type=FILE,
     required=True,
-    help="metrics.toml, the registry of metrics.",
+    help="The registry of metrics.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 SEED = click.option(
-    "--seed", type=click.IntRange(min=0), help="Makes the run repeatable; fresh without it."
+    "--seed",
+    type=click.IntRange(min=0),
+    help="Number that makes the run repeatable; without it each run is fresh.",
 )
 
 
@@ -70,7 +72,7 @@ QUANTILES = click.option(
     "quantiles",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     multiple=True,
-    help="Of numbers in bins; again for more. Else .5, .9, .95, .99.",
+    help="Share of a percentile of numbers in bins; may be repeated. By default .5, .9, .95, .99.",
 )
 
 

@@ -33,20 +33,22 @@ MOST_JOBS = 4
     required=True,
     multiple=True,
     type=STORE,
-    help="Reports: a folder, file:///PATH or s3://BUCKET/PREFIX; again for more.",
+    help="Store of reports: a folder, file:///PATH or s3://BUCKET/PREFIX; may be repeated.",
 )
-@click.option("--out", required=True, type=FILE, help="Folder of tables, results and site.")
+@click.option(
+    "--out", required=True, type=FILE, help="Folder to write tables, results and the site into."
+)
 @click.option(
     "--period",
     type=click.Choice(["day", "week"]),
     default="day",
     show_default=True,
-    help="What one row of the results is about, in UTC; weeks begin on Mondays.",
+    help="Period that a row of the results is about, in UTC; weeks begin on Mondays.",
 )
 @click.option("--since", type=DAY, help="Leave periods alone that begin before this day.")
-@click.option("--until", type=DAY, help="Last day that has ended; yesterday in UTC without it.")
-@click.option("--csv", type=FILE, help="Copy the results to this CSV file, too.")
-@click.option("--duckdb", type=FILE, help="Copy them to this DuckDB file.")
+@click.option("--until", type=DAY, help="Last day to publish, by default yesterday in UTC.")
+@click.option("--csv", type=FILE, help="CSV file to copy the results to.")
+@click.option("--duckdb", type=FILE, help="DuckDB file to copy the results to.")
 @click.option(
     "--postgres",
     metavar="CONNINFO",

@@ -59,7 +59,7 @@ def import_(
 
 @rappor.command("export")
 @click.argument("table", type=FILE)
-@click.option("--candidates", type=FILE, required=True, help="One value a line.")
+@click.option("--candidates", type=FILE, required=True, help="File of candidates, one a line.")
 @click.option("--out", required=True, type=FILE, help="Folder to write into.")
 @JSON
 def export(table: Path, candidates: Path, out: Path, as_json: bool) -> None:

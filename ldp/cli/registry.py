@@ -50,19 +50,23 @@ def registry() -> None:
 
 @registry.command()
 @_FILE
-@click.option("--against", type=FILE, help="An older registry, or the record of a sign-off.")
+@click.option(
+    "--against", type=FILE, help="Older registry, or record of a sign-off, to compare with."
+)
 @click.option(
     "--accept-growth",
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="EPSILON",
-    help="With --against: accept that a life may lose so much more.",
+    help="Accept that a life may lose so much more than --against says.",
 )
-@click.option("--fail-expiring", type=SPAN, help="Fail for a metric that expires within, as 30d.")
+@click.option(
+    "--fail-expiring", type=SPAN, help="Fail for a metric that expires within this time, as 30d."
+)
 @click.option(
     "--most-odds",
     type=click.FloatRange(min=1),
-    help="Fail where 24 hours of one device multiply odds by more.",
+    help="Fail where 24 hours of one device multiply odds by more than this.",
 )
 @JSON
 def check(
@@ -180,7 +184,7 @@ CERTIFICATES = click.option(
     "certificates",
     type=FILE,
     multiple=True,
-    help="Of `ldp audit --report`; again for more.",
+    help="Certificate that `ldp audit --report` wrote; may be repeated.",
 )
 
 
@@ -188,7 +192,9 @@ CERTIFICATES = click.option(
 @_FILE
 @click.option("--out", type=FILE, required=True, help="Page to write, as HTML.")
 @CERTIFICATES
-@click.option("--against", type=FILE, help="Record of the last sign-off: say what changed since.")
+@click.option(
+    "--against", type=FILE, help="Record of the last sign-off, of which what changed is said."
+)
 @JSON
 def page(
     file: Path, out: Path, certificates: tuple[Path, ...], against: Path | None, as_json: bool
@@ -220,9 +226,11 @@ def page(
 
 @registry.command()
 @_FILE
-@click.option("--name", required=True, help="Who agrees.")
+@click.option("--name", required=True, help="Name of the person who agrees.")
 @CERTIFICATES
-@click.option("--out", type=FILE, help="Record to write; metrics.signed.json beside FILE without.")
+@click.option(
+    "--out", type=FILE, help="Record to write; by default metrics.signed.json beside FILE."
+)
 @JSON
 def sign(
     file: Path, name: str, certificates: tuple[Path, ...], out: Path | None, as_json: bool

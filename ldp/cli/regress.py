@@ -35,11 +35,18 @@ CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
     "--bounds",
     "bounds_file",
     type=FILE,
-    help="CSV column,low,high: public ranges of the target and of the columns to use.",
+    help="CSV file column,low,high with public ranges of the target and of the columns to use.",
 )
 @click.option("--epsilon", type=float, help="Privacy loss of the release.")
-@click.option("--delta", type=float, help="Far below 1 / rows; not for a pure method.")
-@click.option("--method", default="ridge", show_default=True, help="ridge, ada-ssp, ssp, ...")
+@click.option(
+    "--delta", type=float, help="Delta of the release, far below 1 / rows; a pure method has none."
+)
+@click.option(
+    "--method",
+    default="ridge",
+    show_default=True,
+    help="Method of the release, as ridge, ada-ssp or robust.",
+)
 @click.option(
     "--neighbours",
     type=click.Choice(["replace-one", "add-remove"]),
@@ -55,22 +62,34 @@ CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
 @click.option(
     "--clip-features",
     type=float,
-    help="Robust methods: keep this share of each half of a feature's range, 0 to 1.",
+    help="Share of each half of a feature's range that robust methods keep, 0 to 1.",
 )
-@click.option("--clip-target", type=float, help="The same of the target.")
 @click.option(
-    "--budget-split", metavar="XX,XY,YY", help="Robust methods: shares of X'X, X'y and y'y."
+    "--clip-target", type=float, help="Share of each half of the target's range that they keep."
+)
+@click.option(
+    "--budget-split",
+    metavar="XX,XY,YY",
+    help="Shares of epsilon that robust methods spend on X'X, X'y and y'y.",
 )
 @click.option(
     "--public-rows",
     type=FILE,
-    help="Robust methods: a CSV file of rows that need no privacy, which are added exactly.",
+    help="CSV file of rows that need no privacy, which robust methods add exactly.",
 )
-@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
-@click.option("--out", default="-", help="Coefficients as CSV, with a summary beside it.")
-@click.option("--compare", "compared", is_flag=True, help="Cross-validate every method instead.")
 @click.option(
-    "--splits", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Of --compare."
+    "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."
+)
+@click.option("--out", default="-", help="CSV file to write the coefficients to; - prints them.")
+@click.option(
+    "--compare", "compared", is_flag=True, help="Cross-validate every method, and release nothing."
+)
+@click.option(
+    "--splits",
+    type=click.IntRange(1, 10_000),
+    default=20,
+    show_default=True,
+    help="Number of splits of --compare.",
 )
 @SEED
 @JSON

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     help="The registry of metrics, for the names and sizes of queues.",
 )
 @click.option(
-    "--collector", required=True, metavar="URL", help="Where batches go, as https://HOST."
+    "--collector", required=True, metavar="URL", help="Address of the collector, as https://HOST."
 )
 @click.option(
     "--buffer", type=FILE, required=True, help="Folder of what waits, and of ids of batches."
@@ -47,29 +47,29 @@ if TYPE_CHECKING:
     default="127.0.0.1:8788",
     show_default=True,
     metavar="HOST:PORT",
-    help="Where, in plain HTTP; TLS is a proxy's. Port 0: any that is free.",
+    help="Address to listen at, in plain HTTP, as TLS is a proxy's; port 0 is any that is free.",
 )
 @click.option(
     "--smallest",
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="Reports, or people of messages for a shuffler, that a batch has at least; fewer wait, "
-    "and are dropped after the lateness.",
+    help="Least number of reports in a batch, or of people where messages are for a "
+    "shuffler; fewer wait, and are dropped after the lateness.",
 )
 @click.option(
     "--shortest",
     type=SPAN,
     default="1h",
     show_default=True,
-    help="How long the first of them waits at least.",
+    help="Least time for which the first of them waits.",
 )
 @click.option(
     "--delta",
     type=float,
     default=1e-6,
     show_default=True,
-    help="At which a metric's shuffled_epsilon holds: fewer reports than it takes wait.",
+    help="Delta at which a metric's shuffled_epsilon holds: fewer reports than it takes wait.",
 )
 @click.option("--fakes", type=SHARE, default="0 %", help="Share of a batch that may be made up.")
 @service_options

@@ -9,13 +9,16 @@ from ldp.cli.options import FILE
 
 @click.command()
 @click.argument("estimates", nargs=-1, required=True, type=FILE)
-@click.option("--title", help="Heading; metrics and days without it.")
+@click.option("--title", help="Heading of the page; by default metrics and days.")
 @click.option(
     "--truth",
     multiple=True,
-    help="CSV value,count: drawn beside the estimates of a simulation. One for all, or each.",
+    help="CSV file value,count to draw beside the estimates of a simulation; one for "
+    "all, or one for each.",
 )
-@click.option("--registry", type=FILE, help="metrics.toml: what metrics are about, their owners.")
+@click.option(
+    "--registry", type=FILE, help="Registry that says what metrics are about, and who owns them."
+)
 @click.option("--out", required=True, type=FILE, help="HTML file to write.")
 def report(
     estimates: tuple[Path, ...],

@@ -26,14 +26,17 @@ OBJECTS = 50_000
 """Number of new objects after which Python looks for cycles of references: a batch has none."""
 COUNT = click.IntRange(min=1)
 OPTIONS = (
-    click.option("--rate", type=COUNT, default=20_000, help="Requests a second."),
-    click.option("--most-requests", type=COUNT, default=512, help="At one time."),
+    click.option("--rate", type=COUNT, default=20_000, help="Largest number of requests a second."),
+    click.option(
+        "--most-requests", type=COUNT, default=512, help="Largest number of requests at one time."
+    ),
     click.option(
         "--most-buffer",
         type=COUNT,
         default=8192,
         show_default=True,
-        help="MiB of waiting reports and ids of batches; beyond it senders are told to come later.",
+        help="MiB of waiting reports and ids of batches, beyond which senders are told to "
+        "come later.",
     ),
     click.option(
         "--admit",

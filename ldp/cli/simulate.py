@@ -37,13 +37,19 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("metric", required=False)
 @REGISTRY
-@click.option("--population", help='CSV value,count or value,frequency; "-" reads stdin.')
-@click.option("--scenario", type=FILE, help="TOML: many days of many metrics, and what they tell.")
-@click.option("--users", type=int, help="Sample so many users; without it the counts are fixed.")
+@click.option("--population", help="CSV file value,count or value,frequency; - reads stdin.")
+@click.option(
+    "--scenario",
+    type=FILE,
+    help="TOML file of many days of many metrics, to simulate what they tell.",
+)
+@click.option(
+    "--users", type=int, help="Number of users to sample; by default the counts are as they are."
+)
 @click.option("--reports", type=FILE, help="Store to add the reports to.")
-@click.option("--day", type=DAY, help="Day of ingestion of the reports; today without it.")
-@click.option("--table", type=FILE, help="Draw the table, no reports.")
-@click.option("--truth", type=FILE, help="Also write the true counts there, as CSV.")
+@click.option("--day", type=DAY, help="Day of ingestion of the reports, by default today.")
+@click.option("--table", type=FILE, help="Table to draw at once, without reports.")
+@click.option("--truth", type=FILE, help="CSV file to write the true counts to.")
 @SEED
 @JSON
 def simulate(

@@ -22,7 +22,7 @@ def table() -> None:
 @click.argument("metric")
 @click.argument("counts", type=FILE)
 @REGISTRY
-@click.option("--day", "days", type=DAY, multiple=True, help="Of collection; again for more.")
+@click.option("--day", "days", type=DAY, multiple=True, help="Day of collection; may be repeated.")
 @click.option("--out", required=True, type=FILE, help="Table file to write.")
 @JSON
 def import_counts(

@@ -39,14 +39,14 @@ def _epsilons(text: str) -> tuple[float, ...]:
 
 @click.command("try")
 @click.argument("data", type=FILE, metavar="DATA.csv|DATA.parquet")
-@click.option("--column", help="The column to ask for; the only one without.")
+@click.option("--column", help="Column to ask for; a file with one column needs none.")
 @click.option(
     "--epsilon",
     "epsilons",
     type=Typed("numbers", _epsilons),
     default="1,2,4",
     show_default=True,
-    help="Of a report; several with commas between.",
+    help="Epsilon of a report; several with commas between.",
 )
 @click.option(
     "--as",
@@ -54,7 +54,7 @@ def _epsilons(text: str) -> tuple[float, ...]:
     type=click.Choice(["auto", "categories", "numbers"]),
     default="auto",
     show_default=True,
-    help="How the values are read: auto takes more than 20 different numbers for numbers.",
+    help="Way in which values are read: auto takes more than 20 different numbers for numbers.",
 )
 @click.option("--out", type=FILE, help="Page to write, with the truth beside the estimates.")
 @SEED
