@@ -133,6 +133,11 @@ class Part:
         """Start the collector with its clock and disk."""
         self.served.start(self.environment, code=("-c", BY_THE_FILE))
 
+    def fail(self, mode: str) -> None:
+        """Have the disk fail so, in place: collectors have the file mapped."""
+        with self.disk.open("r+b") as file:
+            file.write(mode.encode())
+
     def show(self, ahead: timedelta) -> None:
         """Set the clock ahead of the right one by so much."""
         part = self.clock.with_suffix(".part")
@@ -349,9 +354,9 @@ class Nemesis:
         return ""
 
     def _fail_disk(self, part: Part, mode: str) -> str:
-        part.disk.write_text(mode)
+        part.fail(mode)
         self.last(SHORT)
-        part.disk.write_text("o")
+        part.fail("o")
         is_alive = part.served.process.poll() is None
         if not is_alive:
             part.start()
