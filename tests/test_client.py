@@ -193,8 +193,8 @@ def test_every_record_and_every_slot_is_as_likely_as_any_other(
 
 @pytest.mark.exact
 def test_the_file_holds_no_value_and_no_time(app: App) -> None:
-    """No column but the metric, its meaning, the slot, the report and the period's end; the time it
-    remembers is the beginning of a period; what was sent keeps its day only."""
+    """No column but the metric, its meaning, the slot, the report and the period's end; what was
+    sent keeps its day only."""
     for hour in range(5):
         app.now = NOON + timedelta(hours=hour, seconds=7 * hour)
         app.client.record("city", "Hell")
@@ -203,7 +203,6 @@ def test_the_file_holds_no_value_and_no_time(app: App) -> None:
     assert columns == {"metric", "version", "meaning", "ends", "slot", "report", "records", "tag"}
     midnight = round(datetime(2026, 1, 2, tzinfo=UTC).timestamp())
     assert app.rows("SELECT ends FROM pool") == [(midnight,)]
-    assert app.rows("SELECT value FROM state WHERE name = 'latest'") == [(midnight - 86400,)]
     (report,) = app.rows("SELECT report FROM pool")[0]
     app.now += DAY
     app.client.upload()
@@ -231,18 +230,82 @@ def test_the_log_is_emptied_although_another_process_read_it(app: App) -> None:
 
 
 @pytest.mark.exact
-def test_a_clock_that_was_set_back_waits(app: App) -> None:
-    app.now += timedelta(days=5)
-    app.client.record("city", "Oslo")
-    app.now -= timedelta(days=3)
-    for _ in range(3):
+@pytest.mark.parametrize("year", [1970, 2029, 2300])
+def test_one_reading_of_another_year_silences_a_device_for_two_windows_at_most(
+    app: App, year: int
+) -> None:
+    """And the windows that were charged before it went wrong are not charged again."""
+    reports = []
+    for day in range(8):
+        now = app.now
         app.client.record("city", "Oslo")
-        app.now += DAY - timedelta(hours=1)
+        if day == 3:
+            app.now = app.now.replace(year=year)
+            app.client.record("city", "Oslo")
+            app.client.upload()
+            app.now = now
+        app.now += DAY
         app.client.upload()
-        assert app.server.items == []
+        reports.append(len(app.server.items))
+    assert reports[-1] >= 7
+    assert all(later > before for before, later in zip(reports, reports[2:], strict=False))
+    assert app.rows("SELECT max(n) FROM (SELECT sum(times) AS n FROM charges GROUP BY at)") == [
+        (1,)
+    ]
+
+
+@pytest.mark.exact
+def test_status_names_the_leap_of_a_clock(app: App) -> None:
+    now = app.now
+    for leap in (9 * DAY, 20 * DAY):
+        app.client.record("city", "Oslo")
+        app.now = now + leap
+        app.client.upload()
+    assert app.client.status().leap is None
+    app.now = now
+    assert app.client.status().leap == (now + 20 * DAY).date()
+    app.now = now + 30 * DAY
+    app.client.record("city", "Oslo")
+    app.now = now
+    assert app.client.status().leap == (now + 30 * DAY).date(), "recorded and not sealed"
+
+
+@pytest.mark.exact
+def test_a_window_is_charged_once_whatever_the_clock_does(app: App) -> None:
+    """The cap of a window is two reports; ten visits to it send two."""
+    for _ in range(10):
+        app.client.record("city", "Oslo")
+        app.now += DAY
+        app.client.upload()
+        app.now -= DAY
+    assert len(app.server.items) == 2
+    assert app.client.remaining()["places"] == 0.0
     app.now += DAY
-    app.client.upload()
-    assert len(app.server.items) == 1
+    assert app.client.remaining()["places"] == 8.0
+
+
+@pytest.mark.exact
+def test_charges_are_forgotten_by_count_and_never_charged_again(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three windows are kept: the clock goes back to the first, whose charge is forgotten."""
+    monkeypatch.setattr("ldp.client.charges.MOST_WINDOWS", 3)
+    start = app.now
+    for _ in range(5):
+        app.client.record("city", "Oslo")
+        app.now += DAY
+        app.client.upload()
+    assert app.rows("SELECT count(*) FROM charges") == [(3,)]
+    assert app.rows("SELECT sum(times) FROM totals") == [(5,)], "a life forgets nothing"
+    sent = []
+    for day in range(6):
+        app.now = start + day * DAY
+        app.client.record("city", "Oslo")
+        before = len(app.server.items)
+        app.now += DAY
+        app.client.upload()
+        sent.append(len(app.server.items) - before)
+    assert sent == [0, 0, 1, 1, 1, 1], "the windows of the first two days have nothing left"
 
 
 @pytest.mark.exact
@@ -373,7 +436,7 @@ def test_a_clock_that_was_once_absurd_is_survived(app: App) -> None:
     app.client.upload()
     app.now = now
     for _ in range(2):
-        assert app.client.record("city", "Oslo").reason == "expired"  # type: ignore[union-attr]
+        assert app.client.record("city", "Oslo")
         app.client.upload()
     assert app.client.status().storage == ""
 

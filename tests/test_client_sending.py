@@ -48,7 +48,7 @@ def test_a_retry_repeats_the_batch_byte_for_byte(app: App) -> None:
 
 
 @pytest.mark.exact
-def test_batches_that_are_too_old_or_too_many_are_dropped_and_counted(app: App) -> None:
+def test_batches_that_are_too_many_are_dropped_and_counted(app: App) -> None:
     app.server.down = True
     app.client.record("city", "Oslo")
     app.now += DAY
@@ -57,7 +57,7 @@ def test_batches_that_are_too_old_or_too_many_are_dropped_and_counted(app: App) 
     app.client.record("city", "Oslo")
     app.now += DAY
     app.client.upload()
-    assert (app.client.status().dropped, app.client.status().waiting) == (1, 1)
+    assert (app.client.status().held, app.client.status().waiting) == (1, 1)
     with closing(sqlite3.connect(app.path)) as connection, connection:
         for number in range(5):
             connection.execute(
@@ -75,14 +75,21 @@ def test_batches_that_are_too_old_or_too_many_are_dropped_and_counted(app: App) 
 
 
 @pytest.mark.exact
-def test_an_old_batch_is_dropped_although_nothing_else_happens(app: App) -> None:
+@pytest.mark.parametrize("leap", [timedelta(days=40), timedelta(days=-400)])
+def test_a_batch_is_held_while_the_clock_shows_another_time(app: App, leap: timedelta) -> None:
     app.client.record("city", "Oslo")
     app.now += DAY
     app.server.down = True
     app.client.upload()
-    app.now, app.server.down = app.now + 40 * DAY, False
+    app.now, app.server.down = app.now + leap, False
     assert app.client.upload().acknowledged == 0
-    assert app.client.status().dropped == 1
+    status = app.client.status()
+    assert (status.held, status.waiting, status.dropped) == (1, 0, 0)
+    assert (status.leap is None) == (leap > timedelta(0))
+    assert app.client.pending()["city"], "the owner reads what is held"
+    app.now -= leap - timedelta(hours=6)
+    assert app.client.upload().acknowledged == 1
+    assert app.client.status().held == 0
 
 
 @pytest.mark.exact
@@ -307,6 +314,7 @@ def test_a_batch_is_dated_to_the_day_of_its_sealing(app: App) -> None:
 @pytest.mark.exact
 def test_of_too_many_batches_the_oldest_are_dropped(app: App) -> None:
     app.server.down = True
+    app.now += 6 * DAY
     with closing(sqlite3.connect(app.path)) as connection, connection:
         for day in range(1, 7):
             connection.execute(

@@ -23,7 +23,13 @@ FORMAT_1 = (
     .replace("times INTEGER", "reports INTEGER")
     .replace(" tag BLOB,", "")
     .replace(",\n    sealed BLOB", "")
+    .replace("    forgotten INTEGER NOT NULL DEFAULT 0, PRIMARY", "    PRIMARY")
 )
+FORMAT_3 = """
+ALTER TABLE totals DROP COLUMN forgotten;
+INSERT OR REPLACE INTO state VALUES ('latest', 2051222400);
+PRAGMA user_version = 3"""
+"""Statements that make a file of format 3, whose clock once stood at 2035, of one of today."""
 
 
 @pytest.fixture
@@ -86,8 +92,11 @@ def test_a_file_of_format_1_is_upgraded_and_keeps_what_it_charged(app: App) -> N
             if "frozen" not in statement and "cells" not in statement:
                 connection.execute(statement)
         connection.execute("ATTACH ? AS new", (str(app.path),))
-        for table in ("state", "seen", "charges", "totals"):
+        for table in ("state", "seen", "charges"):
             connection.execute(f"INSERT INTO {table} SELECT * FROM new.{table}")
+        connection.execute(
+            "INSERT INTO totals SELECT budget, metric, epsilon, times FROM new.totals"
+        )
         connection.execute(
             "INSERT INTO batches SELECT id, day, last_day, not_before, contents, body, state "
             "FROM new.batches"
@@ -116,12 +125,29 @@ def test_a_file_of_format_2_is_upgraded_and_sends_what_waits(app: App) -> None:
     app.client.upload()
     app.client.close()
     with closing(sqlite3.connect(app.path)) as connection:
+        connection.executescript(FORMAT_3)
         connection.execute("ALTER TABLE batches DROP COLUMN sealed")
         connection.execute("PRAGMA user_version = 2")
     app.server.down, app.now = False, app.now + DAY
     app.client = app.open(strict=True)
     assert app.client.upload().acknowledged == 1
     assert app.server.got[0] == app.server.got[1]
+    assert app.rows("PRAGMA user_version") == [(FORMAT,)]
+
+
+@pytest.mark.exact
+def test_a_file_of_format_3_whose_clock_stood_ahead_sends_again(app: App) -> None:
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client.upload()
+    app.client.close()
+    with closing(sqlite3.connect(app.path)) as connection:
+        connection.executescript(FORMAT_3)
+    app.client = app.open(strict=True)
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    assert app.client.upload().acknowledged == 1
+    assert app.rows("SELECT times, forgotten FROM totals") == [(2, 0)]
     assert app.rows("PRAGMA user_version") == [(FORMAT,)]
 
 

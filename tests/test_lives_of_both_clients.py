@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from ldp.accounting.ledger import Allowance
-from ldp.client import charges, memoisation_modes, pool, sealing
+from ldp.client import charges, memoisation_modes, periods, pool, sealing
 from ldp.client.memoisation_modes import Fresh, Grant
-from simulations.lives.__main__ import difference
+from simulations.lives.__main__ import difference, leaping
+from simulations.lives.clocks import clock_fault, make_clock_lives
 from simulations.lives.making import Life, make_life
 from simulations.lives.playing import play, play_in_node
 from tests.web_client import require_web_client
 
 pytestmark = pytest.mark.exact
 LIVES, AT_ONCE = 200, 50
+WEB_CLOCKS = 40
 
 
 def lives_from(first: int, number: int, folder: Path) -> list[Life]:
@@ -46,7 +48,7 @@ def test_lives_have_every_kind_of_call_answer_and_end(tmp_path: Path) -> None:
         for call, step in zip(life["calls"], steps, strict=True):
             seen |= {call["call"], str(step["answer"]), step["why"].partition(":")[0]}
             hidden += len(step["charges"]) if call["call"] == "upload" else 0
-            for state in ("dropped", "waiting", "acknowledged", "refused"):
+            for state in ("held", "waiting", "acknowledged", "refused"):
                 states[state] = states.get(state, 0) + step["status"][state]
     calls = {"grant", "withdraw", "record", "upload", "restart", "update"}
     answers = {"recorded", "consent", "unknown metric", "value", "expired", "cap"}
@@ -91,7 +93,7 @@ def _charge_a_value_every_time(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(pool, "is_new_tag", lambda connection, tag: True)
 
 
-def _let_batches_wait_for_ever(patch: pytest.MonkeyPatch) -> None:
+def _send_batches_of_other_days(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("ldp.client.runtime.drop", lambda connection, now, keep_sent: None)
 
 
@@ -105,7 +107,7 @@ def _let_batches_wait_for_ever(patch: pytest.MonkeyPatch) -> None:
         _keep_records_of_other_windows,
         _keep_silent_epochs,
         _charge_a_value_every_time,
-        _let_batches_wait_for_ever,
+        _send_batches_of_other_days,
     ],
 )
 def test_twin_a_client_that_breaks_the_protocol_is_found(
@@ -114,3 +116,84 @@ def test_twin_a_client_that_breaks_the_protocol_is_found(
     mutant(monkeypatch)
     lives = lives_from(0, LIVES, tmp_path)
     assert any(difference(life, play(life, tmp_path / str(life["seed"]))) for life in lives)
+
+
+@pytest.mark.parametrize("first", range(0, LIVES, AT_ONCE))
+def test_caps_hold_whatever_the_clock_shows_and_a_right_one_ends_the_silence(
+    first: int, tmp_path: Path
+) -> None:
+    assert leaping("Python", range(first, first + AT_ONCE), tmp_path) == []
+
+
+def test_typescript_caps_hold_whatever_the_clock_shows_and_a_right_one_ends_the_silence(
+    tmp_path: Path,
+) -> None:
+    require_web_client()
+    assert leaping("TypeScript", range(WEB_CLOCKS), tmp_path) == []
+
+
+def test_most_lives_whose_clock_leaps_would_show_silence(tmp_path: Path) -> None:
+    """A device that sealed nothing after its clock was right is found in a third of them."""
+    found = 0
+    for seed in range(60):
+        life, new = make_clock_lives(seed, tmp_path)
+        steps = play(life, tmp_path / f"{seed}")
+        start = len(life["calls"]) - len(new["calls"]) + 1
+        silent = steps[:start] + [{**s, "sealed": [], "charges": []} for s in steps[start:]]
+        fault = clock_fault(life, silent, play(new, tmp_path / f"{seed} new"))
+        found += "two windows" in fault
+    assert found > 20
+
+
+def _never_run_backwards(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(periods, "seconds_of", _running_maximum(periods.seconds_of))
+
+
+def _running_maximum(honest: Callable[..., int]) -> Callable[..., int]:
+    latest = [0]
+
+    def running(*arguments: Any) -> int:
+        latest[0] = max(latest[0], honest(*arguments))
+        return latest[0]
+
+    return running
+
+
+def _count_no_window_twice(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(charges, "_charges_between", lambda *_: [])
+
+
+def _follow_calendars_of_a_wrong_clock(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sealing, "beginning", _running_maximum(periods.beginning))
+
+
+def _drop_what_is_held(patch: pytest.MonkeyPatch) -> None:
+    honest = sealing.drop
+
+    def drop(connection: Any, now: int, keep_sent: Any) -> None:
+        honest(connection, now, keep_sent)
+        connection.execute("UPDATE batches SET state = 'dropped' WHERE state = 'held'")
+
+    patch.setattr("ldp.client.runtime.drop", drop)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        _never_run_backwards,
+        _count_no_window_twice,
+        _follow_calendars_of_a_wrong_clock,
+        _drop_what_is_held,
+    ],
+)
+def test_twin_a_client_that_believes_a_clock_is_found(
+    mutant: Callable[[pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(60):
+        life, new = make_clock_lives(seed, tmp_path)
+        begun = play(new, tmp_path / f"{seed} new")
+        with monkeypatch.context() as patch:
+            mutant(patch)
+            if clock_fault(life, play(life, tmp_path / f"{seed}"), begun):
+                return
+    pytest.fail("no life finds it")

@@ -52,6 +52,7 @@ def device(file: Path, registry: Path, witness: Path | None, as_json: bool) -> N
         "product": loaded.product,
         **status._asdict(),
         "next_upload": status.next_upload and status.next_upload.isoformat(),
+        "leap": status.leap and status.leap.isoformat(),
         "remaining": remaining,
         "batches": [
             {
@@ -87,7 +88,13 @@ def _lines(file: Path, registry: Registry, result: dict[str, Any]) -> list[str]:
         f"sealed batches; taken: {result['acknowledged']} batches; refused: {result['refused']} "
         f"reports; dropped: {result['dropped']} batches"
     )
-    for state, head in (("waiting", "Will be sent"), ("acknowledged", "Was sent")):
+    if result["leap"]:
+        lines.append(f"The clock went back: it once showed {result['leap']}")
+    for state, head in (
+        ("waiting", "Will be sent"),
+        ("held", "Is held"),
+        ("acknowledged", "Was sent"),
+    ):
         batches = [batch for batch in result["batches"] if batch["state"] == state]
         lines += [f"{head}:"] if batches else []
         for batch in batches:

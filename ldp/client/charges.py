@@ -16,8 +16,11 @@ from ldp.client.periods import day_of, length
 from ldp.protocol.sealed_report import SHUFFLER
 from ldp.registry import Metric, Registry
 
-Charge = tuple[str, str, float, int]
-"""Group, metric, price, and how often it was charged."""
+Charge = tuple[str, str, float, int, int]
+"""Group, metric, price, how often it was charged, and the end of the period; of a total the latest
+end whose charges were forgotten."""
+MOST_WINDOWS = 400
+"""Most windows of a group whose charges are kept: those that end last. No clock forgets any."""
 TERMS = "terms"
 """Name of the state with the caps and the metrics that the owner was shown with the consent."""
 
@@ -93,19 +96,20 @@ def life_left(connection: Connection, registry: Registry, group: str) -> Fractio
     life, agreed_caps = _terms(connection, registry)
     if (term := _term(registry, group)) not in agreed_caps:
         return Fraction(0)
-    totals = _charges(connection, "totals")
+    totals = _charges(connection, "totals", "forgotten")
     caps = registry.groups[group].caps, agreed_caps[term]
     cap = min(Fraction(limit.lifetime_epsilon) for limit in caps)
-    remaining = cap - _sum_for(registry, group, totals)
+    remaining = cap - _sum(_counted(registry, group, totals))
     if (device := min(life, registry.lifetime_epsilon)) < math.inf:
-        spent = sum((times * Fraction(price) for _, _, price, times in totals), Fraction(0))
-        remaining = min(remaining, Fraction(device) - spent)
+        remaining = min(remaining, Fraction(device) - _sum(totals))
     return remaining
 
 
 def remaining_budget(connection: Connection, registry: Registry, group: str, end: int) -> Allowance:
     """Return what a group may still be charged for the period that ends at `end` (seconds since
-    1970): for life, and in each window that is capped, less what is set aside for epochs."""
+    1970): for life, and in each window that is capped, less what is set aside for epochs. A clock
+    that leaped may have charged windows after this one, and windows that are forgotten have
+    nothing left."""
     _, agreed_caps = _terms(connection, registry)
     if (term := _term(registry, group)) not in agreed_caps:
         return Allowance(Fraction(0), Fraction(0))
@@ -113,15 +117,28 @@ def remaining_budget(connection: Connection, registry: Registry, group: str, end
     reserved = registry.set_aside(group, day_of(end - 1))
     budget = Allowance(life, life)
     for caps in {registry.groups[group].caps, agreed_caps[term]}:
-        recent = _charges(connection, "charges WHERE at > ?", end - length(caps.window))
-        in_window = _sum_for(registry, group, recent) + reserved
-        budget = budget.within(allowance(caps, Fraction(0), in_window))
+        span = length(caps.window)
+        in_window = _sum(_charges_between(connection, registry, group, end - span, end + span))
+        if _last_forgotten(connection, registry, group) > end - span:
+            in_window = max(in_window, Fraction(caps.window_epsilon))
+        budget = budget.within(allowance(caps, Fraction(0), in_window + reserved))
     return budget
 
 
+def is_charged(connection: Connection, registry: Registry, group: str, end: int) -> bool:
+    """Return whether the windows of the period that ends at `end` may have charges of it or after
+    it: only a clock that went back shows a time in such a period."""
+    _, agreed_caps = _terms(connection, registry)
+    caps = registry.groups[group].caps, agreed_caps[_term(registry, group)]
+    last = end + max(length(limit.window) for limit in caps)
+    return _last_forgotten(connection, registry, group) >= end or bool(
+        _charges_between(connection, registry, group, end - 1, last)
+    )
+
+
 def charge(connection: Connection, group: str, metric: Metric, at: int, times: int) -> None:
-    """Write a charge of `times` prices, and add it to the totals, which keep the sum of a life of
-    charges short. `at`: the end of its period, in seconds since 1970."""
+    """Write a charge of `times` prices, add it to the totals, and forget but the sum of what is
+    beyond MOST_WINDOWS. `at`: the end of its period, in seconds since 1970."""
     if not times:
         return
     cost = group, metric.name, metric.price, times
@@ -130,10 +147,20 @@ def charge(connection: Connection, group: str, metric: Metric, at: int, times: i
         (*cost, at),
     )
     connection.execute(
-        "INSERT INTO totals VALUES (?, ?, ?, ?) "
+        "INSERT INTO totals (budget, metric, epsilon, times) VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET times = times + excluded.times",
         cost,
     )
+    beyond = connection.execute(
+        "SELECT DISTINCT at FROM charges WHERE budget = ? ORDER BY at DESC LIMIT 1 OFFSET ?",
+        (group, MOST_WINDOWS),
+    ).fetchone()
+    if beyond is not None:
+        last = (group, *beyond)
+        connection.execute("DELETE FROM charges WHERE budget = ? AND at <= ?", last)
+        connection.execute(
+            "UPDATE totals SET forgotten = max(forgotten, ?2) WHERE budget = ?1", last
+        )
 
 
 def _terms(connection: Connection, registry: Registry) -> tuple[float, Mapping[str, Caps]]:
@@ -176,18 +203,34 @@ def _read_terms(text: str) -> tuple[float, Mapping[str, Caps]]:
     return math.inf if terms["life"] is None else terms["life"], agreed_caps
 
 
-def _charges(connection: Connection, source: str, *arguments: int) -> list[Charge]:
-    query = f"SELECT budget, metric, epsilon, times FROM {source}"
+def _charges(
+    connection: Connection, source: str, end: str = "at", arguments: tuple[int, ...] = ()
+) -> list[Charge]:
+    query = f"SELECT budget, metric, epsilon, times, {end} FROM {source}"
     return connection.execute(query, arguments).fetchall()
 
 
-def _sum_for(registry: Registry, group: str, charges: Iterable[Charge]) -> Fraction:
-    """Return the sum of the charges that count for a group."""
-    return sum(
-        (
-            times * Fraction(price)
-            for budget, name, price, times in charges
-            if name not in registry.metrics or group in (budget, registry.metrics[name].group)
-        ),
-        Fraction(0),
-    )
+def _charges_between(
+    connection: Connection, registry: Registry, group: str, after: int, before: int
+) -> list[Charge]:
+    near = _charges(connection, "charges WHERE at > ? AND at < ?", arguments=(after, before))
+    return _counted(registry, group, near)
+
+
+def _last_forgotten(connection: Connection, registry: Registry, group: str) -> int:
+    totals = _counted(registry, group, _charges(connection, "totals", "forgotten"))
+    return max((end for *_, end in totals), default=0)
+
+
+def _counted(registry: Registry, group: str, charges: list[Charge]) -> list[Charge]:
+    """Return the charges that count for a group."""
+    metrics = registry.metrics
+    return [
+        charge
+        for charge in charges
+        if charge[1] not in metrics or group in (charge[0], metrics[charge[1]].group)
+    ]
+
+
+def _sum(charges: Iterable[Charge]) -> Fraction:
+    return sum((times * Fraction(price) for _, _, price, times, _ in charges), Fraction(0))

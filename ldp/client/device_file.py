@@ -16,7 +16,7 @@ from weakref import WeakSet
 from ldp.errors import LdpError
 
 APPLICATION = 0x6C647031
-FORMAT = 3
+FORMAT = 4
 SCHEMA = """
 CREATE TABLE state (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE seen (ends INTEGER, metric TEXT, version INTEGER, meaning BLOB,
@@ -32,7 +32,7 @@ CREATE TABLE charges (number INTEGER PRIMARY KEY, budget TEXT NOT NULL, metric T
     at INTEGER NOT NULL, times INTEGER NOT NULL, epsilon REAL NOT NULL);
 CREATE INDEX charges_at ON charges (at);
 CREATE TABLE totals (budget TEXT, metric TEXT, epsilon REAL, times INTEGER NOT NULL,
-    PRIMARY KEY (budget, metric, epsilon)) WITHOUT ROWID;
+    forgotten INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (budget, metric, epsilon)) WITHOUT ROWID;
 CREATE TABLE batches (id BLOB PRIMARY KEY, day TEXT NOT NULL, last_day TEXT NOT NULL,
     not_before INTEGER NOT NULL, contents TEXT NOT NULL, body BLOB, state TEXT NOT NULL,
     sealed BLOB) WITHOUT ROWID;
@@ -47,6 +47,9 @@ ALTER TABLE charges RENAME COLUMN reports TO times;
 ALTER TABLE totals RENAME COLUMN reports TO times;
 {_FROZEN}""",
     2: "ALTER TABLE batches ADD COLUMN sealed BLOB",
+    3: """
+ALTER TABLE totals ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
+DELETE FROM state WHERE name = 'latest'""",
 }
 """Statements that turn a file of a format into one of the next, by the older format."""
 BUSY_SECONDS = 0.25

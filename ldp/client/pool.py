@@ -127,7 +127,9 @@ def enter_epoch(
     connection: Connection, metric: Metric, end: int, bits: BitSource, respond: Callable[[], bytes]
 ) -> None:
     """Enter a record into the draw for the one value of the epoch that ends at `end`; `respond` is
-    called if it is drawn."""
+    called if it is drawn. One that was charged, before a clock went back, stays as it is."""
+    if (frozen := frozen_response(connection, metric, end)) and frozen.charged:
+        return
     key = (end, *meaning(metric))
     records = _records(connection, "frozen", key)
     if uniform_below(bits, records + 1) == 0:

@@ -57,19 +57,21 @@ class Sent(NamedTuple):
 
     day: date
     reports: dict[str, int]
-    state: Literal["waiting", "acknowledged", "dropped", "withdrawn"]
+    state: Literal["waiting", "held", "acknowledged", "dropped", "withdrawn"]
     statements: tuple["Statement", ...] = ()
 
 
 class Status(NamedTuple):
     """State of a client. `storage`: "" or what is wrong with the file; `pooled`: reports drawn in
-    periods that are not over; `waiting`: sealed batches; `acknowledged`, `dropped` (too old or too
-    many): batches; `refused`: reports; `unasked`: groups that are new, or allow more than the owner
-    was shown ("[product]": the whole device), or trust a shuffler and were not agreed to by name:
-    ask, and call `grant` again; `witnesses_lost`: times that the default witness was missing or
-    could not be written, so that a restored copy of the file would not have been noticed; `why`
-    nothing more is sent now, in words; `next_upload`: the earliest time at which something can be,
-    UTC, None where no clock decides it."""
+    periods that are not over; `waiting`: sealed batches; `acknowledged`, `dropped` (too many):
+    batches; `refused`: reports; `unasked`: groups that are new, or allow more than the owner was
+    shown ("[product]": the whole device), or trust a shuffler and were not agreed to by name: ask,
+    and call `grant` again; `witnesses_lost`: times that the default witness was missing or could
+    not be written, so that a restored copy of the file would not have been noticed; `why` nothing
+    more is sent now, in words; `next_upload`: the earliest time at which something can be, UTC,
+    None where no clock decides it; `held`: sealed batches that no collector takes on the clock's
+    day, and that wait for another; `leap`: the latest day that the clock showed, where it shows an
+    earlier one now."""
 
     consent: Consent
     storage: str = ""
@@ -82,3 +84,5 @@ class Status(NamedTuple):
     witnesses_lost: int = 0
     why: str = ""
     next_upload: datetime | None = None
+    held: int = 0
+    leap: date | None = None

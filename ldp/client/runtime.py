@@ -20,6 +20,7 @@ from ldp.client.charges import (
     agree,
     complete_terms,
     groups_to_ask,
+    is_charged,
     is_new,
     life_left,
     names_to_ask,
@@ -31,7 +32,15 @@ from ldp.client.memoisation_modes import modes_of
 from ldp.client.pool import settle, withdraw_epochs
 from ldp.client.responses import AccountSecret, Responses, SecretFile
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
-from ldp.client.sealing import Sealer, drop, first_kept_day, stop_calendars, withdraw_shuffled
+from ldp.client.sealing import (
+    UNSENT,
+    Sealer,
+    drop,
+    first_kept_day,
+    last_day,
+    stop_calendars,
+    withdraw_shuffled,
+)
 from ldp.client.sending import Sender, error_line
 from ldp.client.witness import LOSSES, DefaultWitness, NoWitness, Witness
 from ldp.errors import ParameterError
@@ -211,7 +220,7 @@ class Client:
         """Return what the sealed reports that wait to be sent say, by metric."""
         statements: dict[str, tuple[Statement, ...]] = {}
         for batch in self.sent():
-            for statement in batch.statements if batch.state == "waiting" else ():
+            for statement in batch.statements if batch.state in ("waiting", "held") else ():
                 name = statement.metric
                 statements[name] = (*statements.get(name, ()), statement)
         return statements
@@ -294,7 +303,7 @@ class Client:
                     return self._declare(mistake)
                 assert metric
                 settle(connection, self._registry)
-                now = periods.ledger_time(connection, self._clock())
+                now = periods.seconds_of(self._clock())
                 if not (may_seal and self._sealer.public_periods(connection, now)):
                     return self._enter(connection, metric, value, now)
             self._seal(uploads=False)
@@ -330,8 +339,13 @@ class Client:
                 what = "needs its own consent" if metric.needs_shuffler else "allows more now"
                 return Declined("consent", f"group {metric.group!r} {what}: ask again")
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
-        if metric.presence == "public":  # a hidden record does not even move the file's time
-            periods.keep_time(connection, self._registry, now)
+        end = periods.ending(now, mode.window)
+        if (
+            metric.epoch
+            and not frozen
+            and is_charged(connection, self._registry, metric.group, end)
+        ):
+            return Declined("cap", "this window was charged before the clock went back")
         mode.enter(connection, value, now)
         return Recorded()
 
@@ -344,12 +358,11 @@ class Client:
             self._witness.check(connection)
             settle(connection, self._registry)
             complete_terms(connection, self._registry)
-            now = periods.ledger_time(connection, self._clock())
+            now = periods.seconds_of(self._clock())
             due_periods = self._sealer.public_periods(connection, now)
             if uploads:
                 due_periods = sorted(due_periods + self._sealer.hidden_periods(connection, now))
             if due_periods:
-                periods.keep_time(connection, self._registry, now)
                 self._sealer.seal(connection, due_periods, now)
             if due_periods or state(connection, "mark") is None:
                 self._witness.announce(connection)
@@ -376,7 +389,7 @@ class Client:
             if consent == "granted":
                 agree(connection, self._registry, shuffler_groups)
                 withdraw_shuffled(connection, self._registry, shuffler_groups)
-                now = periods.ledger_time(connection, self._clock())
+                now = periods.seconds_of(self._clock())
                 self._sealer.hidden_periods(connection, now)
             else:
                 self._delete(connection)
@@ -397,9 +410,7 @@ class Client:
         stop_calendars(connection)
         self._secret.delete()
         connection.execute("UPDATE batches SET body = NULL, sealed = NULL")
-        connection.execute(
-            "UPDATE batches SET state = 'withdrawn', not_before = 0 WHERE state = 'waiting'"
-        )
+        connection.execute(f"UPDATE batches SET state = 'withdrawn', not_before = 0 WHERE {UNSENT}")
 
     def _is_confirmed(self, connection: Connection) -> bool:
         """Return whether the witness, if there is one, knows the file."""
@@ -423,7 +434,7 @@ class Client:
                 for name, group in groups.items()
             }
         with self._open_file().transaction(reads=True) as connection:
-            now = periods.ledger_time(connection, self._clock())
+            now = periods.seconds_of(self._clock())
             return {
                 name: self._remaining_of(connection, name, periods.ending(now, group.caps.window))
                 for name, group in groups.items()
@@ -476,13 +487,16 @@ class Client:
             consent = "withdrawn" if self._is_withdrawing else self._read_consent(connection)
             may_send = consent == "granted" and not storage
             why, next_upload = self._sender.outlook(connection) if may_send else (consent, None)
+            latest = last_day(connection, self._registry)
             return Status(
                 storage=storage,
                 consent=consent,
                 why=storage or why,
                 next_upload=next_upload,
+                leap=latest if latest > periods.day_of(periods.seconds_of(self._clock())) else None,
                 pooled=connection.execute("SELECT count(*) FROM pool").fetchone()[0],
                 waiting=states.get("waiting", 0),
+                held=states.get("held", 0),
                 acknowledged=states.get("acknowledged", 0),
                 refused=state(connection, "refused", 0),
                 dropped=states.get("dropped", 0),
@@ -496,9 +510,7 @@ class Client:
         from ldp.client.sent import read_sent  # late: most apps never ask
 
         with self._open_file().transaction(reads=True) as connection:
-            first_day = first_kept_day(
-                periods.ledger_time(connection, self._clock()), self._keep_sent
-            )
+            first_day = first_kept_day(periods.seconds_of(self._clock()), self._keep_sent)
             return read_sent(connection, self._registry, first_day)
 
     def _forget(self) -> bool:

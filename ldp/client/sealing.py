@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 4 << 20
 """Most bytes of sealed batches that wait; beyond it the oldest are dropped, and counted."""
+UNSENT = "state IN ('waiting', 'held')"
+"""Condition of sealed batches that wait, or are held because the clock shows another time."""
 MOST_PERIODS = 30
 """Most periods of a hidden group that are sealed at once: the latest."""
 _FORGOTTEN = {"frozen": " AND NOT charged", "pool": "", "seen": ""}
@@ -60,14 +62,15 @@ class Sealer:
 
     def hidden_periods(self, connection: Connection, now: int) -> list[tuple[int, str]]:
         """Return the periods that are over of groups with hidden presence, by their calendars, with
-        or without records. The calendar of a group that has none begins now."""
+        or without records. The calendar of a group that has none, or a later one because the clock
+        went back, begins now."""
         periods: list[tuple[int, str]] = []
         for name, group in self._registry.groups.items():
             if not self._registry.is_hidden(name) or not is_agreed(connection, name):
                 continue
             span, last = length(group.caps.window), state(connection, _calendar(name))
             current = beginning(now, group.caps.window)
-            if last is None:
+            if last is None or last > current:
                 remember(connection, _calendar(name), current)
                 continue
             first = max(last - last % span + span, current - (MOST_PERIODS - 1) * span)
@@ -151,17 +154,17 @@ class Sealer:
         return items
 
     def _forget(self, connection: Connection, group: str, end: int) -> None:
-        """Delete what the period pooled, and the epochs that ended before it."""
+        """Delete what the period pooled, and the epochs that ended before it uncharged."""
         for other_end, name in due_periods(connection, end):
             if self._group(name) == group:
                 for table in ("pool", "seen"):
                     connection.execute(
                         f"DELETE FROM {table} WHERE ends = ? AND metric = ?", (other_end, name)
                     )
-        rows = connection.execute("SELECT DISTINCT metric FROM frozen WHERE ends < ?", (end,))
-        for (name,) in rows.fetchall():
+        over = "FROM frozen WHERE NOT charged AND ends < ?"  # what is paid for outlives a leap
+        for (name,) in connection.execute(f"SELECT DISTINCT metric {over}", (end,)).fetchall():
             if self._group(name) in (group, ""):
-                connection.execute("DELETE FROM frozen WHERE ends < ? AND metric = ?", (end, name))
+                connection.execute(f"DELETE {over} AND metric = ?", (end, name))
         if self._registry.is_hidden(group):
             remember(connection, _calendar(group), end)
 
@@ -198,25 +201,41 @@ def first_kept_day(now: int, keep_sent: timedelta) -> str:
 
 
 def drop(connection: Connection, now: int, keep_sent: timedelta) -> None:
-    """Drop batches that no collector takes any more, and the oldest beyond MOST_WAITING bytes;
-    delete the bytes of those that were sent and kept for `keep_sent`."""
-    connection.execute(
-        "UPDATE batches SET body = NULL WHERE state = 'acknowledged' AND day < ?",
-        (first_kept_day(now, keep_sent),),
-    )
-    update = (
-        "UPDATE batches SET state = 'dropped', body = NULL, sealed = NULL, not_before = 0 WHERE "
-    )
+    """Hold batches that no collector takes on the clock's day, until it is another; drop the held
+    and the oldest beyond MOST_WAITING bytes; delete the bytes of those that were sent and kept for
+    `keep_sent`."""
     today = day_of(now).isoformat()
-    connection.execute(f"{update} state = 'waiting' AND last_day < ?", (today,))
+    connection.execute(
+        "UPDATE batches SET body = NULL WHERE state = 'acknowledged' AND NOT day BETWEEN ? AND ?",
+        (first_kept_day(now, keep_sent), today),
+    )
+    for before, after, are in (("waiting", "held", "NOT"), ("held", "waiting", "")):
+        connection.execute(
+            f"UPDATE batches SET state = ? WHERE state = ? AND {are} ? BETWEEN day AND last_day",
+            (after, before, today),
+        )
     total = 0
     for identity, size in connection.execute(
-        "SELECT id, length(coalesce(sealed, body)) FROM batches WHERE state = 'waiting' "
-        "ORDER BY day DESC, id"
+        f"SELECT id, length(coalesce(sealed, body)) FROM batches WHERE {UNSENT} "
+        "ORDER BY state DESC, day DESC, id"
     ).fetchall():
         total += size
         if total > MOST_WAITING:
-            connection.execute(f"{update} id = ?", (identity,))
+            connection.execute(
+                "UPDATE batches SET state = 'dropped', body = NULL, sealed = NULL, not_before = 0 "
+                "WHERE id = ?",
+                (identity,),
+            )
+
+
+def last_day(connection: Connection, registry: Registry) -> date:
+    """Return the latest day on which something was sealed, or recorded in a period that is not over
+    (its beginning at the latest): it is after the clock's where that leaped and went back."""
+    longest = max(length(group.caps.window) for group in registry.groups.values())
+    begun = "SELECT date(max(ends) - ?, 'unixepoch') AS day FROM seen"
+    query = f"SELECT max(day) FROM ({begun} UNION ALL SELECT day FROM batches)"
+    (day,) = connection.execute(query, (longest,)).fetchone()
+    return date.fromisoformat(day) if day else date.min
 
 
 def withdraw_shuffled(connection: Connection, registry: Registry, groups: Collection[str]) -> None:
@@ -225,7 +244,7 @@ def withdraw_shuffled(connection: Connection, registry: Registry, groups: Collec
         if metric.needs_shuffler and metric.group not in groups:
             for table in ("pool", "seen"):
                 connection.execute(f"DELETE FROM {table} WHERE metric = ?", (metric.name,))
-    waiting = "SELECT id, sealed FROM batches WHERE state = 'waiting' AND sealed NOT NULL"
+    waiting = f"SELECT id, sealed FROM batches WHERE {UNSENT} AND sealed NOT NULL"
     for identity, sealed in connection.execute(waiting).fetchall():
         if (group := shuffled_group(sealed)) and group not in groups:
             connection.execute(

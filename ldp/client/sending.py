@@ -8,7 +8,7 @@ from sqlite3 import Connection
 
 from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
-from ldp.client.periods import ledger_time
+from ldp.client.periods import seconds_of
 from ldp.client.results import Uploaded
 from ldp.protocol.randomness import BitSource, uniform_below
 from ldp.protocol.sealed_report import shuffled_group
@@ -104,17 +104,17 @@ class Sender:
             end = connection.execute("SELECT min(ends) FROM seen").fetchone()[0]
             if end is None:
                 return "nothing is recorded that was not sent", None
-            return self._until(connection, end, "what was recorded is sealed after its period")
+            return self._until(end, "what was recorded is sealed after its period")
         if self.destination is None:
             return NO_DESTINATION, None
         next_try, clock = state(connection, "next_try", 0), math.floor(self._clock().timestamp())
         if clock < next_try <= clock + LONGEST_WAIT:
             why = ": ".join(filter(None, (FAILED, self._failure)))
             return why, datetime.fromtimestamp(next_try, UTC)
-        return self._until(connection, sealed, RANDOM_MOMENT)
+        return self._until(sealed, RANDOM_MOMENT)
 
-    def _until(self, connection: Connection, moment: int, why: str) -> tuple[str, datetime | None]:
-        if moment <= ledger_time(connection, self._clock()):
+    def _until(self, moment: int, why: str) -> tuple[str, datetime | None]:
+        if moment <= seconds_of(self._clock()):
             return "waits for upload(), which start() calls", None
         return why, datetime.fromtimestamp(moment, UTC)
 
@@ -135,7 +135,7 @@ class Sender:
             due = connection.execute(
                 "SELECT id, substr(coalesce(sealed, body), 1, 512) FROM batches "
                 "WHERE state = 'waiting' AND not_before <= ? ORDER BY random()",
-                (ledger_time(connection, self._clock()),),
+                (seconds_of(self._clock()),),
             ).fetchall()
             has_relay = getattr(self.destination, "has_relay", False)
             identity = next((x for x, head in due if has_relay or not shuffled_group(head)), None)

@@ -5,6 +5,7 @@ from datetime import date
 from sqlite3 import Connection
 
 from ldp.client.results import Sent
+from ldp.client.sealing import UNSENT
 from ldp.protocol.batch import Batch
 from ldp.registry import Registry
 from ldp.registry.answers import StatementReader
@@ -14,7 +15,7 @@ def read_sent(connection: Connection, registry: Registry, first_day: str) -> lis
     """Return every batch, by day; with what its reports say while it waits to be sent, and later
     where its day is `first_day` (as YYYY-MM-DD) or after, and its bytes were kept."""
     rows = connection.execute(
-        "SELECT day, contents, state, CASE WHEN state = 'waiting' OR day >= ? THEN body END "
+        f"SELECT day, contents, state, CASE WHEN {UNSENT} OR day >= ? THEN body END "
         "FROM batches ORDER BY day, id",
         (first_day,),
     ).fetchall()

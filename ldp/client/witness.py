@@ -200,7 +200,9 @@ def _is_known(connection: Connection, mark: str, marks: Marks) -> bool:
 
 def _charges_digest(connection: Connection) -> str:
     """Return a digest of all charges: SQLite's log can carry a new mark onto old pages."""
-    totals = connection.execute("SELECT * FROM totals ORDER BY 1, 2, 3").fetchall()
+    totals = connection.execute(
+        "SELECT budget, metric, epsilon, times FROM totals ORDER BY 1, 2, 3"
+    ).fetchall()
     return hashlib.sha256(repr(totals).encode()).hexdigest()
 
 

@@ -1,8 +1,9 @@
 """Do the Python and the TypeScript client keep the same promises, in lives that a seed draws?
 
 `python -m simulations.lives` plays 10,000 lives through both clients and holds every answer,
-charge, batch and count to docs/device-protocol.md. Prints every bar, writes all as JSON and exits 1
-when one is missed.
+charge, batch and count to docs/device-protocol.md; and 1,000 lives whose clock leaps between any
+two calls (200 in Node), in which caps hold and a device whose clock is right again reports within
+two windows. Prints every bar, writes all as JSON and exits 1 when one is missed.
 """
 
 import argparse
@@ -13,11 +14,14 @@ from pathlib import Path
 
 from simulations import campaign
 from simulations.campaign import Bar
+from simulations.lives.clocks import clock_fault, make_clock_lives
 from simulations.lives.making import Life, make_life
 from simulations.lives.playing import play, play_in_node
 from simulations.lives.protocol import Difference, Follower, Registry
 
 LIVES, AT_ONCE = 10_000, 100
+CLOCKS = {"Python": 1000, "TypeScript": 200}
+"""Lives of each client whose clock leaps."""
 
 
 def difference(life: Life, transcript: list[dict[str, object]]) -> str:
@@ -31,6 +35,23 @@ def difference(life: Life, transcript: list[dict[str, object]]) -> str:
         except Difference as error:
             return f"life {life['seed']}, call {number} ({call['call']}): {error}"
     return ""
+
+
+def leaping(client: str, seeds: range, folder: Path) -> list[str]:
+    """Return what is wrong in lives of a client whose clock leaps."""
+    pairs = [make_clock_lives(seed, folder) for seed in seeds]
+    lives = [life for pair in pairs for life in pair]
+    if client == "Python":
+        steps = [play(life, folder / f"clock {life['seed']}") for life in lives]
+    else:
+        steps = [*play_in_node(lives)]
+    faults = (
+        clock_fault(life, *both)
+        for (life, _), both in zip(pairs, zip(steps[::2], steps[1::2], strict=True), strict=True)
+    )
+    return [
+        f"{client}, clock {seed}: {line}" for seed, line in zip(seeds, faults, strict=True) if line
+    ]
 
 
 def main() -> int:
@@ -52,8 +73,16 @@ def main() -> int:
                     if line := difference(life, steps):
                         found.append(f"{client}: {line}")
                         print(found[-1], flush=True)
-    bars = [Bar(f"differences in {asked.lives} lives of each client", len(found), "0", not found)]
-    campaign.write(asked.out, made, {"bars": bars, "calls": calls, "found": found})
+        leaps = list[str]()
+        for client, number in CLOCKS.items():
+            for first in range(asked.seed, asked.seed + number, AT_ONCE):
+                leaps += leaping(client, range(first, first + AT_ONCE), folder)
+    print(*leaps, sep="\n", flush=True)
+    bars = [
+        Bar(f"differences in {asked.lives} lives of each client", len(found), "0", not found),
+        Bar(f"faults in lives whose clock leaps, {CLOCKS}", len(leaps), "0", not leaps),
+    ]
+    campaign.write(asked.out, made, {"bars": bars, "calls": calls, "found": found, "leaps": leaps})
     return campaign.shown(bars)
 
 

@@ -10,7 +10,9 @@ from ldp.errors import RegistryError
 from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
 
-HOUR, DAY, WEEK = 3600, 86_400, 604_800
+HOUR, DAY, WEEK, YEAR = 3600, 86_400, 604_800, 31_556_952
+LEAPS = 0.06
+"""Probability that the clock goes wrong, or right, before a call."""
 SPANS = {HOUR: "1h", 6 * HOUR: "6h", DAY: "1d", WEEK: "7d", 2 * WEEK: "14d", 28 * DAY: "28d"}
 START = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp())
 VALUES = ("none", "some", "more", "most")
@@ -36,16 +38,16 @@ def make_life(seed: int, folder: Path) -> Life:
     format, and its `calls`, each with `call`, the time `at` in seconds since 1970 and what it
     needs. `folder`: for metrics.toml while it is loaded."""
     chance = random.Random(seed)  # noqa: S311, a life of nobody
-    plans = [_new_plan(chance)]
+    plans = [new_plan(chance)]
     while chance.random() < 0.5:
         plans.append(_changed(plans[-1], chance))
-    registries = [made for plan in plans if (made := _loadable(plan, folder))]
+    registries = [made for plan in plans if (made := loadable(plan, folder))]
     while not registries:
-        registries = [made for made in [_loadable(_new_plan(chance), folder)] if made]
+        registries = [made for made in [loadable(new_plan(chance), folder)] if made]
     return {"seed": seed, "registries": registries, "calls": _calls(registries, chance)}
 
 
-def _new_plan(chance: random.Random) -> Life:
+def new_plan(chance: random.Random) -> Life:
     plan: Life = {"groups": {}, "metrics": {}, "lifetime": None}
     for name in chance.sample(["north", "south", "east"], chance.choice([1, 1, 2, 3])):
         plan["groups"][name] = _new_group(chance)
@@ -116,7 +118,7 @@ def _changed(plan: Life, chance: random.Random) -> Life:
     return later
 
 
-def _loadable(plan: Life, folder: Path) -> Life | None:
+def loadable(plan: Life, folder: Path) -> Life | None:
     """Return the registry of a plan as text and as JSON, or None where the registry refuses it."""
     text = _toml(plan)
     path = folder / "metrics.toml"
@@ -154,7 +156,7 @@ def _toml(plan: Life) -> str:
 def _calls(registries: list[Life], chance: random.Random) -> list[Life]:
     """Return the calls of an app, most after a consent. The value of a metric is one a week, so
     that what was told of it is known without knowing which record was drawn."""
-    calls, now, latest = list[Life](), START + chance.randrange(DAY), 0
+    calls, now, leap = list[Life](), START + chance.randrange(DAY), 0
     metrics = [[*json.loads(registry["json"])["metrics"]] for registry in registries]
     which = 0
     if chance.random() < 0.9:
@@ -167,15 +169,17 @@ def _calls(registries: list[Life], chance: random.Random) -> list[Life]:
         )
         if chance.random() < 0.02:
             now -= chance.choice([HOUR, DAY, 3 * DAY])
-        latest = max(latest, now)
-        call: Life = {"call": "record", "at": now}
+        if chance.random() < LEAPS:
+            leap = chance.choice([0, 0, *SPANS, 9 * YEAR, -YEAR, -now])
+        clock = now + leap if leap + now > DAY else chance.randrange(DAY)
+        call: Life = {"call": "record", "at": clock}
         draw = chance.random()
         if step in updates:
             which += 1
             call |= {"call": "update", "registry": which}
         elif draw < 0.6:
             name = chance.choice(metrics[which])
-            value: Any = VALUES[(len(name) + latest // WEEK) % len(VALUES)]
+            value: Any = VALUES[(len(name) + clock // WEEK) % len(VALUES)]
             if chance.random() < 0.03:
                 name = "no-such-metric"
             if chance.random() < 0.05:

@@ -116,7 +116,7 @@ def value_of(value: Any) -> Any:
     return value
 
 
-COUNTED = ("consent", "pooled", "waiting", "acknowledged", "dropped", "refused")
+COUNTED = ("consent", "pooled", "waiting", "held", "acknowledged", "dropped", "refused")
 
 
 def play_in_node(lives: Iterable[Life]) -> Iterator[list[dict[str, Any]]]:

@@ -156,7 +156,6 @@ class Follower:
     shown: dict[str, Caps] = field(default_factory=dict)
     shown_metrics: set[str] = field(default_factory=set)
     shown_lifetime: Fraction = Fraction(0)
-    latest: int = 0
     records: Records = field(default_factory=dict)
     epochs: dict[tuple[tuple[Any, ...], int], Epoch] = field(default_factory=dict)
     told: set[tuple[Any, ...]] = field(default_factory=set)
@@ -175,7 +174,7 @@ class Follower:
             for group, metric, price, times, at in seen["charges"]
         ]
         self._sealed = [(day, Counter(reports)) for day, reports in seen["sealed"]]
-        self._now = max(call["at"], self.latest)
+        self._now = call["at"]
         answer = getattr(self, f"_{call['call']}")(call, seen)
         expect("charges that nothing was sent for", [], self._charged)
         expect("batches that no period filled", [], self._sealed)
@@ -213,7 +212,7 @@ class Follower:
         self.told.clear()  # the secret is gone, so every response is another
         self.calendars.clear()
         for batch in self.batches:
-            if batch.state == "waiting":
+            if batch.state in ("waiting", "held"):
                 batch.state = "withdrawn"
         return True
 
@@ -243,15 +242,16 @@ class Follower:
         is_paid = epoch is not None and epoch.is_charged
         if not is_paid and metric.price > self._life_left(metric.group):
             return "consent" if metric.group in self._groups_to_ask() else "cap"
-        if not metric.is_hidden:
-            self._keep_time()
+        window = self.registry.groups[metric.group].window
+        is_frozen = metric.memoise != "epoch" or epoch is not None
+        if not is_frozen and self._is_charged(metric.group, ending(self._now, window)):
+            return "cap"
         if metric.memoise == "epoch" and metric.is_hidden:
             next_end = ending(self._now, metric.epoch) + metric.epoch
             self.epochs.setdefault((metric.meaning, next_end), Epoch())
             return "recorded"
         if metric.memoise == "epoch":
             self.epochs.setdefault((metric.meaning, ending(self._now, metric.epoch)), Epoch())
-        window = self.registry.groups[metric.group].window
         self.slots[metric.meaning] = metric.slots
         self.records.setdefault((metric.meaning, ending(self._now, window)), []).append(value)
         return "recorded"
@@ -303,8 +303,7 @@ class Follower:
         ends = [end for _, end in self.records]
         if not waiting and not ends:
             return {"nothing is recorded that was not sent"}
-        now = max(clock, self.latest)
-        is_over = min(waiting or ends) <= now
+        is_over = min(waiting or ends) <= clock
         later = RANDOM if waiting else "what was recorded is sealed after its period"
         whys = {"waits for upload(), which start() calls" if is_over else later}
         if waiting and self.failed_at is not None and self._is_soon_after(clock):
@@ -344,7 +343,7 @@ class Follower:
             if not self.registry.is_hidden(name) or name not in self.shown:
                 continue
             current = self._now - self._now % caps.window
-            last = self.calendars.setdefault(name, current)
+            last = self.calendars[name] = min(current, self.calendars.get(name, current))
             ends = range(ending(last, caps.window), current + 1, caps.window)
             periods += [(end, name) for end in ends[-MOST_PERIODS:]]
         return periods
@@ -358,11 +357,11 @@ class Follower:
             self._forget(end, group)
         if due:
             self._forget_changed(day_of(max(end for end, _ in due) - 1))
-            self._keep_time()
             self._batch(possible)
         for batch in self.batches:
-            if batch.state == "waiting" and batch.last_day < day_of(self._now):
-                batch.state = "dropped"
+            if batch.state in ("waiting", "held"):
+                is_taken = day_of(batch.sealed_at) <= day_of(self._now) <= batch.last_day
+                batch.state = "waiting" if is_taken else "held"
 
     def _batch(self, possible: set[tuple[tuple[str, int], ...]]) -> None:
         sealed: Counter[str] = Counter()
@@ -449,7 +448,7 @@ class Follower:
         self.epochs = {
             key: one
             for key, one in self.epochs.items()
-            if key[1] >= end or of(key[0][0]) not in (group, "")
+            if one.is_charged or key[1] >= end or of(key[0][0]) not in (group, "")
         }
         if self.registry.is_hidden(group):
             self.calendars[group] = end
@@ -466,16 +465,17 @@ class Follower:
         }
         self.records = {key: v for key, v in self.records.items() if key[0] not in stale}
 
-    def _keep_time(self) -> None:
-        beginnings = [self._now - self._now % c.window for c in self.registry.groups.values()]
-        self.latest = max(self.latest, *beginnings)
+    def _is_charged(self, group: str, end: int) -> bool:
+        """Return whether a charge at a period's end or after it is in a window that holds it."""
+        last = end + max(self.registry.groups[group].window, self.shown[group].window)
+        return self._spent(group, end - 1, last) > 0
 
-    def _spent(self, group: str, after: int | None = None) -> Fraction:
+    def _spent(self, group: str, after: int = -1, before: int = 10**15) -> Fraction:
         return sum(
             (
                 charge.epsilon
                 for charge in self.charges
-                if (after is None or charge.at > after)
+                if after < charge.at < before
                 and (
                     charge.metric not in self.registry.metrics
                     or group in (charge.group, self.registry.metrics[charge.metric].group)
@@ -499,7 +499,10 @@ class Follower:
             return Fraction(0), Fraction(0), Fraction(0)
         caps = self.registry.groups[group], self.shown[group]
         aside = self.registry.set_aside(group, day_of(end - 1))
-        windows = (c.window_epsilon - self._spent(group, end - c.window) - aside for c in caps)
+        windows = (
+            c.window_epsilon - self._spent(group, end - c.window, end + c.window) - aside
+            for c in caps
+        )
         life = self._life_left(group)
         return life, min(life, *windows), min(c.report_epsilon for c in caps)
 
@@ -539,7 +542,8 @@ class Follower:
             ),
             "waiting": states["waiting"],
             "acknowledged": states["acknowledged"],
-            "dropped": states["dropped"],
+            "held": states["held"],
+            "dropped": 0,
             "refused": self.refused,
             "unasked": unasked,
         }
