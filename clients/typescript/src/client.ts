@@ -3,10 +3,11 @@
 
 import { unpackBatch } from "./batch.js";
 import { toBytes } from "./bytes.js";
-import { groupsToAsk, lifeLeft, termsOf, unasked } from "./charges.js";
+import { groupsToAsk, isCharged, lifeLeft, termsOf, unasked } from "./charges.js";
 import {
   bareNames,
   dayOf,
+  ending,
   type Device,
   newDevice,
   type SealedBatch,
@@ -64,8 +65,12 @@ export interface Status {
   pooled: number;
   waiting: number;
   acknowledged: number;
+  /** Sealed batches that no collector takes on the clock's day, and that wait for another. */
+  held: number;
   dropped: number;
   refused: number;
+  /** The latest day that the clock showed, where it shows an earlier one now. */
+  leap: string | null;
   /** What is new, or allows more than the owner was shown: ask, and call `grant` again. */
   unasked: string[];
   /** Why nothing more is sent now. */
@@ -155,7 +160,7 @@ export class Client {
         device.consent = "granted";
         device.product = registry.product;
         device.terms = termsOf(registry);
-        hiddenPeriods(device, registry, this.#now(device));
+        hiddenPeriods(device, registry, this.#now());
         return { device, result: true };
       }, true);
       return isWritten && this.#isDecided(mine, "granted");
@@ -212,7 +217,7 @@ export class Client {
         Object.fromEntries(
           Object.keys(registry.groups).map((group) => [
             group,
-            rest(device, registry, group, this.#now(device ?? newDevice())),
+            rest(device, registry, group, this.#now()),
           ]),
         ),
       );
@@ -225,16 +230,21 @@ export class Client {
     const isRead = typeof registry === "object";
     const empty = {
       ...{ consent: this.#consent, storage: "", registry: isRead ? "" : registry || this.#problem },
-      ...{ pooled: 0, waiting: 0, acknowledged: 0, dropped: 0, refused: 0, unasked: [] },
+      ...{ pooled: 0, waiting: 0, held: 0, acknowledged: 0, dropped: 0, refused: 0, unasked: [] },
+      leap: null,
       ...{ why: NOBODY_AGREED, nextUpload: null },
     };
     return this.#safely(
       () =>
         this.#read((device) => {
           if (!device) return empty;
-          const [consent, now] = [this.#consentOf(device), this.#now(device)];
+          const [consent, now] = [this.#consentOf(device), this.#now()];
           const clock = Math.floor(this.#clock() / 1000);
-          const count = (state: string) => device.batches.filter((b) => b.state === state).length;
+          const count = (state: string) =>
+            device.batches.filter((b) => b.state === state).length + (device.unlisted[state] ?? 0);
+          const longest = isRead ? Math.max(...Object.values(registry.groups).map((g) => g.window)) : 0;
+          const begun = isRead ? device.periods.map(({ ends }) => dayOf(ends - longest)) : [];
+          const latest = [...begun, ...device.batches.map(({ day }) => day)].sort().at(-1) ?? "";
           return {
             ...{ ...empty, consent, refused: device.refused },
             ...(consent === "granted"
@@ -242,7 +252,8 @@ export class Client {
               : { why: consent }),
             pooled: device.periods.flatMap(({ pool }) => Object.keys(pool)).length,
             ...{ waiting: count("waiting"), acknowledged: count("acknowledged") },
-            dropped: count("dropped"),
+            ...{ held: count("held"), dropped: count("dropped") },
+            leap: latest > dayOf(now) ? latest : null,
             unasked: isRead && device.consent === "granted" ? unasked(device, registry) : [],
           };
         }),
@@ -253,7 +264,7 @@ export class Client {
   /** What the sealed reports that wait to be sent say. */
   async pending(): Promise<Statement[]> {
     const batches = await this.sent();
-    return batches.flatMap(({ state, statements }) => (state === "waiting" ? statements : []));
+    return batches.flatMap(({ state, statements }) => (["waiting", "held"].includes(state) ? statements : []));
   }
 
   /** Every batch that was sealed, with what its reports say while it waits, or is kept. */
@@ -321,7 +332,7 @@ export class Client {
         const kept = settle(device, registry) && { device };
         const refused = (reason: Reason, details: string) =>
           ({ ...kept, result: refusal(reason, details) });
-        const now = this.#now(device);
+        const now = this.#now();
         if (maySeal && publicPeriods(device, registry, now).length) return { ...kept, result: null };
         if (metric.expires < dayOf(now)) {
           return refused("expired", `it expired on ${metric.expires}`);
@@ -339,7 +350,9 @@ export class Client {
             ? refused("consent", "the group allows more now: ask again")
             : refused("cap", `group ${metric.group} has spent its lifetime`);
         }
-        if (metric.presence === "public") this.#keepTime(device, registry, now);
+        if (metric.epoch && !epoch && isCharged(device, registry, metric.group, ending(now, scene.window))) {
+          return refused("cap", "this window was charged before the clock went back");
+        }
         mode.enter(scene, cleaned, now);
         return { device, result: { recorded: true } };
       }, false);
@@ -353,11 +366,10 @@ export class Client {
     return this.#transaction((device) => {
       if (!device || this.#consentOf(device) !== "granted") return { result: null };
       settle(device, registry);
-      const now = this.#now(device);
+      const now = this.#now();
       const due = publicPeriods(device, registry, now);
       if (isUpload) due.push(...hiddenPeriods(device, registry, now));
       if (due.length) {
-        this.#keepTime(device, registry, now);
         seal(device, this.#surroundings(registry), due, now);
       }
       drop(device, now, this.#options.keepSent ?? 0);
@@ -378,7 +390,7 @@ export class Client {
       const next = await this.#read((device) => {
         if (!device || this.#isClosed || this.#consentOf(device) !== "granted") return "consent";
         total.waiting = device.batches.filter(({ state }) => state === "waiting").length;
-        return nextBatch(device, this.#now(device), clock, this.#bits);
+        return nextBatch(device, this.#now(), clock, this.#bits);
       });
       if (signal.aborted) return { ...total, waiting: 0, why: "consent" };
       if (typeof next === "string") return { ...total, why: next || total.why };
@@ -446,7 +458,7 @@ export class Client {
   async #explained(): Promise<Explanation> {
     const registry = await this.#registry();
     return this.#read((device) => {
-      const now = this.#now(device ?? newDevice());
+      const now = this.#now();
       return explanation(registry, device, this.#consentOf(device), now);
     });
   }
@@ -469,14 +481,9 @@ export class Client {
     };
   }
 
-  /** Seconds since 1970, never before the latest beginning of a period that was kept. */
-  #now(device: Device): number {
-    return Math.max(Math.min(Math.floor(this.#clock() / 1000), LAST_SECOND), device.latest);
-  }
-
-  #keepTime(device: Device, registry: Registry, now: number): void {
-    const windows = Object.values(registry.groups).map(({ window }) => now - (now % window));
-    device.latest = Math.max(device.latest, ...windows);
+  /** Seconds since 1970. */
+  #now(): number {
+    return Math.max(Math.min(Math.floor(this.#clock() / 1000), LAST_SECOND), 0);
   }
 
   #consentOf(device: Device | null): Consent {

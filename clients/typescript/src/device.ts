@@ -48,7 +48,8 @@ export interface SealedBatch {
   notBefore: number;
   reports: Record<string, number>;
   body: Uint8Array | null;
-  state: "waiting" | "acknowledged" | "dropped" | "withdrawn";
+  /** Held: it would wait, but no collector takes it on the clock's day. */
+  state: "waiting" | "held" | "acknowledged" | "dropped" | "withdrawn";
 }
 
 /** What the owner was shown with the consent. */
@@ -64,15 +65,17 @@ export interface Device {
   product: string;
   consent: "granted" | "withdrawn";
   terms: Terms;
-  /** Latest beginning of a period, in seconds since 1970: the device's time never runs back. */
-  latest: number;
   /** Group and window of every metric. */
   layout: Record<string, string>;
   periods: Period[];
   epochs: Epoch[];
   tags: string[];
   charges: Charge[];
+  /** Sums of charges of windows that were forgotten, each with the latest end of one. */
+  forgotten: Charge[];
   batches: SealedBatch[];
+  /** How many batches of each state are not listed any more. */
+  unlisted: Record<string, number>;
   /** End of the last sealed period of groups with hidden presence. */
   calendars: Record<string, number>;
   secret: Uint8Array | null;
@@ -82,15 +85,17 @@ export interface Device {
 }
 
 export const newDevice = (): Device => ({
-  ...{ format: 1, product: "", consent: "withdrawn", latest: 0, secret: null },
+  ...{ format: 1, product: "", consent: "withdrawn", secret: null },
   ...{ refused: 0, failures: 0, nextTry: 0 },
-  ...{ periods: [], epochs: [], tags: [], charges: [], batches: [] },
-  ...{ layout: bare(), calendars: bare() },
+  ...{ periods: [], epochs: [], tags: [], charges: [], forgotten: [], batches: [] },
+  ...{ layout: bare(), calendars: bare(), unlisted: bare() },
   terms: { lifetime: 0, groups: bare(), metrics: [] },
 });
 
-/** Let records by name have the names that were put, and no others. */
+/** Let records by name have the names that were put, and no others; complete older documents. */
 export function bareNames(device: Device): void {
+  device.forgotten ??= [];
+  device.unlisted = bare(device.unlisted ?? {});
   device.layout = bare(device.layout);
   device.calendars = bare(device.calendars);
   device.terms.groups = bare(device.terms.groups);
@@ -142,6 +147,9 @@ export const isOf =
 export const byKey = (a: Key, b: Key): number =>
   a.ends - b.ends || (named(a) < named(b) ? -1 : 1);
 const named = ({ metric, version, meaning }: Key): string => `${metric} ${version} ${meaning}`;
+
+/** Whether a batch has not left, and may. */
+export const isUnsent = ({ state }: SealedBatch): boolean => state === "waiting" || state === "held";
 
 export const DAY = 86_400;
 export const dayOf = (seconds: number): string => new Date(1000 * seconds).toISOString().slice(0, 10);

@@ -139,8 +139,7 @@ const byEpoch: Mode = {
     const { response } = epoch;
     enterPeriod(scene, now, () => ({ report: reportOf(metric.encoder, response!, bits) }));
   },
-  current: ({ device, metric }, now) =>
-    device.epochs.find(isOf(metric, ending(now, metric.epoch!))),
+  current: (scene, now) => epochOf(scene, ending(now, scene.metric.epoch!)),
   grant(scene, end, budget) {
     const { metric } = scene;
     const epoch = byEpoch.current!(scene, end - 1);
@@ -163,9 +162,10 @@ const byEpoch: Mode = {
 const hiddenByEpoch: Mode = {
   grant: byEpoch.grant,
   enter(scene, value, now) {
-    const { device, metric, bits } = scene;
+    const { metric, bits } = scene;
     const ends = ending(now, metric.epoch!) + metric.epoch!;
-    const next = device.epochs.find(isOf(metric, ends)) ?? newEpoch(scene, ends);
+    const next = epochOf(scene, ends) ?? newEpoch(scene, ends);
+    if (next.charged) return; // before a clock went back
     next.records += 1;
     if (indexBelow(bits, next.records) === 0) {
       next.response = drawResponse(metric.encoder, value, bits);
@@ -187,6 +187,30 @@ const hiddenByEpoch: Mode = {
     };
   },
 };
+
+/** Most epochs of a meaning that are kept once they were charged: those that end last. */
+const MOST_EPOCHS = 400;
+
+/** The epoch of a metric that ends at `end`. One before MOST_EPOCHS that were charged may have been
+ * forgotten: it sends nothing more. */
+function epochOf({ device, metric }: Scene, end: number): Epoch | undefined {
+  const epoch = device.epochs.find(isOf(metric, end));
+  const charged = device.epochs.filter((one) => one.charged && isOf(metric)(one));
+  if (epoch || charged.length < MOST_EPOCHS || end > charged.at(-MOST_EPOCHS)!.ends) return epoch;
+  const { name, version, meaning } = metric;
+  const key = { ends: end, metric: name, version, meaning };
+  return { ...key, records: 0, charged: true, response: null };
+}
+
+/** Forget the epochs that are charged and end before MOST_EPOCHS others of their meaning. */
+export function forgetEpochs(device: Device): void {
+  const counts = new Map<string, number>();
+  device.epochs = device.epochs.reverse().filter(({ charged, metric, version, meaning }) => {
+    const name = `${metric} ${version} ${meaning}`;
+    if (charged) counts.set(name, (counts.get(name) ?? 0) + 1);
+    return !charged || counts.get(name)! <= MOST_EPOCHS;
+  }).reverse();
+}
 
 /** An epoch without a response, which is kept from now on. */
 function newEpoch({ device, metric: { name, version, meaning } }: Scene, ends: number): Epoch {

@@ -2,9 +2,9 @@
 
 import { packBatch, splitIntoBatches, type Item } from "./batch.js";
 import { budget, charge } from "./charges.js";
-import { DAY, dayOf, type Device, ending, isOf, type Key } from "./device.js";
+import { DAY, dayOf, type Device, ending, isOf, isUnsent, type Key } from "./device.js";
 import { bare, toBytes, toHex } from "./bytes.js";
-import { modeOf, type Scene } from "./modes.js";
+import { forgetEpochs, modeOf, type Scene } from "./modes.js";
 import { type BitSource, indexBelow } from "./randomness.js";
 import type { Metric, Registry } from "./registry.js";
 
@@ -12,6 +12,8 @@ import type { Metric, Registry } from "./registry.js";
 const MOST_WAITING = 4 << 20;
 /** Most periods of a hidden group that are sealed at once: the latest. */
 const MOST_PERIODS = 30;
+/** Most batches that are listed without their bytes; earlier ones are counted. */
+const MOST_LISTED = 100;
 
 /** A period of a group: its end in seconds since 1970. "": metrics that are gone. */
 export interface Due {
@@ -43,13 +45,15 @@ export function publicPeriods(device: Device, registry: Registry, now: number): 
   return [...due.values()];
 }
 
-/** The periods that are over of hidden groups, by their calendars; one that has none begins now. */
+/** The periods that are over of hidden groups, by their calendars; one that has none, or a later one
+ * because the clock went back, begins now. */
 export function hiddenPeriods(device: Device, registry: Registry, now: number): Due[] {
   return Object.entries(registry.groups)
     .filter(([group]) => registry.isHidden(group) && device.terms.groups[group])
     .flatMap(([group, { window }]) => {
       const current = ending(now, window) - window;
-      const last = (device.calendars[group] ??= current);
+      const last = Math.min(device.calendars[group] ?? current, current);
+      device.calendars[group] = last;
       const first = Math.max(ending(last, window), current - (MOST_PERIODS - 1) * window);
       const count = Math.max(0, (current - first) / window + 1);
       return Array.from({ length: count }, (_, i) => ({ end: first + i * window, group }));
@@ -65,6 +69,7 @@ export function seal(device: Device, around: Surroundings, due: readonly Due[], 
     if (registry.groups[group]) items.push(...chargedItems(device, around, group, end));
     forget(device, registry, group, end);
   }
+  forgetEpochs(device);
   forgetOthers(device, registry, dayOf(Math.max(...due.map(({ end }) => end)) - 1));
   for (const content of splitIntoBatches(inRandomOrder(items, bits))) {
     const groups = content.map(({ metric }) => registry.groups[registry.groupOf(metric)]!);
@@ -100,13 +105,14 @@ function chargedItems(device: Device, around: Surroundings, group: string, end: 
   });
 }
 
-/** Delete what a period pooled, and the epochs that ended before it. */
+/** Delete what a period pooled, and the epochs that ended before it uncharged. */
 function forget(device: Device, registry: Registry, group: string, end: number): void {
   device.periods = device.periods.filter(
     ({ ends, metric }) => ends > end || registry.groupOf(metric) !== group,
   );
   device.epochs = device.epochs.filter(
-    ({ ends, metric }) => ends >= end || ![group, ""].includes(registry.groupOf(metric)),
+    ({ ends, metric, charged }) =>
+      charged || ends >= end || ![group, ""].includes(registry.groupOf(metric)),
   );
   if (registry.isHidden(group)) device.calendars[group] = end;
 }
@@ -138,19 +144,28 @@ export function settle(device: Device, registry: Registry): boolean {
   return isChanged;
 }
 
-/** Drop batches that no collector takes any more, and the oldest beyond MOST_WAITING bytes; delete
- * the bytes of those that were sent and kept for `keepSent` days. */
+/** Hold batches that no collector takes on the clock's day, until it is another; drop the held and
+ * the oldest beyond MOST_WAITING bytes; delete the bytes of those that were sent and kept for
+ * `keepSent` days, and count those beyond MOST_LISTED only. */
 export function drop(device: Device, now: number, keepSent: number): void {
-  let total = 0;
-  for (const batch of [...device.batches].reverse()) {
-    if (batch.state !== "waiting") {
-      if (!keepSent || batch.day < dayOf(Math.max(0, now - keepSent * DAY))) batch.body = null;
-      continue;
-    }
-    total += batch.body!.length;
-    if (batch.lastDay >= dayOf(now) && total <= MOST_WAITING) continue;
-    Object.assign(batch, { state: "dropped", body: null, notBefore: 0 });
+  const [today, firstKept] = [dayOf(now), dayOf(Math.max(0, now - keepSent * DAY))];
+  const sent = device.batches.filter((batch) => !isUnsent(batch));
+  for (const batch of sent) {
+    if (!keepSent || batch.day < firstKept || batch.day > today) batch.body = null;
   }
+  const unsent = device.batches.filter(isUnsent).reverse();
+  for (const batch of unsent) {
+    batch.state = batch.day <= today && today <= batch.lastDay ? "waiting" : "held";
+  }
+  const isHeld = ({ state }: { state: string }): number => Number(state === "held");
+  let total = 0;
+  for (const batch of unsent.sort((a, b) => isHeld(a) - isHeld(b))) {
+    total += batch.body!.length;
+    if (total > MOST_WAITING) Object.assign(batch, { state: "dropped", body: null, notBefore: 0 });
+  }
+  const unlisted = new Set(sent.filter(({ body }) => !body).slice(0, -MOST_LISTED));
+  for (const { state } of unlisted) device.unlisted[state] = (device.unlisted[state] ?? 0) + 1;
+  device.batches = device.batches.filter((batch) => !unlisted.has(batch));
 }
 
 /** Delete all that waits after a withdrawal. Charges stay; a charged epoch sends nothing more. */
@@ -163,7 +178,7 @@ export function withdraw(device: Device): void {
   device.secret?.fill(0);
   device.secret = null;
   for (const batch of device.batches) {
-    if (batch.state === "waiting") Object.assign(batch, { state: "withdrawn", notBefore: 0 });
+    if (isUnsent(batch)) Object.assign(batch, { state: "withdrawn", notBefore: 0 });
     batch.body = null;
   }
 }

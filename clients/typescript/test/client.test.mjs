@@ -9,7 +9,7 @@ import { everyMechanism } from "../dist/mechanisms/index.js";
 import { Registry } from "../dist/registry.js";
 import { localHashing } from "../dist/mechanisms/local-hashing.js";
 import { rr } from "../dist/mechanisms/rr.js";
-import { DAY, Device, Inbox, publicRegistry, registry } from "./devices.mjs";
+import { DAY, Device, Inbox, lastingRegistry, publicRegistry, registry } from "./devices.mjs";
 
 const yes = { recorded: true };
 
@@ -479,7 +479,7 @@ test("11 what was sent is said as long as it is kept", async () => {
   assert.ok(device.document.batches.every(({ body }) => !body));
 });
 
-test("12 batches that are too old are dropped and counted", async () => {
+test("12 batches that are too old are held until the clock is right", async () => {
   const device = await granted({ registry: publicRegistry() });
   await device.client.record("city", "Oslo");
   device.sleep(1);
@@ -488,7 +488,10 @@ test("12 batches that are too old are dropped and counted", async () => {
   device.sleep(9);
   device.inbox.error = null;
   assert.deepEqual((await device.client.upload()).acknowledged, 0);
-  assert.equal((await device.client.status()).dropped, 1);
+  const { held, waiting, dropped } = await device.client.status();
+  assert.deepEqual([held, waiting, dropped], [1, 0, 0]);
+  device.sleep(-8);
+  assert.deepEqual((await device.client.upload()).acknowledged, 1);
 });
 
 test("13 a batch waits at random, has one of a few sizes, and names no device", async () => {
@@ -640,15 +643,58 @@ test("26 two clients of one storage share one pool and one budget", async () => 
   assert.equal(device.inbox.batches.length, 1);
 });
 
-test("23 a clock that was set back waits", async () => {
-  const device = await granted({ registry: publicRegistry() });
-  device.sleep(1);
+test("23 one reading of another year silences a device for two windows at most", async () => {
+  for (const years of [-56, 9, 300]) {
+    const device = await granted({ registry: lastingRegistry() });
+    const sent = [];
+    for (let day = 0; day < 8; day += 1) {
+      await device.client.record("city", "Oslo");
+      if (day === 3) {
+        device.sleep(365 * years);
+        await device.client.record("city", "Oslo");
+        await device.client.upload();
+        assert.equal((await device.client.status()).leap === null, years > 0);
+        device.sleep(-365 * years);
+      }
+      device.sleep(1);
+      await device.client.upload();
+      sent.push(device.inbox.items.length);
+    }
+    assert.equal((await device.client.status()).leap !== null, years > 0);
+    assert.ok(sent.slice(2).every((number, i) => number > sent[i]), `${sent}`);
+  }
+});
+
+test("23 charges are forgotten by count, and what is forgotten is not charged again", async () => {
+  const device = await granted({ registry: lastingRegistry() });
+  const start = device.now;
+  const live = async () => {
+    await device.client.record("city", "Oslo");
+    device.sleep(1);
+    await device.client.upload();
+  };
+  for (let day = 0; day < 403; day += 1) await live();
+  assert.equal(Object.keys(device.charges("places")).length, 400);
+  const [{ times, at }, ...others] = device.document.forgotten;
+  assert.deepEqual([times, at, others.length], [3, Math.floor(start / DAY + 3) * DAY, 0]);
+  const before = device.inbox.items.length;
+  assert.equal(device.document.batches.length, 101, "sent batches are folded too");
+  assert.equal((await device.client.status()).acknowledged, 403);
+  device.now = start;
+  for (let day = 0; day < 3; day += 1) await live();
+  assert.equal(device.inbox.items.length, before);
+  await live();
+  assert.equal(device.inbox.items.length, before + 1);
+});
+
+test("23 a document from before clocks leaped is read and freed", async () => {
+  const device = await granted({ registry: lastingRegistry() });
+  const { forgotten, unlisted, ...old } = device.document;
+  device.options.storage.device = { ...old, latest: Date.UTC(2035, 0, 1) / 1000 };
+  assert.deepEqual([forgotten, { ...unlisted }], [[], {}]);
   await device.client.record("city", "Oslo");
-  device.sleep(-365);
-  assert.deepEqual(await device.client.record("city", "Oslo"), yes);
-  await device.client.upload();
-  assert.deepEqual(device.document.batches, []);
-  assert.equal(device.document.periods.length, 1);
+  device.sleep(1);
+  assert.equal((await device.client.upload()).acknowledged, 1);
 });
 
 test("27 a storage that is foreign, of a later format or blocked declines records", async () => {

@@ -6,7 +6,7 @@ import { seededBits } from "../dist/encoder.js";
 import { Client, memoryStorage, Unreachable } from "../dist/index.js";
 import { everyMechanism } from "../dist/mechanisms/index.js";
 
-const COUNTED = ["consent", "pooled", "waiting", "acknowledged", "dropped", "refused"];
+const COUNTED = ["consent", "pooled", "waiting", "held", "acknowledged", "dropped", "refused"];
 
 /** What a value in JSON stands for: see value_of in simulations/lives/playing.py. */
 function valueOf(value) {
