@@ -271,14 +271,15 @@ def test_status_names_the_leap_of_a_clock(app: App) -> None:
 
 
 @pytest.mark.exact
-def test_a_window_is_charged_once_whatever_the_clock_does(app: App) -> None:
-    """The cap of a window is two reports; ten visits to it send two."""
-    for _ in range(10):
-        app.client.record("city", "Oslo")
+def test_a_window_is_sealed_once_whatever_the_clock_does(app: App) -> None:
+    """The cap of a window is two reports; of ten visits to it the first sends one, and the grant
+    that it did not use lapses."""
+    for number in range(10):
+        assert bool(app.client.record("city", "Oslo")) == (number == 0)
         app.now += DAY
         app.client.upload()
         app.now -= DAY
-    assert len(app.server.items) == 2
+    assert len(app.server.items) == 1
     assert app.client.remaining()["places"] == 0.0
     app.now += DAY
     assert app.client.remaining()["places"] == 8.0
@@ -288,7 +289,7 @@ def test_a_window_is_charged_once_whatever_the_clock_does(app: App) -> None:
 def test_charges_are_forgotten_by_count_and_never_charged_again(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three windows are kept: the clock goes back to the first, whose charge is forgotten."""
+    """Three windows are kept: the clock goes back to the first, whose charges are forgotten."""
     monkeypatch.setattr("ldp.client.charges.MOST_WINDOWS", 3)
     start = app.now
     for _ in range(5):
@@ -305,7 +306,12 @@ def test_charges_are_forgotten_by_count_and_never_charged_again(
         app.now += DAY
         app.client.upload()
         sent.append(len(app.server.items) - before)
-    assert sent == [0, 0, 1, 1, 1, 1], "the windows of the first two days have nothing left"
+    assert sent == [0, 0, 0, 0, 0, 1]
+    app.now = start - DAY
+    assert app.client.record("city", "Oslo") == Declined(
+        "cap", "this window was sealed before the clock went back"
+    ), "one before those that are forgotten may have been sealed"
+    assert app.rows("SELECT count(*) FROM sealed") == [(4,)]
 
 
 @pytest.mark.exact
@@ -435,9 +441,11 @@ def test_a_clock_that_was_once_absurd_is_survived(app: App) -> None:
     app.client.record("city", "Oslo")
     app.client.upload()
     app.now = now
-    for _ in range(2):
-        assert app.client.record("city", "Oslo")
+    for is_sealed in (True, False):
+        assert bool(app.client.record("city", "Oslo")) != is_sealed
+        app.now += DAY
         app.client.upload()
+    assert app.client.status().acknowledged == 2
     assert app.client.status().storage == ""
 
 

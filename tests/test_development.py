@@ -142,10 +142,8 @@ def test_the_status_says_why_nothing_was_sent_and_when_it_will_be(tmp_path: Path
         assert status.why == "what was recorded is sealed after its period"
         assert status.next_upload == NOON.replace(minute=1, second=0)
         clock.advance(timedelta(minutes=1))
-        assert client.status()[-2:] == (
-            "waits for upload(), which start() calls",
-            None,
-        )
+        status = client.status()
+        assert (status.why, status.next_upload) == ("waits for upload(), which start() calls", None)
         while client.upload().waiting == 0:  # until one has to wait
             client.record("city", "Oslo")
             clock.advance(timedelta(minutes=1))
@@ -156,4 +154,5 @@ def test_the_status_says_why_nothing_was_sent_and_when_it_will_be(tmp_path: Path
         clock.now = status.next_upload
         assert client.upload().acknowledged == 1
         client.withdraw()
-        assert client.status()[-2:] == ("withdrawn", None)
+        status = client.status()
+        assert (status.why, status.next_upload) == ("withdrawn", None)

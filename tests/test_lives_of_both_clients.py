@@ -59,7 +59,9 @@ def test_lives_have_every_kind_of_call_answer_and_end(tmp_path: Path) -> None:
 
 def _charge_nothing_for_the_last_report(patch: pytest.MonkeyPatch) -> None:
     honest = charges.charge
-    patch.setattr(sealing, "charge", lambda c, g, m, at, times: honest(c, g, m, at, times // 2))
+    patch.setattr(
+        sealing, "charge", lambda c, g, m, at, times, s: honest(c, g, m, at, times // 2, s)
+    )
 
 
 def _share_what_is_set_aside(patch: pytest.MonkeyPatch) -> None:
@@ -159,7 +161,8 @@ def _running_maximum(honest: Callable[..., int]) -> Callable[..., int]:
     return running
 
 
-def _count_no_window_twice(patch: pytest.MonkeyPatch) -> None:
+def _seal_windows_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sealing, "mark_sealed", lambda *_: None)
     patch.setattr(charges, "_charges_between", lambda *_: [])
 
 
@@ -181,7 +184,7 @@ def _drop_what_is_held(patch: pytest.MonkeyPatch) -> None:
     "mutant",
     [
         _never_run_backwards,
-        _count_no_window_twice,
+        _seal_windows_again,
         _follow_calendars_of_a_wrong_clock,
         _drop_what_is_held,
     ],

@@ -268,6 +268,22 @@ def test_a_device_that_was_away_sends_the_latest_record_only(tmp_path: Path) -> 
 
 
 @pytest.mark.exact
+def test_a_clock_that_leaps_seals_no_two_records_on_one_day(tmp_path: Path) -> None:
+    person = Person(tmp_path / "d", registry(tmp_path), way := ThroughRelay())
+    for days in (9, 8):
+        assert person.client.record("city", "Oslo")
+        person.now += days * DAY
+        person.client.upload()
+        person.now -= 8 * DAY
+    assert len(way.got) == 1
+    person.now += 9 * DAY
+    assert person.client.record("city", "Oslo")
+    person.now += DAY
+    person.client.upload()
+    assert len(way.got) == 2
+
+
+@pytest.mark.exact
 def test_sealed_messages_wait_for_a_relay_whatever_the_next_registry_says(tmp_path: Path) -> None:
     """An app that no longer has the metric, and a destination without a relay."""
 

@@ -12,7 +12,8 @@ from sqlite3 import Connection
 from ldp.accounting.ledger import Allowance, allowance
 from ldp.accounting.policy import Caps
 from ldp.client.device_file import remember, state
-from ldp.client.periods import day_of, length
+from ldp.client.periods import day_of, ending, length
+from ldp.client.pool import frozen_response
 from ldp.protocol.sealed_report import SHUFFLER
 from ldp.registry import Metric, Registry
 
@@ -20,7 +21,18 @@ Charge = tuple[str, str, float, int, int]
 """Group, metric, price, how often it was charged, and the end of the period; of a total the latest
 end whose charges were forgotten."""
 MOST_WINDOWS = 400
-"""Most windows of a group whose charges are kept: those that end last. No clock forgets any."""
+"""Most sealed windows of a group that are kept: those that end last. No clock forgets any."""
+_FORGET = (
+    """UPDATE totals SET forgotten = max(forgotten, :last, (SELECT ifnull(max(ends), 0)
+    FROM charges WHERE budget = :budget AND at <= :last)) WHERE budget = :budget
+    AND metric IN (SELECT metric FROM charges WHERE budget = :budget)""",
+    "DELETE FROM charges WHERE budget = :budget AND at <= :last",
+    "DELETE FROM sealed WHERE budget = :budget AND ends < :last",
+    """DELETE FROM frozen WHERE charged AND ends <= (SELECT max(forgotten) FROM totals
+    WHERE totals.metric = frozen.metric)""",
+)
+Span = tuple[int, int]
+"""Beginning and end of a span of time, in seconds since 1970."""
 TERMS = "terms"
 """Name of the state with the caps and the metrics that the owner was shown with the consent."""
 
@@ -107,60 +119,73 @@ def life_left(connection: Connection, registry: Registry, group: str) -> Fractio
 
 def remaining_budget(connection: Connection, registry: Registry, group: str, end: int) -> Allowance:
     """Return what a group may still be charged for the period that ends at `end` (seconds since
-    1970): for life, and in each window that is capped, less what is set aside for epochs. A clock
-    that leaped may have charged windows after this one, and windows that are forgotten have
-    nothing left."""
+    1970): for life, and in each window that is capped, less what is set aside for epochs. What was
+    charged is about a span of time: of windows of another length, or after this period where the
+    clock went back. A window that was sealed or forgotten has nothing left."""
     _, agreed_caps = _terms(connection, registry)
     if (term := _term(registry, group)) not in agreed_caps:
         return Allowance(Fraction(0), Fraction(0))
     life = life_left(connection, registry, group)
-    reserved = registry.set_aside(group, day_of(end - 1))
-    budget = Allowance(life, life)
+    reserved = set_aside(connection, registry, group, end)
+    budget, is_over = Allowance(life, life), is_sealed(connection, group, end)
+    window = length(registry.groups[group].caps.window)
     for caps in {registry.groups[group].caps, agreed_caps[term]}:
         span = length(caps.window)
-        in_window = _sum(_charges_between(connection, registry, group, end - span, end + span))
-        if _last_forgotten(connection, registry, group) > end - span:
+        near = end - span, end + max(0, span - window)
+        in_window = _sum(_charges_between(connection, registry, group, *near))
+        if is_over or _last_forgotten(connection, registry, group) > max(0, end - span):
             in_window = max(in_window, Fraction(caps.window_epsilon))
         budget = budget.within(allowance(caps, Fraction(0), in_window + reserved))
     return budget
 
 
-def is_charged(connection: Connection, registry: Registry, group: str, end: int) -> bool:
-    """Return whether the windows of the period that ends at `end` may have charges of it or after
-    it: only a clock that went back shows a time in such a period."""
-    _, agreed_caps = _terms(connection, registry)
-    caps = registry.groups[group].caps, agreed_caps[_term(registry, group)]
-    last = end + max(length(limit.window) for limit in caps)
-    return _last_forgotten(connection, registry, group) >= end or bool(
-        _charges_between(connection, registry, group, end - 1, last)
-    )
+def set_aside(connection: Connection, registry: Registry, group: str, end: int) -> Fraction:
+    """Return what the period that ends at `end` sets aside for epochs: not for a hidden one whose
+    response was charged already, by a clock that went back."""
+    day = day_of(end - 1)
+    reserved = registry.set_aside(group, day)
+    for metric in registry.metrics_of(group):
+        if metric.epoch and metric.presence == "hidden" and metric.expires >= day:
+            next_end = ending(end - 1, metric.epoch) + length(metric.epoch)
+            response = frozen_response(connection, metric, next_end)
+            reserved -= Fraction(metric.price) * bool(response and response.charged)
+    return reserved
 
 
-def charge(connection: Connection, group: str, metric: Metric, at: int, times: int) -> None:
-    """Write a charge of `times` prices, add it to the totals, and forget but the sum of what is
-    beyond MOST_WINDOWS. `at`: the end of its period, in seconds since 1970."""
-    if not times:
-        return
+def is_sealed(connection: Connection, group: str, end: int) -> bool:
+    """Return whether something was sent of the period of a group that ends at `end`: only a clock
+    that went back shows a time in such a period, of which nothing more is sent."""
+    (number,) = connection.execute(
+        "SELECT count(*) FROM sealed WHERE budget = ? AND ends = ?", (group, end)
+    ).fetchone()
+    return bool(number) or end < _last_sealed(connection, group)
+
+
+def charge(
+    connection: Connection, group: str, metric: Metric, at: int, times: int, span: Span
+) -> None:
+    """Write a charge of `times` prices, and add it to the totals. `at`: the end of its period, in
+    seconds since 1970; `span`: the time that the reports are about."""
     cost = group, metric.name, metric.price, times
     connection.execute(
-        "INSERT INTO charges (budget, metric, epsilon, times, at) VALUES (?, ?, ?, ?, ?)",
-        (*cost, at),
+        "INSERT INTO charges (budget, metric, epsilon, times, at, begins, ends) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*cost, at, *span),
     )
     connection.execute(
         "INSERT INTO totals (budget, metric, epsilon, times) VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET times = times + excluded.times",
         cost,
     )
-    beyond = connection.execute(
-        "SELECT DISTINCT at FROM charges WHERE budget = ? ORDER BY at DESC LIMIT 1 OFFSET ?",
-        (group, MOST_WINDOWS),
-    ).fetchone()
-    if beyond is not None:
-        last = (group, *beyond)
-        connection.execute("DELETE FROM charges WHERE budget = ? AND at <= ?", last)
-        connection.execute(
-            "UPDATE totals SET forgotten = max(forgotten, ?2) WHERE budget = ?1", last
-        )
+
+
+def mark_sealed(connection: Connection, group: str, end: int) -> None:
+    """Note that something was sent of a group's period, and forget but the sums of what is beyond
+    MOST_WINDOWS, and the responses of epochs that ended before."""
+    connection.execute("INSERT INTO sealed VALUES (?, ?)", (group, end))
+    last = _last_sealed(connection, group)
+    for statement in _FORGET if last else ():
+        connection.execute(statement, {"budget": group, "last": last})
 
 
 def _terms(connection: Connection, registry: Registry) -> tuple[float, Mapping[str, Caps]]:
@@ -204,7 +229,7 @@ def _read_terms(text: str) -> tuple[float, Mapping[str, Caps]]:
 
 
 def _charges(
-    connection: Connection, source: str, end: str = "at", arguments: tuple[int, ...] = ()
+    connection: Connection, source: str, end: str, arguments: tuple[int, ...] = ()
 ) -> list[Charge]:
     query = f"SELECT budget, metric, epsilon, times, {end} FROM {source}"
     return connection.execute(query, arguments).fetchall()
@@ -213,8 +238,18 @@ def _charges(
 def _charges_between(
     connection: Connection, registry: Registry, group: str, after: int, before: int
 ) -> list[Charge]:
-    near = _charges(connection, "charges WHERE at > ? AND at < ?", arguments=(after, before))
+    near = _charges(connection, "charges WHERE ends > ? AND begins < ?", "ends", (after, before))
     return _counted(registry, group, near)
+
+
+def _last_sealed(connection: Connection, group: str) -> int:
+    """Return the end of the last sealed window of a group that is beyond MOST_WINDOWS, 0 for
+    none."""
+    row = connection.execute(
+        "SELECT ends FROM sealed WHERE budget = ? ORDER BY ends DESC LIMIT 1 OFFSET ?",
+        (group, MOST_WINDOWS),
+    ).fetchone()
+    return row[0] if row else 0
 
 
 def _last_forgotten(connection: Connection, registry: Registry, group: str) -> int:

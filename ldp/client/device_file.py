@@ -26,18 +26,25 @@ CREATE TABLE pool (ends INTEGER, metric TEXT, version INTEGER, meaning BLOB, slo
     WITHOUT ROWID;
 CREATE TABLE frozen (ends INTEGER, metric TEXT, version INTEGER, meaning BLOB,
     records INTEGER NOT NULL, charged INTEGER NOT NULL, response BLOB NOT NULL,
-    PRIMARY KEY (ends, metric, version, meaning)) WITHOUT ROWID;
+    source INTEGER NOT NULL, PRIMARY KEY (ends, metric, version, meaning)) WITHOUT ROWID;
 CREATE TABLE cells (tag BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE charges (number INTEGER PRIMARY KEY, budget TEXT NOT NULL, metric TEXT NOT NULL,
-    at INTEGER NOT NULL, times INTEGER NOT NULL, epsilon REAL NOT NULL);
+    at INTEGER NOT NULL, times INTEGER NOT NULL, epsilon REAL NOT NULL,
+    begins INTEGER NOT NULL, ends INTEGER NOT NULL);
 CREATE INDEX charges_at ON charges (at);
+CREATE TABLE sealed (budget TEXT, ends INTEGER, PRIMARY KEY (budget, ends)) WITHOUT ROWID;
 CREATE TABLE totals (budget TEXT, metric TEXT, epsilon REAL, times INTEGER NOT NULL,
     forgotten INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (budget, metric, epsilon)) WITHOUT ROWID;
 CREATE TABLE batches (id BLOB PRIMARY KEY, day TEXT NOT NULL, last_day TEXT NOT NULL,
     not_before INTEGER NOT NULL, contents TEXT NOT NULL, body BLOB, state TEXT NOT NULL,
     sealed BLOB) WITHOUT ROWID;
 """
-_FROZEN = SCHEMA[SCHEMA.index("CREATE TABLE frozen") : SCHEMA.index("CREATE TABLE charges")]
+_FROZEN = SCHEMA[
+    SCHEMA.index("CREATE TABLE frozen") : SCHEMA.index("CREATE TABLE charges")
+].replace("source INTEGER NOT NULL, ", "")
+_OPEN = (
+    "(metric, version, meaning) IN (SELECT metric, version, meaning FROM frozen WHERE NOT charged)"
+)
 UPGRADES = {
     1: f"""
 ALTER TABLE seen RENAME COLUMN fingerprint TO meaning;
@@ -47,8 +54,17 @@ ALTER TABLE charges RENAME COLUMN reports TO times;
 ALTER TABLE totals RENAME COLUMN reports TO times;
 {_FROZEN}""",
     2: "ALTER TABLE batches ADD COLUMN sealed BLOB",
-    3: """
+    3: f"""
 ALTER TABLE totals ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE charges ADD COLUMN begins INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE charges ADD COLUMN ends INTEGER NOT NULL DEFAULT 0;
+UPDATE charges SET begins = at - 2678400, ends = at;
+CREATE TABLE sealed (budget TEXT, ends INTEGER, PRIMARY KEY (budget, ends)) WITHOUT ROWID;
+INSERT INTO sealed SELECT DISTINCT budget, at FROM charges;
+DELETE FROM pool WHERE {_OPEN};
+DELETE FROM seen WHERE {_OPEN};
+DELETE FROM frozen WHERE NOT charged;
+ALTER TABLE frozen ADD COLUMN source INTEGER NOT NULL DEFAULT 0;
 DELETE FROM state WHERE name = 'latest'""",
 }
 """Statements that turn a file of a format into one of the next, by the older format."""

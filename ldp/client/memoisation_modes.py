@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ldp.accounting.ledger import Allowance
 from ldp.client import pool
+from ldp.client.charges import Span
 from ldp.client.periods import ending, length
 from ldp.client.pool import FrozenResponse
 from ldp.client.responses import Report, Responses
@@ -69,6 +70,11 @@ class Mode(ABC):
     @abstractmethod
     def take(self, connection: Connection, end: int, grant: Grant) -> Taken:
         """Return the reports of the period that ends at `end`, and how many prices they cost."""
+
+    def span(self, connection: Connection, end: int) -> Span:
+        """Return the time that reports which are charged in the period that ends at `end` tell
+        of."""
+        return end - length(self.window), end
 
     def _enter(self, connection: Connection, now: int, draw: Callable[[], Report]) -> None:
         pool.enter(connection, self.metric, ending(now, self.window), self.bits, draw)
@@ -132,7 +138,7 @@ class ByEpoch(Mode):
     def enter(self, connection: Connection, value: Value, now: int) -> None:
         frozen = self.current_response(connection, now)
         if frozen is None:
-            frozen = self._new_response(value)
+            frozen = self._new_response(value, ending(now, self.window))
             pool.freeze(connection, self.metric, self._epoch_end(now), frozen)
         response = frozen.response
         report = self.responses.epoch_report
@@ -166,8 +172,13 @@ class ByEpoch(Mode):
         assert self.metric.epoch
         return ending(now, self.metric.epoch)
 
-    def _new_response(self, value: Value) -> FrozenResponse:
-        return FrozenResponse(self.responses.permanent_response(self.metric, value), False)
+    def span(self, connection: Connection, end: int) -> Span:
+        frozen = pool.frozen_response(connection, self.metric, self._epoch_end(end - 1))
+        assert frozen
+        return super().span(connection, frozen.source)
+
+    def _new_response(self, value: Value, source: int = 0) -> FrozenResponse:
+        return FrozenResponse(self.responses.permanent_response(self.metric, value), False, source)
 
 
 class HiddenByEpoch(ByEpoch):
@@ -184,6 +195,11 @@ class HiddenByEpoch(ByEpoch):
 
     def current_response(self, connection: Connection, now: int) -> FrozenResponse | None:
         return None
+
+    def span(self, connection: Connection, end: int) -> Span:
+        assert self.metric.epoch
+        begins = self._epoch_end(end - 1) - length(self.metric.epoch)
+        return begins - length(self.metric.epoch), begins
 
     def take(self, connection: Connection, end: int, grant: Grant) -> Taken:
         metric, none_value = self.metric, self._none_value

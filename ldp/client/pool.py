@@ -26,11 +26,12 @@ _WHERE = "WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)"
 
 
 class FrozenResponse(NamedTuple):
-    """Permanent response of an epoch, and whether it was charged. An empty response was withdrawn:
-    the epoch sends nothing more."""
+    """Permanent response of an epoch, whether it was charged, and the end of the period of its
+    record. An empty response was withdrawn: the epoch sends nothing more."""
 
     response: bytes
     charged: bool
+    source: int
 
 
 def settle(connection: Connection, registry: Registry) -> None:
@@ -103,9 +104,9 @@ def is_new_tag(connection: Connection, tag: bytes) -> bool:
 def frozen_response(connection: Connection, metric: Metric, end: int) -> FrozenResponse | None:
     """Return the response of the metric's epoch that ends at `end`; None without one."""
     row = connection.execute(
-        f"SELECT response, charged FROM frozen {_WHERE}", (end, *meaning(metric))
+        f"SELECT response, charged, source FROM frozen {_WHERE}", (end, *meaning(metric))
     ).fetchone()
-    return row and FrozenResponse(row[0], bool(row[1]))
+    return row and FrozenResponse(*row)
 
 
 def freeze(
@@ -113,8 +114,8 @@ def freeze(
 ) -> None:
     """Write the response of the epoch that ends at `end`, drawn among `records` records."""
     connection.execute(
-        "INSERT OR REPLACE INTO frozen VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (end, *meaning(metric), records, frozen.charged, frozen.response),
+        "INSERT OR REPLACE INTO frozen VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (end, *meaning(metric), records, frozen.charged, frozen.response, frozen.source),
     )
 
 
@@ -133,7 +134,7 @@ def enter_epoch(
     key = (end, *meaning(metric))
     records = _records(connection, "frozen", key)
     if uniform_below(bits, records + 1) == 0:
-        freeze(connection, metric, end, FrozenResponse(respond(), False), records + 1)
+        freeze(connection, metric, end, FrozenResponse(respond(), False, 0), records + 1)
     else:
         connection.execute(f"UPDATE frozen SET records = records + 1 {_WHERE}", key)
 

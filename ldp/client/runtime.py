@@ -20,11 +20,12 @@ from ldp.client.charges import (
     agree,
     complete_terms,
     groups_to_ask,
-    is_charged,
     is_new,
+    is_sealed,
     life_left,
     names_to_ask,
     remaining_budget,
+    set_aside,
 )
 from ldp.client.destinations import Destination
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
@@ -340,12 +341,12 @@ class Client:
                 return Declined("consent", f"group {metric.group!r} {what}: ask again")
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
         end = periods.ending(now, mode.window)
-        if (
-            metric.epoch
-            and not frozen
-            and is_charged(connection, self._registry, metric.group, end)
-        ):
-            return Declined("cap", "this window was charged before the clock went back")
+        if is_sealed(connection, metric.group, end):
+            return Declined("cap", "this window was sealed before the clock went back")
+        if metric.epoch and not frozen:
+            left = remaining_budget(connection, self._registry, metric.group, end)
+            if left.window < 0:
+                return Declined("cap", "this window has nothing left to set aside for an epoch")
         mode.enter(connection, value, now)
         return Recorded()
 
@@ -457,7 +458,7 @@ class Client:
         """Return what could still be charged for the period that ends at `end`, with epochs, and
         for life."""
         budget = remaining_budget(connection, self._registry, group, end)
-        reserved = self._registry.set_aside(group, periods.day_of(end - 1))
+        reserved = set_aside(connection, self._registry, group, end)
         life = max(Fraction(0), budget.life)
         return max(Fraction(0), min(life, budget.window + reserved)), life
 

@@ -10,7 +10,14 @@ from datetime import date, timedelta
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, TypeVar
 
-from ldp.client.charges import charge, is_agreed, is_new, remaining_budget
+from ldp.client.charges import (
+    charge,
+    is_agreed,
+    is_new,
+    is_sealed,
+    mark_sealed,
+    remaining_budget,
+)
 from ldp.client.device_file import remember, state
 from ldp.client.memoisation_modes import Mode
 from ldp.client.periods import beginning, day_of, length
@@ -28,7 +35,7 @@ MOST_WAITING = 4 << 20
 UNSENT = "state IN ('waiting', 'held')"
 """Condition of sealed batches that wait, or are held because the clock shows another time."""
 MOST_PERIODS = 30
-"""Most periods of a hidden group that are sealed at once: the latest."""
+"""Most periods of a hidden group that are sealed at once; where more are over, the latest."""
 _FORGOTTEN = {"frozen": " AND NOT charged", "pool": "", "seen": ""}
 """Tables from which other versions of metrics go, but for what was charged."""
 T = TypeVar("T")
@@ -63,7 +70,8 @@ class Sealer:
     def hidden_periods(self, connection: Connection, now: int) -> list[tuple[int, str]]:
         """Return the periods that are over of groups with hidden presence, by their calendars, with
         or without records. The calendar of a group that has none, or a later one because the clock
-        went back, begins now."""
+        went back, begins now. One that is behind by more than MOST_PERIODS goes on with the latest:
+        a leap of the clock charges no more."""
         periods: list[tuple[int, str]] = []
         for name, group in self._registry.groups.items():
             if not self._registry.is_hidden(name) or not is_agreed(connection, name):
@@ -73,7 +81,9 @@ class Sealer:
             if last is None or last > current:
                 remember(connection, _calendar(name), current)
                 continue
-            first = max(last - last % span + span, current - (MOST_PERIODS - 1) * span)
+            first = last - last % span + span
+            if current - first >= MOST_PERIODS * span:
+                first = current
             periods += [(end, name) for end in range(first, current + 1, span)]
         return sorted(periods)
 
@@ -81,11 +91,11 @@ class Sealer:
         """Charge what these periods may send, write it as sealed batches, and delete all else that
         they pooled. Call it in a synced transaction: nothing leaves before it ends."""
         items, latest = list[Item](), {group: end for end, group in sorted(periods)}
+        day = day_of(now)
         for end, group in periods:
-            if group in self._registry.groups and self._may_seal(group, end == latest[group]):
+            if self._may_seal(connection, group, end, is_latest=end == latest[group], day=day):
                 items += self._charged_items(connection, group, end)
             self._forget(connection, group, end)
-        day = day_of(now)
         self._forget_what_is_over(connection, day_of(max(end for end, _ in periods) - 1))
         for batch_items, packed in self._packed(random_order(items, self._bits), day):
             groups = {self._group(item.metric) for item in batch_items}
@@ -104,12 +114,21 @@ class Sealer:
                 ),
             )
 
-    def _may_seal(self, group: str, is_latest: bool) -> bool:
-        """Return whether a group's period may be sealed. Where a shuffler is trusted only the
-        latest that is over, so that no two records of a device are sealed on one day, and not
-        without a key."""
-        needs_shuffler = self._registry.groups[group].needs_shuffler
-        return not needs_shuffler or (is_latest and self._key is not None)
+    def _may_seal(
+        self, connection: Connection, group: str, end: int, *, is_latest: bool, day: date
+    ) -> bool:
+        """Return whether a group's period may be sealed: once. Where a shuffler is trusted only the
+        latest that is over and nothing else on a `day`, so that no two records of a device are
+        sealed on one day, and not without a key."""
+        registry = self._registry
+        if group not in registry.groups or is_sealed(connection, group, end):
+            return False
+        if not registry.groups[group].needs_shuffler:
+            return True
+        sealed = connection.execute("SELECT contents FROM batches WHERE day = ?", (str(day),))
+        metrics = {name for (contents,) in sealed for name in json.loads(contents)}
+        is_first = group not in map(self._group, metrics)
+        return is_latest and is_first and self._key is not None
 
     def _packed(
         self, items: list[Item], day: date
@@ -149,8 +168,11 @@ class Sealer:
             grant = mode.grant(connection, end, remaining)
             remaining = grant.taken_from(remaining)
             reports, times = mode.take(connection, end, grant)
-            charge(connection, group, mode.metric, end, times)
+            if times:
+                charge(connection, group, mode.metric, end, times, mode.span(connection, end))
             items += [Item(mode.metric.name, mode.metric.version, report) for report in reports]
+        if items:
+            mark_sealed(connection, group, end)
         return items
 
     def _forget(self, connection: Connection, group: str, end: int) -> None:

@@ -178,7 +178,8 @@ def _acknowledge(device: DeviceFile, identity: bytes, refused: int, keeps: bool)
     with device.transaction(synced=True) as connection:
         is_new = connection.execute(
             "UPDATE batches SET state = 'acknowledged', body = CASE WHEN ? THEN body END, "
-            "sealed = NULL, not_before = 0 WHERE id = ? AND state IN ('waiting', 'withdrawn')",
+            "sealed = NULL, not_before = 0 WHERE id = ? "
+            "AND state IN ('waiting', 'held', 'withdrawn')",
             (keeps, identity),
         ).rowcount
         for name in ("failures", "next_try"):  # a clock that goes back begins no old wait again

@@ -95,11 +95,12 @@ def clock_fault(life: Life, transcript: list[Life], twin: list[Life]) -> str:
 
 def _silence(life: Life, transcript: list[Life], twin: list[Life]) -> str:
     """Return which group reports later than it must after its clock is right, "" for none: within
-    two windows of that of a device that began then, unless its life is spent or its clock had been
-    in these windows before."""
+    two windows of that of a device that began then, unless its life is spent or these windows were
+    sealed before."""
     registry, right = json.loads(life["registries"][0]["json"]), life["right"]
     start = len(life["calls"]) - (len(twin) - 1)
     before = [charge for step in transcript[:start] for charge in step["charges"]]
+    sealed = [period for step in transcript[:start] for period in step["periods"]]
     for group, caps in registry["groups"].items():
         window, names = caps["window"], _of(registry, group)
         last = right - right % window + 3 * window
@@ -108,7 +109,7 @@ def _silence(life: Life, transcript: list[Life], twin: list[Life]) -> str:
         is_spent = "lifetime_epsilon" in registry["product"] or (
             spent + 3 * needed > Fraction(caps["lifetime_epsilon"])
         )
-        was_there = any(g == group and right < at < last + window for g, *_, at in before)
+        was_there = any(g == group and right < end < last + window for g, end in sealed)
         tail = life["calls"][start:]
         here, there = (
             _reported(names, tail, steps, right + 2 * window + window // 2)
@@ -116,9 +117,9 @@ def _silence(life: Life, transcript: list[Life], twin: list[Life]) -> str:
         )
         if there and not here and not is_spent and not was_there:
             return f"{group} reports nothing for two windows after its clock is right"
-    sealed = sum(len(step["sealed"]) for step in transcript[start:])
+    batches = sum(len(step["sealed"]) for step in transcript[start:])
     answers = [step["answer"] for step in transcript[start:]]
-    if sum(answer["acknowledged"] for answer in answers if isinstance(answer, dict)) < sealed:
+    if sum(answer["acknowledged"] for answer in answers if isinstance(answer, dict)) < batches:
         return "something waits although the collector takes everything"
     return ""
 

@@ -44,7 +44,7 @@ def play(life: Life, folder: Path) -> list[dict[str, Any]]:
         registries.append(Registry.load(path))
     now, collector, bits = datetime.now(UTC), _Collector(), _Bits(str(life["seed"]).encode())
     number, steps = 0, list[dict[str, Any]]()
-    charges, sealed = 0, set[bytes]()
+    charges, sealed, known = 0, set[bytes](), set[tuple[str, int]]()
 
     def made() -> Client:
         return Client(
@@ -77,15 +77,24 @@ def play(life: Life, folder: Path) -> list[dict[str, Any]]:
                 client.close()
                 client = made()
         status = client.status()
-        step = {"answer": answer, "tries": collector.tries, "charges": [], "sealed": []}
+        step = {
+            "answer": answer,
+            "tries": collector.tries,
+            "charges": [],
+            "sealed": [],
+            "periods": [],
+        }
         if (folder / "device.db").exists():
             with connect(folder / "device.db") as device:
                 rows = device.execute(
                     "SELECT budget, metric, epsilon, times, at FROM charges ORDER BY rowid"
                 ).fetchall()
                 step["charges"], charges = [list(row) for row in rows[charges:]], len(rows)
+                periods = device.execute("SELECT budget, ends FROM sealed").fetchall()
                 batches = device.execute("SELECT id, day, contents FROM batches").fetchall()
             device.close()
+            step["periods"] = [*map(list, {*periods} - known)]
+            known |= {*periods}
             step["sealed"] = [
                 [day, json.loads(reports)] for name, day, reports in batches if name not in sealed
             ]

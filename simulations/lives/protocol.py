@@ -6,7 +6,7 @@ what the transcript shows, if any order gives that; all else must be what the pr
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from itertools import permutations
@@ -122,6 +122,8 @@ class Charge:
     price: Fraction
     times: int
     at: int
+    begins: int = 0
+    ends: int = 0
 
     @property
     def epsilon(self) -> Fraction:
@@ -130,10 +132,12 @@ class Charge:
 
 @dataclass
 class Epoch:
-    """Epoch of a meaning: whether it was charged, and whether it was silenced by a withdrawal."""
+    """Epoch of a meaning: whether it was charged, whether it was silenced by a withdrawal, and the
+    end of the period of its record."""
 
     is_charged: bool = False
     is_silent: bool = False
+    source: int = 0
 
 
 @dataclass
@@ -160,6 +164,7 @@ class Follower:
     epochs: dict[tuple[tuple[Any, ...], int], Epoch] = field(default_factory=dict)
     told: set[tuple[Any, ...]] = field(default_factory=set)
     charges: list[Charge] = field(default_factory=list)
+    sealed: set[tuple[str, int]] = field(default_factory=set)
     calendars: dict[str, int] = field(default_factory=dict)
     layout: dict[str, tuple[str, int]] = field(default_factory=dict)
     slots: dict[tuple[Any, ...], int] = field(default_factory=dict)
@@ -173,10 +178,12 @@ class Follower:
             Charge(group, metric, Fraction(price), times, at)
             for group, metric, price, times, at in seen["charges"]
         ]
+        self._marks = {(group, end) for group, end in seen["periods"]}
         self._sealed = [(day, Counter(reports)) for day, reports in seen["sealed"]]
         self._now = call["at"]
         answer = getattr(self, f"_{call['call']}")(call, seen)
         expect("charges that nothing was sent for", [], self._charged)
+        expect("marks of periods of which nothing was sent", set(), self._marks)
         expect("batches that no period filled", [], self._sealed)
         if answer is not None:
             expect(f"answer to {call['call']}", answer, seen["answer"])
@@ -244,16 +251,20 @@ class Follower:
             return "consent" if metric.group in self._groups_to_ask() else "cap"
         window = self.registry.groups[metric.group].window
         is_frozen = metric.memoise != "epoch" or epoch is not None
-        if not is_frozen and self._is_charged(metric.group, ending(self._now, window)):
+        end = ending(self._now, window)
+        if (metric.group, end) in self.sealed:
+            return "cap"
+        if not is_frozen and self._budget(metric.group, end)[1] < 0:
             return "cap"
         if metric.memoise == "epoch" and metric.is_hidden:
             next_end = ending(self._now, metric.epoch) + metric.epoch
             self.epochs.setdefault((metric.meaning, next_end), Epoch())
             return "recorded"
         if metric.memoise == "epoch":
-            self.epochs.setdefault((metric.meaning, ending(self._now, metric.epoch)), Epoch())
+            key = metric.meaning, ending(self._now, metric.epoch)
+            self.epochs.setdefault(key, Epoch(source=end))
         self.slots[metric.meaning] = metric.slots
-        self.records.setdefault((metric.meaning, ending(self._now, window)), []).append(value)
+        self.records.setdefault((metric.meaning, end), []).append(value)
         return "recorded"
 
     def _upload(self, call: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any] | None:
@@ -345,7 +356,7 @@ class Follower:
             current = self._now - self._now % caps.window
             last = self.calendars[name] = min(current, self.calendars.get(name, current))
             ends = range(ending(last, caps.window), current + 1, caps.window)
-            periods += [(end, name) for end in ends[-MOST_PERIODS:]]
+            periods += [(end, name) for end in (ends if len(ends) <= MOST_PERIODS else ends[-1:])]
         return periods
 
     def _seal(self, due: list[tuple[int, str]]) -> None:
@@ -377,7 +388,9 @@ class Follower:
 
     def _matching(self, end: int, group: str) -> set[tuple[tuple[str, int], ...]]:
         """Return what may have been sent of a period, of all orders that give the charges that were
-        seen; note these."""
+        seen; note these. Of each period something is sent once."""
+        if (group, end) in self.sealed:
+            return {()}
         charged = [c for c in self._charged if (c.at, c.group) == (end, group)]
         day, wanted = day_of(end - 1), {(c.metric, c.times) for c in charged}
         for metric in charged:
@@ -390,15 +403,31 @@ class Follower:
         possible = set()
         for order in permutations(metrics):
             sent, charges = self._outcome(order, group, end)
-            if charges == wanted:
+            if charges == wanted and bool(sent) == ((group, end) in self._marks):
                 possible.add(sent)
         if not possible:
             raise Difference(f"charges of {group} at {end}: {wanted}; an order gives {charges}")
         for charge in charged:
             self._charged.remove(charge)
-            self.charges.append(charge)
-            self._note_told(self.registry.metrics[charge.metric], end)
+            charged_metric = self.registry.metrics[charge.metric]
+            begins, ends = self._span(charged_metric, end)
+            self.charges.append(replace(charge, begins=begins, ends=ends))
+            self._note_told(charged_metric, end)
+        if (group, end) in self._marks:
+            self._marks.remove((group, end))
+            self.sealed.add((group, end))
         return possible
+
+    def _span(self, metric: Metric, end: int) -> tuple[int, int]:
+        """Return the time that reports charged in the period that ends at `end` tell of."""
+        window, epoch = self.registry.groups[metric.group].window, metric.epoch
+        if metric.memoise != "epoch":
+            return end - window, end
+        epoch_end = ending(end - 1, epoch)
+        if metric.is_hidden:
+            return epoch_end - 2 * epoch, epoch_end - epoch
+        source = self.epochs[metric.meaning, epoch_end].source
+        return source - window, source
 
     def _outcome(
         self, order: tuple[Metric, ...], group: str, end: int
@@ -465,17 +494,26 @@ class Follower:
         }
         self.records = {key: v for key, v in self.records.items() if key[0] not in stale}
 
-    def _is_charged(self, group: str, end: int) -> bool:
-        """Return whether a charge at a period's end or after it is in a window that holds it."""
-        last = end + max(self.registry.groups[group].window, self.shown[group].window)
-        return self._spent(group, end - 1, last) > 0
+    def _set_aside(self, group: str, end: int) -> Fraction:
+        """Return what a period sets aside: not for a hidden epoch whose response about it was
+        charged before the clock went back."""
+        day = day_of(end - 1)
+        paid = (
+            metric.price
+            for metric in self.registry.metrics.values()
+            if metric.group == group and metric.is_hidden and metric.epoch and metric.expires >= day
+            for next_end in [ending(end - 1, metric.epoch) + metric.epoch]
+            if self.epochs.get((metric.meaning, next_end), Epoch()).is_charged
+        )
+        return self.registry.set_aside(group, day) - sum(paid, Fraction(0))
 
     def _spent(self, group: str, after: int = -1, before: int = 10**15) -> Fraction:
         return sum(
             (
                 charge.epsilon
                 for charge in self.charges
-                if after < charge.at < before
+                if charge.ends > after
+                and charge.begins < before
                 and (
                     charge.metric not in self.registry.metrics
                     or group in (charge.group, self.registry.metrics[charge.metric].group)
@@ -498,11 +536,15 @@ class Follower:
         if group not in self.shown:
             return Fraction(0), Fraction(0), Fraction(0)
         caps = self.registry.groups[group], self.shown[group]
-        aside = self.registry.set_aside(group, day_of(end - 1))
-        windows = (
-            c.window_epsilon - self._spent(group, end - c.window, end + c.window) - aside
+        aside, window = self._set_aside(group, end), caps[0].window
+        windows = [
+            c.window_epsilon
+            - self._spent(group, end - c.window, end + max(0, c.window - window))
+            - aside
             for c in caps
-        )
+        ]
+        if (group, end) in self.sealed:
+            windows = [min(left, -aside) for left in windows]
         life = self._life_left(group)
         return life, min(life, *windows), min(c.report_epsilon for c in caps)
 
@@ -516,7 +558,7 @@ class Follower:
                 continue
             end = ending(self._now, caps.window)
             life, window, _ = self._budget(group, end)
-            in_window = window + self.registry.set_aside(group, day_of(end - 1))
+            in_window = window + self._set_aside(group, end)
             left[group] = max(Fraction(0), min(life, in_window))
         return left
 

@@ -1,7 +1,9 @@
 // What was spent, and what may still be: exact sums, in 1 / UNIT. No charge is ever refunded.
 
 import { bare } from "./bytes.js";
-import { type Charge, dayOf, type Device, type Terms } from "./device.js";
+import {
+  type Account, dayOf, type Device, ending, type Epoch, isOf, type Span, type Terms,
+} from "./device.js";
 import { exact, UNIT } from "./probability.js";
 import type { Caps, Metric, Registry } from "./registry.js";
 
@@ -39,79 +41,115 @@ export function unasked(device: Device, registry: Registry): string[] {
   return [...groupsToAsk(device, registry), ...metrics, ...product];
 }
 
-/** Most windows of a group whose charges are kept: those that end last. No clock forgets any. */
+/** Most sealed windows of a group that are kept: those that end last. No clock forgets any. */
 const MOST_WINDOWS = 400;
+/** Numbers of a charge among `recent`: its period, how often, beginning and end of what it is about. */
+const FIELDS = 4;
 
-/** Charges count for their group, for the metric's group today, and for all once it is gone. */
-const counted = (registry: Registry, group: string, charges: readonly Charge[]): Charge[] =>
-  charges.filter(
+/** What was charged counts for its group, for the metric's group today, and for all once it is gone. */
+const counted = ({ accounts }: Device, registry: Registry, group: string): Account[] =>
+  accounts.filter(
     ({ group: charged, metric }) =>
       !registry.metrics[metric] || group === charged || group === registry.groupOf(metric),
   );
 
-const between = (charges: readonly Charge[], after: number, before: number): Charge[] =>
-  charges.filter(({ at }) => at > after && at < before);
-
-const lastForgotten = ({ forgotten }: Device, registry: Registry, group: string): number =>
-  counted(registry, group, forgotten).reduce((last, { at }) => Math.max(last, at), 0);
-
-const total = (charges: readonly Charge[]): bigint =>
+const total = (charges: readonly Pick<Account, "price" | "times">[]): bigint =>
   charges.reduce((sum, { price, times }) => sum + BigInt(times) * exact(price), 0n);
 
+/** How often an account was charged for what overlaps a span of time. */
+function timesIn({ recent }: Account, after: number, before: number): number {
+  let times = 0;
+  for (let i = 0; i < recent.length; i += FIELDS) {
+    if (recent[i + 3]! > after && recent[i + 2]! < before) times += recent[i + 1]!;
+  }
+  return times;
+}
+
 /** What a group may still be charged for life; below 0 past a cap. */
-export function lifeLeft({ terms, charges, forgotten }: Device, registry: Registry, group: string): bigint {
+export function lifeLeft(device: Device, registry: Registry, group: string): bigint {
+  const { terms, accounts } = device;
   const [caps, shown] = [registry.groups[group], terms.groups[group]];
   if (!caps || !shown) return 0n;
   const cap = least(exact(caps.lifetime_epsilon), exact(shown.lifetime_epsilon));
-  const all = [...forgotten, ...charges];
-  const left = cap - total(counted(registry, group, all));
+  const left = cap - total(counted(device, registry, group));
   const lifetime = Math.min(terms.lifetime, registry.lifetime);
-  return lifetime === Infinity ? left : least(left, exact(lifetime) - total(all));
+  return lifetime === Infinity ? left : least(left, exact(lifetime) - total(accounts));
 }
 
-/** What a group may still be charged for the period that ends at `end`. A clock that leaped may have
- * charged windows after it; windows that are forgotten have nothing left. */
+/** What a group may still be charged for the period that ends at `end`. What was charged is about a
+ * span of time: of windows of another length, or after this one where the clock went back. A window
+ * that was sealed or forgotten has nothing left. */
 export function budget(device: Device, registry: Registry, group: string, end: number): Budget {
   const [caps, shown] = [registry.groups[group], device.terms.groups[group]];
   if (!caps || !shown) return { life: 0n, window: 0n, report: 0 };
   const life = lifeLeft(device, registry, group);
-  const reserved = registry.setAside(group, dayOf(end - 1));
+  const reserved = setAside(device, registry, group, end);
+  const accounts = counted(device, registry, group);
+  const forgotten = Math.max(0, ...accounts.map((account) => account.forgotten));
   const windows = [caps, shown].map(({ window, window_epsilon }) => {
-    const near = between(device.charges, end - window, end + window);
-    const left = exact(window_epsilon) - total(counted(registry, group, near));
-    const isKnown = lastForgotten(device, registry, group) <= end - window;
-    return (isKnown ? left : least(left, 0n)) - reserved;
+    const before = end + Math.max(0, window - caps.window);
+    const near = accounts.map((one) => ({ ...one, times: timesIn(one, end - window, before) }));
+    const left = exact(window_epsilon) - total(near.filter(({ times }) => times));
+    const isOver = isSealed(device, group, end) || forgotten > Math.max(0, end - window);
+    return (isOver ? least(left, 0n) : left) - reserved;
   });
   const report = Math.min(caps.report_epsilon ?? Infinity, shown.report_epsilon ?? Infinity);
   return { life, window: least(life, ...windows), report };
 }
 
-/** Whether the windows of a period may have charges of it or after it: only a clock that went back
- * shows a time in such a period. */
-export function isCharged(device: Device, registry: Registry, group: string, end: number): boolean {
-  const caps = [registry.groups[group]!, device.terms.groups[group]!];
-  const last = end + Math.max(...caps.map(({ window }) => window));
-  const near = counted(registry, group, between(device.charges, end - 1, last));
-  return near.length > 0 || lastForgotten(device, registry, group) >= end;
+/** What a period sets aside for epochs: not for a hidden one whose response was charged already, by a
+ * clock that went back. */
+export function setAside(device: Device, registry: Registry, group: string, end: number): bigint {
+  const day = dayOf(end - 1);
+  const paid = registry.metricsOf(group).filter((metric) => {
+    const { epoch, expires, presence } = metric;
+    if (!epoch || presence !== "hidden" || expires < day) return false;
+    return device.epochs.find(isOf(metric, ending(end - 1, epoch) + epoch))?.charged;
+  });
+  return registry.setAside(group, day) - paid.reduce((sum, { cost }) => sum + cost, 0n);
 }
 
-/** Charge a period, and forget but the sum of what is beyond MOST_WINDOWS. */
-export function charge(device: Device, metric: Metric, at: number, times: number): void {
-  if (!times) return;
+/** Whether something was sent of a period: only a clock that went back shows a time in such a one, of
+ * which nothing more is sent. */
+export function isSealed({ sealed }: Device, group: string, end: number): boolean {
+  const ends = sealed[group] ?? new Float64Array();
+  return ends.includes(end) || (ends.length > MOST_WINDOWS && end < ends[0]!);
+}
+
+/** Charge a period. `span`: beginning and end of the time that the reports are about. */
+export function charge(device: Device, metric: Metric, at: number, times: number, span: Span): void {
   const { group, name, price } = metric;
-  device.charges.push({ group, metric: name, price, times, at });
-  const ends = new Set(device.charges.filter((one) => one.group === group).map((one) => one.at));
-  if (ends.size <= MOST_WINDOWS) return;
-  const last = Math.min(...ends);
-  const isOver = (one: Charge): boolean => one.group === group && one.at <= last;
-  for (const over of device.charges.filter(isOver)) {
-    const sum = device.forgotten.find(
-      (one) => one.group === group && one.metric === over.metric && one.price === over.price,
-    );
-    if (!sum) device.forgotten.push({ ...over });
-    else Object.assign(sum, { times: sum.times + over.times, at: Math.max(sum.at, over.at) });
+  let account = device.accounts.find(
+    (one) => one.group === group && one.metric === name && one.price === price,
+  );
+  if (!account) {
+    account = { group, metric: name, price, times: 0, forgotten: 0, recent: new Float64Array() };
+    device.accounts.push(account);
   }
-  device.charges = device.charges.filter((one) => !isOver(one));
+  account.times += times;
+  account.recent = Float64Array.of(...account.recent, at, times, ...span);
+}
+
+/** Note that something was sent of a period, and forget but the sums of what is beyond MOST_WINDOWS,
+ * and the responses of epochs that ended before. */
+export function markSealed(device: Device, group: string, end: number): void {
+  const ends = Float64Array.of(...(device.sealed[group] ?? []), end).sort();
+  device.sealed[group] = ends.slice(-MOST_WINDOWS - 1);
+  if (ends.length <= MOST_WINDOWS) return;
+  const [last] = device.sealed[group] as unknown as [number];
+  for (const account of device.accounts.filter((one) => one.group === group && one.recent.length)) {
+    const kept: number[] = [];
+    account.forgotten = Math.max(account.forgotten, last);
+    for (let i = 0; i < account.recent.length; i += FIELDS) {
+      const charged = account.recent.slice(i, i + FIELDS);
+      if (charged[0]! > last) kept.push(...charged);
+      else account.forgotten = Math.max(account.forgotten, charged[3]!);
+    }
+    account.recent = Float64Array.from(kept);
+  }
+  const isOver = ({ charged, metric, ends: epoch }: Epoch): boolean =>
+    charged && device.accounts.some((one) => one.metric === metric && epoch <= one.forgotten);
+  device.epochs = device.epochs.filter((epoch) => !isOver(epoch));
 }
 
 /** As a number, rounded down to a millionth. */

@@ -3,7 +3,7 @@
 
 import { unpackBatch } from "./batch.js";
 import { toBytes } from "./bytes.js";
-import { groupsToAsk, isCharged, lifeLeft, termsOf, unasked } from "./charges.js";
+import { budget, groupsToAsk, isSealed, lifeLeft, termsOf, unasked } from "./charges.js";
 import {
   bareNames,
   dayOf,
@@ -350,8 +350,12 @@ export class Client {
             ? refused("consent", "the group allows more now: ask again")
             : refused("cap", `group ${metric.group} has spent its lifetime`);
         }
-        if (metric.epoch && !epoch && isCharged(device, registry, metric.group, ending(now, scene.window))) {
-          return refused("cap", "this window was charged before the clock went back");
+        const [{ group }, end] = [metric, ending(now, scene.window)];
+        if (isSealed(device, group, end)) {
+          return refused("cap", "this window was sealed before the clock went back");
+        }
+        if (metric.epoch && !epoch && budget(device, registry, group, end).window < 0n) {
+          return refused("cap", "this window has nothing left to set aside for an epoch");
         }
         mode.enter(scene, cleaned, now);
         return { device, result: { recorded: true } };

@@ -29,14 +29,27 @@ export interface Epoch extends Key {
   records: number;
   charged: boolean;
   response: { row: number; number: bigint } | null;
+  /** End of the period of the record that it is about; 0 where that is not known. */
+  source: number;
 }
 
-export interface Charge {
+/** Beginning and end of a span of time, in seconds since 1970. */
+export type Span = readonly [number, number];
+
+/** What a metric was charged in a group at a price. */
+export interface Account {
   group: string;
   metric: string;
   price: number;
   times: number;
-  /** End of the period, in seconds since 1970. */
+  /** Latest end of what was forgotten but for the sum. */
+  forgotten: number;
+  /** Charges that are kept, four numbers each: see charges.ts. */
+  recent: Float64Array;
+}
+
+/** A charge of documents of before. */
+interface OldCharge extends Omit<Account, "forgotten" | "recent"> {
   at: number;
 }
 
@@ -70,9 +83,9 @@ export interface Device {
   periods: Period[];
   epochs: Epoch[];
   tags: string[];
-  charges: Charge[];
-  /** Sums of charges of windows that were forgotten, each with the latest end of one. */
-  forgotten: Charge[];
+  accounts: Account[];
+  /** Ends of the last sealed periods of each group, in order. */
+  sealed: Record<string, Float64Array>;
   batches: SealedBatch[];
   /** How many batches of each state are not listed any more. */
   unlisted: Record<string, number>;
@@ -87,18 +100,35 @@ export interface Device {
 export const newDevice = (): Device => ({
   ...{ format: 1, product: "", consent: "withdrawn", secret: null },
   ...{ refused: 0, failures: 0, nextTry: 0 },
-  ...{ periods: [], epochs: [], tags: [], charges: [], forgotten: [], batches: [] },
-  ...{ layout: bare(), calendars: bare(), unlisted: bare() },
+  ...{ periods: [], epochs: [], tags: [], accounts: [], batches: [] },
+  ...{ layout: bare(), calendars: bare(), unlisted: bare(), sealed: bare() },
   terms: { lifetime: 0, groups: bare(), metrics: [] },
 });
 
 /** Let records by name have the names that were put, and no others; complete older documents. */
 export function bareNames(device: Device): void {
-  device.forgotten ??= [];
-  device.unlisted = bare(device.unlisted ?? {});
+  if (!device.accounts) completeOld(device as Device & { charges?: OldCharge[] });
+  device.unlisted = bare(device.unlisted);
+  device.sealed = bare(device.sealed);
   device.layout = bare(device.layout);
   device.calendars = bare(device.calendars);
   device.terms.groups = bare(device.terms.groups);
+}
+
+/** Complete a document whose charges were a list, each of a window of 31 days at most; it does not say
+ * of which window the response of an epoch is that was not charged. */
+function completeOld(device: Device & { charges?: OldCharge[] }): void {
+  Object.assign(device, { accounts: [], sealed: bare(), unlisted: bare() });
+  for (const { at, times, ...key } of device.charges ?? []) {
+    const recent = Float64Array.of(at, times, at - 31 * DAY, at);
+    device.accounts.push({ ...key, times, forgotten: 0, recent });
+    const ends = new Set([...(device.sealed[key.group] ?? []), at]);
+    device.sealed[key.group] = Float64Array.from(ends).sort();
+  }
+  delete device.charges;
+  const open = device.epochs.filter(({ charged }) => !charged).map(named);
+  device.epochs = device.epochs.filter(({ charged }) => charged);
+  device.periods = device.periods.filter((period) => !open.includes(named(period)));
 }
 
 /** Error: the storage cannot be used now. */

@@ -1,7 +1,7 @@
 // What a device may send and what that tells, for its owner: as data, and as the text of that data.
 
-import { budget, rounded } from "./charges.js";
-import { DAY, dayOf, type Device, ending } from "./device.js";
+import { budget, rounded, setAside } from "./charges.js";
+import { DAY, type Device, ending } from "./device.js";
 import type { Registry } from "./registry.js";
 
 export interface Explanation {
@@ -81,7 +81,7 @@ export function rest(device: Device | null, registry: Registry, group: string, n
   }
   const end = ending(now, caps.window);
   const { life, window } = budget(device, registry, group, end);
-  const inWindow = window + registry.setAside(group, dayOf(end - 1));
+  const inWindow = window + setAside(device, registry, group, end);
   return rounded(life < inWindow ? life : inWindow);
 }
 

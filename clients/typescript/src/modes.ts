@@ -1,7 +1,7 @@
 // How a metric is memoised: what a record enters, what a period may afford, and what it takes.
 
 import { type Budget } from "./charges.js";
-import { byKey, type Device, ending, type Epoch, isOf, type Period, type Pooled } from "./device.js";
+import { byKey, type Device, ending, type Epoch, isOf, type Period, type Pooled, type Span } from "./device.js";
 import { message, toHex } from "./bytes.js";
 import type { Value } from "./encoder.js";
 import { drawResponse, KeyedResponses, reportOf } from "./memory.js";
@@ -40,6 +40,8 @@ export interface Mode {
   /** What may be sent of the period that ends at `end`. */
   grant(scene: Scene, end: number, budget: Budget): Grant;
   take(scene: Scene, end: number, grant: Grant): Taken;
+  /** The time that reports which are charged in the period that ends at `end` are about. */
+  span(scene: Scene, end: number): Span;
 }
 
 const NOTHING: Grant = { reports: 0, life: 0n, window: 0n };
@@ -86,6 +88,7 @@ const fresh: Mode = {
     const reports = reportsOf(winners(scene, end, grant.reports));
     return { reports, times: reports.length };
   },
+  span: ({ window }, end) => [end - window, end],
 };
 
 /** As many reports as there are slots, whatever was recorded: about none where nothing was. */
@@ -135,11 +138,16 @@ const byEpoch: Mode = {
     if (!epoch) {
       epoch = newEpoch(scene, ending(now, metric.epoch!));
       epoch.response = drawResponse(metric.encoder, value, bits);
+      epoch.source = ending(now, scene.window);
     }
     const { response } = epoch;
     enterPeriod(scene, now, () => ({ report: reportOf(metric.encoder, response!, bits) }));
   },
   current: (scene, now) => epochOf(scene, ending(now, scene.metric.epoch!)),
+  span(scene, end) {
+    const { source } = byEpoch.current!(scene, end - 1)!;
+    return [source - scene.window, source];
+  },
   grant(scene, end, budget) {
     const { metric } = scene;
     const epoch = byEpoch.current!(scene, end - 1);
@@ -161,6 +169,10 @@ const byEpoch: Mode = {
 /** One response an epoch, to a value drawn in the epoch before, or to none. */
 const hiddenByEpoch: Mode = {
   grant: byEpoch.grant,
+  span({ metric: { epoch } }, end) {
+    const beginning = ending(end - 1, epoch!) - epoch!;
+    return [beginning - epoch!, beginning];
+  },
   enter(scene, value, now) {
     const { metric, bits } = scene;
     const ends = ending(now, metric.epoch!) + metric.epoch!;
@@ -188,34 +200,13 @@ const hiddenByEpoch: Mode = {
   },
 };
 
-/** Most epochs of a meaning that are kept once they were charged: those that end last. */
-const MOST_EPOCHS = 400;
-
-/** The epoch of a metric that ends at `end`. One before MOST_EPOCHS that were charged may have been
- * forgotten: it sends nothing more. */
-function epochOf({ device, metric }: Scene, end: number): Epoch | undefined {
-  const epoch = device.epochs.find(isOf(metric, end));
-  const charged = device.epochs.filter((one) => one.charged && isOf(metric)(one));
-  if (epoch || charged.length < MOST_EPOCHS || end > charged.at(-MOST_EPOCHS)!.ends) return epoch;
-  const { name, version, meaning } = metric;
-  const key = { ends: end, metric: name, version, meaning };
-  return { ...key, records: 0, charged: true, response: null };
-}
-
-/** Forget the epochs that are charged and end before MOST_EPOCHS others of their meaning. */
-export function forgetEpochs(device: Device): void {
-  const counts = new Map<string, number>();
-  device.epochs = device.epochs.reverse().filter(({ charged, metric, version, meaning }) => {
-    const name = `${metric} ${version} ${meaning}`;
-    if (charged) counts.set(name, (counts.get(name) ?? 0) + 1);
-    return !charged || counts.get(name)! <= MOST_EPOCHS;
-  }).reverse();
-}
+const epochOf = ({ device, metric }: Scene, end: number): Epoch | undefined =>
+  device.epochs.find(isOf(metric, end));
 
 /** An epoch without a response, which is kept from now on. */
 function newEpoch({ device, metric: { name, version, meaning } }: Scene, ends: number): Epoch {
   const epoch: Epoch = {
-    ...{ ends, metric: name, version, meaning, records: 0, charged: false, response: null },
+    ...{ ends, metric: name, version, meaning, records: 0, charged: false, response: null, source: 0 },
   };
   device.epochs.push(epoch);
   device.epochs.sort(byKey);

@@ -1,16 +1,16 @@
 // Sealing: what a period may send is charged in the transaction that makes it a batch.
 
 import { packBatch, splitIntoBatches, type Item } from "./batch.js";
-import { budget, charge } from "./charges.js";
+import { budget, charge, isSealed, markSealed } from "./charges.js";
 import { DAY, dayOf, type Device, ending, isOf, isUnsent, type Key } from "./device.js";
 import { bare, toBytes, toHex } from "./bytes.js";
-import { forgetEpochs, modeOf, type Scene } from "./modes.js";
+import { modeOf, type Scene } from "./modes.js";
 import { type BitSource, indexBelow } from "./randomness.js";
 import type { Metric, Registry } from "./registry.js";
 
 /** Most bytes of batches that wait: beyond it the oldest are dropped, and counted. */
 const MOST_WAITING = 4 << 20;
-/** Most periods of a hidden group that are sealed at once: the latest. */
+/** Most periods of a hidden group that are sealed at once; where more are over, the latest. */
 const MOST_PERIODS = 30;
 /** Most batches that are listed without their bytes; earlier ones are counted. */
 const MOST_LISTED = 100;
@@ -46,7 +46,8 @@ export function publicPeriods(device: Device, registry: Registry, now: number): 
 }
 
 /** The periods that are over of hidden groups, by their calendars; one that has none, or a later one
- * because the clock went back, begins now. */
+ * because the clock went back, begins now. One that is behind by more than MOST_PERIODS goes on with
+ * the latest: a leap of the clock charges no more. */
 export function hiddenPeriods(device: Device, registry: Registry, now: number): Due[] {
   return Object.entries(registry.groups)
     .filter(([group]) => registry.isHidden(group) && device.terms.groups[group])
@@ -54,7 +55,8 @@ export function hiddenPeriods(device: Device, registry: Registry, now: number): 
       const current = ending(now, window) - window;
       const last = Math.min(device.calendars[group] ?? current, current);
       device.calendars[group] = last;
-      const first = Math.max(ending(last, window), current - (MOST_PERIODS - 1) * window);
+      const next = ending(last, window);
+      const first = current - next < MOST_PERIODS * window ? next : current;
       const count = Math.max(0, (current - first) / window + 1);
       return Array.from({ length: count }, (_, i) => ({ end: first + i * window, group }));
     });
@@ -66,10 +68,9 @@ export function seal(device: Device, around: Surroundings, due: readonly Due[], 
   const items: Item[] = [];
   const byGroup = (a: Due, b: Due) => a.end - b.end || (a.group < b.group ? -1 : 1);
   for (const { end, group } of [...due].sort(byGroup)) {
-    if (registry.groups[group]) items.push(...chargedItems(device, around, group, end));
+    if (registry.groups[group] && !isSealed(device, group, end)) items.push(...chargedItems(device, around, group, end));
     forget(device, registry, group, end);
   }
-  forgetEpochs(device);
   forgetOthers(device, registry, dayOf(Math.max(...due.map(({ end }) => end)) - 1));
   for (const content of splitIntoBatches(inRandomOrder(items, bits))) {
     const groups = content.map(({ metric }) => registry.groups[registry.groupOf(metric)]!);
@@ -94,15 +95,17 @@ function chargedItems(device: Device, around: Surroundings, group: string, end: 
     expires >= day && device.terms.metrics.includes(name),
   );
   let left = budget(device, registry, group, end);
-  return inRandomOrder(metrics, bits).flatMap((metric) => {
+  const items = inRandomOrder(metrics, bits).flatMap((metric) => {
     const [scene, mode] = [sceneOf(around, device, metric), modeOf(metric)];
     const grant = mode.grant(scene, end, left);
     left = { ...left, life: left.life - grant.life, window: left.window - grant.window };
     const { reports, times } = mode.take(scene, end, grant);
-    charge(device, metric, end, times);
+    if (times) charge(device, metric, end, times, mode.span(scene, end));
     const { name, version } = metric;
     return reports.map((report) => ({ metric: name, version, report }));
   });
+  if (items.length) markSealed(device, group, end);
+  return items;
 }
 
 /** Delete what a period pooled, and the epochs that ended before it uncharged. */

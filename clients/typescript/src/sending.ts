@@ -119,7 +119,7 @@ export function outlook(
 export function acknowledge(device: Device, id: string, refused: number, keeps: boolean): void {
   const batch = device.batches.find((other) => other.id === id);
   device.failures = device.nextTry = 0;
-  if (!batch || !["waiting", "withdrawn"].includes(batch.state)) return;
+  if (!batch || !["waiting", "held", "withdrawn"].includes(batch.state)) return;
   const body = keeps ? batch.body : null;
   Object.assign(batch, { state: "acknowledged", body, notBefore: 0 } as Partial<SealedBatch>);
   device.refused += refused;

@@ -42,6 +42,15 @@ export class Inbox {
   }
 }
 
+/** The charges of a document, in no order. */
+export const chargesOf = ({ accounts }) =>
+  accounts.flatMap(({ group, metric, price, recent }) =>
+    Array.from({ length: recent.length / 4 }, (_, i) => {
+      const [at, times] = recent.slice(4 * i);
+      return { group, metric, price, times, at };
+    }),
+  );
+
 /** A device with its own clock, which begins at noon of 2026-11-21. */
 export class Device {
   constructor(options = {}) {
@@ -69,10 +78,15 @@ export class Device {
     this.now += days * DAY;
   }
 
+  /** The charges of windows that are not forgotten. */
+  get charged() {
+    return chargesOf(this.document);
+  }
+
   /** What a group was charged for, by end of period. */
   charges(group) {
     const spent = {};
-    for (const { group: charged, at, price, times } of this.document.charges) {
+    for (const { group: charged, at, price, times } of this.charged) {
       if (charged === group) spent[at] = (spent[at] ?? 0) + price * times;
     }
     return spent;

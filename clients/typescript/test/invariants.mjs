@@ -2,11 +2,13 @@
 
 import assert from "node:assert/strict";
 import { unpackBatch } from "../dist/batch.js";
+import { chargesOf } from "./devices.mjs";
 
 const idOf = (body) => Buffer.from(body.subarray(10, 26)).toString("hex");
 
 /** `bodies`: every batch that arrived, in order, repeated ones too. */
-export function check({ batches, charges }, bodies, registry) {
+export function check(document, bodies, registry) {
+  const [{ batches }, charges] = [document, chargesOf(document)];
   const sent = new Map();
   for (const body of bodies) {
     const id = idOf(body);

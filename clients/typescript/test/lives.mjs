@@ -5,6 +5,7 @@ import { createInterface } from "node:readline";
 import { seededBits } from "../dist/encoder.js";
 import { Client, memoryStorage, Unreachable } from "../dist/index.js";
 import { everyMechanism } from "../dist/mechanisms/index.js";
+import { chargesOf } from "./devices.mjs";
 
 const COUNTED = ["consent", "pooled", "waiting", "held", "acknowledged", "dropped", "refused"];
 
@@ -18,8 +19,9 @@ function valueOf(value) {
 
 async function play({ seed, registries, calls }) {
   const [storage, bits] = [memoryStorage(), seededBits(new TextEncoder().encode(`${seed}`))];
-  let [now, manner, tries, registry, charges] = [0, "takes", 0, 0, 0];
-  const sealed = new Set();
+  let [now, manner, tries, registry] = [0, "takes", 0, 0];
+  const [sealed, charges, periods] = [new Set(), new Set(), new Set()];
+  const isNew = (known) => (one) => !known.has(`${one}`) && known.add(`${one}`);
   const collector = {
     async send() {
       tries += 1;
@@ -49,11 +51,14 @@ async function play({ seed, registries, calls }) {
     }
     const status = await client.status();
     const device = storage.device;
-    const step = { answer, tries, charges: [], sealed: [], why: status.why };
+    const step = { answer, tries, charges: [], sealed: [], periods: [], why: status.why };
     if (device) {
-      step.charges = device.charges.slice(charges)
-        .map(({ group, metric, price, times, at }) => [group, metric, price, times, at]);
-      charges = device.charges.length;
+      step.charges = chargesOf(device)
+        .map(({ group, metric, price, times, at }) => [group, metric, price, times, at])
+        .filter(isNew(charges));
+      step.periods = Object.entries(device.sealed)
+        .flatMap(([group, ends]) => [...ends].map((end) => [group, end]))
+        .filter(isNew(periods));
       step.sealed = device.batches.filter(({ id }) => !sealed.has(id))
         .map(({ day, reports }) => [day, reports]);
       for (const { id } of device.batches) sealed.add(id);

@@ -15,9 +15,9 @@ import { sizes } from "./sizes.mjs";
 const FOLDER = fileURLToPath(new URL("..", import.meta.url));
 const TSC = join(FOLDER, "node_modules", ".bin", "tsc");
 
-test("a page loads at most 21.5 KB with two mechanisms, and 40 KB with all", () => {
+test("a page loads at most 22.5 KB with two mechanisms, and 40 KB with all", () => {
   const [two, all] = Object.values(sizes());
-  assert.ok(two <= 21_500, `${two}`);
+  assert.ok(two <= 22_500, `${two}`);
   assert.ok(all <= 40_000, `${all}`);
   assert.ok(two < all);
 });

@@ -112,7 +112,7 @@ for (const name of ["constructor", "__proto__", "toString"]) {
     device.restart({ registry: renamed("city", "other") });
     await device.client.grant();
     const after = new Registry(renamed("city", "other"), everyMechanism);
-    const [{ price }] = device.document.charges;
+    const [{ price }] = device.charged;
     const { lifetime_epsilon } = after.groups.other;
     assert.equal(lifeLeft(device.document, after, "other"), exact(lifetime_epsilon - price));
   });

@@ -1,0 +1,207 @@
+"""Clocks that leap beside updates of the registry: no window tells more than its cap."""
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldp.accounting.ledger import Allowance
+from ldp.client import Client, runtime, sealing
+from ldp.client.memoisation_modes import ByEpoch, HiddenByEpoch, Mode
+from ldp.client.sealing import Sealer
+from ldp.errors import RegistryError
+from ldp.protocol.batch import Item
+from ldp.registry import Registry
+from tests.lives import METRIC, Subjects
+
+pytestmark = pytest.mark.exact
+HOUR, DAY = 3600, 86_400
+LIVES, CALLS = 150, 60
+START = 20_000 * DAY
+CAP = 4.0
+WINDOWS = {"1d": DAY, "2d": 2 * DAY, "12h": 12 * HOUR}
+MANNERS = {
+    "fresh": 'mechanism = "rr"\nepsilon = {price}',
+    "per-value": 'mechanism = "memoised-rr"\nepsilon = {half}\nlifetime_epsilon = {price}\n'
+    'memoise = "per-value"',
+    "epoch": 'mechanism = "memoised-rr"\nepsilon = {half}\nlifetime_epsilon = {price}\n'
+    'memoise = "epoch"\nepoch = "{epoch}"',
+}
+Window = tuple[int, int]
+
+
+def registries(chance: random.Random, folder: Path) -> list[Registry]:
+    """Return registries of one product whose groups have equal caps."""
+    names = [f"m{i}" for i in range(3)]
+    plans, loaded = [_new_plan(chance, names)], list[Registry]()
+    while len(loaded) < 3:
+        plan = {name: {**keys} for name, keys in plans[-1].items()}
+        for name in names:
+            if chance.random() < 0.3:
+                plan[name] = {**_new_plan(chance, [name])[name], "version": len(plans) + 1}
+            plan[name]["is_there"] = chance.random() < 0.7
+        plans.append(plan)
+        with suppress(RegistryError):
+            loaded.append(_loaded(plan, folder, chance))
+    return loaded
+
+
+def _new_plan(chance: random.Random, names: list[str]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {
+            "version": 1,
+            "group": chance.choice("gh"),
+            "manner": chance.choice([*MANNERS, "epoch", "epoch"]),
+            "price": chance.choice([1.0, 2.0, 4.0]),
+            "epoch": chance.choice(["2d", "4d", "8d"]),
+            "reports": chance.choice([1, 2]),
+            "is_there": True,
+        }
+        for name in names
+    }
+
+
+def _loaded(plan: dict[str, dict[str, Any]], folder: Path, chance: random.Random) -> Registry:
+    text = '[product]\nname = "p"\n'
+    hidden = {group: chance.random() < 0.3 for group in "gh"}
+    for group in "gh":
+        window = chance.choice([*WINDOWS, "1d", "1d", "1d", "1d"])
+        text += f'[group.{group}]\nlateness = "9000d"\nwindow = "{window}"\n'
+        text += f"window_epsilon = {CAP}\nlifetime_epsilon = 100000.0\n"
+    values = ", ".join(f'"{number}"' for number in range(CALLS))
+    for name, keys in plan.items():
+        if keys["is_there"]:
+            is_hidden = hidden[keys["group"]]
+            manner = "fresh" if is_hidden and keys["manner"] == "per-value" else keys["manner"]
+            how = MANNERS[manner].format(**{**keys, "half": keys["price"] / 2})
+            how += '\npresence = "hidden"' * is_hidden
+            section = METRIC.format(name=name, categories=values, how=how, **keys)
+            text += section.replace("version = 1", f"version = {keys['version']}")
+    path = folder / f"metrics{chance.random()}.toml"
+    path.write_text(text)
+    return Registry.load(path)
+
+
+def fault_of(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> str:
+    """Return which window of a life tells more than its cap, "" for none. Every record has a value
+    of its own, and every report says what it is about."""
+    chance = random.Random(f"leaps and updates {seed}")  # noqa: S311, a life of nobody
+    folder.mkdir()
+    choices, now = registries(chance, folder), START
+    patch.setattr(runtime, "Responses", Subjects)
+    patch.setattr(Subjects, "frozen_responses", 0)
+    told = list[tuple[str, Window, float, str, str]]()
+    honest = sealing.Sealer._charged_items
+
+    def charged_items(self: Sealer, connection: Any, group: str, end: int) -> list[Item]:
+        items = honest(self, connection, group, end)
+        length = round(self._registry.groups[group].caps.window.total_seconds())
+        for item in items:
+            price = self._registry.metrics[item.metric].price
+            kind, response, value = item.report.decode().split(":")
+            number = str(len(told)) if kind == "fresh" else response or value
+            if (kind, value) != ("fresh", "none"):  # which tells nothing
+                told.append((group, (end - length, end), price, f"{item.metric} {number}", value))
+        return items
+
+    patch.setattr(Sealer, "_charged_items", charged_items)
+    begun = dict[str, Window]()
+
+    def client_of(registry: Registry) -> Client:
+        return Client(
+            folder / "device.ldp",
+            registry=registry,
+            clock=lambda: datetime.fromtimestamp(now, UTC),
+            jitter=timedelta(0),
+            secret=bytes(32),
+            witness=False,
+            strict=True,
+        )
+
+    client = client_of(choices[0])
+    client.grant()
+    for number in range(CALLS):
+        now = max(START, now + int(chance.choice([0, 0, HOUR, DAY, -DAY, 3 * DAY, -3 * DAY])))
+        draw = chance.random()
+        if draw < 0.15:
+            client.close()
+            client = client_of(chance.choice(choices))
+            client.grant()
+        elif draw < 0.4:
+            client.upload()
+        else:
+            registry = client._registry
+            name = chance.choice([*registry.metrics])
+            length = round(
+                registry.groups[registry.metrics[name].group].caps.window.total_seconds()
+            )
+            beginning = now - now % length
+            begun[str(number)] = beginning, beginning + length
+            client.record(name, str(number))
+    client.close()
+    return _above(told, begun)
+
+
+def _above(told: list[tuple[str, Window, float, str, str]], begun: dict[str, Window]) -> str:
+    """Return the window about which, or of which, a group tells more than its cap."""
+    for last, (group, window, _, response, value) in enumerate(told):
+        begins, ends = begun.get(value, (0, 0))
+        about, sent = dict[str, float](), dict[str, float]()
+        for other, other_window, price, other_response, other_value in told[: last + 1]:
+            source = begun.get(other_value, (0, 0))
+            if other == group and begins < source[1] and source[0] < ends:
+                about[other_response] = price
+            if other == group and window == other_window:
+                sent[other_response] = price
+        is_new = all(other != response for *_, other, _ in told[:last])
+        for what, prices in (("about", about), ("of", sent)):
+            if sum(prices.values()) > CAP and (is_new or what == "of"):
+                return f"{what} {group} {window} by {last}: {prices}"
+    return ""
+
+
+def _seal_windows_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sealing, "mark_sealed", lambda *_: None)
+
+
+def _charge_epochs_of_the_window_that_is_sealed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ByEpoch, "span", Mode.span)
+    patch.setattr(HiddenByEpoch, "span", Mode.span)
+
+
+def _begin_epochs_in_windows_that_are_spent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(runtime, "remaining_budget", lambda *_: Allowance(Fraction(9), Fraction(9)))
+    patch.setattr(runtime, "is_sealed", lambda *_: False)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "seed"),
+    [
+        (_seal_windows_again, 4),
+        (_charge_epochs_of_the_window_that_is_sealed, 197),
+        (_begin_epochs_in_windows_that_are_spent, 90),
+    ],
+)
+def test_twin_a_window_that_tells_more_is_found(
+    mutant: Callable[[pytest.MonkeyPatch], None],
+    seed: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The seed is of a life that shows it."""
+    mutant(monkeypatch)
+    assert fault_of(seed, tmp_path / "life", monkeypatch)
+
+
+@pytest.mark.parametrize("first", range(0, LIVES, 50))
+def test_no_window_tells_more_than_its_cap_whatever_clock_and_registry_do(
+    first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(first, first + 50):
+        with monkeypatch.context() as patch:
+            assert not (line := fault_of(seed, tmp_path / f"{seed}", patch)), f"{seed}: {line}"
