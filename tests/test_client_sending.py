@@ -21,7 +21,8 @@ from ldp.client import (
 )
 from ldp.client.destinations import Unreachable
 from ldp.client.results import Uploaded
-from ldp.client.sealing import MOST_WAITING
+from ldp.client.sealing import HELD_DAYS, MOST_WAITING
+from ldp.client.sending import HELD
 from ldp.protocol.batch import Batch
 from ldp.protocol.randomness import SeededBits
 from tests.devices import DAY, App, Memory
@@ -86,6 +87,7 @@ def test_a_batch_is_held_while_the_clock_shows_another_time(app: App, leap: time
     status = app.client.status()
     assert (status.held, status.waiting, status.dropped) == (1, 0, 0)
     assert (status.leap is None) == (leap > timedelta(0))
+    assert status.why == HELD
     assert app.client.pending()["city"], "the owner reads what is held"
     app.now -= leap - timedelta(hours=6)
     assert app.client.upload().acknowledged == 1
@@ -309,6 +311,27 @@ def test_a_batch_is_dated_to_the_day_of_its_sealing(app: App) -> None:
     app.client.upload()
     (body,) = [body for _, body in app.server.got]
     assert Batch.from_bytes(body).day == app.now.date()
+
+
+@pytest.mark.exact
+def test_a_batch_is_dropped_after_thirty_later_days_were_taken(app: App) -> None:
+    """A device that was away for longer than its group's lateness; one leap drops nothing."""
+    app.client.close()
+    app.write({"city": {"epsilon": 1.0}})
+    app.client = app.open()
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.server.down = True
+    app.client.upload()
+    app.now, app.server.down = app.now + 8 * DAY, False
+    dropped = []
+    for _ in range(HELD_DAYS + 1):
+        app.client.record("city", "Oslo")
+        app.now += DAY
+        app.client.upload()
+        dropped.append(app.client.status().dropped)
+    assert dropped == [*[0] * HELD_DAYS, 1]
+    assert app.client.status().held == 0
 
 
 @pytest.mark.exact

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 4 << 20
 """Most bytes of sealed batches that wait; beyond it the oldest are dropped, and counted."""
+HELD_DAYS = 30
+"""Days of batches that were taken after which one of before, which is held, is dropped."""
 UNSENT = "state IN ('waiting', 'held')"
 """Condition of sealed batches that wait, or are held because the clock shows another time."""
 MOST_PERIODS = 30
@@ -223,9 +225,9 @@ def first_kept_day(now: int, keep_sent: timedelta) -> str:
 
 
 def drop(connection: Connection, now: int, keep_sent: timedelta) -> None:
-    """Hold batches that no collector takes on the clock's day, until it is another; drop the held
-    and the oldest beyond MOST_WAITING bytes; delete the bytes of those that were sent and kept for
-    `keep_sent`."""
+    """Hold batches that no collector takes on the clock's day, until it is another; drop those that
+    are held after batches of HELD_DAYS later days were taken, and the held and the oldest beyond
+    MOST_WAITING bytes; delete the bytes of those that were sent and kept for `keep_sent`."""
     today = day_of(now).isoformat()
     connection.execute(
         "UPDATE batches SET body = NULL WHERE state = 'acknowledged' AND NOT day BETWEEN ? AND ?",
@@ -236,13 +238,19 @@ def drop(connection: Connection, now: int, keep_sent: timedelta) -> None:
             f"UPDATE batches SET state = ? WHERE state = ? AND {are} ? BETWEEN day AND last_day",
             (after, before, today),
         )
+    taken = connection.execute(
+        "SELECT DISTINCT day FROM batches WHERE state = 'acknowledged' "
+        "ORDER BY day DESC LIMIT 1 OFFSET ?",
+        (HELD_DAYS - 1,),
+    ).fetchone()
     total = 0
-    for identity, size in connection.execute(
-        f"SELECT id, length(coalesce(sealed, body)) FROM batches WHERE {UNSENT} "
-        "ORDER BY state DESC, day DESC, id"
+    for identity, size, is_over in connection.execute(
+        "SELECT id, length(coalesce(sealed, body)), state = 'held' AND last_day < ? "
+        f"FROM batches WHERE {UNSENT} ORDER BY state DESC, day DESC, id",
+        taken or ("",),
     ).fetchall():
         total += size
-        if total > MOST_WAITING:
+        if is_over or total > MOST_WAITING:
             connection.execute(
                 "UPDATE batches SET state = 'dropped', body = NULL, sealed = NULL, not_before = 0 "
                 "WHERE id = ?",

@@ -19,6 +19,7 @@ bound doubles with every failure."""
 MOST_BATCHES = 20
 """Most batches of one upload."""
 FAILED, RANDOM_MOMENT = "waits after a failure", "waits for its random moment"
+HELD = "is held: the clock shows another time than when it was sealed"
 NO_DESTINATION = "there is no destination"
 NO_RELAY = "waits for a destination with a relay, without which it never leaves"
 REFUSED = "reports were refused: is the collector's registry this one?"
@@ -97,13 +98,13 @@ class Sender:
     def outlook(self, connection: Connection) -> tuple[str, datetime | None]:
         """Return why nothing more is sent now, and the earliest time of the next batch, UTC, None
         where no clock decides it."""
-        sealed = connection.execute(
-            "SELECT min(not_before) FROM batches WHERE state = 'waiting'"
-        ).fetchone()[0]
+        sealed, end, held = connection.execute(
+            "SELECT (SELECT min(not_before) FROM batches WHERE state = 'waiting'), "
+            "(SELECT min(ends) FROM seen), (SELECT count(*) FROM batches WHERE state = 'held')"
+        ).fetchone()
         if sealed is None:
-            end = connection.execute("SELECT min(ends) FROM seen").fetchone()[0]
             if end is None:
-                return "nothing is recorded that was not sent", None
+                return HELD if held else "nothing is recorded that was not sent", None
             return self._until(end, "what was recorded is sealed after its period")
         if self.destination is None:
             return NO_DESTINATION, None

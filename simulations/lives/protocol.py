@@ -13,7 +13,9 @@ from itertools import permutations
 from typing import Any
 
 DAY, MOST_PERIODS, MOST_BATCHES, LONGEST_WAIT = 86_400, 30, 20, 6 * 3600
+HELD_DAYS = 30
 FAILED, RANDOM = "waits after a failure", "waits for its random moment"
+HELD = "is held: the clock shows another time than when it was sealed"
 INFINITE = Fraction(10**9)
 ROUNDING, TINY = 1e-5, 1e-12
 """Most by which a printed remainder may be below the exact one, and above it."""
@@ -313,7 +315,8 @@ class Follower:
         waiting = [batch.sealed_at for batch in self.batches if batch.state == "waiting"]
         ends = [end for _, end in self.records]
         if not waiting and not ends:
-            return {"nothing is recorded that was not sent"}
+            is_held = any(batch.state == "held" for batch in self.batches)
+            return {HELD if is_held else "nothing is recorded that was not sent"}
         is_over = min(waiting or ends) <= clock
         later = RANDOM if waiting else "what was recorded is sealed after its period"
         whys = {"waits for upload(), which start() calls" if is_over else later}
@@ -369,10 +372,14 @@ class Follower:
         if due:
             self._forget_changed(day_of(max(end for end, _ in due) - 1))
             self._batch(possible)
+        taken = [day_of(one.sealed_at) for one in self.batches if one.state == "acknowledged"]
         for batch in self.batches:
             if batch.state in ("waiting", "held"):
                 is_taken = day_of(batch.sealed_at) <= day_of(self._now) <= batch.last_day
                 batch.state = "waiting" if is_taken else "held"
+            is_held = batch.state == "held"
+            if is_held and len({day for day in taken if day > batch.last_day}) >= HELD_DAYS:
+                batch.state = "dropped"
 
     def _batch(self, possible: set[tuple[tuple[str, int], ...]]) -> None:
         sealed: Counter[str] = Counter()
@@ -585,7 +592,7 @@ class Follower:
             "waiting": states["waiting"],
             "acknowledged": states["acknowledged"],
             "held": states["held"],
-            "dropped": 0,
+            "dropped": states["dropped"],
             "refused": self.refused,
             "unasked": unasked,
         }

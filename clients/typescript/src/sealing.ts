@@ -10,6 +10,8 @@ import type { Metric, Registry } from "./registry.js";
 
 /** Most bytes of batches that wait: beyond it the oldest are dropped, and counted. */
 const MOST_WAITING = 4 << 20;
+/** Days of batches that were taken after which one of before, which is held, is dropped. */
+const HELD_DAYS = 30;
 /** Most periods of a hidden group that are sealed at once; where more are over, the latest. */
 const MOST_PERIODS = 30;
 /** Most batches that are listed without their bytes; earlier ones are counted. */
@@ -147,8 +149,9 @@ export function settle(device: Device, registry: Registry): boolean {
   return isChanged;
 }
 
-/** Hold batches that no collector takes on the clock's day, until it is another; drop the held and
- * the oldest beyond MOST_WAITING bytes; delete the bytes of those that were sent and kept for
+/** Hold batches that no collector takes on the clock's day, until it is another; drop those that are
+ * held after batches of HELD_DAYS later days were taken, and the held and the oldest beyond MOST_WAITING
+ * bytes; delete the bytes of those that were sent and kept for
  * `keepSent` days, and count those beyond MOST_LISTED only. */
 export function drop(device: Device, now: number, keepSent: number): void {
   const [today, firstKept] = [dayOf(now), dayOf(Math.max(0, now - keepSent * DAY))];
@@ -161,10 +164,13 @@ export function drop(device: Device, now: number, keepSent: number): void {
     batch.state = batch.day <= today && today <= batch.lastDay ? "waiting" : "held";
   }
   const isHeld = ({ state }: { state: string }): number => Number(state === "held");
+  const taken = sent.filter(({ state }) => state === "acknowledged").map(({ day }) => day).sort();
+  const last = [...new Set(taken)].at(-HELD_DAYS) ?? "";
   let total = 0;
   for (const batch of unsent.sort((a, b) => isHeld(a) - isHeld(b))) {
     total += batch.body!.length;
-    if (total > MOST_WAITING) Object.assign(batch, { state: "dropped", body: null, notBefore: 0 });
+    const isOver = batch.state === "held" && batch.lastDay < last;
+    if (isOver || total > MOST_WAITING) Object.assign(batch, { state: "dropped", body: null, notBefore: 0 });
   }
   const unlisted = new Set(sent.filter(({ body }) => !body).slice(0, -MOST_LISTED));
   for (const { state } of unlisted) device.unlisted[state] = (device.unlisted[state] ?? 0) + 1;

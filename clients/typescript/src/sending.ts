@@ -74,6 +74,8 @@ export class Collector implements Destination {
 }
 
 export const NO_DESTINATION = "there is no destination";
+const HELD = "is held: the clock shows another time than when it was sealed";
+const NOTHING = "nothing is recorded that was not sent";
 const [FAILED, RANDOM_MOMENT] = ["waits after a failure", "waits for its random moment"];
 
 const waitingOf = (device: Device) => device.batches.filter(({ state }) => state === "waiting");
@@ -106,7 +108,7 @@ export function outlook(
     const ends = device.periods.map((period) => period.ends);
     return ends.length
       ? until(Math.min(...ends), "what was recorded is sealed after its period")
-      : { why: "nothing is recorded that was not sent", nextUpload: null };
+      : { why: device.batches.some(({ state }) => state === "held") ? HELD : NOTHING, nextUpload: null };
   }
   if (!hasDestination) return { why: NO_DESTINATION, nextUpload: null };
   if (hasFailed(device, clock)) {
