@@ -39,7 +39,7 @@ class World:
         job = Job(stores=[self.store], out=out, **settings)
         with opened(out, job.period) as lock:
             result = publish(job, lock)
-            update_changes(out)
+            update_changes(out, result.problems)
             write_site(job, result)
             return result
 

@@ -163,7 +163,7 @@ def test_a_change_is_in_the_data_set_on_the_site_and_in_the_command(world: World
     listed = sorted(changes, key=lambda change: (change.period, change.value))
     assert found == [tuple(vars(change).values()) for change in listed]
     before = (world.out / "changes" / "theme" / "v1.parquet").stat().st_mtime_ns
-    update_changes(world.out)
+    update_changes(world.out, [])
     assert (world.out / "changes" / "theme" / "v1.parquet").stat().st_mtime_ns == before
     page = words((world.out / "site" / "metrics" / "theme.html").read_text("utf-8"))
     assert "since 2026-01-13" in page

@@ -497,7 +497,7 @@ def test_words_are_found_as_often_as_the_plan_says(tmp_path: Path) -> None:
         (("within", "colour = 1\nwithin"), "[question.theme]: unknown key colour"),
         (("users = 50_000", "users = 0"), "users must be"),
         (("[question.theme]", "[questions.theme]"), "has no [question.NAME]"),
-        (("[product]", "[product"), "is not TOML"),
+        (("[product]", "[product"), "not valid TOML"),
         (("until = 2027", "until = 2026"), "[question.theme]: until is before the start"),
         (("[question.theme]", '[question."../theme"]'), "name is up to 64 letters"),
         (('every = "30d"', 'every = "99999999999999d"'), "every must be whole days"),

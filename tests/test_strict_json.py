@@ -10,9 +10,9 @@ import pytest
 
 from ldp import cli
 from ldp.errors import RegistryError
+from ldp.protocol.strict_json import read_json
 from ldp.registry import Registry
 from ldp.registry.sign_off import read_sign_off, sign
-from ldp.registry.strict_json import read_json
 from tests.command_line import run
 from tests.signing import CAUGHT, SIGN, TODAY, folder, found_nothing
 

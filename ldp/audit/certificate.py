@@ -22,8 +22,8 @@ from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import claimed_ratio, parts_of
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
+from ldp.protocol.strict_json import shortened
 from ldp.registry.certificates import require_seen
-from ldp.registry.strict_json import shortened
 
 MEASURED = ("at_least", "checks", "drawn_values")
 """Fields of an entry that depend on the noise of the run, or on all of a dictionary."""

@@ -17,6 +17,7 @@ from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.batch import Batch
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import BitSource
+from ldp.protocol.strict_json import parse_json
 from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
 
@@ -143,7 +144,7 @@ class ForeignClient:
         self._line, self._records = {"device": self._line["device"]}, []
         try:
             self._program.write(line)
-            answer = json.loads(self._program.read())
+            answer = parse_json(self._program.read())
             bodies = [bytes.fromhex(body) for body in answer["batches"]]
             secret, declined = bytes.fromhex(answer.get("secret", "")), int(answer["declined"])
         except (OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -204,7 +204,7 @@ def _mechanism(name: str, text: str) -> Shuffled:
     is_required = {field.name: field.default is MISSING for field in fields(kind)}
     try:
         parameters = {**DEFAULTS.get(name, {}), **tomllib.loads(f"of = {{ {text} }}")["of"]}
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         raise ParameterError('parameters are like "rr, epsilon = 2, categories = 20"') from None
     if type(number := parameters.get("categories")) is int:
         if not 2 <= number <= MOST_CATEGORIES:

@@ -133,11 +133,12 @@ def publish(
                 click.echo(line, err=err)
 
     def run() -> None:
-        from ldp.publishing import Job, Problem, opened, outputs
+        from ldp.publishing import Job, opened, outputs
         from ldp.publishing import publish as published
         from ldp.publishing.changes import update_changes
         from ldp.publishing.control import broken_builds
         from ldp.publishing.experiments import write_differences
+        from ldp.publishing.period import passing_by
         from ldp.publishing.site import write_site
         from ldp.report.formats import counted
 
@@ -159,25 +160,23 @@ def publish(
         pairs = [_pair(pair, job.registry) for pair in arms]
         with opened(out, period) as lock:
             result = published(job, lock)
-            changes = update_changes(out)
+            changes = update_changes(out, result.problems)
             if not as_json:  # now, as they are never new again, whatever becomes of site and copies
                 click.echo("".join(f"{change}\n" for change in changes), nl=False)
-            deviations = [*broken_builds(job)]
+            deviations = [*broken_builds(job, result.problems)]
             if not as_json:
                 say_once(deviations)
             experiments = []
             for pair in pairs:
-                try:
+                with passing_by(result.problems, ":".join(pair)):  # such as no common day yet
                     experiments.append(write_differences(out, *pair))
-                except ParameterError as error:  # such as no common day yet
-                    result.problems.append(Problem(":".join(pair), str(error)))
             write_site(job, result, deviations, experiments)
             if csv:
-                outputs.write_csv(out, csv)
+                outputs.write_csv(out, csv, result.problems)
             if duckdb:
-                outputs.update_duckdb(out, duckdb)
+                outputs.update_duckdb(out, duckdb, result.problems)
             if postgres:
-                outputs.update_postgres(out, postgres)
+                outputs.update_postgres(out, postgres, result.problems)
         if not as_json:
             for e in experiments:
                 say_once(

@@ -14,9 +14,10 @@ from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.cli.parsing import unknown_command
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import write_whole
+from ldp.protocol.strict_json import is_plain
 from ldp.registry import Registry
 from ldp.registry.certificates import read_certificates
-from ldp.registry.definitions import BEHIND_RELAY, is_plain
+from ldp.registry.definitions import BEHIND_RELAY
 from ldp.registry.explaining import changing_notes, marks_of
 from ldp.registry.page import page as page_text
 from ldp.registry.sign_off import (

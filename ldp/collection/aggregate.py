@@ -15,6 +15,7 @@ from ldp.collection.store import read_reports, report_files
 from ldp.errors import LdpError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism
+from ldp.protocol.strict_json import parse_json
 from ldp.tables.batches import split_batch
 from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.table import CountsReports, Table
@@ -176,14 +177,13 @@ class Checkpoint:
     @classmethod
     def load(cls, path: Path, question: str, files: Iterable[str]) -> "Checkpoint | None":
         """Return the checkpoint of a question if all its files are among `files`, else None."""
-        with suppress(OSError, ValueError, KeyError, TypeError, LdpError):
+        with suppress(OSError, ValueError, KeyError, TypeError):
             data = path.read_bytes()
             body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
             line, _, table_bytes = body.partition(b"\n")
-            head = json.loads(line)
-            if _digest(body) != digest or head["question"] != question:
-                return None
-            if not {*head["files"]} <= {*files}:
+            head = parse_json(line)
+            is_sound = _digest(body) == digest and head["question"] == question
+            if not (is_sound and {*head["files"]} <= {*files}):
                 return None
             with suppress(LdpError):
                 return cls(question, tuple(head["files"]), Table.from_bytes(table_bytes))

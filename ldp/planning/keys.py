@@ -11,7 +11,8 @@ from typing import Any
 from ldp.errors import ParameterError
 from ldp.planning.percentiles import people_of_result
 from ldp.protocol.channel import require_whole
-from ldp.registry.definitions import is_plain, read_values
+from ldp.protocol.strict_json import is_plain
+from ldp.registry.definitions import read_values
 from ldp.simulation import Population
 
 

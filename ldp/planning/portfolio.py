@@ -6,7 +6,6 @@ questions are accepted in the order of the file while the sums stay below the ca
 """
 
 import re
-import tomllib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -27,6 +26,7 @@ from ldp.planning.candidates import registry_lines, report_bytes
 from ldp.planning.keys import Keys
 from ldp.planning.question import KINDS, MOST_USERS, Question
 from ldp.protocol.channel import require_whole, round_down, round_up
+from ldp.protocol.strict_json import read_toml
 from ldp.registry.definitions import NOBODY
 
 EPSILONS = tuple(0.02 * 1.02**step for step in range(340))
@@ -96,12 +96,7 @@ class Product:
     def load(cls, path: Path, today: date) -> "Product":
         """Read a file of questions; they begin `today` unless it has a `start`. Raises
         ParameterError naming the question and key that is wrong."""
-        try:
-            document = tomllib.loads(path.read_text("utf-8"))
-        except OSError as error:
-            raise ParameterError(f"cannot read {path}: {error.strerror}") from None
-        except ValueError as error:
-            raise ParameterError(f"{path} is not TOML: {error}") from None
+        document = read_toml(path, ParameterError)
         keys = Keys(path, "[product]", document.get("product", {}))
         users = keys.take("users")
         require_whole(users, "users", 1, MOST_USERS)

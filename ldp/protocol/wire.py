@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ldp.errors import DecodeError, ReportError
+from ldp.protocol.strict_json import parse_json
 
 if TYPE_CHECKING:
     from ldp.protocol.joint_layout import JointLayout
@@ -88,7 +89,7 @@ def parse_table(data: bytes) -> tuple[dict[str, Any], list[memoryview]]:
         raise DecodeError("damaged table file: its checksum does not fit")
     start = version_at + 5
     end = start + int.from_bytes(data[version_at + 1 : start], "little")
-    description = json.loads(data[start:end])
+    description = parse_json(data[start:end])
     if TABLE_VERSIONS["whole" in description] != data[version_at]:
         raise DecodeError("table file's description does not fit its format version")
     buffers = []

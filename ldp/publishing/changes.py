@@ -1,12 +1,10 @@
 """Changes of all metrics in a publication, in files beside its data set."""
 
 import hashlib
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +17,12 @@ from ldp.files import open_replacement
 from ldp.mechanisms.base import FAKES
 from ldp.publishing.detection import ALPHA, Detection, Series, detect
 from ldp.publishing.outputs import Part, changes_path, parts
+from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.rows import CHANGES_SCHEMA, DAMAGED, read_rows
-from ldp.publishing.state import estimates_path
+from ldp.publishing.state import estimates_path, kept_versions
 from ldp.report.formats import points, quantity, signed
 from ldp.report.values import UNLISTED
+from ldp.tables.saved import read_summary
 
 WEEKDAYS = 7
 _DIGEST = b"ldp.digest"
@@ -61,36 +61,51 @@ class Change:
         return f"{self.metric}: {name} changed by {self.size}, since {self.since}"
 
 
-def update_changes(out: Path) -> list[Change]:
+def update_changes(out: Path, problems: list[Problem]) -> list[Change]:
     """Look for changes in every version of every metric in the folder of a publication that is not
     as it was when they were looked for last, write them, and return those that are new: of a value
-    and period of which none was said before."""
-    fresh = []
-    for (metric, version), several in groupby(parts(out), lambda part: (part.metric, part.version)):
-        listed = list(several)
-        path = changes_path(out, metric, version)
-        digest = hashlib.blake2b("".join(part.digest for part in listed).encode()).hexdigest()
-        if path.exists() and read_rows(path).schema.metadata[_DIGEST] == digest.encode():
-            continue
-        before = {change.key for change in read_changes(out, metric, version)}
-        changes = [*_changes(out, listed)]
-        rows = [vars(change) for change in changes]
-        table = pa.Table.from_pylist(rows, CHANGES_SCHEMA.with_metadata({_DIGEST: digest}))
-        with open_replacement(path) as temporary:
-            pq.write_table(table, temporary)
-        fresh += [change for change in changes if change.key not in before]
+    and period of which none was said before. Errors of a metric are among the `problems`."""
+    fresh = list[Change]()
+    for metric, version in kept_versions(out):
+        with passing_by(problems, metric):
+            fresh += _new_changes(out, metric, version)
     return fresh
+
+
+def _new_changes(out: Path, metric: str, version: int) -> list[Change]:
+    """Write the changes of one version of a metric, and return those that are new."""
+    listed = parts(out, metric, version)
+    said, before = _saved_changes(out, metric, version)
+    digest = hashlib.blake2b("".join(part.digest for part in listed).encode()).hexdigest()
+    if not listed or said == digest.encode():
+        return []
+    changes = [*_changes(out, listed)]
+    rows = [vars(change) for change in changes]
+    table = pa.Table.from_pylist(rows, CHANGES_SCHEMA.with_metadata({_DIGEST: digest}))
+    with open_replacement(changes_path(out, metric, version)) as temporary:
+        pq.write_table(table, temporary)
+    known = {change.key for change in before}
+    return [change for change in changes if change.key not in known]
 
 
 def read_changes(out: Path, metric: str, version: int) -> list[Change]:
     """Return the changes of one version of a metric, in the order of time."""
+    return _saved_changes(out, metric, version)[1]
+
+
+def _saved_changes(out: Path, metric: str, version: int) -> tuple[bytes, list[Change]]:
+    """Return the changes of one version of a metric, and the digest of what they were found in."""
     path = changes_path(out, metric, version)
-    return [Change(**row) for row in read_rows(path).to_pylist()] if path.exists() else []
+    if not path.exists():
+        return b"", []
+    table = read_rows(path, CHANGES_SCHEMA)
+    digest = (table.schema.metadata or {}).get(_DIGEST, b"")
+    return digest, [Change(**row) for row in table.to_pylist()]
 
 
 def _changes(out: Path, listed: Sequence[Part]) -> Iterator[Change]:
     """Yield the changes of one version of a metric."""
-    summaries = [read_summary(out, part) for part in listed]
+    summaries = [summary_of(out, part) for part in listed]
     if summaries[-1].get("method") in UNLISTED:  # other words in each period
         return
     tables = [
@@ -131,14 +146,12 @@ def _change(listed: Sequence[Part], key: Key, detection: Detection) -> Change:
 _UNKNOWN = (math.nan, math.nan)
 
 
-def read_summary(out: Path, part: Part) -> Mapping[str, Any]:
+def summary_of(out: Path, part: Part) -> Mapping[str, Any]:
     """Return the summary of the estimates of one period; raises DecodeError for a damaged one."""
-    path = estimates_path(out, part.metric, part.version, part.period).with_suffix(".json")
     try:
-        summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except ValueError:
-        raise DecodeError(f"{path}: {DAMAGED}") from None
-    return summary
+        return read_summary(estimates_path(out, part.metric, part.version, part.period))
+    except DecodeError as error:
+        raise DecodeError(f"{error}; {DAMAGED}") from None
 
 
 def people_of(summary: Mapping[str, Any]) -> float:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.publish import PERIODS, Job
 from ldp.publishing.state import kept_versions, load_states, state_folder
 from ldp.tables.joint_table import load_table
@@ -114,20 +115,23 @@ def joined(
         last = period
 
 
-def broken_builds(job: Job) -> Iterator[Broken]:
+def broken_builds(job: Job, problems: list[Problem]) -> Iterator[Broken]:
     """Yield what the `RECENT` kept tables of a job's control metrics say, of each version the last;
-    the detector begins with the `LATEST`."""
-    length = PERIODS[job.period]
+    the detector begins with the `LATEST`. Errors of a metric are among the `problems`."""
     for metric, version in kept_versions(job.out):
         known = job.registry.metrics.get(metric)
-        if known is None or known.control is None:
-            continue
-        states = load_states(state_folder(job.out, metric, version))
-        latest = [*states.items()][-LATEST:]
-        loaded = ((period, load_table(state.table_path)) for period, state in latest)
-        tables = ((period, table) for period, table in loaded if isinstance(table, Table))
-        recent = {period for period, _ in latest[-RECENT:]}
-        alarms = broken(tables, known.control, DAYS / length)
-        for last in [*joined(alarms, timedelta(days=RECENT * length))][-1:]:
-            if last[0] in recent:
-                yield Broken(metric, version, *last)
+        if known is not None and known.control is not None:
+            with passing_by(problems, metric):
+                yield from _broken(job, metric, version, known.control)
+
+
+def _broken(job: Job, metric: str, version: int, control: str) -> list[Broken]:
+    length = PERIODS[job.period]
+    states = load_states(state_folder(job.out, metric, version))
+    latest = [*states.items()][-LATEST:]
+    loaded = ((period, load_table(state.table_path)) for period, state in latest)
+    tables = ((period, table) for period, table in loaded if isinstance(table, Table))
+    recent = {period for period, _ in latest[-RECENT:]}
+    alarms = broken(tables, control, DAYS / length)
+    last = [*joined(alarms, timedelta(days=RECENT * length))][-1:]
+    return [Broken(metric, version, *alarm) for alarm in last if alarm[0] in recent]

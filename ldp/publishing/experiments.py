@@ -29,9 +29,10 @@ from scipy.stats import norm
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.files import csv_text, write_whole
-from ldp.publishing.changes import Key, numbers_of, people_of, read_summary
+from ldp.publishing.changes import Key, numbers_of, people_of, summary_of
 from ldp.publishing.outputs import Part, parts
 from ldp.publishing.rows import read_rows
+from ldp.publishing.state import kept_versions
 from ldp.report.formats import percent, points, quantity, signed
 
 ALPHA = 0.05
@@ -205,7 +206,7 @@ class ArmPeriod(NamedTuple):
 
     @classmethod
     def of(cls, out: Path, part: Part) -> "ArmPeriod":
-        summary = read_summary(out, part)
+        summary = summary_of(out, part)
         low, high = summary.get("bounds", (0.0, 1.0))
         compared = "mean" if "bounds" in summary else "count"
         numbers = numbers_of(read_rows(part.path), summary)
@@ -231,8 +232,9 @@ def numbers_of_arm(arm: Sequence[ArmPeriod], keys: Sequence[Key]) -> tuple[Float
 
 def _latest(out: Path, metric: str) -> list[Part]:
     """Return the parts of the latest version of a metric."""
-    listed = [part for part in parts(out) if part.metric == metric]
-    return [part for part in listed if part.version == listed[-1].version]
+    versions = [version for name, version in kept_versions(out) if name == metric]
+    listed = (parts(out, metric, version) for version in reversed(versions))
+    return next(filter(None, listed), [])
 
 
 def write_differences(out: Path, first: str, second: str) -> Experiment:

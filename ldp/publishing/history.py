@@ -1,6 +1,5 @@
 """History of a metric: what the data set says of all its periods, as lines to draw."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,9 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldp.publishing.changes import Change, read_changes, read_summary
+from ldp.protocol.strict_json import parse_json
+from ldp.publishing.changes import Change, read_changes, summary_of
 from ldp.publishing.outputs import Part, parts
+from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.rows import read_rows
+from ldp.publishing.state import kept_versions
 from ldp.report.formats import percent, quantity, span
 
 MOST_LINES = 30
@@ -49,7 +51,7 @@ class Line:
     def name(self) -> str:
         """Text that names the line."""
         with suppress(ValueError):
-            cell = json.loads(self.value)
+            cell = parse_json(self.value)
             if isinstance(cell, list):  # of a cross table
                 return " × ".join(map(str, cell))
         own = "" if self.statistic in ("count", "coefficient") else self.statistic
@@ -142,15 +144,14 @@ class History:
         return self.periods[-1].first
 
 
-def histories(out: Path) -> Mapping[str, Sequence[History]]:
+def histories(out: Path, problems: list[Problem]) -> Mapping[str, Sequence[History]]:
     """Return the histories of all metrics in the folder of a publication, by metric; of each the
-    latest version first."""
-    listed = dict[tuple[str, int], list[Part]]()
-    for part in parts(out):
-        listed.setdefault((part.metric, part.version), []).append(part)
-    by_metric = dict[str, list[History]]()
-    for (metric, version), several in sorted(listed.items(), reverse=True):
-        by_metric.setdefault(metric, []).append(_history(out, metric, version, several))
+    latest version first. Errors of a metric are among the `problems`."""
+    by_metric = defaultdict[str, list[History]](list)
+    for metric, version in reversed(kept_versions(out)):
+        with passing_by(problems, metric):
+            if several := parts(out, metric, version):
+                by_metric[metric] += [_history(out, metric, version, several)]
     return by_metric
 
 
@@ -200,7 +201,7 @@ def _period(out: Path, part: Part, table: pa.Table) -> Period:
     """Return a period as a whole; one in which nothing was found has no row, and the summary beside
     its estimates says the rest."""
     rows = table.slice(0, 1).to_pylist()
-    facts: Mapping[str, Any] = rows[0] if rows else read_summary(out, part)
+    facts: Mapping[str, Any] = rows[0] if rows else summary_of(out, part)
     shared: dict[str, Any] = {name: facts.get(name) for name in ("reports", "noise_floor", "fakes")}
     discovered = pc.sum(table["discovered"]).as_py() if rows else 0
     return Period(first=part.period, discovered=discovered, revision=part.revision, **shared)

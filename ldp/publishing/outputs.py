@@ -16,6 +16,7 @@ import pyarrow.csv as csv
 
 from ldp.errors import DecodeError, LdpError, MissingPackage
 from ldp.files import open_replacement
+from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.rows import CHANGES_SCHEMA, KEY, SCHEMA, read_rows
 from ldp.publishing.state import (
     kept_versions,
@@ -44,6 +45,10 @@ class OutputUnusable(LdpError):
     """Error: a copy of the data set cannot be written."""
 
 
+Key = tuple[str, int, date]
+"""Metric, version and first day of a period."""
+
+
 class Part(NamedTuple):
     """Part of the data set: the rows of one period, in the file `path`, whose digest is `digest`;
     `revision`: how often the period was re-opened."""
@@ -56,25 +61,26 @@ class Part(NamedTuple):
     revision: int
 
     @property
-    def key(self) -> tuple[str, int, date]:
+    def key(self) -> Key:
         """Metric, version and first day."""
         return self.metric, self.version, self.period
 
 
-def parts(out: Path) -> Iterator[Part]:
-    """Yield the parts of the data set in `out`, sorted by metric, version and period. Raises
-    DecodeError where a file of one is lost and could not be written again."""
-    for metric, version in kept_versions(out):
-        for period, state in load_states(state_folder(out, metric, version)).items():
-            lost = lost_files(out, metric, version, period)
-            if lost and state.digest:
-                raise DecodeError(
-                    f"{lost[0]}: lost; restore it from a backup, or delete {state.path}: its "
-                    "period is then left out until it is counted again from the store"
-                )
-            if not lost:
-                path = results_path(out, metric, version, period)
-                yield Part(metric, version, period, state.digest, path, state.revision)
+def parts(out: Path, metric: str, version: int) -> list[Part]:
+    """Return the parts of the data set in `out` that are of one version of a metric, in the order
+    of time. Raises DecodeError where a file of one is lost and could not be written again."""
+    listed = list[Part]()
+    for period, state in load_states(state_folder(out, metric, version)).items():
+        lost = lost_files(out, metric, version, period)
+        if lost and state.digest:
+            raise DecodeError(
+                f"{lost[0]}: lost; restore it from a backup, or delete {state.path}: its "
+                "period is then left out until it is counted again from the store"
+            )
+        if not lost:
+            path = results_path(out, metric, version, period)
+            listed.append(Part(metric, version, period, state.digest, path, state.revision))
+    return listed
 
 
 def changes_path(out: Path, metric: str, version: int) -> Path:
@@ -82,17 +88,22 @@ def changes_path(out: Path, metric: str, version: int) -> Path:
     return out / "changes" / metric / f"v{version}.parquet"
 
 
-def write_csv(out: Path, path: Path) -> None:
-    """Write the data set in `out` as one CSV file, replaced whole."""
+def write_csv(out: Path, path: Path, problems: list[Problem]) -> None:
+    """Write the data set in `out` as one CSV file, replaced whole. Damaged parts are left out, and
+    are among the `problems`."""
     with open_replacement(path) as temporary, csv.CSVWriter(temporary, SCHEMA) as writer:
-        for part in parts(out):
-            writer.write_table(read_rows(part.path))
+        for metric, version in kept_versions(out):
+            with passing_by(problems, metric):
+                for part in parts(out, metric, version):
+                    with passing_by(problems, metric):
+                        writer.write_table(read_rows(part.path))
 
 
-def update_duckdb(out: Path, path: Path) -> int:
+def update_duckdb(out: Path, path: Path, problems: list[Problem]) -> int:
     """Bring the tables `results`, `changes` and `periods` of a DuckDB file up to date with the data
-    set in `out`, and return the number of periods that were written. Raises MissingPackage, and
-    OutputUnusable for a file that cannot be opened or written."""
+    set in `out`, and return the number of periods that were written. What is damaged is
+    among the `problems`, and as it was. Raises MissingPackage, and OutputUnusable for a file that
+    cannot be opened or written."""
     try:
         import duckdb
     except ModuleNotFoundError as error:
@@ -100,7 +111,7 @@ def update_duckdb(out: Path, path: Path) -> int:
     if path.is_file() and not _is_duckdb(path):  # DuckDB reads many files, and writes to none
         raise OutputUnusable(f"{path}: not a DuckDB file; name another one for --duckdb")
     with _errors(f"{path}", duckdb.Error), duckdb.connect(str(path.absolute())) as database:
-        return _update(database, out, "", "?", _insert_parquet)
+        return _update(database, out, problems, "", "?", _insert_rows)
 
 
 def _is_duckdb(path: Path) -> bool:
@@ -108,11 +119,9 @@ def _is_duckdb(path: Path) -> bool:
         return file.read(12)[8:] == b"DUCK"
 
 
-def update_postgres(out: Path, conninfo: str) -> int:
+def update_postgres(out: Path, conninfo: str, problems: list[Problem]) -> int:
     """Bring the tables `ldp_results`, `ldp_changes` and `ldp_periods` of a PostgreSQL database up
-    to date with the data set in `out`, and return the number of periods that were written.
-    `conninfo`: as libpq reads it. Raises MissingPackage, and OutputUnusable for a database that
-    cannot be written."""
+    to date, as `update_duckdb` does. `conninfo`: as libpq reads it."""
     try:
         import psycopg
     except ModuleNotFoundError as error:
@@ -122,12 +131,14 @@ def update_postgres(out: Path, conninfo: str) -> int:
         psycopg.connect(conninfo, autocommit=True) as connection,
         connection.cursor() as cursor,
     ):
-        return _update(cursor, out, "ldp_", "%s", _copy_rows)
+        return _update(cursor, out, problems, "ldp_", "%s", _copy_rows)
 
 
-def _update(database: Any, out: Path, prefix: str, mark: str, insert: Any) -> int:
-    """Take over the parts that `database` does not have. `prefix`: of the names of its tables;
-    `mark`: for an argument; `insert`: writes the rows of a part into a table."""
+def _update(
+    database: Any, out: Path, problems: list[Problem], prefix: str, mark: str, insert: Any
+) -> int:
+    """Take over the parts that `database` does not have. `prefix`:
+    of the names of its tables; `mark`: for an argument; `insert`: writes rows into a table."""
     results, periods, changes = (f"{prefix}{name}" for name in ("results", "periods", "changes"))
     for table, schema, key in (
         (results, SCHEMA, KEY),
@@ -143,23 +154,36 @@ def _update(database: Any, out: Path, prefix: str, mark: str, insert: Any) -> in
             f"table {results}: of an earlier version; drop the three tables: the next run writes "
             "them again"
         )
+    version_is = f"metric = {mark} AND version = {mark}"
+    where = f"{version_is} AND period = {mark}"
     database.execute(f"SELECT metric, version, period, digest FROM {periods}")
-    known = {*database.fetchall()}
-    changed = [part for part in parts(out) if (*part.key, part.digest) not in known]
-    version = f"metric = {mark} AND version = {mark}"
-    where = " AND ".join(f"{name} = {mark}" for name in _PERIOD)
-    for part in changed:
-        database.execute("BEGIN")
-        for table in (results, periods):
-            database.execute(f"DELETE FROM {table} WHERE {where}", part.key)
-        insert(database, results, part.path)
-        if (path := changes_path(out, part.metric, part.version)).exists():
-            database.execute(f"DELETE FROM {changes} WHERE {version}", part.key[:2])
-            insert(database, changes, path)
-        values = ", ".join([mark] * 4)
-        database.execute(f"INSERT INTO {periods} VALUES ({values})", (*part.key, part.digest))
-        database.execute("COMMIT")
-    return len(changed)
+    known: dict[Key, str] = {tuple(key): digest for *key, digest in database.fetchall()}
+    written = 0
+    for metric, version in sorted({*kept_versions(out), *(key[:2] for key in known)}):
+        with passing_by(problems, metric):
+            listed = {part.key: part for part in parts(out, metric, version)}
+            before = {key: known[key] for key in known if key[:2] == (metric, version)}
+            there = {key: part.digest for key, part in listed.items()}
+            due = sorted(key for key in there if there[key] != before.get(key))
+            path = changes_path(out, metric, version)
+            said = read_rows(path, CHANGES_SCHEMA) if due and listed and path.exists() else None
+            for period in due:
+                rows = read_rows(listed[period].path) if period in listed else None
+                database.execute("BEGIN")
+                for name in (results, periods):
+                    database.execute(f"DELETE FROM {name} WHERE {where}", period)
+                database.execute(f"DELETE FROM {changes} WHERE {version_is}", period[:2])
+                for name, some in ((results, rows), (changes, said)):
+                    if some is not None:
+                        insert(database, name, some)
+                if rows is not None:
+                    values = ", ".join([mark] * 4)
+                    database.execute(
+                        f"INSERT INTO {periods} VALUES ({values})", (*period, there[period])
+                    )
+                database.execute("COMMIT")
+                written += 1
+    return written
 
 
 def _primary(key: Sequence[str], prefix: str) -> str:
@@ -168,13 +192,14 @@ def _primary(key: Sequence[str], prefix: str) -> str:
     return f", PRIMARY KEY ({', '.join(key)})" if prefix else ""
 
 
-def _insert_parquet(database: Any, table: str, path: Path) -> None:
-    database.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?)", [str(path)])
+def _insert_rows(database: Any, table: str, rows: pa.Table) -> None:
+    database.register("ldp_rows", rows)
+    database.execute(f"INSERT INTO {table} BY NAME SELECT * FROM ldp_rows")
 
 
-def _copy_rows(cursor: Any, table: str, path: Path) -> None:
+def _copy_rows(cursor: Any, table: str, rows: pa.Table) -> None:
     with cursor.copy(f"COPY {table} FROM STDIN") as copy:
-        for row in read_rows(path).to_pylist():
+        for row in rows.to_pylist():
             copy.write_row([*row.values()])
 
 

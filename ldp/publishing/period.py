@@ -2,7 +2,8 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -54,6 +55,16 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.metric}: {self.text}"
+
+
+@contextmanager
+def passing_by(problems: list[Problem], metric: str) -> Iterator[None]:
+    """Make an error of the block one of the `problems`, of `metric`, so that the others go on."""
+    try:
+        yield
+    except (LdpError, OSError) as error:
+        if (problem := Problem(metric, str(error))) not in problems:
+            problems.append(problem)
 
 
 class PeriodResult(NamedTuple):

@@ -19,10 +19,24 @@ from ldp.collection.object_store import StorePath
 from ldp.collection.store import NoReports, report_files
 from ldp.errors import DecodeError, ParameterError, ReportError
 from ldp.files import write_whole
-from ldp.publishing.period import CountedPeriod, Files, PeriodResult, PeriodTask, Problem
+from ldp.protocol.strict_json import read_json
+from ldp.publishing.period import (
+    CountedPeriod,
+    Files,
+    PeriodResult,
+    PeriodTask,
+    Problem,
+    passing_by,
+)
 from ldp.publishing.processes import run_all
-from ldp.publishing.state import load_states, remove_orphans, state_folder, unfinished
-from ldp.publishing.subjects import Subject, subjects
+from ldp.publishing.state import (
+    kept_versions,
+    load_states,
+    lost_files,
+    remove_orphans,
+    state_folder,
+)
+from ldp.publishing.subjects import Subject, stored_versions
 from ldp.registry import Registry
 
 PERIODS = {"day": 1, "week": 7}
@@ -33,6 +47,11 @@ NO_WEEKS = (
 )
 SETTINGS, LOCK = "publish.json", ".publish.lock"
 FORMAT = 1
+DAMAGED = (
+    "the settings of ldp publish (damaged; restore it from a backup, or delete it and run with the "
+    "--period of the runs before: it is written anew)"
+)
+"""Form of the file of settings, in words."""
 
 
 @dataclass
@@ -78,21 +97,11 @@ def opened(out: Path, period: str) -> Iterator[int]:
         path = out / SETTINGS
         if not path.exists():
             write_whole(path, json.dumps(settings) + "\n")
-        elif _settings(path) != settings:
+        elif read_json(path, DAMAGED, lambda _: None, DecodeError) != settings:
             raise ParameterError(
                 f"{out} was made with another --period or version: name another folder for --out"
             )
         yield lock
-
-
-def _settings(path: Path) -> object:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError):
-        raise DecodeError(
-            f"{path}: damaged; restore it from a backup, or delete it and run with the --period of "
-            "the runs before: it is written anew"
-        ) from None
 
 
 def publish(job: Job, lock: int) -> Publication:
@@ -105,14 +114,13 @@ def publish(job: Job, lock: int) -> Publication:
     for store in job.stores:
         if isinstance(store, Path) and not store.is_dir():
             raise ReportError(f"{store} is not a folder of reports")
-    publication = Publication()
-    unknown: list[tuple[str, str]] = []
+    publication, kept = Publication(), kept_versions(job.out)
     tasks: list[PeriodTask] = []
-    for subject in subjects(job.registry, job.stores, job.out, unknown, PERIODS[job.period]):
-        if subject.memoised and job.period == "week":
-            publication.problems.append(Problem(subject.metric, NO_WEEKS))
-        else:
-            tasks += _due_tasks(subject, job)
+    for metric in job.registry.metrics:
+        stored = {*stored_versions(job.stores, metric)}
+        for version in sorted(stored.union(n for name, n in kept if name == metric)):
+            with passing_by(publication.problems, metric):
+                tasks += _due_tasks(job, metric, version, version in stored)
     by_metric = [[*listed] for _, listed in groupby(tasks, lambda task: task.subject.metric)]
 
     def on_result(result: PeriodResult) -> None:
@@ -123,28 +131,36 @@ def publish(job: Job, lock: int) -> Publication:
         for result in results:
             publication.counted += [result.counted] if result.counted else []
             publication.problems += result.problems
-    publication.problems += [Problem(*item) for item in unknown]
     return publication
 
 
-def _due_tasks(subject: Subject, job: Job) -> Iterator[PeriodTask]:
-    """Yield what there is to do for a subject, in the order of time; delete what a killed run left
-    among its tables."""
-    folder = state_folder(job.out, subject.metric, subject.version)
+def _due_tasks(job: Job, metric: str, version: int, is_stored: bool) -> list[PeriodTask]:
+    """Return what there is to do for a version of a metric, in the order of time; delete what a
+    killed run left among its tables."""
+    folder, days = state_folder(job.out, metric, version), PERIODS[job.period]
     states = load_states(folder)
-    remove_orphans(folder, states)
     waiting = {
         first
-        for first in unfinished(job.out, subject.metric, subject.version)
-        if not job.since or first >= job.since
+        for first, state in states.items()
+        if (not state.digest or lost_files(job.out, metric, version, first))
+        and (not job.since or first >= job.since)
     }
+    if not is_stored and not waiting:
+        return []
+    if version == job.registry.metric(metric).version:
+        subject = Subject.of_registry(job.registry, metric, days)
+    else:
+        subject = Subject.of_states(job.registry, metric, version, states)
+    if subject.memoised and job.period == "week":
+        raise ParameterError(NO_WEEKS)
+    remove_orphans(folder, states)
     complete = _complete(subject, job)
-    for first in sorted({*complete, *waiting}):
-        task = PeriodTask(
+    tasks = (
+        PeriodTask(
             subject=subject,
             out=job.out,
             first=first,
-            days=PERIODS[job.period],
+            days=days,
             files=complete.get(first, ()),
             state=states.get(first),
             is_unfinished=first in waiting,
@@ -152,8 +168,9 @@ def _due_tasks(subject: Subject, job: Job) -> Iterator[PeriodTask]:
             workers=job.workers,
             fakes=job.fakes,
         )
-        if task.is_due:
-            yield task
+        for first in sorted({*complete, *waiting})
+    )
+    return [task for task in tasks if task.is_due]
 
 
 def repeat(

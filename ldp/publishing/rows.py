@@ -123,15 +123,16 @@ def _moves(file: SavedResult, statistics: Sequence[str]) -> Sequence[float | Non
     return [moves if of_all or statistic == "mean" else None for statistic in statistics]
 
 
-def read_rows(path: Path) -> pa.Table:
-    """Return the rows of one file of the data set; raise DecodeError for a damaged one, and for one
-    of an earlier version."""
+def read_rows(path: Path, schema: pa.Schema = SCHEMA) -> pa.Table:
+    """Return the rows of one file of the data set, or of another `schema`; raise DecodeError for a
+    damaged one, and for one of an earlier version."""
     try:
         with pq.ParquetFile(path) as file:  # read_table loads pandas
             rows = file.read()
+        rows.validate(full=True)
     except (OSError, pa.ArrowException):
         raise DecodeError(f"{path}: {DAMAGED}") from None
-    if rows.column_names not in (SCHEMA.names, CHANGES_SCHEMA.names):
+    if rows.schema != schema:
         raise DecodeError(f"{path}: {EARLIER}")
     return rows
 

@@ -8,6 +8,7 @@ page changes only with its numbers.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,6 +21,7 @@ from ldp.files import write_whole
 from ldp.publishing.control import Broken
 from ldp.publishing.experiments import Experiment
 from ldp.publishing.history import HEIGHT, WIDTH, History, Line, histories
+from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.publish import PERIODS, Job, Publication, first_day
 from ldp.publishing.state import estimates_path
 from ldp.registry import Registry
@@ -74,36 +76,41 @@ def write_site(
     """Write the site of a publication to `site` in its folder: pages that differ from what is
     there. `result`: of the run, for its problems; `broken`: what control metrics say;
     `experiments`: each has a page, too."""
-    folder, by_metric = job.out / "site", histories(job.out)
+    folder, problems = job.out / "site", result.problems
+    by_metric = histories(job.out, problems)
     cards = []
     for metric in sorted({*job.registry.metrics, *by_metric}):
         versions = by_metric.get(metric, [])
         if not versions and _is_member(job.registry, metric):
             continue
-        problems = [problem.text for problem in result.problems if problem.metric == metric]
-        deviation = [str(build) for build in broken if build.metric == metric]
-        health = health_of(metric, versions, job, problems, deviation)
-        cards.append(_card(metric, versions, job.registry, health))
+        health = partial(health_of, metric, versions, job, result, broken)
         if versions:
-            _write(folder / "metrics" / f"{metric}.html", _metric_page(job, versions, health))
+            with passing_by(problems, metric):
+                page = _metric_page(job, versions, health())
+                _write(folder / "metrics" / f"{metric}.html", page)
+        cards.append(_card(metric, versions, job.registry, health()))
     for experiment in experiments:
         path = folder / "arms" / f"{experiment.file_name}.html"
         above = Markup(_macros().experiment(experiment, experiment.largest[:MOST_DIFFERENCES]))
         _write(path, render([], title=f"{experiment.first} and {experiment.second}", above=above))
-    state, yesterday = _write_registry(folder / "registry.html", job), job.today - timedelta(days=1)
+    state, yesterday = (
+        _write_registry(folder / "registry.html", job, problems),
+        job.today - timedelta(days=1),
+    )
     fragment = _macros().index(cards, (WIDTH, HEIGHT), yesterday, state, experiments)
     _write(folder / "index.html", render([], title=job.registry.product, above=Markup(fragment)))
 
 
-def _write_registry(path: Path, job: Job) -> str:
+def _write_registry(path: Path, job: Job, problems: list[Problem]) -> str:
     """Write the page to sign, and return in words whether the registry is signed off: by the record
-    beside it, and the certificates beside that. A damaged one is no reason to publish nothing."""
+    beside it, and the certificates beside that. A damaged one is among the `problems`."""
     beside = job.registry.path.with_name(BESIDE)
     try:
         record = read_sign_off(beside) if beside.exists() else None
         names = [entry["file"] for entry in record["certificates"]] if record else []
         certified = read_certificates([beside.with_name(name) for name in names])
-    except RegistryError:
+    except RegistryError as error:
+        problems.append(Problem(BESIDE, str(error)))
         _write(path, page(job.registry, Certificates(), None, job.today))
         return f"not signed off, {BESIDE} or a certificate that it names cannot be used"
     _write(path, page(job.registry, certified, record, job.today))
@@ -114,11 +121,13 @@ def health_of(
     metric: str,
     versions: Sequence[History],
     job: Job,
-    problems: Sequence[str],
-    deviation: Sequence[str] = (),
+    result: Publication,
+    broken: Sequence[Broken] = (),
 ) -> Health:
     """Return the state of a `metric` with these `versions`, the latest first, on the day of a
-    `job`; `deviation`: what its control says."""
+    `job`, by what its `result` says until now; `broken`: what control metrics say."""
+    problems = [problem.text for problem in result.problems if problem.metric == metric]
+    deviation = [str(build) for build in broken if build.metric == metric]
     known = job.registry.metrics.get(metric)
     yesterday = job.today - timedelta(days=1)
     if problems:

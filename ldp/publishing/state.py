@@ -6,13 +6,23 @@ could not be decoded is kept, too: its state has no digest.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from ldp.errors import DecodeError
+from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_whole
+from ldp.protocol.strict_json import Kinds, are_texts, read_json, require_fields
+
+FIELDS = ("table", "revision", "digest", "files", "members", "reports_per_person", "by_day")
+FORM = (
+    "a state of ldp publish (damaged; restore it and its table from a backup, or delete it: its "
+    "period is then counted again from the store)"
+)
 
 Members = Mapping[str, tuple[str, ...] | None]
 """Candidates of each member of a joint metric, None for one with categories."""
@@ -43,22 +53,32 @@ class PeriodState:
     @classmethod
     def load(cls, path: Path) -> "PeriodState":
         """Read the state of a period; raises DecodeError for a file that `save` did not write."""
-        try:
-            fields = json.loads(path.read_text("utf-8"))
-            files = tuple(fields.pop("files"))
-            members = {name: some and tuple(some) for name, some in fields.pop("members").items()}
-            return cls(path=path, files=files, members=members, **fields)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            raise DecodeError(
-                f"{path}: damaged; restore it and the table that it names from a backup, or delete "
-                "it: its period is then counted again from the store"
-            ) from None
+        fields = read_json(path, FORM, partial(_require_state, path.stem), DecodeError)
+        members = {name: some and tuple(some) for name, some in fields["members"].items()}
+        return cls(path=path, **{**fields, "files": tuple(fields["files"]), "members": members})
 
     def save(self) -> None:
         """Write the state to `path`, atomically."""
-        names = ("table", "revision", "digest", "files", "members", "reports_per_person", "by_day")
-        fields = {name: getattr(self, name) for name in names}
+        fields = {name: getattr(self, name) for name in FIELDS}
         write_whole(self.path, json.dumps(fields, indent=1) + "\n")
+
+
+def _require_state(first: str, state: Any) -> None:
+    """Raise ValueError unless a file is the state of the period that begins on the day `first`."""
+    kinds: Kinds = {str: "table", int: "revision", list: "files reports_per_person"}
+    require_fields(state, {**kinds, dict: "members by_day"})
+    lists = (words for words in state["members"].values() if words is not None)
+    fits = (
+        state.keys() == {*FIELDS}
+        and state["table"] == f"{first}.{state['revision']}.table"
+        and re.fullmatch("(?:[0-9a-f]{32})?", str(state["digest"]))
+        and are_texts(state["files"])
+        and all(map(are_texts, lists))
+        and [type(number) for number in state["reports_per_person"]] == [int, int]
+        and all(type(number) is int and number >= 0 for number in state["by_day"].values())
+    )
+    if not fits:
+        raise ParameterError("a field is of another kind")
 
 
 def state_folder(out: Path, metric: str, version: int) -> Path:
@@ -102,16 +122,6 @@ def lost_files(out: Path, metric: str, version: int, first: date) -> list[Path]:
     results = results_path(out, metric, version, first)
     paths = (estimates, estimates.with_suffix(".json"), results)
     return [path for path in paths if not path.exists()]
-
-
-def unfinished(out: Path, metric: str, version: int) -> list[date]:
-    """Return the periods of one version whose results are not those of the kept table, or lost."""
-    states = load_states(state_folder(out, metric, version))
-    return [
-        first
-        for first, state in states.items()
-        if not state.digest or lost_files(out, metric, version, first)
-    ]
 
 
 def remove_orphans(folder: Path, states: Mapping[date, PeriodState]) -> None:

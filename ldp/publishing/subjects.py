@@ -1,22 +1,14 @@
 """Subjects of a publication: one version of one metric each, from the registry or a kept table."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
+from datetime import date, timedelta
 
 from ldp.accounting.label import Label
 from ldp.collection.object_store import StorePath
-from ldp.errors import DecodeError
+from ldp.errors import ReportError
 from ldp.mechanisms import CatalogueMechanism
-from ldp.publishing.state import (
-    Members,
-    PeriodState,
-    kept_versions,
-    load_states,
-    state_folder,
-    unfinished,
-)
+from ldp.publishing.state import Members, PeriodState
 from ldp.registry import Registry
 from ldp.registry.explaining import label
 from ldp.tables.joint_table import JointTable, load_table
@@ -58,8 +50,17 @@ class Subject:
         )
 
     @classmethod
-    def of_state(cls, metric: str, version: int, state: PeriodState) -> "Subject":
-        """Return an earlier `version` of `metric` from the table of one of its periods."""
+    def of_states(
+        cls, registry: Registry, metric: str, version: int, states: Mapping[date, PeriodState]
+    ) -> "Subject":
+        """Return an earlier `version` of `metric` from the table of the last of its periods; raise
+        ReportError without one."""
+        if not states:
+            raise ReportError(
+                f"the store has reports of version {version}, the registry version "
+                f"{registry.metric(metric).version}; publish once with the registry that had it"
+            )
+        state = states[max(states)]
         table = load_table(state.table_path)
         part = table.tables[0] if isinstance(table, JointTable) else table
         return cls(
@@ -82,34 +83,3 @@ def stored_versions(stores: Sequence[StorePath], metric: str) -> list[int]:
         for path in (store / f"metric={metric}").glob("version=*")
     }
     return sorted(int(name) for name in names if name.isdecimal())
-
-
-def subjects(
-    registry: Registry,
-    stores: Sequence[StorePath],
-    out: Path,
-    unknown: list[tuple[str, str]],
-    days: int,
-) -> Iterator[Subject]:
-    """Yield the metrics of the registry, in periods of `days`, each in all versions that have
-    reports, or periods to be decoded, and can be counted: the registry's, and earlier ones of which
-    a table is kept in `out`. A metric and a sentence for each version that cannot be, or whose
-    state is damaged, is added to `unknown`."""
-    versions = kept_versions(out)
-    for metric, definition in registry.metrics.items():
-        try:
-            waiting = {n for name, n in versions if name == metric and unfinished(out, metric, n)}
-        except DecodeError as error:
-            unknown.append((metric, str(error)))
-            continue
-        for version in sorted({*stored_versions(stores, metric), *waiting}):
-            if version == definition.version:
-                yield Subject.of_registry(registry, metric, days)
-            elif states := load_states(state_folder(out, metric, version)):
-                yield Subject.of_state(metric, version, states[max(states)])
-            else:
-                sentence = (
-                    f"the store has reports of version {version}, the registry version "
-                    f"{definition.version}; publish once with the registry that had it"
-                )
-                unknown.append((metric, sentence))

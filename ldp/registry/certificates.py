@@ -13,7 +13,7 @@ from ldp.files import finite
 from ldp.mechanisms import from_parameters
 from ldp.mechanisms.joint_base import claimed_ratio
 from ldp.protocol.channel import exact_log
-from ldp.registry.strict_json import Kinds, read_json, require_fields, shortened
+from ldp.protocol.strict_json import Kinds, are_texts, read_json, require_fields, shortened
 
 FORMAT = 1
 CLIENT = "client"
@@ -80,7 +80,7 @@ def _require_certificate(certificate: Any) -> None:
         require_fields(cheats, {bool: " ".join(cheats)}, where)
         if entry["name"] in names or entry["tried"]["reports_of_each"] != trials:
             raise ParameterError(f"{where}its name is there twice, or its trials are not {trials}")
-        if not all(isinstance(word, str) for word in words):
+        if not are_texts(words):
             raise ParameterError(f"{where}the dictionary must be a list of texts")
         names.add(entry["name"])
     if CLIENT in certificate:

@@ -21,7 +21,6 @@ Presence = Literal["public", "hidden"]
 Trust = Literal["device", "shuffler"]
 BEHIND_RELAY = ", behind an honest relay"
 """Words after the name of a number that holds only behind a relay that is honest."""
-_SHAPELESS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -218,21 +217,6 @@ class Metric(NamedTuple):
 def _number(value: Any) -> Any:
     """Return the value, or below all bounds where it is not a number."""
     return -math.inf if isinstance(value, float) and value != value else value
-
-
-def is_plain(text: str) -> bool:
-    """Return whether a text that people are shown has a letter or a digit, and is of one line
-    without characters that hide or reorder letters: controls, formats and halves of surrogate
-    pairs (Unicode Cc, Cf, Cs, Zl, Zp) and letters without a shape. The joiners U+200C and U+200D
-    may be in it."""
-    if not (any(map(str.isalnum, text)) and _SHAPELESS.isdisjoint(text)):
-        return False
-    if text.isprintable():  # by far the most texts
-        return True
-    from unicodedata import category  # late: few texts need it
-
-    hidden = {category(letter) for letter in text if letter not in "\u200c\u200d"}
-    return hidden.isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def listed_in(mechanism: CatalogueMechanism) -> tuple[str, ...]:

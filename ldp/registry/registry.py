@@ -19,10 +19,10 @@ from ldp.files import write_whole
 from ldp.protocol.batch import Item
 from ldp.protocol.channel import round_up
 from ldp.protocol.sealed_report import sealed_bytes
+from ldp.protocol.strict_json import Kinds, read_json, read_toml, require_fields, shortened
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry.definitions import NOBODY, Group, Metric, Queue, read_values
-from ldp.registry.strict_json import Kinds, read_json, require_fields, shortened
-from ldp.registry.toml_file import Contents, duration, nearest, read_document, read_registry
+from ldp.registry.toml_file import Contents, duration, nearest, read_registry
 
 PINS = {
     "fingerprint": "mechanism",
@@ -76,7 +76,7 @@ class Registry(Contents):
     @property
     def files(self) -> list[Path]:
         """Paths of the registry, its lock, and the files of values in it."""
-        sections = read_document(self.path).get("metric", {}).values()
+        sections = read_toml(self.path).get("metric", {}).values()
         names = [keys.get(key) for keys in sections for key in ("dictionary", "categories")]
         values = [self.path.parent / name for name in names if isinstance(name, str)]
         return [self.path, self.lock_path, *values]

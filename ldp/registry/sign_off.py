@@ -12,10 +12,10 @@ from typing import Any
 
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import finite
+from ldp.protocol.strict_json import Kinds, is_plain, read_json, require_fields, shortened
 from ldp.registry.certificates import TRIALS, Certificates, read_certificates
-from ldp.registry.definitions import is_plain, read_bytes
+from ldp.registry.definitions import read_bytes
 from ldp.registry.registry import Registry
-from ldp.registry.strict_json import Kinds, read_json, require_fields, shortened
 
 FORMAT = 1
 BESIDE = "metrics.signed.json"

@@ -18,13 +18,13 @@ from ldp.errors import LdpError, ParameterError, RegistryError
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism, Mechanism, from_parameters
 from ldp.mechanisms.presets import PRESETS
 from ldp.protocol.hashing import derived_seed
+from ldp.protocol.strict_json import are_texts, is_plain, read_toml
 from ldp.registry.definitions import (
     Group,
     Memoise,
     Metric,
     Presence,
     Trust,
-    is_plain,
     listed_in,
     read_bytes,
     read_values,
@@ -93,7 +93,7 @@ def duration(text: object) -> timedelta:
 def read_registry(path: Path) -> Contents:
     """Return the contents of a metrics.toml; raise RegistryError with a line for each mistake: the
     place and the remedy."""
-    document = read_document(path)
+    document = read_toml(path)
     with _errors_in(str(path)):
         return _contents(path, document)
 
@@ -143,19 +143,6 @@ def _with_line(path: Path, section: str, mistake: str) -> str:
             keys[key[1]] = number
     words = re.findall(r"[\w-]+", mistake.removeprefix(f"[{section}]"))
     return f"line {next((keys[word] for word in words if word in keys), start)}: "
-
-
-def read_document(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file; raise RegistryError."""
-    import tomllib  # late: opening a client needs it, importing one does not
-
-    text = read_bytes(path)
-    try:
-        return tomllib.loads(text.decode())
-    except ValueError as error:
-        raise RegistryError(f"{path}: not valid TOML: {error}") from None
-    except RecursionError:
-        raise RegistryError(f"{path}: nested too deeply") from None
 
 
 def _contents(path: Path, document: dict[str, Any]) -> Contents:
@@ -404,7 +391,7 @@ def _donations(keys: Mapping[str, Any], caps: Caps) -> int:
 def _members(keys: dict[str, Any], metrics: Mapping[str, Metric]) -> tuple[Metric, ...]:
     """Return the metrics that a joint metric names."""
     names, members = keys.get("of"), list[Metric]()
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+    if not are_texts(names):
         raise RegistryError('of must be a list of metrics, such as ["shown", "dismissed"]')
     for name in names:
         if (member := metrics.get(name)) is None:

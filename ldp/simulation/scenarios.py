@@ -3,7 +3,6 @@
 A mistake is one line that says where and what would be right. The format is in `docs/files.md`.
 """
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
@@ -14,6 +13,7 @@ import numpy as np
 
 from ldp.decoding.outcome import kind_of
 from ldp.errors import LdpError, ParameterError
+from ldp.protocol.strict_json import read_toml
 from ldp.registry import Metric, Registry
 from ldp.registry.definitions import Memoise
 from ldp.registry.toml_file import nearest
@@ -100,14 +100,7 @@ def read_scenario(path: str | Path, registry: Registry) -> Scenario:
     """Read and check a scenario of the registry's metrics; files that it names lie beside it.
     Raises ParameterError with the place and the remedy."""
     path = Path(path)
-    try:
-        document = tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise ParameterError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise ParameterError(f"{path}: not valid TOML: {error}") from None
-    except RecursionError:
-        raise ParameterError(f"{path}: nested too deeply") from None
+    document = read_toml(path, ParameterError)
     try:
         return _scenario(path, document, registry)
     except LdpError as error:

@@ -13,6 +13,7 @@ from ldp.errors import DecodeError, LdpError, MergeError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism, from_parameters
 from ldp.protocol import wire
+from ldp.protocol.strict_json import are_texts
 from ldp.tables.batches import require_same, split_batch
 from ldp.tables.patterns import Patterns, PatternsBuilder
 from ldp.tables.table import (
@@ -20,7 +21,6 @@ from ldp.tables.table import (
     Table,
     TableBuilder,
     decode_errors,
-    is_texts,
     pack_tables,
     read_whole,
     unlinked,
@@ -134,7 +134,7 @@ class JointTable:
             raise DecodeError("table file's tables count different reports")
         with decode_errors():
             members = description.get("members", [])
-            if not is_texts(members) or len(members) not in (0, len(parts)):
+            if not are_texts(members) or len(members) not in (0, len(parts)):
                 raise DecodeError("table file does not name each member")
             more = buffers[2 * len(parts) :]
             whole = read_whole(mechanism, tables[0].total, description, more)

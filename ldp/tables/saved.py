@@ -5,7 +5,6 @@ and which cells of its columns may not be empty.
 """
 
 import csv
-import json
 import math
 import re
 from array import array
@@ -24,6 +23,7 @@ from ldp.arrays import Bools, Floats
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.catalogue import SHUFFLED_ENTRIES
 from ldp.protocol.spelling import Spelling
+from ldp.protocol.strict_json import are_texts, read_json
 from ldp.tables.estimates import CONTROLS
 from ldp.tables.result import (
     COLUMNS,
@@ -63,10 +63,6 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
 def _or_none(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
@@ -86,7 +82,7 @@ def _holds(make: Callable[[Any], object]) -> Check:
 def _are_differences(value: object) -> bool:
     names = ("statistic", "higher", "lower")
     return isinstance(value, list) and all(
-        isinstance(row, dict) and _are_texts([row.get(name) for name in names]) for row in value
+        isinstance(row, dict) and are_texts([row.get(name) for name in names]) for row in value
     )
 
 
@@ -112,7 +108,7 @@ CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(("fakes", "fakes_reports", "fakes_raise", "fakes_lower"), _is_amount),
     **dict.fromkeys(("epsilon", "lifetime_epsilon", "unexplained_std_error"), _or_none(_is_amount)),
     **dict.fromkeys(("kind", "mechanism", "fingerprint", "method"), _is_text),
-    **dict.fromkeys(("windows", "categories", "members", "warnings"), _are_texts),
+    **dict.fromkeys(("windows", "categories", "members", "warnings"), are_texts),
     **dict.fromkeys(("warning", "consistency_bias"), _or_none(_is_text)),
     **dict.fromkeys(("level", "alpha"), _is_share),
     **dict.fromkeys(("noise_std_error", "noise_floor", "unexplained_share"), is_number),
@@ -120,6 +116,7 @@ CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(("answers_each", "answers_each_std_error"), is_number),
     "control": lambda value: value in CONTROLS,
     "threshold": _or_none(is_number),
+    "bounds": lambda value: isinstance(value, list) and len([*filter(is_number, value)]) == 2,
     "reports_per_person": lambda value: is_number(value) and value >= 1,
     "at_most": lambda value: type(value) is int and value >= 1,
     "fakes_move": _is_damage,
@@ -186,7 +183,7 @@ class SavedResult(Result):
                     "table again"
                 )
             columns = _read_columns(header, lines)
-        summary = _read_summary(path)
+        summary = read_summary(path)
         with _reading(path):
             _check_cells(columns, summary)
             _check_digest(path, summary)
@@ -369,35 +366,31 @@ def _check_order(low: Floats, high: Floats) -> None:
         raise ValueError
 
 
-def _read_summary(path: Path) -> dict[str, Any]:
+def read_summary(path: Path) -> dict[str, Any]:
     """Return the summary beside the CSV file `path`; raise DecodeError unless its keys are as they
     must be."""
-    beside = summary_path(path)
-    try:
-        summary = json.loads(beside.read_text("utf-8"))
-    except OSError as error:
-        raise DecodeError(f"cannot read {beside}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise DecodeError(f"{beside}: not as `ldp decode` wrote it") from None
-    if not isinstance(summary, dict):
-        raise DecodeError(f"{beside}: not as `ldp decode` wrote it")
-    kind = str(summary.get("kind"))
-    if kind not in NEEDED:
-        raise DecodeError(
-            f"{beside}: kind is not as `ldp decode` writes it; decode the table again"
-        )
-    needed = {*OF_ALL, *NEEDED[kind]}
-    for name, fits in CHECKS.items():
-        if not fits(summary[name]) if name in summary else name in needed:
-            raise DecodeError(f"{beside}: {name} is not as `ldp decode` writes it")
+    form = "as `ldp decode` writes it; decode the table again"
+    return {"windows": [], **read_json(summary_path(path), form, _require_summary, DecodeError)}
+
+
+def _require_summary(summary: Any) -> None:
+    """Raise ParameterError, with the key, unless all keys of a summary are as they must be."""
+    kind, moves = str(summary.get("kind")), summary.get("fakes_move")
+    needed = {*OF_ALL, *NEEDED.get(kind, ())}
+    wrong = [] if kind in NEEDED else ["kind"]
+    wrong += [
+        name
+        for name, fits in CHECKS.items()
+        if (not fits(summary[name]) if name in summary else name in needed)
+    ]
     if "fakes" in summary and not summary.keys() >= {"fakes_raise", "fakes_lower"}:
-        raise DecodeError(f"{beside}: fakes is not as `ldp decode` writes it")
-    moves = summary.get("fakes_move")
+        wrong.append("fakes")
     if isinstance(moves, list | dict) and not isinstance(moves, MOVES.get(kind, float)):
-        raise DecodeError(f"{beside}: fakes_move is not as `ldp decode` writes it")
-    if summary["epsilon"] is None and summary["mechanism"] not in SHUFFLED_ENTRIES:
-        raise DecodeError(f"{beside}: epsilon is not as `ldp decode` writes it")
-    return {"windows": [], **summary}
+        wrong.append("fakes_move")
+    if not wrong and summary["epsilon"] is None and summary["mechanism"] not in SHUFFLED_ENTRIES:
+        wrong.append("epsilon")
+    if wrong:
+        raise ParameterError(wrong[0])
 
 
 def _check_digest(path: Path, summary: Mapping[str, Any]) -> None:

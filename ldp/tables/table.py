@@ -25,6 +25,7 @@ from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters
 from ldp.protocol import wire
 from ldp.protocol.kinds import Layout
+from ldp.protocol.strict_json import are_texts
 from ldp.tables.batches import batches, payload_numbers, require_same
 from ldp.tables.patterns import Patterns
 
@@ -56,11 +57,6 @@ def decode_errors() -> Iterator[None]:
         raise DecodeError(str(error)) from None
     except _UNREADABLE:
         raise DecodeError("table file's description or counts cannot be read") from None
-
-
-def is_texts(values: object) -> bool:
-    """Return whether `values` is a list of texts."""
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +254,7 @@ class Table:
         windows, dictionary = part["windows"], part["dictionary"]
         if not isinstance(memoised := part.get("memoised", False), bool):
             raise DecodeError("table file does not say whether its metric is memoised")
-        if not is_texts(windows) or not (dictionary is None or is_texts(dictionary)):
+        if not are_texts(windows) or not (dictionary is None or are_texts(dictionary)):
             raise DecodeError("table file's windows or dictionary are not lists of texts")
         if not {*part["types"]} <= {f"{sign}{size}" for size in wire.COUNT_TYPES for sign in "ui"}:
             raise DecodeError("table file's counts are not integers")

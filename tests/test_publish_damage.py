@@ -1,0 +1,133 @@
+"""`ldp publish` where a file that it reads back is damaged: that is said in one line, its period or
+metric is passed by, and everything else goes on; and it deletes and copies what is its own."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldp.registry.sign_off import facts
+from simulations.publish import START
+from tests.publications import World, rows, run
+
+STATES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "deep": lambda state: "[" * 100_000,
+    "a list": lambda state: "[]",
+    "nothing": lambda state: "",
+    "a key twice": lambda state: json.dumps(state)[:-1] + ',"digest":""}',
+    "half a surrogate pair": lambda state: json.dumps({**state, "digest": "\ud800"}),
+    "files that are numbers": lambda state: json.dumps({**state, "files": [3]}),
+    "a text for files": lambda state: json.dumps({**state, "files": "ab"}),
+    "another table": lambda state: json.dumps({**state, "table": "2026-01-02.0.table"}),
+    "a table elsewhere": lambda state: json.dumps({**state, "table": "../../x"}),
+    "a revision as text": lambda state: json.dumps({**state, "revision": "0"}),
+    "true for a revision": lambda state: json.dumps({**state, "revision": True}),
+    "a revision of 5,000 digits": lambda state: json.dumps(state).replace(
+        '"revision": 0', '"revision": 1' + "0" * 5000
+    ),
+    "a digest as number": lambda state: json.dumps({**state, "digest": 3}),
+    "members": lambda state: json.dumps({**state, "members": {"a": 3}}),
+    "one number of reports": lambda state: json.dumps({**state, "reports_per_person": [1]}),
+    "days as text": lambda state: json.dumps({**state, "by_day": {"2026-01-01": "4"}}),
+    "a field more": lambda state: json.dumps({**state, "format": 99}),
+}
+RECORDS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "a certificate elsewhere": lambda record: json.dumps(
+        {**record, "certificates": [{"file": "../x", "sha256": "0"}]}
+    ),
+    "a certificate that is gone": lambda record: json.dumps(
+        {**record, "certificates": [{"file": "gone.json", "sha256": "0"}]}
+    ),
+    "nothing": lambda record: "",
+    "deep": lambda record: "[" * 100_000,
+    "facts": lambda record: json.dumps({**record, "facts": {"metrics": {"city": 3}}}),
+    "half a surrogate pair": lambda record: json.dumps({**record, "name": "\ud800"}),
+    "another format": lambda record: json.dumps({**record, "sign_off": 99}),
+}
+
+
+def published(world: World, *words: object) -> Any:
+    return run(
+        *("publish", "--registry", world.top / "metrics.toml", "--store", world.store),
+        *("--out", world.out, *words),
+    )
+
+
+@pytest.mark.exact
+def test_a_damaged_state_is_passed_by_and_its_table_stays(world: World) -> None:
+    """A table that a damaged state no longer names is not deleted; other metrics are counted."""
+    world.write("theme")
+    world.publish()
+    (path,) = world.folder("theme").glob("*.json")
+    (table,) = world.folder("theme").glob("*.table")
+    whole, before = path.read_text(), rows(world.out)
+    for day, (name, damaged) in enumerate(STATES.items()):
+        path.write_text(damaged(json.loads(whole)))
+        world.write("battery", day)
+        done = published(world)
+        assert done.exit_code != 0, name
+        (line,) = (line for line in done.output.splitlines() if line.startswith("ldp: "))
+        assert line.startswith(f"ldp: theme: {path}: not a state of ldp publish (damaged;"), name
+        assert line.isprintable()
+        assert table.exists(), name
+        assert world.folder("battery").joinpath(f"{START + timedelta(days=day)}.json").exists()
+        assert "not a state" in (world.out / "site" / "index.html").read_text("utf-8")
+    path.write_text(whole)
+    assert published(world).exit_code == 0
+    assert [row for row in rows(world.out) if row["metric"] == "theme"] == before
+
+
+@pytest.mark.exact
+def test_a_damaged_record_is_passed_by(world: World) -> None:
+    world.write("theme")
+    empty = {"file": "metrics.toml", "sha256": "0" * 64}
+    record: dict[str, Any] = {"sign_off": 1, "name": "Officer", "date": "2026-01-01"}
+    record |= {"registry": empty, "lock": empty, "facts": facts(world.registry)}
+    record["certificates"] = []
+    path = world.registry.path.with_name("metrics.signed.json")
+    for name, damaged in RECORDS.items():
+        path.write_text(damaged(record))
+        done = published(world)
+        (line,) = (line for line in done.output.splitlines() if line.startswith("ldp: "))
+        assert line.startswith("ldp: metrics.signed.json: "), name
+        assert line.isprintable()
+        assert "cannot be used" in (world.out / "site" / "index.html").read_text("utf-8")
+    assert (world.out / "results" / "theme").exists()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("place", ["estimates/theme/v1/{}.json", "estimates/theme/v1/{}.csv"])
+def test_a_damaged_result_leaves_the_other_pages_as_they_should_be(
+    world: World, place: str
+) -> None:
+    world.write("theme")
+    world.publish()
+    (world.out / place.format(START)).write_text("[" * 100_000)
+    world.write("battery")
+    done = published(world)
+    assert "ldp: theme: " in done.output
+    assert "internal" not in done.output
+    assert (world.out / "site" / "metrics" / "battery.html").exists()
+
+
+@pytest.mark.exact
+def test_a_table_of_an_earlier_version_that_is_damaged_holds_up_nothing_else(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    world.write("theme")
+    world.publish()
+    world.write("theme", 1)
+    world.registry = World(tmp_path, 2).registry
+    for path in world.folder("theme").glob("*.table"):
+        path.write_bytes(b"x")
+    world.write("theme", 2)
+    world.write("battery", 2)
+    done = published(world)
+    (line,) = (line for line in done.output.splitlines() if line.startswith("ldp: "))
+    assert line.endswith("theme/v1/2026-01-01.0.table: not a table file")
+    assert world.folder("theme", 2).exists()
+    assert world.folder("battery", world.registry.metric("battery").version).exists()
