@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from ldp.publishing.state import remove_parts
 from ldp.registry.sign_off import facts
 from simulations.publish import START
-from tests.publications import World, rows, run
+from tests.publications import World, files, rows, run
 
 STATES: dict[str, Callable[[dict[str, Any]], str]] = {
     "deep": lambda state: "[" * 100_000,
@@ -131,3 +132,39 @@ def test_a_table_of_an_earlier_version_that_is_damaged_holds_up_nothing_else(
     assert line.endswith("theme/v1/2026-01-01.0.table: not a table file")
     assert world.folder("theme", 2).exists()
     assert world.folder("battery", world.registry.metric("battery").version).exists()
+
+
+@pytest.mark.exact
+def test_only_parts_of_its_own_are_deleted(tmp_path: Path) -> None:
+    """Whatever else lies in the folder, as `--out .` above a store."""
+    others = (
+        *(".work-of-another-program.part", "sub/.x.1.part", "tables/city/v1/.notes.12.part"),
+        *("store/metric=a/version=1/day=2026-01-01/.ab.parquet.1.part", "tables/.2026.1.part"),
+        *("results/a/v1/.2026-01-01.parquet.part", "tables/city/v1/notes.table", "arms/.x.part"),
+        *("results/a/v1/deeper/.2026-01-01.parquet.1.part", ".publish.json.part"),
+    )
+    own = (
+        *(".publish.json.12.part", "tables/city/v1/.2026-01-01.0.table.12.part"),
+        *("tables/city/v1/.2026-01-01.json.12.part", "results/a/v1/.2026-01-01.parquet.1.part"),
+        *("tables/city/v1/.2026-01-01.checkpoint.1.part", "estimates/a/v1/.2026-01-01.csv.1.part"),
+        *("changes/a/.v1.parquet.3.part", "site/.index.html.3.part", "arms/.a.b.csv.3.part"),
+        *("site/metrics/.a.html.3.part", "site/arms/.a.b.html.3.part"),
+    )
+    for name in (*others, *own):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    remove_parts(tmp_path)
+    assert {*files(tmp_path)} == {*others}
+
+
+@pytest.mark.exact
+def test_tables_that_publish_did_not_write_stay(world: World) -> None:
+    world.write("theme")
+    world.publish()
+    note = world.folder("theme") / "backup.table"
+    note.write_text("x")
+    orphan = world.folder("theme") / "2026-01-01.7.table"
+    orphan.write_text("x")
+    world.write("theme", 1)
+    world.publish()
+    assert (note.exists(), orphan.exists()) == (True, False)

@@ -34,6 +34,7 @@ from ldp.publishing.state import (
     load_states,
     lost_files,
     remove_orphans,
+    remove_parts,
     state_folder,
 )
 from ldp.publishing.subjects import Subject, stored_versions
@@ -91,8 +92,7 @@ def opened(out: Path, period: str) -> Iterator[int]:
     of another length, DecodeError if the file that says so is damaged."""
     out.mkdir(parents=True, exist_ok=True)
     with hold_lock(out, LOCK, "ldp publish") as lock:
-        for path in out.rglob(".*.part"):  # a killed run left it
-            path.unlink()
+        remove_parts(out)
         settings = {"format": FORMAT, "period": period}
         path = out / SETTINGS
         if not path.exists():

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,18 @@ def _require_state(first: str, state: Any) -> None:
         raise ParameterError("a field is of another kind")
 
 
+_DAY = r"\d{4}-\d\d-\d\d"
+_FOLDERS = (
+    *(".", "tables/*/v*", "estimates/*/v*", "results/*/v*", "changes/*"),
+    *("site", "site/metrics", "site/arms", "arms"),
+)
+_PART = (
+    r"(\.publish\.json|"
+    rf"(tables|estimates|results)/.*/\.{_DAY}\.(\d+\.table|checkpoint|json|csv|parquet)|"
+    r"changes/.*/\.v\d+\.parquet|site/(.*/)?\..*\.html|arms/\..*\.csv)\.\d+\.part"
+)
+
+
 def state_folder(out: Path, metric: str, version: int) -> Path:
     """Return the folder of the tables of one version of a metric."""
     return out / "tables" / metric / f"v{version}"
@@ -128,5 +141,12 @@ def remove_orphans(folder: Path, states: Mapping[date, PeriodState]) -> None:
     """Delete the tables in `folder` that none of the `states` names: a killed run left them."""
     names = {state.table for state in states.values()}
     for path in folder.glob("*.table"):
-        if path.name not in names:
+        if path.name not in names and re.fullmatch(rf"{_DAY}\.\d+\.table", path.name):
+            path.unlink()
+
+
+def remove_parts(out: Path) -> None:
+    """Delete the parts of files that a killed run left in the folder of a publication."""
+    for path in chain(*(out.glob(f"{folder}/.*.part") for folder in _FOLDERS)):
+        if path.is_file() and re.fullmatch(_PART, path.relative_to(out).as_posix()):
             path.unlink()
