@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ldp.publishing.state import remove_parts
+from ldp.registry import Registry
 from ldp.registry.sign_off import facts
 from simulations.publish import START
 from tests.publications import World, files, rows, run
@@ -168,3 +169,20 @@ def test_tables_that_publish_did_not_write_stay(world: World) -> None:
     world.write("theme", 1)
     world.publish()
     assert (note.exists(), orphan.exists()) == (True, False)
+
+
+@pytest.mark.exact
+def test_the_largest_version_is_published_and_copied(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    most = (1 << 32) - 1
+    world = World(tmp_path)
+    text = (tmp_path / "metrics.toml").read_text()
+    (tmp_path / "metrics.toml").write_text(text.replace("version = 1", f"version = {most}"))
+    world.registry = Registry.load(tmp_path / "metrics.toml")
+    world.write("theme")
+    database = tmp_path / "copy.duckdb"
+    done = published(world, "--csv", tmp_path / "copy.csv", "--duckdb", database)
+    assert done.exit_code == 0, done.output
+    assert {row["version"] for row in rows(world.out)} == {most}
+    with duckdb.connect(str(database)) as connection:
+        assert connection.execute("SELECT DISTINCT version FROM results").fetchall() == [(most,)]

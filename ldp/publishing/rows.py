@@ -17,7 +17,7 @@ from ldp.tables.saved import SavedResult
 SCHEMA = pa.schema(
     [
         ("metric", pa.string()),
-        ("version", pa.int32()),
+        ("version", pa.int64()),
         ("period", pa.date32()),
         ("days", pa.int32()),
         ("statistic", pa.string()),
@@ -48,7 +48,7 @@ names; `above`: JSON list of the categories whose statistic is certainly lower."
 CHANGES_SCHEMA = pa.schema(
     [
         ("metric", pa.string()),
-        ("version", pa.int32()),
+        ("version", pa.int64()),
         ("period", pa.date32()),
         ("since", pa.date32()),
         ("statistic", pa.string()),
