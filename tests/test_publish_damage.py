@@ -2,13 +2,16 @@
 metric is passed by, and everything else goes on; and it deletes and copies what is its own."""
 
 import json
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ldp.publishing import Problem, outputs
 from ldp.publishing.state import remove_parts
 from ldp.registry import Registry
 from ldp.registry.sign_off import facts
@@ -186,3 +189,59 @@ def test_the_largest_version_is_published_and_copied(tmp_path: Path) -> None:
     assert {row["version"] for row in rows(world.out)} == {most}
     with duckdb.connect(str(database)) as connection:
         assert connection.execute("SELECT DISTINCT version FROM results").fetchall() == [(most,)]
+
+
+def without_first_day(world: World) -> None:
+    """Delete all of the first day: its reports, table and results."""
+    for folder in (world.store, world.out):
+        for path in folder.rglob(f"*{START}*"):
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.exists():
+                path.unlink()
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.parametrize("kind", ["duckdb", "postgres"])
+def test_a_copy_loses_what_left_the_data_set(
+    world: World, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """A day, and a whole metric; but nothing of a metric whose state is damaged."""
+    problems: list[Problem] = []
+    if kind == "duckdb":
+        module: Any = pytest.importorskip("duckdb")
+        place, prefix = str(world.top / "copy.duckdb"), ""
+        update = partial(outputs.update_duckdb, world.out, Path(place), problems)
+    else:
+        module, place, prefix = pytest.importorskip("psycopg"), "", "ldp_"
+        place = request.getfixturevalue("postgres")
+        update = partial(outputs.update_postgres, world.out, place, problems)
+
+    def held() -> set[tuple[str, str]]:
+        with module.connect(place) as connection:
+            pairs = [
+                {*connection.execute(f"SELECT metric, period FROM {prefix}{table}").fetchall()}
+                for table in ("results", "periods")
+            ]
+            assert pairs[0] == pairs[1]
+            return {(metric, str(period)) for metric, period in pairs[0]}
+
+    for metric in ("theme", "battery"):
+        for day in (0, 1):
+            world.write(metric, day)
+    world.publish()
+    first, second = str(START), str(START + timedelta(days=1))
+    assert update() == 4
+    without_first_day(world)
+    world.publish()
+    state = world.folder("battery") / f"{second}.json"
+    whole = state.read_text()
+    state.write_text("{}")
+    assert (update(), [problem.metric for problem in problems]) == (1, ["battery"])
+    assert held() == {("theme", second), ("battery", first), ("battery", second)}
+    state.write_text(whole)
+    shutil.rmtree(world.out / "tables" / "theme")
+    assert update() == 2
+    assert held() == {("battery", second)}
+    assert update() == 0

@@ -101,7 +101,7 @@ def write_csv(out: Path, path: Path, problems: list[Problem]) -> None:
 
 def update_duckdb(out: Path, path: Path, problems: list[Problem]) -> int:
     """Bring the tables `results`, `changes` and `periods` of a DuckDB file up to date with the data
-    set in `out`, and return the number of periods that were written. What is damaged is
+    set in `out`, and return the number of periods that were written or deleted. What is damaged is
     among the `problems`, and as it was. Raises MissingPackage, and OutputUnusable for a file that
     cannot be opened or written."""
     try:
@@ -137,7 +137,7 @@ def update_postgres(out: Path, conninfo: str, problems: list[Problem]) -> int:
 def _update(
     database: Any, out: Path, problems: list[Problem], prefix: str, mark: str, insert: Any
 ) -> int:
-    """Take over the parts that `database` does not have. `prefix`:
+    """Take over the parts that `database` does not have, and delete those that are gone. `prefix`:
     of the names of its tables; `mark`: for an argument; `insert`: writes rows into a table."""
     results, periods, changes = (f"{prefix}{name}" for name in ("results", "periods", "changes"))
     for table, schema, key in (
@@ -164,7 +164,7 @@ def _update(
             listed = {part.key: part for part in parts(out, metric, version)}
             before = {key: known[key] for key in known if key[:2] == (metric, version)}
             there = {key: part.digest for key, part in listed.items()}
-            due = sorted(key for key in there if there[key] != before.get(key))
+            due = sorted({key for key, _ in there.items() ^ before.items()})
             path = changes_path(out, metric, version)
             said = read_rows(path, CHANGES_SCHEMA) if due and listed and path.exists() else None
             for period in due:
