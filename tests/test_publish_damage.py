@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ldp.errors import ParameterError
 from ldp.publishing import Problem, outputs
 from ldp.publishing.state import remove_parts
 from ldp.registry import Registry
@@ -245,3 +246,24 @@ def test_a_copy_loses_what_left_the_data_set(
     assert update() == 2
     assert held() == {("battery", second)}
     assert update() == 0
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "conninfo",
+    [
+        "host=db password=hush-1",
+        "postgresql://metrics:hush-1@db/metrics",
+        "postgresql://db/metrics?password=hush-1",
+        "host=db sslpassword='hush-1'",
+        "hush-1 host",
+    ],
+)
+def test_a_password_on_the_command_line_is_refused(world: World, conninfo: str) -> None:
+    """Before anything is counted, in words that do not repeat it."""
+    pytest.importorskip("psycopg")
+    done = published(world, "--postgres", conninfo)
+    assert isinstance(done.exception, ParameterError)
+    assert "hush" not in str(done.exception)
+    assert ("passfile" in str(done.exception)) == ("password" in conninfo or "@" in conninfo)
+    assert not world.out.exists()

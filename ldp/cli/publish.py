@@ -117,6 +117,8 @@ def publish(
     from ldp.registry import Registry
     from ldp.tables.fakes import fake_reports
 
+    if postgres:
+        _require_no_password(postgres)
     if until is not None and until >= datetime.now(UTC).date():
         raise ParameterError("--until must be a day that has ended, in UTC")
     every = timedelta(minutes=15) if watch is None and listen else watch
@@ -234,6 +236,24 @@ def _repeat(
         finally:
             ending.set()
             thread.join()
+
+
+def _require_no_password(conninfo: str) -> None:
+    """Raise ParameterError for what libpq does not read, and for a password, which `ps` shows."""
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+    except ModuleNotFoundError as error:
+        raise MissingPackage.of("--postgres", error.name, "publish") from None
+    try:
+        keys = conninfo_to_dict(conninfo)
+    except ProgrammingError:  # it may repeat a password
+        raise ParameterError("--postgres must be as libpq reads it, as service=metrics") from None
+    if any(key.endswith("password") for key in keys):
+        raise ParameterError(
+            "--postgres has a password, which everybody on this machine can read there: write it "
+            "to ~/.pgpass, or name a file with it as passfile=FILE or a service as service=NAME"
+        )
 
 
 def _pair(pair: str, registry: "Registry") -> list[str]:
