@@ -180,6 +180,34 @@ def test_damaged_reports_in_the_buffer_are_noticed(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE metrics SET mechanism = cast(x'fffe' AS TEXT)",
+        "UPDATE metrics SET mechanism = '[[['",
+        "UPDATE metrics SET mechanism = replace(mechanism, '{', '{\"mechanism\": \"rr\", ')",
+        'UPDATE metrics SET mechanism = \'{"mechanism": "cms", "rows": -1}\'',
+        "UPDATE metrics SET metric = cast(x'ff' AS TEXT) WHERE number = 1",
+        "UPDATE metrics SET version = 'x'",
+        "UPDATE lots SET metric = 77",
+        "INSERT INTO state VALUES ('watermark', 'x')",
+        "INSERT INTO state VALUES ('day', x'00')",
+        "INSERT INTO state VALUES ('risen', '2026-01-01')",
+        "INSERT INTO plans VALUES (1, 1, 1, 'x', 0, 'ab')",
+    ],
+)
+def test_a_buffer_with_a_damaged_cell_is_one_line(tmp_path: Path, statement: str) -> None:
+    filled(tmp_path, 1)
+    with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as connection:
+        connection.execute(statement)
+        connection.commit()
+    with pytest.raises(BufferUnusable) as error, Service(tmp_path) as service:
+        service.collector.move_everything()
+    assert str(tmp_path / "buffer" / "buffer.db") in str(error.value)
+    assert str(error.value).isprintable()
+
+
+@pytest.mark.exact
 def test_others_cannot_read_the_buffer(tmp_path: Path) -> None:
     """In a folder that was there, with mode 755; also where an earlier version made the files."""
     place = tmp_path / "buffer"

@@ -139,12 +139,13 @@ class BatchFile(ABC):
     def _load(self) -> None:
         """Read the state: `watermark`, the oldest day of sealing that is taken, and `day`, that of
         a clock that is believed; both date.min in a new file."""
-        state = dict(self._rows("SELECT name, value FROM state"))
-        self.watermark = date.fromisoformat(state.get("watermark", date.min.isoformat()))
-        self.day = date.fromisoformat(state.get("day", date.min.isoformat()))
-        self._forgotten = date.fromisoformat(state.get("forgotten", self.watermark.isoformat()))
-        self._risen = float(state.get("risen", 0))
-        self._days = set(self._tables())
+        with self._buffer_errors():
+            state = dict(self._rows("SELECT name, value FROM state"))
+            self.watermark = date.fromisoformat(state.get("watermark", date.min.isoformat()))
+            self.day = date.fromisoformat(state.get("day", date.min.isoformat()))
+            self._forgotten = date.fromisoformat(state.get("forgotten", self.watermark.isoformat()))
+            self._risen = float(state.get("risen", 0))
+            self._days = set(self._tables())
 
     def begin(self, today: date, lateness: timedelta, now: float) -> None:
         """Believe `today` where the file is new. `now`: seconds since this machine started."""
@@ -290,8 +291,8 @@ class BatchFile(ABC):
     def _buffer_errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
-            raise BufferUnusable(f"{self._path}: {error}") from None
+        except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:  # damaged content
+            raise BufferUnusable(f"{self._path}: {str(error)!a}") from None
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

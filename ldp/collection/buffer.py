@@ -21,6 +21,7 @@ from ldp.collection.intake import CollectedMetric, Lot, SortedBatch
 from ldp.errors import RegistryError
 from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.protocol.sealed_report import Attestation
+from ldp.protocol.strict_json import parse_json
 
 ROW_BYTES = 1 << 18
 """Most bytes of one metric's reports in a row of one commit; a larger batch has its own row."""
@@ -258,16 +259,20 @@ class Buffer(BatchFile):
 
     def metric(self, number: int) -> BufferedMetric:
         """Return the metric of a number."""
-        ((name, version, text),) = self._rows(
-            "SELECT metric, version, mechanism FROM metrics WHERE number = ?", number
-        )
-        return BufferedMetric(name, version, from_parameters(json.loads(text)), number)
+        with self._buffer_errors():
+            ((name, version, text),) = self._rows(
+                "SELECT metric, version, mechanism FROM metrics WHERE number = ?", number
+            )
+            return BufferedMetric(
+                str(name), int(version), from_parameters(parse_json(text)), number
+            )
 
     def name_of(self, number: int) -> tuple[str, int]:
         """Return the name and the version of the metric of a number."""
-        ((name, version),) = self._rows(
-            "SELECT metric, version FROM metrics WHERE number = ?", number
-        )
+        with self._buffer_errors():
+            ((name, version),) = self._rows(
+                "SELECT metric, version FROM metrics WHERE number = ?", number
+            )
         return name, version
 
     def report_counts(self) -> dict[int, int]:
@@ -280,7 +285,8 @@ class Buffer(BatchFile):
             "SELECT first, last, day, name, is_written FROM plans WHERE metric = ?", metric
         )
         for first, last, day, name, is_written in rows:
-            return Plan(first, last, date.fromisoformat(day), name, bool(is_written))
+            with self._buffer_errors():
+                return Plan(first, last, date.fromisoformat(day), name, bool(is_written))
         return None
 
     def decide(

@@ -114,11 +114,11 @@ def publish(job: Job, lock: int) -> Publication:
     for store in job.stores:
         if isinstance(store, Path) and not store.is_dir():
             raise ReportError(f"{store} is not a folder of reports")
-    publication, kept = Publication(), kept_versions(job.out)
+    publication, versions = Publication(), kept_versions(job.out)
     tasks: list[PeriodTask] = []
     for metric in job.registry.metrics:
         stored = {*stored_versions(job.stores, metric)}
-        for version in sorted(stored.union(n for name, n in kept if name == metric)):
+        for version in sorted(stored.union(n for name, n in versions if name == metric)):
             with passing_by(publication.problems, metric):
                 tasks += _due_tasks(job, metric, version, version in stored)
     by_metric = [[*listed] for _, listed in groupby(tasks, lambda task: task.subject.metric)]
