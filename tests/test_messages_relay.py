@@ -13,7 +13,7 @@ from ldp.client.sealing import Sealer
 from ldp.collection.holding import Holding
 from ldp.collection.relay import forward
 from ldp.protocol.batch import Batch, Item
-from ldp.protocol.sealed_report import Attestation, Content
+from ldp.protocol.sealed_report import Attestation, Content, digest_of_all
 from ldp.protocol.sealing_keys import RelayPublicKey
 from ldp.registry import Registry
 from ldp.report.page import COUNTED, SHUFFLED
@@ -222,7 +222,9 @@ def test_stored_messages_are_not_forwarded(tmp_path: Path) -> None:
     person = Person(tmp_path / "d", loaded, way := ThroughRelay())
     person.answer("Oslo")
     sealed = Batch.from_bytes(way.got[0]).items
-    statement = RELAY.attest(Attestation(QUEUE, bytes(16), len(sealed)))
+    statement = RELAY.attest(
+        Attestation(QUEUE, bytes(16), len(sealed), digest_of_all(item.report for item in sealed))
+    )
     with opening(tmp_path, today=lambda: today, verify=verify) as collector:
         got = collector.send(Batch(bytes(16), today, (*sealed, statement)).to_bytes())
         assert got.json["refused"] == []

@@ -101,7 +101,7 @@ def test_reports_that_do_not_open_cost_the_batch_unless_a_relay_states_it(
     reports = sealed(asked, items(asked, "city", "Oslo", 40))
     reports += sealed(asked, items(asked, "city", "Oslo", bad), key=FOREIGN)
     queue = reports[0].metric.removeprefix(QUEUE)
-    stated = Attestation(queue, bytes(16), len(reports))
+    stated = Attestation(queue, bytes(16), len(reports), b"")
     metrics = collected_metrics(asked)
 
     def refused(all_items: list[Item], verify: Any) -> list[str]:
@@ -111,9 +111,9 @@ def test_reports_that_do_not_open_cost_the_batch_unless_a_relay_states_it(
         return [code for _, code in result.refused]
 
     signed = [*reports, stated.to_item(bytes(64))]
-    assert refused(signed, lambda item: stated) == ["unopened"] * bad
+    assert refused(signed, lambda item, digest: stated) == ["unopened"] * bad
     with pytest.raises(GivenUp):
-        refused(reports, lambda item: stated)
+        refused(reports, lambda item, digest: stated)
     tries = [suppressed(lambda: refused(reports, None)) for _ in range(20)]
     assert ["unopened"] * bad in tries, "the order is drawn anew at each try"
 

@@ -17,7 +17,7 @@ from ldp.collection.relay_buffer import RelayBuffer
 from ldp.errors import LdpError
 from ldp.privacy_loss import amplify_by_shuffling
 from ldp.protocol.batch import Batch, Item
-from ldp.protocol.sealed_report import Attestation
+from ldp.protocol.sealed_report import Attestation, digest_of_all
 from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
 from tests.collecting import (
     TODAY,
@@ -267,11 +267,36 @@ def test_an_attestation_of_another_queue_counts_for_nothing(tmp_path: Path) -> N
     verify = partial(verify_with, [RelayPublicKey(RELAY.public)])
     with opening(tmp_path, verify=verify) as service:
         for queue in ("places", "elsewhere"):
-            stated = RELAY.attest(Attestation(queue, bytes(16), 999))
-            service.send(batch([*texts(service, 5), stated]))
+            reports = texts(service, 5)
+            service.send(batch([*reports, stated(queue, bytes(16), 999, reports)]))
         service.collector.move_everything()
     path = tmp_path / "reports" / "relayed" / "word-1.csv"
     assert sorted(_sizes(path)) == [(0, 5), (999, 5)]
+
+
+def stated(queue: str, name: bytes, size: int, reports: list[Item]) -> Item:
+    digest = digest_of_all(item.report for item in reports)
+    return RELAY.attest(Attestation(queue, name, size, digest))
+
+
+@pytest.mark.exact
+def test_an_attestation_counts_for_the_reports_of_its_batch_and_once(tmp_path: Path) -> None:
+    """Beside other reports, with fewer or more, in another order, or with none that are new, in a
+    batch that is sent directly."""
+    verify = partial(verify_with, [RelayPublicKey(RELAY.public)])
+    with opening(tmp_path, verify=verify) as service:
+        reports, others = texts(service, 4), [texts(service, 2) for _ in range(2)]
+        mine = stated("places", b"a" * 16, 4, reports)
+        for misused in (others[0], [*reports[:1], *others[1]], reports[1:], reports[::-1], reports):
+            service.send(batch([*misused, mine]))
+        got = service.send(batch([*reports, mine]))
+        assert [refusal["code"] for refusal in got.json["refused"]] == ["repeated"] * 4
+        fresh = texts(service, 4)
+        service.send(batch([*fresh, stated("places", b"b" * 16, 4, fresh)]))
+        service.send(batch([*texts(service, 3), stated("places", b"b" * 16, 4, fresh)]))
+        service.collector.move_everything()
+    path = tmp_path / "reports" / "relayed" / "word-1.csv"
+    assert sorted(_sizes(path)) == [(0, 11), (4, 4)]
 
 
 @pytest.mark.exact
@@ -383,8 +408,12 @@ def test_a_batch_of_any_size_goes_into_sealed_batches(
         buffer._connection.executemany("INSERT INTO waiting VALUES (?, ?, '2026-11-21')", rows)
     assert buffer.shuffle("q", 1, TODAY, attest=RELAY.attest) == number
     batches = [Batch.from_bytes(buffer.body(identity)) for identity in buffer.outgoing()]
-    statements = {each.items[-1] for each in batches}
-    assert [RelayPublicKey(RELAY.public).verify(one).reports for one in statements] == [number]
+    key, names = RelayPublicKey(RELAY.public), set()
+    for *reports, statement in (each.items for each in batches):
+        digest = digest_of_all(item.report for item in reports)
+        names.add(key.verify(statement, digest)[:3])
+    ((_, _, attested),) = names
+    assert attested == number
     assert sorted(item.report for each in batches for item in each.items[:-1]) == [
         text for _, text in rows
     ]

@@ -140,17 +140,17 @@ def test_a_key_is_written_once_for_its_owner_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
-def test_an_attestation_is_bound_to_relay_queue_batch_and_size() -> None:
+def test_an_attestation_is_bound_to_relay_queue_batch_size_and_reports() -> None:
     (mine, other) = (RelayKey(Ed25519PrivateKey.generate()) for _ in range(2))
-    statement = Attestation("typing", bytes(range(16)), 1234)
+    statement = Attestation("typing", bytes(range(16)), 1234, bytes(32))
     item = mine.attest(statement)
     keys = [RelayPublicKey(other.public), RelayPublicKey(mine.public)]
-    assert verify_with(keys, item) == statement
+    assert verify_with(keys, item, bytes(32)) == statement
     for number in range(len(item.report)):
         changed = bytearray(item.report)
         changed[number] ^= 1
         with pytest.raises(ReportError):
-            verify_with(keys, item._replace(report=bytes(changed)))
+            verify_with(keys, item._replace(report=bytes(changed)), bytes(32))
     for wrong in (
         item._replace(metric="batch:places"),
         item._replace(metric="queue:typing"),
@@ -158,9 +158,10 @@ def test_an_attestation_is_bound_to_relay_queue_batch_and_size() -> None:
         item._replace(report=item.report + b"x"),
     ):
         with pytest.raises(ReportError):
-            verify_with(keys, wrong)
-    with pytest.raises(ReportError):
-        verify_with(keys[:1], item)
+            verify_with(keys, wrong, bytes(32))
+    for known, digest in ((keys[:1], bytes(32)), (keys, bytes(31) + b"1")):
+        with pytest.raises(ReportError):
+            verify_with(known, item, digest)
     with pytest.raises(ParameterError, match="64 hexadecimal digits"):
         RelayPublicKey("00")
 

@@ -241,7 +241,7 @@ def _opener(registry: Registry, files: tuple[Path, ...]) -> "Callable[[Item], Co
     return partial(open_with, keys)
 
 
-def _verifier(texts: tuple[str, ...]) -> "Callable[[Item], Attestation] | None":
+def _verifier(texts: tuple[str, ...]) -> "Callable[[Item, bytes], Attestation] | None":
     """Return what verifies attestations of relays with these public keys, None without keys."""
     if not texts:
         return None

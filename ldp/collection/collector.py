@@ -82,7 +82,7 @@ class Collector(Service):
         synchronous: str = "FULL",
         origins: Iterable[str] = (),
         open_report: Callable[[Item], Content] | None = None,
-        verify: Callable[[Item], Attestation] | None = None,
+        verify: Callable[[Item, bytes], Attestation] | None = None,
         admits: Admits | None = None,
         ids: range = ALL_IDS,
     ) -> None:

@@ -32,7 +32,7 @@ from ldp.protocol.batch import (
 )
 from ldp.protocol.joint_layout import JointLayout
 from ldp.protocol.kinds import Layout
-from ldp.protocol.sealed_report import ATTESTED, QUEUE, Attestation, Content
+from ldp.protocol.sealed_report import ATTESTED, QUEUE, Attestation, Content, digest_of_all
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry import Registry
 from ldp.registry.toml_file import DEVELOPMENT
@@ -55,7 +55,7 @@ Code = Literal[
 """Reason why an item will never be counted."""
 CODES: tuple[Code, ...] = get_args(Code)
 """Codes in the order in which the buffer numbers them; new ones come last."""
-UNATTESTED = Attestation("", b"", 0)
+UNATTESTED = Attestation("", b"", 0, b"")
 """Statement that stands for none: of reports that came without one of a known relay."""
 MOST_UNOPENED = 3
 """Reports that do not open after which a batch without a known relay's statement is given up."""
@@ -224,26 +224,27 @@ def sort_sealed(
     metrics: Mapping[str, CollectedMetric],
     today: date,
     open_report: Callable[[Item], Content],
-    verify: Callable[[Item], Attestation] | None = None,
+    verify: Callable[[Item, bytes], Attestation] | None = None,
     order: Callable[[list[Any]], None] = SYSTEM_ORDER,
 ) -> SortedBatch:
     """Return the content of a batch of sealed reports; raise ReportError unless the bytes are one.
-    `open_report` returns the content of an item, and `verify`, where a relay is known, the
-    attestation of one; both raise ReportError. `order` permutes a list in place, uniformly: in that
-    order reports are tried, so that no sender chooses which come first. Raise GivenUp where
-    MOST_UNOPENED or more do not open, unless a known relay states the batch or, where no relay is
-    known, more were opened than not."""
+    `open_report` returns the content of an item, and `verify`, where a relay is known, what one
+    attests of the reports with a digest; both raise ReportError. `order` permutes a list in place,
+    uniformly: in that order reports are tried, so that no sender chooses which come first. Raise
+    GivenUp where MOST_UNOPENED or more do not open, unless a known relay states the batch or, where
+    no relay is known, more were opened than not."""
     batch = Batch.from_bytes(data)
     result = SortedBatch(batch.id, batch.day, attestation=UNATTESTED if verify else None)
-    queues = {item.metric.removeprefix(QUEUE) for item in batch.items}
-    reports, unopened = list[tuple[int, Item]](), 0
+    reports, statement, unopened = list[tuple[int, Item]](), None, 0
     for number, sealed in enumerate(batch.items):
-        if not sealed.metric.startswith(ATTESTED):
+        if sealed.metric.startswith(ATTESTED):
+            statement = sealed
+        else:
             reports.append((number, sealed))
-            continue
+    if verify and statement:
         with suppress(ReportError):
-            stated = verify(sealed) if verify else None
-            if stated and stated.queue in queues:
+            stated = verify(statement, digest_of_all(sealed.report for _, sealed in reports))
+            if {sealed.metric for _, sealed in reports} == {QUEUE + stated.queue}:
                 result.attestation = stated
     order(reports)
     for tried, (number, sealed) in enumerate(reports, 1):

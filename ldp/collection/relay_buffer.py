@@ -14,7 +14,7 @@ from typing import Any
 from ldp.collection.acknowledged import BatchFile, Form
 from ldp.collection.intake import SYSTEM_ORDER, SortedBatch
 from ldp.protocol.batch import HEAD_BYTES, ID_BYTES, MOST_BYTES, MOST_ITEMS, Batch, Item
-from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation
+from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, digest_of_all
 
 MOST_REPORTS = 1 << 20
 """Most reports of a batch; those beyond wait for the next."""
@@ -79,8 +79,8 @@ class RelayBuffer(BatchFile):
     ) -> int:
         """Make a batch of all reports of a queue that wait, and return how many it has: at least
         `smallest`, or 0. It leaves as sealed batches of `day` with random ids, each with the item
-        that `attest` returns; `order` permutes a list in place, uniformly. `by_day`: the batch
-        is of one day of sealing, the first of which enough wait. At most `most` reports leave, -1
+        that `attest` returns of it; `order` permutes a list in place, uniformly. `by_day`: it is of
+        one day of sealing, the first of which enough wait. At most `most` reports leave, -1
         for all: a limit would part the messages of a person."""
         with self._transaction():
             rows = (
@@ -94,9 +94,11 @@ class RelayBuffer(BatchFile):
             )
             order(rows)
             items = [Item(QUEUE + queue, SEALED_VERSION, sealed) for (sealed,) in rows]
-            statement = Attestation(queue, secrets.token_bytes(ID_BYTES), len(items))
-            signed = (attest(statement),) if attest else ()
-            for part in _parts(items, signed):
+            name = secrets.token_bytes(ID_BYTES)
+            for part in _parts(items, Attestation(queue, name, 0, b"").size if attest else 0):
+                digest = digest_of_all(item.report for item in part)
+                statement = Attestation(queue, name, len(items), digest)
+                signed = (attest(statement),) if attest else ()
                 identity = secrets.token_bytes(ID_BYTES)
                 self._connection.execute(
                     "INSERT INTO outgoing VALUES (?, ?, ?, ?)",
@@ -147,10 +149,10 @@ class RelayBuffer(BatchFile):
             self._tally(queue, outgoing=-reports, forwarded=reports - lost, refused=lost)
 
 
-def _parts(items: list[Item], signed: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
+def _parts(items: list[Item], more: int) -> Iterator[tuple[Item, ...]]:
     """Yield items of one size in their order, as many together as go into a sealed batch beside
-    `signed`."""
-    left = MOST_BYTES - HEAD_BYTES - sum(item.size for item in signed)
-    number = min(MOST_ITEMS - len(signed), left // items[0].size)
+    one of `more` bytes, or none."""
+    left = MOST_BYTES - HEAD_BYTES - more
+    number = min(MOST_ITEMS - bool(more), left // items[0].size)
     for at in range(0, len(items), number):
         yield tuple(items[at : at + number])

@@ -5,7 +5,9 @@ are encrypted (`ldp.protocol.sealing_keys`). `docs/wire.md`, section 14, is the 
 other languages.
 """
 
+import hashlib
 import struct
+from collections.abc import Iterable
 from datetime import date, timedelta
 from typing import NamedTuple
 
@@ -21,6 +23,7 @@ SHUFFLER = "shuffler:"
 """Beginning of the name of a queue of messages that protect nothing before they are shuffled."""
 ATTESTED = "batch:"
 """Beginning of the name of an item that carries a relay's attestation; a queue's name follows."""
+STATEMENT_VERSION = 2
 SIGNATURE_BYTES = 64
 OVERHEAD = 32 + 16
 """Bytes that encryption adds: an ephemeral public key, and a tag."""
@@ -64,26 +67,34 @@ class Content(NamedTuple):
 
 class Attestation(NamedTuple):
     """Statement of a relay about a batch: its `queue`, its name `batch` (ID_BYTES random bytes) and
-    how many `reports` it has."""
+    how many `reports` it has; `digest` (`digest_of_all`): of the sealed reports that it comes with.
+    Each of these counts once, so a statement has no other use."""
 
     queue: str
     batch: bytes
     reports: int
+    digest: bytes
 
     @property
     def message(self) -> bytes:
         """Bytes that the relay signs: all of it, and what they are for."""
-        head = b"ldp relay batch" + bytes([SEALED_VERSION]) + self.batch
-        return head + _SIZE.pack(self.reports) + self.queue.encode()
+        head = b"ldp relay batch" + bytes([STATEMENT_VERSION]) + self.batch
+        return head + _SIZE.pack(self.reports) + self.digest + self.queue.encode()
+
+    @property
+    def size(self) -> int:
+        """Size of its item in a batch, in bytes."""
+        return self.to_item(bytes(SIGNATURE_BYTES)).size
 
     def to_item(self, signature: bytes) -> Item:
-        """Return the item that carries it."""
+        """Return the item that carries it, all but the digest, which its reader computes."""
         statement = self.batch + _SIZE.pack(self.reports) + signature
         return Item(ATTESTED + self.queue, SEALED_VERSION, statement)
 
     @classmethod
-    def from_item(cls, item: Item) -> tuple["Attestation", bytes]:
-        """Return what an item states, and the signature; raise ReportError for another item."""
+    def from_item(cls, item: Item, digest: bytes) -> tuple["Attestation", bytes]:
+        """Return what an item states of reports with this digest, and the signature; raise
+        ReportError for another item."""
         queue, size = item.metric.removeprefix(ATTESTED), ID_BYTES + _SIZE.size + SIGNATURE_BYTES
         if (item.metric, item.version, len(item.report)) != (
             ATTESTED + queue,
@@ -92,7 +103,14 @@ class Attestation(NamedTuple):
         ):
             raise ReportError("an item carries no attestation of this version")
         batch, (reports,) = item.report[:ID_BYTES], _SIZE.unpack_from(item.report, ID_BYTES)
-        return cls(queue, batch, reports), item.report[-SIGNATURE_BYTES:]
+        return cls(queue, batch, reports, digest), item.report[-SIGNATURE_BYTES:]
+
+
+def digest_of_all(reports: Iterable[bytes]) -> bytes:
+    """Return the digest of sealed reports in their order: SHA-256 of each one's length, as 4 bytes,
+    and bytes."""
+    parts = (_SIZE.pack(len(report)) + report for report in reports)
+    return hashlib.sha256(b"".join(parts)).digest()
 
 
 def sealed_bytes(items: list[Item]) -> int:

@@ -143,9 +143,10 @@ class RelayPublicKey:
         except (ValueError, TypeError):
             raise ParameterError("a relay's key must be text of 64 hexadecimal digits") from None
 
-    def verify(self, item: Item) -> Attestation:
-        """Return the attestation of an item; raise ReportError where this relay did not sign it."""
-        attestation, signature = Attestation.from_item(item)
+    def verify(self, item: Item, digest: bytes) -> Attestation:
+        """Return the attestation of an item that came with reports of this digest; raise
+        ReportError where this relay did not sign it."""
+        attestation, signature = Attestation.from_item(item, digest)
         try:
             self._key.verify(signature, attestation.message)
         except InvalidSignature:
@@ -162,12 +163,12 @@ def open_with(keys: Iterable[PrivateKey], item: Item) -> Content:
     raise ReportError("a report was sealed to none of these keys")
 
 
-def verify_with(keys: Iterable[RelayPublicKey], item: Item) -> Attestation:
+def verify_with(keys: Iterable[RelayPublicKey], item: Item, digest: bytes) -> Attestation:
     """Return the attestation of an item, by the first of several relays that signed it; raise
     ReportError."""
     for key in keys:
         with suppress(ReportError):
-            return key.verify(item)
+            return key.verify(item, digest)
     raise ReportError("an attestation is signed by none of these relays")
 
 
