@@ -1,6 +1,7 @@
 """`ldp try`: a column of data, tried before anybody is asked."""
 
 import json
+import os
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,35 @@ def test_a_columns_name_is_no_path(
     assert capsys.readouterr().out.count(" rr ") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["odd.csv", "try.html"]
     assert "<b>x</b>" not in Path("try.html").read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_very_many_different_values_are_refused_and_numbers_rounded(
+    trips: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A million of either took minutes without a word."""
+    exact = answer("--column minutes --epsilon 4", monkeypatch, capsys)
+    monkeypatch.setattr("ldp.cli.trial.MOST_DIFFERENT", 39)
+    assert run("try trips.csv --column place", monkeypatch) == 2
+    error = capsys.readouterr().err
+    assert "place has 40 different values, and ldp try takes 39 at most" in error
+    assert error.count("\n") == 1
+    assert run("try trips.csv --column minutes --epsilon 4 --seed 1", monkeypatch) == 0
+    assert "read as numbers of 4 digits" in capsys.readouterr().out
+    rounded = answer("--column minutes --epsilon 4", monkeypatch, capsys)
+    for row, other in zip(exact["trials"], rounded["trials"], strict=True):
+        assert row["true"] == pytest.approx(other["true"], rel=1e-3)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "words",
+    ["try pipe.csv", "decode pipe.csv --out x.csv", "report pipe.csv --out x.html"],
+)
+def test_a_named_pipe_is_refused_and_not_waited_for(
+    words: str, trips: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(trips.with_name("pipe.csv"))
+    assert run(words, monkeypatch) == 2
+    assert "is a named pipe, which may never be written" in capsys.readouterr().err

@@ -23,14 +23,18 @@ if TYPE_CHECKING:
 
 
 class _File(click.Path):
-    """The name of a file or folder. "-" is refused where there is no stream to mean, and so is
-    a URL: it would become a folder of that name."""
+    """The name of a file or folder. "-" is refused where there is no stream to mean, and so are a
+    URL, which would become a folder of that name, and a named pipe, which may never be written."""
 
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
     ) -> Any:
         if str(value) == "-":
             self.fail('"-" is not supported here; name a file', parameter, context)
+        if Path(value).is_fifo() and not str(value).startswith(("/dev/", "/proc/")):
+            self.fail(
+                "is a named pipe, which may never be written; name a file", parameter, context
+            )
         if re.match("[A-Za-z][A-Za-z0-9+.-]*://", str(value)):
             self.fail("is a URL; name a file or folder of this machine", parameter, context)
         return super().convert(value, parameter, context)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ldp.planning.trial import Trial
 
 WIDTH, LONGEST = 96, 40
+MOST_DIFFERENT = 100_000
+"""Most different categories; so many different numbers are rounded, and take seconds then."""
 QUANTILES = (0.5, 0.95)
 MADE = "A simulation, made from the data: nothing here is private."
 INTRO = (
@@ -93,6 +95,13 @@ def trial(
     others = [value for value in held if not is_number(value)]
     if of_numbers and len(others) == len(held):
         raise ParameterError(f"{data}: no cell of {name} is a number; leave out --as numbers")
+    different = len(held)
+    if not of_numbers and different > MOST_DIFFERENT:
+        raise ParameterError(
+            f"{data}: {name} has {different:,} different values, and ldp try takes "
+            f"{MOST_DIFFERENT:,} at most: take a part of the rows, or see ldp discover for values "
+            "that nobody lists"
+        )
     randomness = generator(seed)
     read_as = "numbers" if of_numbers else "categories"
     empty, left_out = len(cells) - people.users, 0
@@ -100,6 +109,9 @@ def trial(
         left_out = sum(held.pop(value) for value in others)
         people = Population(tuple(held), counts=np.array([*held.values()], dtype=np.int64))
     head = f"{name}: {people.users:,} people, {len(held):,} different values, read as {read_as}"
+    if of_numbers and different > MOST_DIFFERENT:
+        people = people.mapped(lambda value: f"{number_of(value):.4g}")
+        head += " of 4 digits"
     if not of_numbers and others and len(held) - len(others) > FEW_NUMBERS:
         head += f", because {len(others):,} of them are no numbers, as {_first(cells, others)}"
     if empty:
