@@ -113,8 +113,7 @@ class Collector(Service):
                 for name, metric in registry.metrics.items()
             },
         )
-        as_toml = _Page.of(registry.path.read_bytes(), "application/toml")
-        as_json = _Page.of(resolved_bytes(registry), JSON_TYPE)
+        page = _Page.of(resolved_bytes(registry))
         super().__init__(
             writer,
             self._ingestor,
@@ -122,8 +121,8 @@ class Collector(Service):
             counts,
             limits or Limits(),
             [
-                Route("/v1/registry", as_toml.get),
-                Route(REGISTRY, as_json.get),
+                Route("/v1/registry", page.get),
+                Route(REGISTRY, page.get),
                 Route("/v1/openapi.json", self._get_openapi),
             ],
             CrossOrigin(origins) if origins else None,
@@ -171,19 +170,18 @@ class Collector(Service):
 
 
 class _Page(NamedTuple):
-    """Page that does not change while the collector runs. `tag`: its SHA-256, as an ETag."""
+    """JSON that does not change while the collector runs. `tag`: its SHA-256, as an ETag."""
 
     body: bytes
-    media_type: str
     tag: str
 
     @classmethod
-    def of(cls, body: bytes, media_type: str) -> "_Page":
-        return cls(body, media_type, f'"{hashlib.sha256(body).hexdigest()}"')
+    def of(cls, body: bytes) -> "_Page":
+        return cls(body, f'"{hashlib.sha256(body).hexdigest()}"')
 
     async def get(self, request: Request) -> Response:
         headers = {"ETag": self.tag, "Cache-Control": "max-age=3600"}
         etags = request.headers.get("if-none-match", "")
         if etags == "*" or self.tag in etags:
             return Response(status_code=304, headers=headers)
-        return Response(self.body, headers=headers, media_type=self.media_type)
+        return Response(self.body, headers=headers, media_type=JSON_TYPE)

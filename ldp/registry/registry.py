@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from datetime import date, timedelta
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,14 @@ class Registry(Contents):
 
     def metrics_of(self, group: str) -> list[Metric]:
         """Return the metrics of a group."""
-        return [metric for metric in self.metrics.values() if metric.group == group]
+        return [*self._by_group.get(group, ())]
+
+    @cached_property
+    def _by_group(self) -> dict[str, list[Metric]]:
+        groups = dict[str, list[Metric]]()
+        for metric in self.metrics.values():
+            groups.setdefault(metric.group, []).append(metric)
+        return groups
 
     def queues(self) -> dict[str, Queue]:
         """Return the queues of sealed reports by name: one a group, and one for each metric with
@@ -107,10 +115,11 @@ class Registry(Contents):
         return [name for name in self.metrics if name not in pins]
 
     def _require_budget(self, today: date | None) -> None:
+        set_aside = {group: self.set_aside(group, today) for group in self.groups}
         for name, metric in self.metrics.items():
             if today is not None and metric.expires < today:
                 continue
-            reserved = self.set_aside(metric.group, today)
+            reserved = set_aside[metric.group]
             cap = self.groups[metric.group].caps.window_epsilon
             if reserved + (0 if metric.epoch else Fraction(metric.price)) > Fraction(cap):
                 raise RegistryError(

@@ -126,23 +126,22 @@ def _depends(keys: Mapping[str, Any], mistakes: Mapping[str, str]) -> bool:
     return not names.isdisjoint(mistakes)
 
 
-def _with_line(path: Path, section: str, mistake: str) -> str:
-    """Return "line N: " of the section's key that the mistake names first, or else of its header;
-    "" where that is written in another way."""
-    kind, _, name = section.partition(".")
-    header = rf"\s*\[\s*{kind}\s*\.\s*([\"']?){re.escape(name)}\1\s*\]"
-    lines = dict(enumerate(read_bytes(path).decode().splitlines(), 1))
-    start = next((number for number, line in lines.items() if re.match(header, line)), None)
-    if start is None:
-        return ""
-    keys = {}
-    for number in range(start + 1, len(lines) + 1):
-        if re.match(r"\s*\[", lines[number]):
-            break
-        if key := re.match(r"\s*([\w-]+)\s*=", lines[number]):
-            keys[key[1]] = number
-    words = re.findall(r"[\w-]+", mistake.removeprefix(f"[{section}]"))
-    return f"line {next((keys[word] for word in words if word in keys), start)}: "
+def _with_lines(path: Path, mistakes: Mapping[str, str]) -> Iterator[str]:
+    """Yield mistakes by section, each after "line N: " of the section's key that it names first, or
+    else of its header; after nothing where that is written in another way."""
+    keys, here = dict[str, dict[str, int]](), dict[str, int]()
+    for number, line in enumerate(read_bytes(path).decode().splitlines(), 1):
+        if header := re.match(r"\s*\[\s*(\w+)\s*\.\s*([\"']?)(.*?)\2\s*\]", line):
+            here = keys.setdefault(f"{header[1]}.{header[3]}", {"": number})
+        elif re.match(r"\s*\[", line):
+            here = {}
+        elif key := re.match(r"\s*([\w-]+)\s*=", line):
+            here[key[1]] = number
+    for section, mistake in mistakes.items():
+        places = keys.get(section, {})
+        words = re.findall(r"[\w-]+", mistake.removeprefix(f"[{section}]"))
+        place = next((places[word] for word in (*words, "") if word in places), None)
+        yield f"line {place}: {mistake}" if place else mistake
 
 
 def _contents(path: Path, document: dict[str, Any]) -> Contents:
@@ -177,9 +176,7 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
             if not _depends(keys, mistakes):
                 known[name] = _metric(identity, groups, name, keys, known)
     if mistakes:
-        raise RegistryError(
-            "\n".join(_with_line(path, place, line) + line for place, line in mistakes.items())
-        )
+        raise RegistryError("\n".join(_with_lines(path, mistakes)))
     metrics = {name: known[name] for name in sections}
     _require_one_presence(metrics)
     _require_shufflers_apart(groups, lifetime, sealing_keys)
