@@ -1,18 +1,22 @@
 """Certificates, records and locks that are garbage, or can be read in two ways: one clear line."""
 
+import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from ldp import cli
-from ldp.errors import RegistryError
+from ldp import CoinResponse, CountMeanSketch, cli
+from ldp.errors import DecodeError, RegistryError
+from ldp.protocol import wire
 from ldp.protocol.strict_json import read_json
 from ldp.registry import Registry
 from ldp.registry.sign_off import read_sign_off, sign
+from ldp.tables.table import Table
 from tests.command_line import run
 from tests.signing import CAUGHT, SIGN, TODAY, folder, found_nothing
 
@@ -221,3 +225,33 @@ def test_a_file_whose_name_cannot_be_shown_is_refused(
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(RegistryError, match=r"cannot read .*x\.json: No such file"):
         read_json(tmp_path / "x.json", "a certificate", lambda contents: None)
+
+
+@pytest.mark.exact
+def test_a_small_table_file_takes_no_memory_that_it_does_not_fill() -> None:
+    """65 KB of zeros, packed, took 2 GB."""
+    mechanism = CountMeanSketch(epsilon=1.0, rows=16384, width=16384, seed="00")
+    size = 8 * 16384 * 16384
+    part = {
+        "name": "cms",
+        "mechanism": mechanism.parameters(),
+        "windows": [],
+        "dictionary": None,
+        "fingerprint": mechanism.fingerprint.hex(),
+        "types": ["u8", "u8"],
+        "memoised": False,
+    }
+    packed = pa.compress(bytes(1 << 20), codec="zstd", asbytes=True)
+    with pytest.raises(DecodeError, match=f"holds {size:,} bytes in {len(packed)}: no counts do"):
+        Table.from_bytes(wire.pack_table({"tables": [part]}, [packed, packed]))
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("added", ['"windows": []', '"note": "\\ud800"', '"note": NaN'])
+def test_a_table_file_cannot_be_read_in_two_ways(added: str) -> None:
+    data = Table.empty(CoinResponse(alpha=0.5, beta=0.5)).to_bytes()
+    start, end = 14, 14 + int.from_bytes(data[10:14], "little")
+    text = data[start:end].replace(b'"windows": []', b'"windows": [], ' + added.encode())
+    whole = data[:10] + len(text).to_bytes(4, "little") + text + data[end:-16]
+    with pytest.raises(DecodeError):
+        Table.from_bytes(whole + hashlib.blake2b(whole, digest_size=16).digest())

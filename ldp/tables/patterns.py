@@ -24,6 +24,9 @@ BLOCK = 1 << 16
 MOST_PATTERNS, MOST_BYTES = 1 << 24, 512 << 20
 """Largest number of different reports that are kept, and of their bytes with rows and counts."""
 
+MOST_UNSEEN, MOST_RATIO = 1 << 28, 1000
+"""Bytes of counts from which on they must not be MOST_RATIO times as many as those in the file."""
+
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
@@ -90,7 +93,7 @@ class Patterns:
             raise DecodeError("table file does not say how many reports are different")
         _require_few(number, size)
         rows, payloads, counts = (
-            np.frombuffer(pa.decompress(buffer, number * width, codec="zstd", asbytes=True), kind)
+            np.frombuffer(unpacked(buffer, number * width), kind)
             for buffer, width, kind in zip(buffers, (4, size, 8), ("<u4", "u1", "<i8"), strict=True)
         )
         whole = cls(mechanism, rows.astype(np.uint32), payloads.reshape(number, size), counts)
@@ -98,6 +101,15 @@ class Patterns:
         if number and int(whole.counts.min()) < 1:
             raise DecodeError("table file holds counts that no reports can make")
         return whole
+
+
+def unpacked(packed: memoryview, size: int) -> bytes:
+    """Return the `size` bytes of a buffer; raise DecodeError where it is so small that no reports
+    could make so many."""
+    if size > MOST_UNSEEN and size > MOST_RATIO * len(packed):
+        raise DecodeError(f"table file holds {size:,} bytes in {len(packed):,}: no counts do")
+    data: bytes = pa.decompress(packed, size, codec="zstd", asbytes=True)
+    return data
 
 
 class PatternsBuilder:

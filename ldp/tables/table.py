@@ -27,7 +27,7 @@ from ldp.protocol import wire
 from ldp.protocol.kinds import Layout
 from ldp.protocol.strict_json import are_texts
 from ldp.tables.batches import batches, payload_numbers, require_same
-from ldp.tables.patterns import Patterns
+from ldp.tables.patterns import Patterns, unpacked
 
 MOST_REPORTS = 10**18
 """Largest number of reports in a table, whose sums fit 64 bits."""
@@ -260,10 +260,7 @@ class Table:
             raise DecodeError("table file's counts are not integers")
         rows, columns = mechanism.shape
         counts, reports = (
-            np.frombuffer(
-                pa.decompress(packed, size * int(name[1:]), codec="zstd", asbytes=True),
-                dtype=f"<{name}",
-            )
+            np.frombuffer(unpacked(packed, size * int(name[1:])), dtype=f"<{name}")
             for packed, size, name in zip(
                 (packed_counts, packed_reports), (rows * columns, rows), part["types"], strict=True
             )
