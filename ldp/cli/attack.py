@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ldp.simulation.poisoning_gains import Gain
 
 WIDTH = 96
+MOST_REPORTS = 10**15
 
 
 @click.command()
@@ -26,7 +27,7 @@ WIDTH = 96
 @click.option("--population", type=FILE, help="CSV file value,count or value,frequency.")
 @click.option(
     "--reports",
-    type=click.IntRange(min=2),
+    type=click.IntRange(2, MOST_REPORTS),
     default=100_000,
     show_default=True,
     help="Number of reports, fakes included.",
