@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -335,3 +337,38 @@ def test_progress_shows_on_a_terminal_after_two_seconds(
     assert shown[0] == ""
     assert "50 %" in shown[1]
     assert shown[2].endswith("100 %\n")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("encoding", ["cp1252", "cp437", "utf-8"])
+def test_what_a_terminal_cannot_print_is_escaped(tmp_path: Path, encoding: str) -> None:
+    """And the command succeeds; a mistake is still one line. Files are UTF-8 all the same."""
+    (tmp_path / "metrics.toml").write_text(
+        '[product]\nname = "x"\n[group.g]\nwindow = "1d"\nwindow_epsilon = 40\n'
+        "lifetime_epsilon = 400\n[metric.mood]\nversion = 1\ngroup = 'g'\ndescription = 'a − b'\n"
+        "owners = ['Zoë']\nexpires = 2099-12-31\nmechanism = 'rr'\nepsilon = 2\n"
+        "categories = ['😀', 'ц']\n",
+        "utf-8",
+    )
+    (tmp_path / "people.csv").write_text("value,count\n😀,900\nц,100\n", "utf-8")
+
+    def called(*words: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [sys.executable, "-m", "ldp", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+        )
+
+    at = ("--registry", "metrics.toml")
+    drawn = called("simulate", "mood", *at, "--population", "people.csv", "--table", "a.table")
+    assert drawn.returncode == 0, drawn.stderr
+    done = called("decode", "a.table", "--out", "-")
+    assert (done.returncode, done.stderr) == (0, b"")
+    for value in ("😀", "ц"):
+        assert value.encode(encoding, "backslashreplace") in done.stdout
+    assert called("decode", "a.table", "--out", "a.csv").returncode == 0
+    assert "😀" in (tmp_path / "a.csv").read_text("utf-8")
+    wrong = called("explain", "😀", *at)
+    assert (wrong.returncode, wrong.stderr.count(b"\n")) == (2, 1)
+    assert b"internal" not in wrong.stderr

@@ -8,6 +8,7 @@ import re
 import sys
 from importlib import import_module
 from importlib.resources import files
+from io import TextIOWrapper
 
 import click
 
@@ -103,7 +104,11 @@ def commands() -> None:
 
 
 def main() -> None:
-    """Run the command line; exit status 0, or 2 with one line on stderr."""
+    """Run the command line; exit status 0, or 2 with one line on stderr. What a stream cannot print
+    is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         commands.main(standalone_mode=False)
     except LdpError as error:

@@ -227,7 +227,11 @@ def _run(*words: str | int | Path) -> None:
     arguments = [str(word) for word in words]
     click.echo(f"  $ {shlex.join(['ldp', *arguments])}")
     done = subprocess.run(
-        [sys.executable, "-m", "ldp", *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "ldp", *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     if done.returncode:
         raise LdpError(done.stderr.strip().removeprefix("ldp: ") or "a step of the demo failed")
