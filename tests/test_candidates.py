@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ldp import CountMeanSketch, Rappor
+from ldp.arrays import Floats
 from ldp.cli import commands
 from ldp.decoding import bloom_maps
 from ldp.decoding.bloom_maps import bloom_map
@@ -99,13 +100,29 @@ def test_strings_that_are_missing_from_the_list_are_noticed() -> None:
 @pytest.mark.exact
 def test_a_residual_of_two_values_is_told_by_its_square_and_a_symmetric_one_is_not() -> None:
     """One missing string without any other noise: a residual is one of two values."""
+
+    def predicted(residual: Floats) -> Floats:
+        return noise_from_squares(residual, np.ones(residual.size), np.ones(residual.size))
+
     residual = np.array([3.0, -1, -1, -1, 3, -1])
-    np.testing.assert_allclose(noise_from_squares(residual), residual - residual.mean(), atol=1e-12)
-    assert not noise_from_squares(np.array([2.0, -2, 1, -1])).any()
-    assert not noise_from_squares(np.zeros(4)).any()
+    np.testing.assert_allclose(predicted(residual), residual - residual.mean(), atol=1e-12)
+    assert not predicted(np.array([2.0, -2, 1, -1])).any()
+    assert not predicted(np.zeros(4)).any()
     skewed = np.random.default_rng(1).exponential(size=100_000) - 1
-    left = skewed - noise_from_squares(skewed)
+    left = skewed - predicted(skewed)
     assert left.var() == pytest.approx(0.5, abs=0.02)  # m3 = 2, m4 = 9: 1 - 4 / 8
+
+
+@pytest.mark.exact
+def test_the_skewness_of_few_reports_alone_is_no_missing_string() -> None:
+    """Counts of mean .8 are skewed by themselves. Less the variance at the observed share, their
+    squares tell nothing; less that at the expected one, the twin, they take away noise that a
+    candidate's share is estimated from: 1 - 1 / 2.6 of the variance is left."""
+    counts = np.random.default_rng(1).poisson(0.8, size=100_000).astype(float)
+    residual, even = counts - 0.8, np.ones(counts.size)
+    left, twin = (residual - noise_from_squares(residual, v, even) for v in (counts, 0.8 * even))
+    assert left.var() == pytest.approx(0.8, abs=0.03)
+    assert twin.var() == pytest.approx(0.8 * (1 - 1 / 2.6), abs=0.03)
 
 
 @pytest.mark.slow
@@ -133,7 +150,8 @@ def test_a_popular_string_that_is_missing_costs_less_than_its_variance(
         return float(np.std(errors)), float(np.mean(np.square(ratios)))
 
     error, ratio = measured()
-    monkeypatch.setattr("ldp.decoding.candidates.noise_from_squares", np.zeros_like)
+    name = "ldp.decoding.candidates.noise_from_squares"
+    monkeypatch.setattr(name, lambda residual, *_: np.zeros_like(residual))
     plain, plain_ratio = measured()
     assert error < 0.7 * plain
     assert abs(ratio - 1) < 0.15

@@ -45,7 +45,7 @@ def test_the_whole_job_on_a_csv_of_city_names(
     assert abs(float(rows[1][1]) - 8200) < 6 * float(rows[1][2])
     summary = json.loads(Path("estimates.json").read_text())
     assert summary["reports"] == 24_000
-    assert summary["method"] == {"city": "mean-sketch", "home": "direct"}[metric]
+    assert summary["method"] == {"city": "regression", "home": "direct"}[metric]
     page = Path("page.html").read_text()
     assert "Tromsø" in page
     assert "://" not in page, "the page loads nothing"

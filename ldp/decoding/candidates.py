@@ -26,13 +26,14 @@ from ldp.arrays import Floats, Places
 from ldp.arrays import Points as Map
 from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.direct import pooled_variance
+from ldp.decoding.error_law import law_of_random_cells
 from ldp.decoding.report_patterns import UNEXPLAINED, PatternEquations
 from ldp.errors import DecodeError
 from ldp.mechanisms import Mechanism
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
 from ldp.regression.least_squares import inverse_diagonal
-from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.estimates import Estimates, Law, Normal, Rule
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
@@ -54,6 +55,9 @@ of a lasso, and the skewness of its residuals, are averages over many."""
 FEW_LIES = 100
 """Variance of the number of reports that name a candidate's bit by chance below which errors are
 not normal."""
+MOST_ALIKE = 1.0
+"""Number of candidates, on average, with half of the bits of a string that is not listed, above
+which they can take its place unnoticed."""
 CHECKED = 4
 """Least number of equations, beyond fitted candidates, that shows whether the list is complete."""
 MOST_LASSO = 200_000_000
@@ -176,10 +180,16 @@ class Shares:
     def weight(self, holders: Floats) -> Floats:
         """Return 1 / standard deviation of every share, where a share `holders`, shape (cohorts,
         bits), holds the bit; 0 without reports."""
+        return np.asarray(1 / np.sqrt(self.variance(np.clip(holders, 0, 1), self.reports)))
+
+    def variance(self, holders: Floats, reports: Floats) -> Floats:
+        """Return the variance of the shares of so many `reports`, where a share `holders` holds the
+        bit: shape (cohorts, bits); infinite without reports."""
         channel = self.table.mechanism.channel
         p, q = float(channel.touched), float(channel.untouched)
-        chance = q + np.clip(holders, 0, 1) * (p - q)
-        return np.sqrt(self.reports / (chance * (1 - chance) + self.pooled)) * (p - q)
+        chance = q + holders * (p - q)
+        with np.errstate(divide="ignore"):
+            return np.asarray((chance * (1 - chance) + self.pooled) / reports) / (p - q) ** 2
 
     def variances(self, design: "BloomDesign", fit: Sparse, correction: Floats) -> Floats:
         """Return the variance of every chosen candidate's estimate around its share of this table,
@@ -280,6 +290,10 @@ class Equations(Protocol):
         """Return the part of a column that those in the fit leave, and the residuals' variance."""
         ...
 
+    def law(self, design: Any, fit: Sparse) -> Law:
+        """Return the distribution of the error of a candidate that nobody holds."""
+        ...
+
     def variances(self, design: Any, fit: Sparse, correction: Floats) -> Floats:
         """Return the variance of each chosen estimate and of the sum of all."""
         ...
@@ -326,11 +340,13 @@ class BitEquations:
         return BloomDesign(self.map, weight, mean), target - self.noise
 
     def learn(self, design: BloomDesign, fit: Sparse) -> "tuple[BitEquations, bool]":
-        """Return the equations without the part of the noise that its squares tell, and True."""
-        noise = np.zeros_like(fit.residual)
-        used = np.repeat(self.table.reports > 0, self.table.mechanism.shape.columns)
-        noise[used] = noise_from_squares(fit.residual[used])
-        return replace(self, noise=noise), True
+        """Return the equations without the part of the noise that the squares of the shares'
+        residuals tell, and True."""
+        shares, used, noise = self.shares, self.table.reports > 0, np.zeros_like(design.weight)
+        weight, residual = design.weight[used], fit.residual.reshape(noise.shape)[used]
+        variance = shares.variance(shares.share, np.maximum(shares.reports - 1, 1))[used]
+        noise[used] = weight * noise_from_squares(residual / weight, variance, weight**2)
+        return replace(self, noise=noise.ravel()), True
 
     def doubt(self, design: BloomDesign) -> float:
         """Return 0: what `learn` subtracts is the smallest part of the noise."""
@@ -343,6 +359,14 @@ class BitEquations:
         residual = residual - residual.mean(axis=1, keepdims=True)
         freedom = max(1, self.contrasts - fit.chosen.size)
         return 1 - fit.chosen.size / self.contrasts, float((residual**2).sum()) / freedom
+
+    def law(self, design: BloomDesign, fit: Sparse) -> Law:
+        """Return the law of the products of residuals with cells at random, which those of a
+        candidate are, whatever unlisted strings left in the residuals."""
+        used, hashes = self.table.reports > 0, self.map.shape[2]
+        cells = (design.weight * fit.residual.reshape(design.weight.shape))[used]
+        cells -= cells.mean(axis=1, keepdims=True)
+        return law_of_random_cells(cells.ravel(), hashes * len(cells))
 
     def variances(self, design: BloomDesign, fit: Sparse, correction: Floats) -> Floats:
         """Return the variances of `Shares.variances`."""
@@ -363,7 +387,7 @@ def from_map(
     by `method`; `more`: number of reports beyond one that every client sent under a permanent
     response (RAPPOR's). `patterns`: the whole reports, for estimates from those instead of their
     bits. Raises DecodeError for a table of more than MOST_CELLS cells."""
-    from scipy.stats import norm
+    from scipy.stats import binom
 
     if table.counts.size > MOST_CELLS:
         raise DecodeError(
@@ -392,6 +416,9 @@ def from_map(
     untouched = float(table.mechanism.channel.untouched)
     lies = bits.shape[2] * untouched * (1 - untouched)
     freedom = max(1, contrasts - fit.chosen.size)
+    cells = bits.shape[2] * int((table.reports > 0).sum())
+    mean = 1 - (1 - 1 / table.mechanism.shape.columns) ** bits.shape[2]
+    alike = len(candidates) * float(binom.sf((cells - 1) // 2, cells, mean))
     details: dict[str, Any] = {
         "equations": contrasts,
         "fitted": int(fit.chosen.size),
@@ -419,13 +446,21 @@ def from_map(
             "hold are not on the list, or too many for it, so the error rate and the intervals "
             "are not promised"
         )
+    elif alike > MOST_ALIKE:
+        details["warning"] = (
+            f"{alike:,.1f} of the candidates have half of the bits of a string that is not listed: "
+            "if people hold one, the counts of these may be its own; more cohorts tell them apart"
+        )
+    is_small = fits_all or not fit.residual.any()
+    law = Normal() if is_small else equations.law(design, fit)
     return Estimates(
         values=candidates,
         count=n * share,
         std_error=n * error,
-        p_value=norm.sf(share / error),
+        p_value=law.tail(share / error),
         reports=n,
         noise=float(n * np.median(np.minimum(error, 1.0))),
+        law=law,
         rule=rule,
         details=details,
         sum_std_error=n * float(table_error[-1]) if np.isfinite(error).all() else None,
@@ -471,18 +506,20 @@ def _pooled(mechanism: Mechanism, more: float) -> float:
     return mechanism.channel.gain**2 * float(pooled_variance(mechanism, more)(1, 0.0))
 
 
-def noise_from_squares(residual: Floats) -> Floats:
-    """Return the best linear prediction of each residual by its square: shape of `residual`, mean
-    0.
+def noise_from_squares(residual: Floats, variance: Floats, precision: Floats) -> Floats:
+    """Return the best linear prediction of each residual by its square less the `variance` that
+    the mechanism gives it at the observed share: shape of `residual`, mean 0 by `precision`.
 
     A string that is missing from the list raises the few bits that it sets by much and lowers none
-    by much, so residuals are skewed, and m3 / (m4 - m2**2) times the square less its mean is the
-    prediction, with their moments m. To first order no candidate's share changes the mean of the
-    squares, so an estimate without this part of the noise has no more bias, and less variance.
+    by much, so residuals are skewed: they go with their squares less the mean of these. To first
+    order no candidate's share changes the mean of a square less its variance, so an estimate
+    without this part of the noise has no more bias, and less variance. The observed share has the
+    error of the residual, so what the mechanism alone does to the two does not go together.
     """
-    squares = residual**2 - np.mean(residual**2)
-    slope = float(squares @ residual) / max(float(squares @ squares), 1e-300)
-    return slope * squares
+    squares = residual**2 - variance
+    squares -= np.average(squares, weights=precision)
+    slope = np.sum(precision**2 * squares * residual)
+    return np.asarray(slope / max(np.sum((precision * squares) ** 2), 1e-300) * squares)
 
 
 def _lasso(design: Any, target: Floats) -> Sparse:

@@ -47,7 +47,7 @@ FITTING = {
     Md5Bloom: BY_MAP,
     CityBloom: BY_MAP,
 }
-"""Methods for each type of addressing; "auto" is the first."""
+"""Methods for each type of addressing; "auto" is the first, of small sketches the regression."""
 
 
 def decode(
@@ -62,7 +62,8 @@ def decode(
     """Return estimates of the counts of the candidates in `table`.
 
     `candidates` default to the table's dictionary or the mechanism's categories; `method` is one of
-    `METHODS`, or "auto", the first that fits. Decoding again, also with other candidates, costs no
+    `METHODS`, or "auto", the first that fits, and the regression for a sketch of at most 2**20
+    cells with more equations than candidates. Decoding again, also with other candidates, costs no
     privacy: it reads the table only. `places`: the bits that the candidates of a RAPPOR table set,
     from a map (`ldp.tables.google_rappor.read_map`). `weighted_reports_per_client`: number of
     reports that the client of a report sent, under one permanent response where there is one, on
@@ -109,8 +110,12 @@ def decode(
     if patterns is not None:
         require_decodable(table.mechanism)
         require_independent(table, weighted_reports_per_client)
-    method = fitting[0] if method == "auto" else method
     pooled, rule = _pooled(table, weighted_reports_per_client), rule or Rule()
+    if method == "auto" and _is_small_sketch(table, len(candidates), pooled) and places is None:
+        weighted = weighted_reports_per_client
+        by = partial(decode, table, candidates, rule=rule, weighted_reports_per_client=weighted)
+        return replace(by(method="regression"), bounded=partial(by, method="mean-sketch"))
+    method = fitting[0] if method == "auto" else method
     if places is not None and method not in BY_MAP:
         raise DecodeError(f"method {method!r} takes no places")
     if places is None and patterns is not None:
@@ -132,6 +137,17 @@ def decode(
     damage = None if method in BY_MAP else partial(fakes_among, table.mechanism, table.total)
     estimates = replace(estimates, details=details, damage=damage)
     return estimates.at(reports_per_person=weighted_reports_per_client)
+
+
+def _is_small_sketch(table: Table, candidates: int, pooled: tuple[float, ...]) -> bool:
+    """Return whether a table is that of a sketch of which a regression is the better method: it
+    takes away the collisions of candidates, which the mean sketch averages, if equations are more
+    than these."""
+    is_sketch = isinstance(table.mechanism.candidate_addressing, PolynomialRows)
+    equations = int((table.reports > 0).sum()) * (table.mechanism.shape.columns - 1)
+    is_known = not pooled or table.mechanism.kind.has_independent_bits
+    is_small = table.counts.size <= bloom.MOST_CELLS and bloom.FEW <= equations > candidates
+    return is_sketch and is_known and is_small
 
 
 def _answer_details(table: Table, estimates: Estimates) -> dict[str, float]:

@@ -23,7 +23,7 @@ from ldp.protocol.channel import Channel
 SMALLEST_P = 1e-15
 """Smallest p-value: smaller ones are below the rounding of the FFT."""
 _REACH = 40.0
-_MOST_POINTS = 1 << 20
+_MOST_POINTS, _RANDOM_POINTS = 1 << 20, 1 << 13
 _THETA = np.geomspace(1e-9, 30.0, 400)
 """Exponents at which Chernoff's bound is tried."""
 
@@ -59,9 +59,32 @@ class ErrorLaw:
         """Return the number of standard errors below its mean that S exceeds with probability p."""
         return -self._at(self.mild, 1 - max(p, SMALLEST_P))
 
+    def tail(self, errors: Floats) -> Floats:
+        """Return the probability that S exceeds its mean by so many standard `errors`."""
+        grid = self.start + self.step * np.arange(self.skewed.size)
+        p: Floats = np.interp(self.mean + errors * self.std, grid, self.skewed)
+        return np.clip(p, SMALLEST_P, 1.0)
+
     def _at(self, tail: Floats, p: float) -> float:
         place = np.interp(-p, -tail, np.arange(tail.size))
         return float((self.start + self.step * place - self.mean) / self.std)
+
+
+def law_of_random_cells(cells: Floats, draws: int) -> ErrorLaw:
+    """Return the distribution of the sum of `draws` cells that are drawn at random from `cells`, in
+    standard deviations around its mean: that of a candidate's product with residuals, whose hashes
+    are random. By FFT of the cells' own distribution, in steps of 2 REACH / RANDOM_POINTS."""
+    centred = cells - cells.mean()
+    step = 2 * _REACH / _RANDOM_POINTS * max(math.sqrt(draws * float(np.mean(centred**2))), 1e-300)
+    half = _RANDOM_POINTS // 2
+    places = np.clip(np.rint(centred / step).astype(np.int64), -half + 1, half - 1)
+    chance = np.bincount(places % _RANDOM_POINTS, minlength=_RANDOM_POINTS) / places.size
+    mass = np.fft.fftshift(np.fft.irfft(np.fft.rfft(chance) ** draws, _RANDOM_POINTS))
+    falling = np.append(mass[::-1].cumsum()[::-1], 0.0)
+    tail = np.minimum.accumulate(np.clip(falling, 0.0, 1.0))
+    mean = draws * float(places.mean())
+    std = math.sqrt(draws * float(places.var()))
+    return ErrorLaw(start=-half - 0.5, step=1.0, skewed=tail, mild=tail, mean=mean, std=std)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

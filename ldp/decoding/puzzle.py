@@ -70,7 +70,10 @@ def discover(
     screen = screen or chance_screen(puzzle)
     is_kept = _screen_mask(table["fragments"], puzzle, screen, top)
     words, left_out = assemble(puzzle.fragments.addressing, is_kept)
-    estimates = decode(table["words"], words, rule=rule) if words else no_estimates(table, rule)
+    if words:  # the mean sketch, which takes unlisted words for what they are
+        estimates = decode(table["words"], words, rule=rule, method="mean-sketch")
+    else:
+        estimates = no_estimates(table, rule)
     details: dict[str, Any] = {
         **estimates.details,
         **table_details(table, "puzzle"),

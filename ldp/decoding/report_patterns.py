@@ -45,6 +45,7 @@ from ldp.errors import DecodeError
 from ldp.mechanisms import CatalogueMechanism, Rappor
 from ldp.mechanisms.base import FAKES
 from ldp.regression.debiased import Sparse
+from ldp.tables.estimates import Law, Normal
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
@@ -258,6 +259,10 @@ class PatternEquations:
         """Return the variance that not knowing the filters of the unlisted strings adds to an
         estimate, over that of noise."""
         return sum(_doubt(design, string) for string in self.unlisted)
+
+    def law(self, design: FilterDesign, fit: Sparse) -> Law:
+        """Return the normal law: an estimate is a sum over many reports."""
+        return Normal()
 
     def variances(self, design: FilterDesign, fit: Sparse, correction: Floats) -> Floats:
         """Return the variance of every chosen candidate's estimate around its share of this table,

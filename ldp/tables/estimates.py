@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -55,6 +55,10 @@ class Law(Protocol):
         """Return the distance below the true count that an estimate exceeds with probability p."""
         ...
 
+    def tail(self, errors: Floats) -> Floats:
+        """Return the probability of an estimate so many standard `errors` above the true count."""
+        ...
+
 
 class Bounds(Protocol):
     """Intervals of all candidates, by the law of what was counted."""
@@ -80,6 +84,12 @@ class Normal:
         return float(-ndtri(p))
 
     lower = upper
+
+    def tail(self, errors: Floats) -> Floats:
+        """Return the probability that a standard normal exceeds `errors`."""
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr(-errors))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +154,8 @@ class Estimates(Result):
     `projected`: counts to print where they were made consistent (`ldp.decoding.consistency`); all
     other numbers are of the unbiased counts. `fakes`: made-up reports that
     intervals, p-values and the noise floor allow for; None where all reports are taken as honest.
-    `damage`: function from a share of made-up reports to these; None where no bound is known.
+    `damage`: function from a share of made-up reports to these; None where no bound is known;
+    `bounded`: function that decodes the same by a method that has one.
     """
 
     kind: ClassVar[str] = "values"
@@ -165,10 +176,14 @@ class Estimates(Result):
     sum_std_error: float | None = None
     fakes: Fakes | None = None
     damage: Callable[[float], Fakes] | None = None
+    bounded: "Callable[[], Estimates] | None" = None
 
-    def _under_fakes(self, share: float) -> Self:
+    def _under_fakes(self, share: float) -> "Estimates":
         from scipy.stats import norm
 
+        if self.bounded is not None:
+            people, again = self.reports_per_person, self.bounded()
+            return again.at(level=self.level, reports_per_person=people).under_fakes(share)
         if self.damage is None:
             raise NoBound(
                 f"method {self.details['method']} has no interval that holds under made-up "
