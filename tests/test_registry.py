@@ -569,4 +569,4 @@ def test_ten_thousand_metrics_are_checked_in_seconds(tmp_path: Path) -> None:
                 Registry.load(tmp_path / "metrics.toml")
             assert str(error.value).count("\n") == 9_999
             assert "metrics.toml: line 9: [metric.m0]: " in str(error.value)
-        assert process_time() - started < 10
+        assert process_time() - started < 30

@@ -258,8 +258,9 @@ def _estimates(table: Table, candidates: list[str]) -> list[list[Any]] | None:
     else:
         addressing = mechanism.candidate_addressing
         candidates = [c for c in candidates if addressing.cells(addressing.point(c), 0)]
+    method = "mean-sketch" if isinstance(mechanism.candidate_addressing, PolynomialRows) else "auto"
     try:
-        estimates = decode(table, candidates)
+        estimates = decode(table, candidates, method=method)
     except DecodeError:
         return None
     if float("inf") in estimates.std_error:  # which is no number of JSON
