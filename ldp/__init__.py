@@ -18,7 +18,9 @@ def __getattr__(name: str) -> Any:
     from ldp.mechanisms import catalogue
 
     if name == "__all__":
-        return sorted(["__version__", *catalogue.PUBLIC])
+        return sorted(["__version__", "register", *catalogue.PUBLIC])
+    if name == "register":
+        return catalogue.register
     if name not in catalogue.PUBLIC:
         raise AttributeError(f"module 'ldp' has no attribute {name!r}")
     return catalogue.mechanism_class(name)

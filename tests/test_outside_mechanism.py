@@ -1,0 +1,87 @@
+"""A mechanism from outside the package is registered, drawn, saved, loaded, decoded and audited."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import ldp
+from ldp.audit.verdict import audited
+from ldp.errors import ParameterError
+from ldp.mechanisms import RandomizedResponse, from_parameters
+from ldp.mechanisms.base import Example
+from ldp.mechanisms.catalogue import CATALOGUE, METRIC_MECHANISMS
+from ldp.mechanisms.categorical import Categorical
+from ldp.protocol.channel import Channel
+from ldp.protocol.kinds import Bits, Kind
+from ldp.server import Table, TableBuilder, decode
+from ldp.simulation import draw_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flip(Categorical):
+    """Flip every bit of a category's one-hot code with the probability 1 / 4."""
+
+    name: ClassVar[str] = "flip"
+    wire_id: ClassVar[int] = 200
+    kind: ClassVar[Kind] = Bits
+
+    @cached_property
+    def channel(self) -> Channel:
+        return Channel(touched=Fraction(3, 4), untouched=Fraction(1, 4), differing=(1, 1))
+
+    @staticmethod
+    def examples() -> tuple[Example, ...]:
+        return (Example(Flip(categories=("a", "b", "c"), epsilon=2.2), ("a", "b", "c")),)
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for catalogue in (CATALOGUE, METRIC_MECHANISMS):
+        monkeypatch.setattr(catalogue, "_loaded", {**catalogue._loaded})
+    ldp.register(Flip)
+
+
+@pytest.mark.exact
+def test_a_mechanism_of_ones_own_goes_all_the_way(tmp_path: Path) -> None:
+    """Its error is the one that its channel states; the audit passes it and sees a cheat."""
+    mechanism = Flip(categories=("a", "b", "c"), epsilon=2.2)
+    builder, encoder = TableBuilder(mechanism), mechanism.encoder()
+    builder.add_all(encoder.encode("b") for _ in range(100))
+    people = {"counts": np.array([6000, 3000, 1000]), "generator": np.random.default_rng(1)}
+    drawn = draw_table(mechanism, ("a", "b", "c"), **people)  # type: ignore[arg-type]
+    (drawn + builder.build()).save(tmp_path / "a.table")
+    estimates = decode(Table.load(tmp_path / "a.table"))
+    assert list(estimates.values) == ["a", "b", "c"]
+    errors = (estimates.count - [6000, 3100, 1000]) / estimates.std_error
+    assert np.abs(errors).max() < 5
+    assert audited("flip", mechanism, 1000, seed=1).passed
+
+
+@pytest.mark.exact
+def test_names_and_numbers_of_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    ldp.register(Flip)  # again
+    with pytest.raises(ParameterError, match="another mechanism has the name 'rr'"):
+        ldp.register(type("Other", (RandomizedResponse,), {}))
+    with pytest.raises(ParameterError, match="wire_id must be a number from 128 to 255"):
+        ldp.register(type("Low", (Flip,), {"name": "low", "wire_id": 3}))
+
+
+@pytest.mark.exact
+def test_an_entry_point_is_registered_when_its_name_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Point:
+        @staticmethod
+        def load() -> type[Flip]:
+            return Flip
+
+    parameters = Flip.examples()[0].mechanism.parameters()
+    for catalogue in (CATALOGUE, METRIC_MECHANISMS):
+        catalogue._loaded.pop("flip")
+    with pytest.raises(ParameterError, match="unknown mechanism 'flip'"):
+        from_parameters(parameters)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Point()])
+    assert from_parameters(parameters) == Flip.examples()[0].mechanism
