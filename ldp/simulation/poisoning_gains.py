@@ -17,7 +17,7 @@ from ldp.arrays import Floats, Ints
 from ldp.collection.plausibility import is_plausible
 from ldp.decoding import decode
 from ldp.decoding.consistency import consistent
-from ldp.decoding.counts import BY_MAP, FITTING
+from ldp.decoding.counts import FITTING
 from ldp.decoding.distribution import Distribution
 from ldp.decoding.numeric import MeanEstimate, decode_numbers
 from ldp.errors import ParameterError
@@ -38,7 +38,7 @@ from ldp.simulation.populations import Population
 from ldp.simulation.reports import Batch, as_bytes
 from ldp.simulation.tables import draw_table
 from ldp.tables.estimates import Estimates
-from ldp.tables.fakes import MOST_SHARE, fake_reports
+from ldp.tables.fakes import NoBound, fake_reports
 from ldp.tables.table import Table
 
 
@@ -245,10 +245,10 @@ def judge(row: Gain, poisoned: Poisoned, aims: Ints, counts: Ints, runs: int) ->
     plain = poisoned.estimates()
     row.discovered += float(plain.detected()[aims].sum()) / runs
     pairs = [("plain_held", plain)]
-    if plain.details["method"] in BY_MAP or poisoned.share > MOST_SHARE:
-        row.held = float("nan")
-    else:
+    try:
         pairs.append(("held", plain.under_fakes(poisoned.share)))
+    except (NoBound, ParameterError):  # no bound, or for no share as large
+        row.held = float("nan")
     for place, estimates in pairs:
         low, high = estimates.interval()
         holds = float(((low <= counts) & (counts <= high)).mean())

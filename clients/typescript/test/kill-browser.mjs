@@ -64,7 +64,8 @@ const readDocument = async () => {
       store.get(0).onsuccess = ({ target: { result } }) =>
         resolve(JSON.stringify(result, (_, value) =>
           typeof value === "bigint" ? `${value}`
-            : value instanceof Uint8Array ? { bytes: Array.from(value) } : value));
+            : value instanceof Uint8Array ? { bytes: Array.from(value) }
+              : value instanceof Float64Array ? { numbers: Array.from(value) } : value));
     };
   });
 };
@@ -91,7 +92,8 @@ const total = { kills: Number(kills), discarded: 0, sent: 0 };
 /** Check what is there after a kill, or count that the browser discarded all of it. */
 async function checkAfterKill(page, kill) {
   const document = JSON.parse(await page.evaluate(readDocument), (_, value) =>
-    value?.bytes ? Uint8Array.from(value.bytes) : value);
+    value?.bytes ? Uint8Array.from(value.bytes)
+      : value?.numbers ? Float64Array.from(value.numbers) : value);
   if (document) {
     total.sent = check(document, bodies, lastingRegistry()).sent;
   } else if (kill > 0) {
