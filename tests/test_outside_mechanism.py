@@ -10,16 +10,19 @@ import numpy as np
 import pytest
 
 import ldp
+from ldp.audit.cheats import cheats_caught
 from ldp.audit.verdict import audited
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import RandomizedResponse, from_parameters
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.catalogue import CATALOGUE, METRIC_MECHANISMS
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import Channel
 from ldp.protocol.kinds import Bits, Kind
+from ldp.registry import Registry
 from ldp.server import Table, TableBuilder, decode
 from ldp.simulation import draw_table
+from tests.registries import GROUP, METRIC
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,8 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.exact
 def test_a_mechanism_of_ones_own_goes_all_the_way(tmp_path: Path) -> None:
-    """Its error is the one that its channel states; the audit passes it and sees a cheat."""
+    """Each of three counts is within five standard errors of the truth but with probability 2e-6.
+    The audit passes the mechanism, and catches each cheat that it knows."""
     mechanism = Flip(categories=("a", "b", "c"), epsilon=2.2)
     builder, encoder = TableBuilder(mechanism), mechanism.encoder()
     builder.add_all(encoder.encode("b") for _ in range(100))
@@ -60,6 +64,9 @@ def test_a_mechanism_of_ones_own_goes_all_the_way(tmp_path: Path) -> None:
     errors = (estimates.count - [6000, 3100, 1000]) / estimates.std_error
     assert np.abs(errors).max() < 5
     assert audited("flip", mechanism, 1000, seed=1).passed
+    caught = cheats_caught(mechanism, ("a", "b", "c"), 5000, 1e-6)
+    assert caught
+    assert all(caught.values())
 
 
 @pytest.mark.exact
@@ -72,16 +79,29 @@ def test_names_and_numbers_of_others_are_refused(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.exact
-def test_an_entry_point_is_registered_when_its_name_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_point_is_registered_when_its_name_is_met(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By a table and by a registry; without one the name is unknown to both."""
+
     class Point:
         @staticmethod
         def load() -> type[Flip]:
             return Flip
 
-    parameters = Flip.examples()[0].mechanism.parameters()
+    mechanism = Flip.examples()[0].mechanism
+    rest = 'mechanism = "flip"\nepsilon = 2.2\ncategories = ["a", "b", "c"]'
+    metric = METRIC.format(name="flips", group="all", rest=rest)
+    path = tmp_path / "metrics.toml"
+    path.write_text('[product]\nname = "toy"\n' + GROUP.format(name="all") + metric)
     for catalogue in (CATALOGUE, METRIC_MECHANISMS):
         catalogue._loaded.pop("flip")
     with pytest.raises(ParameterError, match="unknown mechanism 'flip'"):
-        from_parameters(parameters)
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Point()])
-    assert from_parameters(parameters) == Flip.examples()[0].mechanism
+        from_parameters(mechanism.parameters())
+    with pytest.raises(RegistryError, match="no mechanism 'flip'"):
+        Registry.load(path)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group, name: [Point()])
+    assert Registry.load(path).metric("flips").mechanism == mechanism
+    for catalogue in (CATALOGUE, METRIC_MECHANISMS):
+        catalogue._loaded.pop("flip")
+    assert from_parameters(mechanism.parameters()) == mechanism

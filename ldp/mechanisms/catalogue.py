@@ -93,11 +93,13 @@ class Catalogue(Mapping[str, type[T]]):
             self._loaded[name] = getattr(import_module(f"ldp.mechanisms.{module}"), class_name)
         return self._loaded[name]
 
+    def __contains__(self, name: object) -> bool:
+        if name in self._entries or name in self._loaded:
+            return True
+        return isinstance(name, str) and _is_elsewhere(name)
+
     def __iter__(self) -> Iterator[str]:
         return iter({**self._entries, **self._loaded})
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._entries or name in self._loaded
 
     def __len__(self) -> int:
         return len({**self._entries, **self._loaded})
@@ -120,10 +122,10 @@ M = TypeVar("M", bound=type[CatalogueMechanism])
 
 def register(kind: M) -> M:
     """Add the mechanism class `kind` from outside the package, and return it, so that its tables
-    are saved and loaded and a registry may name it. Packages name such classes as entry points of
-    the group `ldp.mechanisms`. Raises ParameterError for a name that another class has, and for a
-    `wire_id` below 128 or above 255."""
-    if kind.name in METRIC_MECHANISMS and METRIC_MECHANISMS[kind.name] is not kind:
+    are saved and loaded and a registry may name it. An installed package has such classes as entry
+    points of the group `ldp.mechanisms`, each under its name. Raises ParameterError for a name that
+    another class has, and for a `wire_id` below 128 or above 255."""
+    if kind.name in [*METRIC_MECHANISMS] and METRIC_MECHANISMS[kind.name] is not kind:
         raise ParameterError(f"another mechanism has the name {kind.name!r}")
     if not FIRST_OUTSIDE <= kind.wire_id <= 255:
         raise ParameterError(f"wire_id must be a number from {FIRST_OUTSIDE} to 255")
@@ -132,12 +134,15 @@ def register(kind: M) -> M:
     return kind
 
 
-def _load_outside() -> None:
-    """Register the mechanisms that installed packages name as entry points."""
+def _is_elsewhere(name: str) -> bool:
+    """Return whether an installed package has the mechanism of a name as an entry point, which is
+    registered then."""
     from importlib.metadata import entry_points  # late: for an unknown name only
 
-    for point in entry_points(group="ldp.mechanisms"):
+    points = entry_points(group="ldp.mechanisms", name=name)
+    for point in points:
         register(point.load())
+    return bool(points)
 
 
 def mechanism_class(class_name: str) -> Any:
@@ -149,8 +154,6 @@ def from_parameters(parameters: Mapping[str, Any]) -> CatalogueMechanism:
     """Return the mechanism with these `parameters()`; raise ParameterError for anything else."""
     rest = dict(parameters)
     name = rest.pop("mechanism", None)
-    if isinstance(name, str) and name not in METRIC_MECHANISMS:
-        _load_outside()
     if not isinstance(name, str) or name not in METRIC_MECHANISMS:
         known = ", ".join(METRIC_MECHANISMS)
         raise ParameterError(f"unknown mechanism {name!r}; known: {known}")
