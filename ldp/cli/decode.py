@@ -3,9 +3,9 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from ldp.tables.table import Table
 
 OF_KIND = {
+    "alpha": ("values", "words", "pairs"),
     "candidates": ("values", "pairs"),
+    "control": ("values", "words", "pairs"),
     "consistency": ("values", "numbers"),
     "fakes": ("values", "numbers"),
     "method": ("values",),
@@ -40,6 +42,35 @@ OF_KIND = {
     "weighted_reports_per_client": ("values", "numbers"),
 }
 """Kinds of tables that options of the command line go with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """Options of the command line, but for the part."""
+
+    candidates: tuple[str, ...]
+    rappor_map: Path | None
+    weighted_reports_per_client: str | None
+    out: str
+    method: str
+    alpha: float
+    control: str | None
+    level: float
+    quantiles: tuple[float, ...]
+    threshold: float | None
+    top: int | None
+    consistency: str
+    fakes: float | None
+    as_json: bool
+
+    def rule(self, control: str = "fdr") -> Rule:
+        """Return the decision rule; `control`: that without --control."""
+        return Rule(alpha=self.alpha, control=self.control or control, threshold=self.threshold)
+
+    @property
+    def weighted(self) -> float | None:
+        """Reports that the client of a report sent, on average over the reports."""
+        return _weighted(self.weighted_reports_per_client)
 
 
 @click.command()
@@ -92,17 +123,7 @@ OF_KIND = {
 )
 @FAKES
 @JSON
-def decode(
-    source: Path,
-    part: str | None,
-    out: str,
-    alpha: float,
-    control: str | None,
-    level: float,
-    threshold: float | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def decode(source: Path, part: str | None, **typed: Any) -> None:
     """Estimate how many reports of TABLE held each value, number, word or pair.
 
     Words that nobody listed are found in tables of sfp, prefix and rappor-ngrams. Of a joint
@@ -122,16 +143,12 @@ def decode(
     """
     from ldp.decoding.outcome import kind_of
 
-    check_output(out, level)
+    options = _Options(**typed)
+    check_output(options.out, options.level)
     table, spelling = _part_of(source, part)
     kind = kind_of(table.mechanism)
     _require_fitting(kind, table)
-    rule = Rule(
-        alpha=alpha,
-        control=control or ("bonferroni" if kind == "words" else "fdr"),
-        threshold=threshold,
-    )
-    DECODERS[kind](source, table, rule, level, out, as_json, spelling=spelling, **options)
+    DECODERS[kind](table, spelling, options)
 
 
 def _part_of(source: Path, part: str | None) -> "tuple[Table | JointTable, Spelling | None]":
@@ -146,113 +163,95 @@ def _part_of(source: Path, part: str | None) -> "tuple[Table | JointTable, Spell
         return loaded, spelling
     if isinstance(loaded, Table):
         raise DecodeError(f"{source}: holds one table, leave --part out")
-    names = [name for name, _ in loaded.mechanism.parts]
-    if part not in names:
-        raise DecodeError(f"{source}: --part is one of {', '.join(names)}")
+    if part not in loaded.part_names:
+        raise DecodeError(f"{source}: --part is one of {', '.join(loaded.part_names)}")
     return loaded[part], spelling
 
 
 def _require_fitting(kind: str, table: "Table | JointTable") -> None:
     """Raise ParameterError for an option of the command line that does not go with this table."""
-    context = click.get_current_context()
-    for name, kinds in OF_KIND.items():
+    from ldp.tables.joint_table import JointTable
+
+    context, of = click.get_current_context(), table.mechanism.name
+    for option in context.command.params:
+        name = option.name or ""
         is_typed = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if is_typed and kind not in kinds:
-            option = next(p.opts[0] for p in context.command.params if p.name == name)
-            parts = [name for name, _ in getattr(table.mechanism, "parts", ())]
-            raise ParameterError(
-                f"{option} does not go with this table, which is of {kind} ({table.mechanism.name})"
-                + (f"; --part decodes one of {', '.join(parts)} by itself" if parts else "")
-            )
+        if is_typed and kind not in OF_KIND.get(name, (kind,)):
+            reason = f"{option.opts[0]} does not go with this table, which is of {kind} ({of})"
+            if isinstance(table, JointTable):
+                reason += f"; --part decodes one of {', '.join(table.part_names)} by itself"
+            raise ParameterError(reason)
 
 
-def _candidates(paths: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the values of the one list; raise ParameterError for several."""
-    from ldp.registry import read_values
-
-    if len(paths) > 1:
-        raise ParameterError("give --candidates once: reports of this table have one part")
-    return read_values(Path("/dev/stdin" if paths == ("-",) else paths[0])) if paths else None
-
-
-def _decode_values(
-    source: Path, table: Any, rule: Rule, level: float, out: str, as_json: bool, **options: Any
-) -> None:
+def _decode_values(table: Any, spelling: "Spelling | None", options: _Options) -> None:
     from ldp.server import consistent
     from ldp.server import decode as decoded
     from ldp.tables.google_rappor import read_map
 
-    if options["quantiles"]:
-        return _decode_numbers(source, table, rule, level, out, as_json, **options)
-    names, places = _candidates(options["candidates"]), None
-    if options["rappor_map"]:
-        if names:
-            raise ParameterError("give either --rappor-map or --candidates")
-        names, places = read_map(options["rappor_map"], table)
-    spelling = options["spelling"]
-    if names and spelling:
-        names = tuple(dict.fromkeys(map(spelling.clean, names)))
-    weighted = _weighted(options["weighted_reports_per_client"])
+    if options.quantiles:  # of numbers in bins that a table of values counts
+        _decode_numbers(table, spelling, options)
+        return
+    if len(options.candidates) + (options.rappor_map is not None) > 1:
+        raise ParameterError("give --candidates once, or --rappor-map")
+    names = next((_listed(path, spelling) for path in options.candidates), None)
+    places = None
+    if options.rappor_map:
+        names, places = read_map(options.rappor_map, table)
     estimates = decoded(
         table,
         names,
-        method=options["method"],
-        rule=rule,
+        method=options.method,
+        rule=options.rule(),
         places=places,
-        weighted_reports_per_client=weighted,
+        weighted_reports_per_client=options.weighted,
     )
-    estimates = consistent(estimates.under_fakes(options["fakes"]), options["consistency"])
+    estimates = consistent(estimates.under_fakes(options.fakes), options.consistency)
     if spelling is not None:
         details = {**estimates.details, "spelling": asdict(spelling)}
         estimates = replace(estimates, details=details)
-    write_estimates(estimates.at(level=level), out, "candidates", as_json)
-    return None
+    write_estimates(estimates.at(level=options.level), options.out, "candidates", options.as_json)
 
 
-def _decode_numbers(
-    source: Path, table: Any, rule: Rule, level: float, out: str, as_json: bool, **options: Any
-) -> None:
+def _decode_numbers(table: Any, _: "Spelling | None", options: _Options) -> None:
     from ldp.decoding.outcome import numbers_outcome
 
-    if options["candidates"]:
+    if options.candidates:
         raise ParameterError("--candidates names values: a table of numbers has none")
-    weighted, fakes = _weighted(options["weighted_reports_per_client"]), options["fakes"]
-    numbers = numbers_outcome(table, level, options["quantiles"], options["consistency"])
-    _write_numbers(numbers.at(reports_per_person=weighted).under_fakes(fakes), out, fakes, as_json)
+    numbers = numbers_outcome(table, options.level, options.quantiles, options.consistency)
+    numbers = numbers.at(reports_per_person=options.weighted).under_fakes(options.fakes)
+    _write_numbers(numbers, options.out, options.fakes, options.as_json)
 
 
-def _decode_words(
-    source: Path, table: Any, rule: Rule, level: float, out: str, as_json: bool, **options: Any
-) -> None:
+def _decode_words(table: Any, _: "Spelling | None", options: _Options) -> None:
     from ldp.decoding.outcome import discover_words
 
-    estimates = discover_words(table, rule, options["top"])
-    write_estimates(estimates.at(level=level), out, "words tested", as_json)
+    estimates = discover_words(table, options.rule("bonferroni"), options.top)
+    write_estimates(estimates.at(level=options.level), options.out, "words tested", options.as_json)
 
 
-def _decode_pairs(
-    source: Path, table: Any, rule: Rule, level: float, out: str, as_json: bool, **options: Any
-) -> None:
-    from ldp.decoding.outcome import associate_members, member_names
-    from ldp.registry import read_values
+def _decode_pairs(table: "JointTable", _: "Spelling | None", options: _Options) -> None:
+    from ldp.decoding.outcome import associate_members
 
-    paths, names = options["candidates"], member_names(table)
-    if paths and len(paths) != len(names):
+    paths, parts, names = options.candidates, table.mechanism.parts, table.member_names
+    if paths and len(paths) != len(parts):
         raise ParameterError(f"give --candidates once for each member, in turn: {', '.join(names)}")
     listed = [
-        _cleaned(mechanism, read_values(Path(path)))
-        for (_, mechanism), path in zip(table.mechanism.parts, paths or (), strict=False)
+        _listed(path, getattr(part, "spelling", None))
+        for (_, part), path in zip(parts, paths, strict=False)
     ]
-    association = associate_members(table, listed or None, rule).at(level=level)
+    association = associate_members(table, listed or None, options.rule())
     for warning in association.details["warnings"]:
         click.echo(f"ldp: {warning}", err=True)
-    _write_pairs(association, names, out, as_json)
+    association = association.at(level=options.level)
+    _write_pairs(association, names, options.out, options.as_json)
 
 
-def _cleaned(mechanism: Any, values: Sequence[str]) -> tuple[str, ...]:
-    """Return values as reports of a mechanism spell them, each once."""
-    spelling = getattr(mechanism, "spelling", None)
-    return tuple(dict.fromkeys(map(spelling.clean, values) if spelling else values))
+def _listed(path: str, spelling: "Spelling | None") -> tuple[str, ...]:
+    """Return the values of a file, or for "-" of stdin, as reports spell them, each once."""
+    from ldp.registry import read_values
+
+    values = read_values(Path("/dev/stdin" if path == "-" else path))
+    return tuple(dict.fromkeys(map(spelling.clean, values))) if spelling else values
 
 
 def _weighted(option: str | None) -> float | None:
@@ -305,7 +304,7 @@ def _write_numbers(result: "Result", out: str, fakes: float | None, as_json: boo
     say(summary, text.rstrip("\n"), as_json, following)
 
 
-def _write_pairs(association: "Association", names: list[str], out: str, as_json: bool) -> None:
+def _write_pairs(association: "Association", names: Sequence[str], out: str, as_json: bool) -> None:
     """Write the counts of combinations, and say whether the parts are independent."""
     text = association.to_csv(None if out == "-" else out)
     tested, cells = association.independence, " x ".join(map(str, association.shares.shape))
@@ -326,7 +325,7 @@ def _write_pairs(association: "Association", names: list[str], out: str, as_json
         say({**summary, "written": out}, words, as_json, f"ldp report {out} --out report.html")
 
 
-DECODERS = {
+DECODERS: Mapping[str, Callable[[Any, "Spelling | None", _Options], None]] = {
     "values": _decode_values,
     "numbers": _decode_numbers,
     "words": _decode_words,

@@ -95,13 +95,8 @@ def associate_members(
     if candidates is None:
         candidates = [part.dictionary for part in table.tables]
     association = associate(_whole(table), candidates, rule=rule)
-    details = {**association.details, "members": member_names(table), **_of_metric(table)}
+    details = {**association.details, "members": [*table.member_names], **_of_metric(table)}
     return replace(association, details=details)
-
-
-def member_names(table: JointTable) -> list[str]:
-    """Return the names of the members of a joint metric, or those of its parts."""
-    return [*(table.members or (name for name, _ in table.mechanism.parts))]
 
 
 def _whole(table: Table | JointTable) -> Patterns:

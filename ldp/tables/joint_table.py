@@ -46,10 +46,19 @@ class JointTable:
 
     def __getitem__(self, part: str) -> Table:
         """Return the table of the part with this name; raises KeyError."""
-        names = [name for name, _ in self.mechanism.parts]
-        if part not in names:
+        if part not in self.part_names:
             raise KeyError(part)
-        return self.tables[names.index(part)]
+        return self.tables[self.part_names.index(part)]
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """Names of the parts, in order."""
+        return tuple(name for name, _ in self.mechanism.parts)
+
+    @property
+    def member_names(self) -> tuple[str, ...]:
+        """Names of the members of its metric, or where they are not known of the parts."""
+        return self.members or self.part_names
 
     @property
     def total(self) -> int:
@@ -96,8 +105,8 @@ class JointTable:
 
     def to_bytes(self) -> bytes:
         """Return the tables as one self-identifying file: see `docs/wire.md`."""
-        names = [name for name, _ in self.mechanism.parts]
-        packed = [table.packed(name) for name, table in zip(names, self.tables, strict=True)]
+        parts = zip(self.part_names, self.tables, strict=True)
+        packed = [table.packed(name) for name, table in parts]
         description: dict[str, Any] = {
             "mechanism": self.mechanism.parameters(),
             "fingerprint": self.mechanism.fingerprint.hex(),

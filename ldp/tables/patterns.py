@@ -21,9 +21,8 @@ from ldp.tables.batches import Batch, require_same, split_batch
 
 BLOCK = 1 << 16
 """Least number of reports that are grouped at once."""
-MOST_PATTERNS, MOST_BYTES = 1 << 24, 512 << 20
+MOST_DIFFERENT, MOST_BYTES = 1 << 24, 512 << 20
 """Largest number of different reports that are kept, and of their bytes with rows and counts."""
-
 MOST_UNSEEN, MOST_RATIO = 1 << 28, 1000
 """Bytes of counts from which on they must not be MOST_RATIO times as many as those in the file."""
 
@@ -89,7 +88,7 @@ class Patterns:
         """Return the patterns of a description and buffers as from `packed`. Raises DecodeError, or
         ReportError for an invalid report."""
         number, size = description["different"], mechanism.layout.payload_bytes
-        if type(number) is not int or not 0 <= number <= MOST_PATTERNS:
+        if type(number) is not int or not 0 <= number <= MOST_DIFFERENT:
             raise DecodeError("table file does not say how many reports are different")
         _require_few(number, size)
         rows, payloads, counts = (
@@ -137,7 +136,7 @@ class PatternsBuilder:
 
 def _require_few(number: int, payload_bytes: int) -> None:
     """Raise ReportError where more reports are different than a table keeps."""
-    if number > MOST_PATTERNS or number * (payload_bytes + 12) > MOST_BYTES:
+    if number > MOST_DIFFERENT or number * (payload_bytes + 12) > MOST_BYTES:
         raise ReportError(
             f"{number:,} reports are different, more than a table keeps: count a shorter period"
         )

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,9 @@ from ldp.protocol.kinds import Layout
 from ldp.protocol.strict_json import are_texts
 from ldp.tables.batches import batches, payload_numbers, require_same
 from ldp.tables.patterns import Patterns, unpacked
+
+if TYPE_CHECKING:
+    from ldp.tables.joint_table import JointTable
 
 MOST_REPORTS = 10**18
 """Largest number of reports in a table, whose sums fit 64 bits."""
@@ -306,21 +309,21 @@ class Table:
             raise DecodeError(f"{path}: {error}") from None
 
 
-def unlinked(table: Any, memoised: bool) -> Patterns | None:
+def unlinked(table: "Table | JointTable", memoised: bool) -> Patterns | None:
     """Return the whole reports of a table, but none of a memoised metric over several windows:
     those of one device that are alike would be together."""
     return None if memoised and len(table.windows) > 1 else table.whole
 
 
-def whole_of_sum(table: Any, other: Any) -> Patterns | None:
+def whole_of_sum(table: "Table | JointTable", other: "Table | JointTable") -> Patterns | None:
     """Return the whole reports of a sum of tables of one class: None where one that has reports
     lacks them, and for a memoised metric over several windows."""
     if not (table.total and other.total):
-        return (table if table.total else other).whole  # type: ignore[no-any-return]
+        return (table if table.total else other).whole
     is_linked = (table.memoised or other.memoised) and {*table.windows} != {*other.windows}
     if is_linked or not (table.whole and other.whole):
         return None
-    return table.whole + other.whole  # type: ignore[no-any-return]
+    return table.whole + other.whole
 
 
 def pack_tables(
