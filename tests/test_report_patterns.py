@@ -25,6 +25,7 @@ from ldp.decoding.report_patterns import (
     report_law,
 )
 from ldp.errors import DecodeError
+from ldp.registry import Registry
 from ldp.regression.debiased import Sparse
 from ldp.server import Patterns, Table, decode
 from ldp.simulation import Population, simulate
@@ -330,6 +331,45 @@ def test_ldp_decode_reads_whole_reports_from_a_store(
     ):
         status, _, error = run(capsys, monkeypatch, *command)
         assert (status, error.count("\n"), line in error) == (2, 1, True), error
+
+
+@pytest.mark.exact
+def test_whole_reports_of_a_memoised_metric_are_kept_where_a_device_sends_one(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one day; of two days, also in the file of progress, and where it may send two, none."""
+    text = (
+        (folder / "metrics.toml").read_text().replace("f = 0.0", 'f = 0.25\nmemoise = "per-value"')
+    )
+    (folder / "metrics.toml").write_text(
+        text.replace("window_epsilon = 8.0", "window_epsilon = 64.0")
+    )
+    mechanism = Registry.load(folder / "metrics.toml").metric("page").mechanism
+    people = Population(("v0", "v1"), counts=np.array([300, 200]))
+    for day in (1, 2):
+        with ReportWriter(folder / "two", "page", 1, mechanism, date(2026, 1, day), "a") as writer:
+            for batch in simulate(mechanism, people, np.random.default_rng(day)):
+                writer.write(*batch)
+    out = folder / "page.table"
+    words = "--registry", folder / "metrics.toml", folder / "two", "--whole", "--out", out
+    _, said, _ = run(capsys, monkeypatch, "aggregate", "page", *words, "--until", "2026-01-01")
+    assert "different whole reports" in said
+    assert Table.load(out).whole is not None
+    monkeypatch.setattr("ldp.tables.joint_table.WholeBuilder", None)  # none is counted
+    _, said, _ = run(capsys, monkeypatch, "aggregate", "page", *words)
+    assert "without whole reports: those of a memoised metric are kept of one day only" in said
+    assert Table.load(out).whole is None
+    for more in ("reports_per_window = 2", 'window = "12h"'):
+        changed = (
+            text.replace('window = "1d"', more)
+            if "12h" in more
+            else text.replace("memoise", f"{more}\nmemoise")
+        )
+        (folder / "metrics.toml").write_text(
+            changed.replace("window_epsilon = 8.0", "window_epsilon = 64.0")
+        )
+        status, _, error = run(capsys, monkeypatch, "aggregate", "page", *words)
+        assert (status, "a device may send several reports a day" in error) == (2, True), error
 
 
 @pytest.mark.exact

@@ -1,6 +1,6 @@
 """`ldp aggregate`: stored reports become a table."""
 
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,14 @@ from ldp.cli.parsing import Typed
 from ldp.cli.stores import noting_what_waits
 from ldp.collection import aggregate as aggregated
 from ldp.collection import report_files
-from ldp.collection.aggregate import share_of
+from ldp.collection.aggregate import share_of, with_metric
 from ldp.collection.object_store import StorePath
 from ldp.collection.sql import DIALECTS, counting_query
 from ldp.decoding.outcome import needs_whole
 from ldp.decoding.report_patterns import require_decodable
 from ldp.errors import ParameterError, ReportError
-from ldp.registry import Registry
+from ldp.registry import Metric, Registry
 from ldp.registry.explaining import label
-from ldp.tables.joint_table import JointTable
 
 
 class _Out(click.Option):
@@ -123,13 +122,13 @@ def aggregate(
     reports = stores, metric, definition.version, mechanism
     if whole and not needs_whole(mechanism):
         require_decodable(mechanism)
+        _require_one_a_day(known, definition)
     whole = whole or needs_whole(mechanism)
     if whole and engine == "spark":
         raise ParameterError("tables that hold whole reports are counted on one machine")
     shared: dict[str, Any] = {
         "since": since,
         "until": until,
-        "dictionary": definition.candidates(),
         "memoised": bool(definition.memoise),
         "on_damaged": skip if skip_damaged else None,
     }
@@ -152,13 +151,24 @@ def aggregate(
             )
     if not table.total and share == (1, 1):
         raise ReportError(f"no reports of metric {metric!r} could be counted")
-    if whole and isinstance(table, JointTable) and definition.members:
-        table = table.of_members({one.name: one.candidates() for one in definition.members})
-    table.labelled(label(known, metric)).save(out)
+    table = with_metric(table, definition, label(known, metric))
+    table.save(out)
     result = {"metric": metric, "reports": table.total, "skipped": skipped, "written": str(out)}
     days = f"{len(table.windows)} day{'s' if len(table.windows) > 1 else ''}"
     words = f"{table.total:,} reports of {metric!r} from {days} -> {out}"
     if table.whole is not None:
         words += f"\nwith {len(table.whole.counts):,} different whole reports"
+    elif whole:
+        words += "\nwithout whole reports: those of a memoised metric are kept of one day only"
     following = f"ldp decode {out} --out estimates.csv"
     say(result, words, as_json, following)
+
+
+def _require_one_a_day(registry: Registry, metric: Metric) -> None:
+    """Raise ParameterError for a memoised metric of which a device may send several reports a day,
+    whose whole reports would be linked within a table of one day."""
+    is_seldom = registry.groups[metric.group].caps.window >= timedelta(days=1)
+    if metric.memoise and not (is_seldom and metric.reports_per_window == 1):
+        raise ParameterError(
+            f"--whole: {metric.name} is memoised, and a device may send several reports a day"
+        )

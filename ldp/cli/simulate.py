@@ -19,6 +19,7 @@ from ldp.cli.options import (
     say,
 )
 from ldp.collection import ReportWriter
+from ldp.collection.aggregate import with_metric
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism
@@ -107,7 +108,8 @@ def simulate(
         labelled = people.mapped(mechanism.label) if isinstance(mechanism, BitFlip) else people
         write_whole(truth, labelled.to_csv())
     if table is not None:
-        _table(definition, people, randomness).labelled(label(known, metric)).save(table)
+        drawn_table = _table(definition.mechanism, people, randomness)
+        with_metric(drawn_table, definition, label(known, metric)).save(table)
         place = table
     else:
         assert reports is not None
@@ -137,27 +139,22 @@ def simulate(
 
 
 def _table(
-    definition: Metric, people: "Population", randomness: "Generator"
+    mechanism: CatalogueMechanism, people: "Population", randomness: "Generator"
 ) -> "Table | JointTable":
     """Return a table of people's reports, drawn at once, or where it has to hold whole reports,
     report by report."""
     from ldp.decoding.outcome import needs_whole
     from ldp.simulation import draw_tables
     from ldp.simulation import simulate as reported
-    from ldp.tables.joint_table import JointTable, WholeBuilder
+    from ldp.tables.joint_table import WholeBuilder
 
-    mechanism = definition.mechanism
     if not needs_whole(mechanism):
         assert people.counts is not None
-        table = draw_tables(mechanism, people.values, people.counts, randomness)
-        return table.of_metric(definition.candidates())
+        return draw_tables(mechanism, people.values, people.counts, randomness)
     builder = WholeBuilder(mechanism)
     for batch in reported(mechanism, people, randomness):
         builder.add_batch(*batch)
-    table = builder.build().of_metric(definition.candidates())
-    if isinstance(table, JointTable) and definition.members:
-        return table.of_members({one.name: one.candidates() for one in definition.members})
-    return table
+    return builder.build()
 
 
 def _require_batch(metric: Metric, people: int) -> None:

@@ -10,12 +10,14 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
+from ldp.accounting.label import Label
 from ldp.collection.object_store import StorePath
 from ldp.collection.store import read_reports, report_files
 from ldp.errors import LdpError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.strict_json import parse_json
+from ldp.registry import Metric
 from ldp.tables.batches import split_batch
 from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.table import CountsReports, Table
@@ -55,8 +57,10 @@ def aggregate(
     from there, and a run that succeeds deletes it. `whole`: whether the table holds the whole
     reports too, but for a memoised metric over several days; ReportError where too many differ.
     """
+    files = share_of(report_files(stores, metric, version, since, until), share)
+    whole = whole and not (memoised and len({day for day, _ in files}) > 1)
     return count_files(
-        share_of(report_files(stores, metric, version, since, until), share),
+        files,
         mechanism,
         workers=workers,
         on_damaged=on_damaged,
@@ -68,6 +72,15 @@ def aggregate(
         every=every,
         whole=whole,
     ).of_metric(dictionary, memoised)
+
+
+def with_metric(table: Table | JointTable, metric: Metric, label: Label) -> Table | JointTable:
+    """Return the table with the candidates, memoisation and label of its metric, and where it holds
+    whole reports, with the candidates of each member of a joint one."""
+    table = table.of_metric(metric.candidates(), bool(metric.memoise)).labelled(label)
+    if isinstance(table, JointTable) and table.whole and metric.members:
+        table = table.of_members({one.name: one.candidates() for one in metric.members})
+    return table
 
 
 def share_of(
@@ -110,10 +123,7 @@ def count_files(
                 continue
             counted[name] = None
             if checkpoint and len(counted) % every == 0:
-                table, builder = (
-                    _sum(table, builder.build()),
-                    empty_builder(mechanism, workers, whole),
-                )
+                table, builder = _sum(table, builder.build()), begin()
                 Checkpoint(question, tuple(counted), table).save(checkpoint)
         if on_file is not None:
             on_file(path)

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ldp.collection.aggregate import aggregate
+from ldp.collection.aggregate import aggregate, with_metric
 from ldp.collection.service import is_for_reports
 from ldp.collection.store import NoReports
 from ldp.decoding.outcome import needs_whole, outcome
@@ -72,11 +72,7 @@ class Reported:
 
     def decoded(self) -> Result:
         """Return the estimates; raises DecodeError where there are none yet."""
-        candidates = self.metric.candidates()
-        table = self._table.of_metric(candidates, bool(self.metric.memoise)).labelled(self._label)
-        if self.metric.members:
-            table = table.of_members({one.name: one.candidates() for one in self.metric.members})
-        return outcome(table)
+        return outcome(with_metric(self._table, self.metric, self._label))
 
 
 class Development:
