@@ -327,6 +327,26 @@ def test_a_restored_copy_of_buffer_or_store_is_refused(
     assert counted(tmp_path / "reports", registry(tmp_path), "word").total == 60
 
 
+@pytest.mark.exact
+def test_the_mark_rises_in_each_minute_in_which_batches_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once at the start; then after MARK_SECONDS with a batch, and neither before nor without."""
+
+    def number() -> int:
+        service.collector._ingestor.work()
+        return int(ingest.mark_of(tmp_path / "reports").split()[1])
+
+    with Service(tmp_path) as service:
+        assert number() == 1
+        send_words(service)
+        assert number() == 1
+        monkeypatch.setattr("ldp.collection.workers.MARK_SECONDS", 0.0)
+        assert [number(), number()] == [2, 2]
+        send_words(service)
+        assert number() == 3
+
+
 def send_words(service: Service) -> None:
     """Send a batch of 20 words."""
     body = batch(items(service.registry, "word", "hello", 20))
