@@ -4,19 +4,15 @@ Data, which nothing here runs: what installs packages (it needs a network), and 
 which only the addresses are held. Units of systemd are run by tests/test_monitoring.py.
 """
 
-import getpass
 import json
-import os
 import re
 import shlex
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,6 +20,7 @@ import pytest
 
 from ldp.client import Client, Collector
 from ldp.client.destinations import Unreachable
+from simulations.nemesis import nginx, nginx_program
 from tests.collecting import batch, counted, items, registry, wait_until
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -116,50 +113,14 @@ def test_what_is_sent_to_the_collector_is_counted_as_shown(tmp_path: Path) -> No
     assert "100 reports" in run(tmp_path, "ldp decode city.table --out city.csv")
 
 
-@contextmanager
-def proxying(folder: Path, configuration: str) -> Iterator[str]:
-    """Have nginx run a configuration of the page in plain HTTP, on a free port: its URL."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    lines = re.sub(r"(error_log) \S+", r"\1 log", configuration.replace("443 ssl", address))
-    temporary = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    paths = "".join(f"{name}_temp_path {name};\n" for name in temporary)
-    (folder / "nginx.conf").write_text(
-        f"error_log log crit;\npid nginx.pid;\ndaemon off;\nuser {getpass.getuser()};\n"
-        f"events {{}}\nhttp {{\n{paths}{lines}}}\n"
-    )
-    command = [nginx_program(), "-p", str(folder), "-c", "nginx.conf"]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        wait_until(lambda: listens(address))
-        try:
-            yield f"http://{address}"
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-def nginx_program() -> str:
-    """Return the path of nginx; skip the test where it is not installed."""
-    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip("nginx is not installed (Debian's package nginx-light)")
-    return program
-
-
-def listens(address: str) -> bool:
-    """Return whether somebody takes connections there."""
-    host, port = address.split(":")
-    with suppress(OSError), socket.create_connection((host, int(port))):
-        return True
-    return False
-
-
 @pytest.mark.slow
 @pytest.mark.exact
 def test_two_collectors_behind_nginx_count_what_a_device_sends_once(tmp_path: Path) -> None:
     """A device sends 20 batches through the page's proxy: both collectors have some, and together
     all. The twin: with the ranges exchanged in the map nothing is taken and nothing is lost."""
-    nginx_program()
+    if nginx_program() is None:
+        pytest.skip("nginx is not installed (Debian's package nginx-light)")
+    (tmp_path / "nginx").mkdir()
     (block,) = (block for language, block in BLOCKS if language == "nginx" and "map" in block)
     wrong = block.replace('[0-7]" low', '[0-7]" high').replace('[89a-f]" high', '[89a-f]" low')
     assert wrong != block
@@ -181,14 +142,14 @@ def test_two_collectors_behind_nginx_count_what_a_device_sends_once(tmp_path: Pa
             )
         )
         client.grant()
-        with proxying(tmp_path, wrong) as url:
-            destination.url = url
+        with nginx(tmp_path / "nginx", wrong) as (address, _):
+            destination.url = f"http://{address}"
             client.record("city", "Oslo")
             now += timedelta(minutes=1)
             result = client.upload()
             assert (result.acknowledged, result.why) == (0, "the collector answered 421")
-        with proxying(tmp_path, block) as url:
-            destination.url = url
+        with nginx(tmp_path / "nginx", block) as (address, _):
+            destination.url = f"http://{address}"
             now += timedelta(minutes=3)
             assert client.upload().acknowledged == 1
             for _ in range(19):

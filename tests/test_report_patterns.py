@@ -338,12 +338,10 @@ def test_whole_reports_of_a_memoised_metric_are_kept_where_a_device_sends_one(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of one day; of two days, also in the file of progress, and where it may send two, none."""
-    text = (
-        (folder / "metrics.toml").read_text().replace("f = 0.0", 'f = 0.25\nmemoise = "per-value"')
-    )
-    (folder / "metrics.toml").write_text(
-        text.replace("window_epsilon = 8.0", "window_epsilon = 64.0")
-    )
+    path = folder / "metrics.toml"
+    text = path.read_text().replace("f = 0.0", 'f = 0.25\nmemoise = "per-value"')
+    text = text.replace("window_epsilon = 8.0", "window_epsilon = 64.0")
+    path.write_text(text)
     mechanism = Registry.load(folder / "metrics.toml").metric("page").mechanism
     people = Population(("v0", "v1"), counts=np.array([300, 200]))
     for day in (1, 2):
@@ -359,15 +357,11 @@ def test_whole_reports_of_a_memoised_metric_are_kept_where_a_device_sends_one(
     _, said, _ = run(capsys, monkeypatch, "aggregate", "page", *words)
     assert "without whole reports: those of a memoised metric are kept of one day only" in said
     assert Table.load(out).whole is None
-    for more in ("reports_per_window = 2", 'window = "12h"'):
-        changed = (
-            text.replace('window = "1d"', more)
-            if "12h" in more
-            else text.replace("memoise", f"{more}\nmemoise")
-        )
-        (folder / "metrics.toml").write_text(
-            changed.replace("window_epsilon = 8.0", "window_epsilon = 64.0")
-        )
+    for old, new in (
+        ("memoise", "reports_per_window = 2\nmemoise"),
+        ('window = "1d"', 'window = "12h"'),
+    ):
+        path.write_text(text.replace(old, new))
         status, _, error = run(capsys, monkeypatch, "aggregate", "page", *words)
         assert (status, "a device may send several reports a day" in error) == (2, True), error
 
