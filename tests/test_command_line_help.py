@@ -1,14 +1,19 @@
 """What the command line does for who types: numbers, names, what is missing, what comes next."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 from datetime import date
 from pathlib import Path
 
+import click
 import pytest
 
+import ldp as package
 from ldp import RandomizedResponse
+from ldp.cli import commands
 from ldp.cli.parsing import plain_number
 from ldp.collection.store import NoReports, ReportWriter, report_files
 from tests.command_line import SIMULATE, run
@@ -156,3 +161,14 @@ def test_a_shell_completes_commands() -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout.splitlines() == ["plain,registry", "plain,regress"]
+
+
+@pytest.mark.exact
+def test_every_command_that_a_text_names_exists() -> None:
+    """A message once said "see ldp discover" after that command was gone."""
+    others = {"import", "keyed", "seeded", "upload", "with", "witness", "writer"}
+    for path in Path(package.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                names = set(re.findall(r"\bldp ([a-z]+)", node.value))
+                assert names <= {*commands.list_commands(click.Context(commands)), *others}, path

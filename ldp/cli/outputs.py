@@ -32,18 +32,9 @@ OUTPUTS = {
 }
 """The options of a command that name what it writes; all others that name a file are read."""
 SILENT = (
-    *("amplify", "attack", "audit", "central", "compare", "decode", "explain"),
-    *(
-        "merge",
-        "plan list",
-        "plan number",
-        "plan product",
-        "rappor export",
-        "rappor import",
-        "regress",
-        "report",
-        "try",
-    ),
+    *("amplify", "attack", "audit", "central", "compare", "decode", "explain", "merge"),
+    *("plan list", "plan number", "plan product", "rappor export", "rappor import"),
+    *("regress", "report", "try"),
 )
 """Commands that can take many seconds and have no progress of their own."""
 READ_AS_TEXT = (

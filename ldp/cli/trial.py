@@ -99,8 +99,8 @@ def trial(
     if not of_numbers and different > MOST_DIFFERENT:
         raise ParameterError(
             f"{data}: {name} has {different:,} different values, and ldp try takes "
-            f"{MOST_DIFFERENT:,} at most: take a part of the rows, or see ldp discover for values "
-            "that nobody lists"
+            f"{MOST_DIFFERENT:,} at most: take a part of the rows, or see sfp, prefix and "
+            "rappor-ngrams for values that nobody lists"
         )
     randomness = generator(seed)
     read_as = "numbers" if of_numbers else "categories"
