@@ -56,8 +56,7 @@ def _file_share(text: str) -> tuple[int, int]:
     type=click.Choice(["local", "spark"]),
     default="local",
     show_default=True,
-    help="Where reports are counted: on this machine, or by Spark as it is set up; the "
-    "numbers are the same.",
+    help="Engine that counts: this machine, or Spark as it is set up; the numbers are the same.",
 )
 @click.option(
     "--whole",

@@ -58,7 +58,7 @@ def _id_range(_context: click.Context, _option: click.Parameter, text: str) -> r
     help="Store to add the reports to, a folder or its URL; with --dev none, for this run only.",
 )
 @click.option(
-    "--dev", is_flag=True, help="For a registry with development = true: say what comes, at once."
+    "--dev", is_flag=True, help="Say what comes, at once; the registry has development = true."
 )
 @click.option(
     "--listen",

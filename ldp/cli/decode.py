@@ -105,8 +105,8 @@ class _Options:
 @click.option(
     "--control",
     type=click.Choice(CONTROLS),
-    help="What the error rate is of: fdr, the share of false discoveries (the default but for "
-    "words), or bonferroni, any false one.",
+    help="Error that is controlled: fdr, the share of false discoveries (the default but "
+    "for words), or bonferroni, any false one.",
 )
 @click.option(
     "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."

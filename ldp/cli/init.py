@@ -54,7 +54,7 @@ QUESTIONS = {
 @click.argument("folder", type=FILE, default=".")
 @click.option("--product", help="Name of the product.")
 @click.option("--metric", help="Name of the metric: a word.")
-@click.option("--question", help="What people are asked, as they would read it.")
+@click.option("--question", help="Question that people are asked, as they would read it.")
 @click.option(
     "--answers",
     help="Answers with commas between, or a file of them, or `numbers`, or `numbers LOW to HIGH`.",

@@ -26,7 +26,11 @@ def rappor() -> None:
 @click.option("--counts", type=FILE, help="File of its counts.")
 @click.option("--reports", type=FILE, help="File of its clients' reports, which are summed.")
 @click.option(
-    "--hash", "scheme", type=click.Choice(HASHES), default=HASHES[0], help="How clients hash."
+    "--hash",
+    "scheme",
+    type=click.Choice(HASHES),
+    default=HASHES[0],
+    help="Hash functions of the clients.",
 )
 @click.option("--out", type=FILE, required=True, help="Table file to write.")
 @JSON

@@ -52,7 +52,7 @@ CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
     type=click.Choice(["replace-one", "add-remove"]),
     default="replace-one",
     show_default=True,
-    help="Which data sets cannot be told apart; add-remove hides the number of rows too.",
+    help="Data sets that cannot be told apart; add-remove hides the number of rows too.",
 )
 @click.option(
     "--norm",
