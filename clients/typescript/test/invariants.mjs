@@ -22,7 +22,8 @@ export function check(document, bodies, registry) {
     if (batch.body) assert.deepEqual(Buffer.from(batch.body), Buffer.from(body));
   }
   for (const { id, state } of batches) {
-    assert.ok(["waiting", "dropped"].includes(state) || sent.has(id), `a ${state} batch is lost`);
+    const isUnsent = ["waiting", "held", "dropped"].includes(state);
+    assert.ok(isUnsent || sent.has(id), `a ${state} batch is lost`);
   }
   for (const [group, caps] of Object.entries(registry.groups)) {
     const own = charges.filter((charge) => charge.group === group);

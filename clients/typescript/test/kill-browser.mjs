@@ -105,14 +105,14 @@ async function checkAfterKill(page, kill) {
 try {
   for (let kill = 0; kill <= Number(kills); kill += 1) {
     const { browser, page } = await open();
-    await checkAfterKill(page, kill);
-    if (kill === Number(kills)) {
-      await browser.close();
-      break;
+    try {
+      await checkAfterKill(page, kill);
+      if (kill === Number(kills)) break;
+      await page.evaluate(live, lastingRegistry(), site, 20_778 + 60 * kill);
+      await new Promise((resolve) => setTimeout(resolve, 20 + 300 * Math.random()));
+    } finally {
+      await killAll(browser); // also where a check fails: a browser that is left would hold Node
     }
-    await page.evaluate(live, lastingRegistry(), site, 20_778 + 60 * kill);
-    await new Promise((resolve) => setTimeout(resolve, 20 + 300 * Math.random()));
-    await killAll(browser);
   }
   console.log(JSON.stringify(total));
 } catch (error) {
