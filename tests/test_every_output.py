@@ -8,7 +8,7 @@ call that they make it by where they read a store.
 import csv
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from ldp.mechanisms.joint_base import JointMechanism
 from ldp.server import Patterns, associate, discover_ngrams
 from ldp.simulation import Population, simulate
 from ldp.simulation.tables import draw_tables
+from ldp.tables.fakes import NO_BOUND
 from tests.examples import WHOLE, for_everything
 
 EACH = 20_000
@@ -49,16 +50,27 @@ def lacking(path: Path, may_be_open: Collection[str] = ()) -> list[str]:
         if name in ("std_error", "low", "high") and not cell and row[0] not in may_be_open
     ]
     keys = [name for name in ("level", "fakes_move") if summary.get(name) in (None, [])]
+    if is_unbounded(summary):
+        has_one = summary.get("fakes_move", "no key") is not None
+        keys = [*(name for name in keys if name == "level"), *["fakes_move"] * has_one]
     return columns + cells + keys
+
+
+def is_unbounded(summary: Mapping[str, Any]) -> bool:
+    """Return whether a result is a regression on the cells of a table, where the figure of a linear
+    decoder is too small (`tests/test_attack.py`), so that there must be none."""
+    of_cells = summary.get("kind") == "values" and not summary.get("whole_reports")
+    return of_cells and summary.get("method") in ("regression", "lasso-ols", "ngrams")
 
 
 def lacking_on_page(path: Path) -> list[str]:
     """Return what the report page of a file of estimates does not say."""
     ldp("report", path, "--out", path.with_suffix(".html"))
     page = path.with_suffix(".html").read_text()
+    unbounded = is_unbounded(json.loads(path.with_suffix(".json").read_text()))
     sentences = {
         "level": r"(with probability|On average|Nominal,) 95\s%|95\s%, for a combination",
-        "fakes_move": r"1\s% of them could\s+move",
+        "fakes_move": NO_BOUND if unbounded else r"1\s% of them could\s+move",
     }
     return [key for key, sentence in sentences.items() if not re.search(sentence, page)]
 

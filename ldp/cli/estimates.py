@@ -7,7 +7,7 @@ import click
 from ldp.cli.options import say
 from ldp.errors import ParameterError
 from ldp.tables.estimates import Estimates
-from ldp.tables.fakes import damage_words
+from ldp.tables.fakes import NO_BOUND, damage_words
 from ldp.tables.result import summary_path
 
 INTERVALS_UNDER_FAKES = (
@@ -54,9 +54,11 @@ def write_estimates(estimates: Estimates, out: str, tested: str, as_json: bool) 
             f"{100 * fakes.share:.4g} % of all ({fakes.number:,}) say: these can raise a count by "
             f"{fakes.raised:,.0f} and lower it by {fakes.lowered:,.0f}"
         )
-    elif "fakes_move" in summary:
+    elif summary.get("fakes_move") is not None:
         damage = damage_words(summary, f"{summary['fakes_move']:,.0f}")
         words += f"\n1 % of made-up reports {damage}"
+    elif "fakes_move" in summary:
+        words += f"\n{NO_BOUND}"
     if tested == "candidates" and estimates.reports_per_person is None:
         words += f"\n{OF_REPORTS}"
     say({**summary, "written": out}, words, as_json, f"ldp report {out} --out report.html")

@@ -127,14 +127,15 @@ def decode(
         estimates = bloom.from_map(
             table, tuple(candidates), places, rule, method, sum(pooled), patterns=patterns
         )
+    damage = None if method in BY_MAP else partial(fakes_among, table.mechanism, table.total)
     details = {
         **table_details(table, method),
-        "fakes_move": table.total * table.mechanism.fakes_move(),
+        "fakes_move": table.total * table.mechanism.fakes_move() if damage else None,
         "fakes_name_one": table.mechanism.kind is Index and isinstance(addressing, Identity),
         **estimates.details,
         **_answer_details(table, estimates),
+        **({} if damage else {"reach": 1 / table.mechanism.support.gain}),
     }
-    damage = None if method in BY_MAP else partial(fakes_among, table.mechanism, table.total)
     estimates = replace(estimates, details=details, damage=damage)
     return estimates.at(reports_per_person=weighted_reports_per_client)
 

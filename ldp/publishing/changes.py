@@ -161,7 +161,9 @@ def people_of(summary: Mapping[str, Any]) -> float:
 
 def reach_of(summary: Mapping[str, Any]) -> float:
     """Return how far one report moves a sum over the reports, of shares or of numbers."""
-    moves = summary.get("fakes_move", 0.0)
+    moves = summary.get("fakes_move")
+    if moves is None:  # a regression
+        return max(1.0, float(summary.get("reach", 1.0)))
     most: float = max(moves.values()) if isinstance(moves, dict) else moves
     unit = 1 if isinstance(moves, dict) or "bounds" in summary else max(1, summary["reports"])
     return max(1.0, most / FAKES / unit)

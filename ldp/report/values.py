@@ -12,7 +12,7 @@ import numpy as np
 from ldp.protocol.spelling import Spelling
 from ldp.report.drawings import Axis, bars
 from ldp.report.formats import counted, percent, tenths, whole_number
-from ldp.tables.fakes import damage_words
+from ldp.tables.fakes import NO_BOUND, damage_words
 from ldp.tables.saved import SavedResult
 
 MOST_FEW = 25
@@ -204,6 +204,8 @@ def facts(results: SavedResult, page: Mapping[str, Any]) -> Iterator[tuple[str, 
     elif summary.get("fakes_move") is not None:
         moved = f"{whole_number(summary['fakes_move'])} ({percent(summary['fakes_move'] / n)})"
         yield "Made-up reports", f"1 % of them {damage_words(summary, moved)}."
+    else:
+        yield "Made-up reports", f"{NO_BOUND}."
     if comparison is not None:
         held = comparison["intervals_hold" if page["is_few"] else "selected_hold"]
         false = counted(comparison["false"], "was", "were")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_SHARE = 0.5
 """Largest share of made-up reports: of more, none is known to be honest."""
+NO_BOUND = "No bound is known on what made-up reports could do to these counts"
+"""Words of results whose `fakes_move` is null."""
 
 
 class NoBound(DecodeError):
