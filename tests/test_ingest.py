@@ -268,6 +268,7 @@ def test_files_are_kept_by_a_clock_that_nobody_set(tmp_path: Path) -> None:
 
     def replace_buffer() -> None:
         (tmp_path / "buffer" / "buffer.db").unlink()
+        (tmp_path / "buffer" / "buffer.db-commits").unlink()
         (tmp_path / "reports" / MARK).unlink()
 
     leapt = TODAY + 400 * timedelta(days=1)

@@ -6,15 +6,19 @@ are stored in one table a day of sealing, and deleted below the watermark, the o
 still taken. It follows the file's day, which follows the clock slowly, so that no reading of a
 wrong clock forgets ids. The file has an application id and the number of its format. Deleted
 content is overwritten, and `erase` empties the log. Days and times are arguments.
+
+SQLite takes damage of its log for the log's end, without a word. So the file counts its commits,
+and after each their number is written beside it, unsynced: a file that has fewer has lost some.
 """
 
+import io
 import json
 import os
 import sqlite3
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -28,6 +32,8 @@ AHEAD = timedelta(days=1)
 RISE_SECONDS = 43_200.0
 """Shortest time in which the file's day rises by one, in seconds of a clock that is never set."""
 PAGE_BYTES, CHECKPOINT_PAGES = 4096, 8192
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+_NUMBER = "buffer.db-commits"
 ALL_IDS = range(16)
 """First hexadecimal digits of the ids of all batches."""
 
@@ -87,7 +93,9 @@ class BatchFile(ABC):
         self._path = Path(folder) / "buffer.db"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            os.close(os.open(self._path, _NEW_FILE, 0o600))
+            number = os.open(self._path.with_name(_NUMBER), _NEW_FILE, 0o600)
+            self._number = io.FileIO(number, "r+")
             for path in self._path.parent.glob("buffer.db*"):  # the folder may be open to others
                 path.chmod(0o600)
             self._connection = sqlite3.connect(
@@ -96,11 +104,28 @@ class BatchFile(ABC):
         except (OSError, sqlite3.Error) as error:
             raise BufferUnusable(f"{self._path}: {error}") from None
         try:
+            self._check_commits()
             self._prepare(synchronous)
         except BaseException:
-            self._connection.close()
+            self.close()
             raise
         self._load()
+
+    def _check_commits(self) -> None:
+        """Raise BufferUnusable where commits that were acknowledged are lost. The connection only
+        reads, so that it leaves the log as it is."""
+        noted = os.pread(self._number.fileno(), 21, 0).strip()
+        address = f"{self._path.absolute().as_uri()}?mode=ro"
+        reader = sqlite3.connect(address, uri=True, timeout=60)
+        with closing(reader), self._buffer_errors():
+            tables = "SELECT name FROM sqlite_master WHERE name = 'state'"
+            commits = _commits(reader) if reader.execute(tables).fetchone() else 0
+        if noted.isdigit() and commits < int(noted):
+            raise BufferUnusable(
+                f"{self._path} has {commits} commits of {int(noted)}: it or its log was damaged or "
+                "replaced. Put the newest files back; where they are lost, delete "
+                f"{_NUMBER}, and go on without what came in the other commits"
+            )
 
     def _prepare(self, synchronous: str) -> None:
         """Make the tables, or upgrade those of an older format. Raise BufferUnusable, with nothing
@@ -282,6 +307,7 @@ class BatchFile(ABC):
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+        self._number.close()
 
     def __del__(self) -> None:
         if hasattr(self, "_connection"):  # not where it could not be opened
@@ -298,14 +324,20 @@ class BatchFile(ABC):
     def _transaction(self) -> Iterator[None]:
         with self._buffer_errors():
             self._connection.execute("BEGIN IMMEDIATE")
+            rows, commits = self._connection.total_changes, 0
             try:
                 yield
+                if self._connection.total_changes > rows:
+                    self._remember("commits", str(commits := _commits(self._connection) + 1))
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 self._load()
                 raise
+        with suppress(OSError):  # where the number is too small it shows no damage
+            if commits:
+                os.pwrite(self._number.fileno(), b"%020d\n" % commits, 0)
 
     def _tables(self) -> list[str]:
         return [
@@ -319,6 +351,12 @@ class BatchFile(ABC):
     def _iterate(self, statement: str, *values: Any) -> Iterator[Any]:
         with self._buffer_errors():
             yield from self._connection.execute(statement, values)
+
+
+def _commits(connection: sqlite3.Connection) -> int:
+    """Return how often a file was committed to; 0 for one of a version that did not count."""
+    counted = connection.execute("SELECT value FROM state WHERE name = 'commits'").fetchone()
+    return int(counted[0]) if counted else 0
 
 
 def _id_table(day: date) -> str:

@@ -1,0 +1,110 @@
+"""Damage of a buffer's log, which SQLite takes for its end: known by the number of commits."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldp.collection.acknowledged import BufferUnusable
+from ldp.collection.buffer import Buffer
+from tests.collecting import Service, batch, items, registry
+
+pytestmark = pytest.mark.exact
+LOG_HEAD, FRAME = 32, 24 + 4096
+
+
+def reports_in(folder: Path) -> int:
+    """Return the reports that wait in a buffer, by a reader that knows nothing of commits."""
+    with closing(sqlite3.connect(folder / "buffer.db")) as connection:
+        return int(connection.execute("SELECT coalesce(sum(reports), 0) FROM lots").fetchone()[0])
+
+
+def killed(tmp_path: Path, batches: int = 5) -> tuple[Path, list[int]]:
+    """Return the buffer of a collector that was killed, and the bytes of its log after each batch
+    that was acknowledged."""
+    asked, ends = registry(tmp_path), []
+    with Service(tmp_path) as service:
+        for _ in range(batches):
+            service.send(batch(items(asked, "word", "hello", 3)))
+            ends.append((tmp_path / "buffer" / "buffer.db-wal").stat().st_size)
+        shutil.copytree(tmp_path / "buffer", tmp_path / "killed")
+    return tmp_path / "killed", ends
+
+
+def is_refused(folder: Path) -> bool:
+    try:
+        Buffer(folder).close()
+    except BufferUnusable:
+        return True
+    return False
+
+
+def cut(data: bytearray, at: int) -> None:
+    del data[at:]
+
+
+def flip(data: bytearray, at: int) -> None:
+    data[at] ^= 1
+
+
+def overwrite(data: bytearray, at: int) -> None:
+    data[at : at + 256] = os.urandom(len(data[at : at + 256]))
+
+
+@pytest.mark.parametrize("damage", [cut, flip, overwrite])
+def test_a_damaged_log_loses_nothing_in_silence(
+    tmp_path: Path, damage: Callable[[bytearray, int], None]
+) -> None:
+    """Wherever it is damaged the buffer is refused and left as it is, or holds every report; a
+    buffer without the number opens and has lost some: that is what the number is for."""
+    folder, ends = killed(tmp_path)
+    data, chance = (folder / "buffer.db-wal").read_bytes(), np.random.default_rng(3)
+    places = {0, 8, ends[-2], ends[-1] - FRAME, ends[-1] - 1, *chance.integers(1, ends[-1], 20)}
+    refused = lost = 0
+    for place in sorted(int(each) for each in places - ({0} if damage is cut else set())):
+        copy, bare = (shutil.copytree(folder, tmp_path / f"{name}-{place}") for name in "cb")
+        changed = bytearray(data)
+        damage(changed, place)
+        for each in (copy, bare):
+            (each / "buffer.db-wal").write_bytes(changed)
+        (bare / "buffer.db-commits").unlink()
+        if is_refused(copy):
+            refused += 1
+            assert (copy / "buffer.db-wal").read_bytes() == changed
+        else:
+            assert reports_in(copy) == 15
+        lost += not is_refused(bare) and reports_in(bare) < 15
+    assert refused >= 12
+    assert lost >= 12
+
+
+def test_what_a_power_cut_leaves_is_no_damage(tmp_path: Path) -> None:
+    """The last commit may be on the disk or not, in part or whole: none was acknowledged before the
+    number was written, and the number itself is not synced."""
+    folder, _ = killed(tmp_path)
+    log, number = folder / "buffer.db-wal", folder / "buffer.db-commits"
+    with log.open("ab") as file:  # a frame that was begun
+        file.write(log.read_bytes()[LOG_HEAD : LOG_HEAD + 1000])
+    noted = number.read_bytes()
+    for left in (noted, b"", b"%020d\n" % (int(noted) - 1), bytes(21), noted[:7]):
+        copy = shutil.copytree(folder, tmp_path / f"copy-{len(list(tmp_path.iterdir()))}")
+        (copy / number.name).write_bytes(left)
+        Buffer(copy).close()
+        assert reports_in(copy) == 15
+
+
+def test_a_buffer_that_lost_commits_opens_when_its_number_is_deleted(tmp_path: Path) -> None:
+    """Also one whose log was removed, and one of which an older copy was put back."""
+    folder, ends = killed(tmp_path)
+    shutil.copytree(folder, tmp_path / "older")
+    (folder / "buffer.db-wal").unlink()
+    with pytest.raises(BufferUnusable, match=r"has 0 commits of \d+.*delete buffer.db-commits"):
+        Buffer(folder)
+    (folder / "buffer.db-commits").unlink()
+    Buffer(folder).close()
+    assert ends
