@@ -162,9 +162,9 @@ CASES: Mapping[str, Sequence[str]] = {
         "decode startup.table --quantile 0.5 --fakes 1% --json --out b.csv",
     ],
     "regression": [
-        "regress flat.table --out a.csv",
+        "decode flat.table --out a.csv",
         "report a.csv --out a.html",
-        "regress flat.table --level 0.8 --json --out b.csv",
+        "decode flat.table --level 0.8 --json --out b.csv",
     ],
     "prefixes": ["decode typed.table --out a.csv", "report a.csv --out a.html"],
     "puzzle": [

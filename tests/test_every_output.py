@@ -115,9 +115,6 @@ def outputs(example: Example, folder: Path) -> Iterator[Path]:
         top = ("--top", 3) if isinstance(mechanism, SequenceFragmentPuzzle) else ()
         ldp("decode", table, *top, "--out", made)
         yield made
-    if isinstance(mechanism, RegressionMoments):
-        ldp("regress", table, "--out", made)
-        yield made
     for name, part, part_values in decoded_parts(mechanism, values):
         listed = folder / "candidates.txt"
         listed.write_text("".join(f"{value}\n" for value in part_values if value))
@@ -197,7 +194,7 @@ def test_a_page_without_one_of_them_is_told(tmp_path: Path) -> None:
         np.random.default_rng(1),
     )
     table.save(tmp_path / "a.table")
-    ldp("regress", tmp_path / "a.table", "--out", path)
+    ldp("decode", tmp_path / "a.table", "--out", path)
     summary = json.loads(path.with_suffix(".json").read_text())
     assert lacking_on_page(path) == []
     del summary["fakes_move"]

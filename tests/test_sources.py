@@ -74,8 +74,12 @@ def command_mistakes(words: list[str]) -> Iterator[str]:
             yield f"{word} of {command.name} does not take {value}"
         elif word == "--method" and command.name == "regress":
             methods = import_module("ldp.central.regression").METHODS
-            if value not in methods:
-                yield f"no method {value}"
+            name, _, keys = value.partition(",")
+            if name not in methods:
+                yield f"no method {name}"
+            of_methods = import_module("ldp.cli.regress").OF_METHODS
+            stated = (key.split("=")[0].strip() for key in keys.split(",") if "=" in key)
+            yield from (f"--method takes no {key}" for key in stated if key not in of_methods)
 
 
 def study_mistakes(words: list[str]) -> Iterator[str]:

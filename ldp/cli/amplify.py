@@ -1,7 +1,6 @@
 """`ldp amplify`: what a report costs once an independent party has shuffled it, and when."""
 
 import csv
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -15,7 +14,7 @@ from ldp.accounting import Cost, group
 from ldp.accounting.explain import epsilon_text, round_up
 from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, say
-from ldp.cli.parsing import SHARE
+from ldp.cli.parsing import SHARE, name_and_parameters
 from ldp.errors import ParameterError
 from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.catalogue import CLASSES, PUBLIC
@@ -187,7 +186,7 @@ def _subject(
         definition = Registry.load(registry).metric(metric)
         return _Subject(metric, definition.mechanism, not definition.memoise, definition)
     if mechanism is not None:
-        name, _, parameters = mechanism.partition(",")
+        name, parameters = name_and_parameters(mechanism, "rr, epsilon = 2, categories = 20")
         if name in PRESETS and not parameters:
             return _Subject(name, preset_mechanism(name))
         return _Subject(name, _mechanism(name, parameters))
@@ -195,17 +194,14 @@ def _subject(
     return _Subject("any mechanism", AnyMechanism(epsilon))
 
 
-def _mechanism(name: str, text: str) -> Shuffled:
-    """Return the mechanism of a name with parameters of a text, as in TOML; a number of categories
-    stands for so many."""
+def _mechanism(name: str, stated: Mapping[str, Any]) -> Shuffled:
+    """Return the mechanism of a name with parameters; a number of categories stands for so
+    many."""
     if name not in NAMES:
         raise ParameterError(f"there is no mechanism {name!r}{nearest(name, [*NAMES, *PRESETS])}")
     kind: Any = DummyMessages if name == DummyMessages.name else CATALOGUE[name]
     is_required = {field.name: field.default is MISSING for field in fields(kind)}
-    try:
-        parameters = {**DEFAULTS.get(name, {}), **tomllib.loads(f"of = {{ {text} }}")["of"]}
-    except (ValueError, RecursionError):
-        raise ParameterError('parameters are like "rr, epsilon = 2, categories = 20"') from None
+    parameters = {**DEFAULTS.get(name, {}), **stated}
     if type(number := parameters.get("categories")) is int:
         if not 2 <= number <= MOST_CATEGORIES:
             raise ParameterError(f"categories must be a number from 2 to {MOST_CATEGORIES:,}")

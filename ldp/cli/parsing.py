@@ -1,6 +1,7 @@
 """How commands read what people type: numbers as they are written, and mistakes said together."""
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -39,6 +40,20 @@ def plain_number(text: str) -> str:
     if number == number.to_integral_value():
         return f"{number:.0f}"
     return text if not suffix and digits == match[2] else f"{number.normalize():f}"
+
+
+def name_and_parameters(text: str, example: str) -> tuple[str, dict[str, Any]]:
+    """Return a name and the parameters after it, as in TOML; raise ParameterError with an `example`
+    for another text.
+
+    >>> name_and_parameters("rr, epsilon = 1, categories = 20", "")
+    ('rr', {'epsilon': 1, 'categories': 20})
+    """
+    name, _, parameters = text.partition(",")
+    try:
+        return name, tomllib.loads(f"of = {{ {parameters} }}")["of"]
+    except (ValueError, RecursionError):
+        raise ParameterError(f'parameters are like "{example}"') from None
 
 
 class Typed(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4

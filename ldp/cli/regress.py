@@ -1,5 +1,4 @@
-"""`ldp regress`: a private linear regression of a CSV file, all methods compared on it, or the
-regression of a table of reports."""
+"""`ldp regress`: a private linear regression of a CSV file, or all methods compared on it."""
 
 import math
 import warnings
@@ -14,30 +13,33 @@ from click.core import ParameterSource
 from ldp.cli.columns import read_bounds, read_columns
 from ldp.cli.estimates import check_output
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
+from ldp.cli.parsing import name_and_parameters
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text
-from ldp.protocol.wire import TABLE_MAGIC
 from ldp.tables.result import write_with_summary
 
 WIDTH = 88
-OF_A_TABLE = {"data", "level", "out", "as_json"}
-OF_A_RELEASE = {
-    *("clip_features", "clip_target", "budget_split", "public_rows", "out"),
-}
-"""Options that go with a table; and those that do not go with --compare."""
+OF_A_RELEASE = {"method", "level", "out"}
+"""Options that do not go with --compare."""
+OF_METHODS = (
+    *("norm", "split", "eigenvalue_share"),
+    *("clip_features", "clip_target", "budget_split"),
+)
+"""Parameters that --method may state."""
 CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
 
 
 @click.command()
-@click.argument("data", type=FILE, metavar="DATA.csv|TABLE")
-@click.option("--target", help="The column to predict.")
+@click.argument("data", type=FILE, metavar="DATA.csv")
+@click.option("--target", required=True, help="The column to predict.")
 @click.option(
     "--bounds",
     "bounds_file",
     type=FILE,
+    required=True,
     help="CSV file column,low,high with public ranges of the target and of the columns to use.",
 )
-@click.option("--epsilon", type=float, help="Privacy loss of the release.")
+@click.option("--epsilon", type=float, required=True, help="Privacy loss of the release.")
 @click.option(
     "--delta", type=float, help="Delta of the release, far below 1 / rows; a pure method has none."
 )
@@ -45,7 +47,9 @@ CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
     "--method",
     default="ridge",
     show_default=True,
-    help="Method of the release, as ridge, ada-ssp or robust.",
+    metavar="NAME[, KEY = VALUE]",
+    help="Method of the release, as ridge, ada-ssp or 'robust, clip_target = 0.5, budget_split = "
+    "[0.4, 0.5, 0.1]'; norm = X shortens longer mapped rows to this public length.",
 )
 @click.option(
     "--neighbours",
@@ -55,61 +59,29 @@ CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
     help="Data sets that cannot be told apart; add-remove hides the number of rows too.",
 )
 @click.option(
-    "--norm",
-    type=float,
-    help="Public length that longer mapped rows are shortened to, for intervals too.",
-)
-@click.option(
-    "--clip-features",
-    type=float,
-    help="Share of each half of a feature's range that robust methods keep, 0 to 1.",
-)
-@click.option(
-    "--clip-target", type=float, help="Share of each half of the target's range that they keep."
-)
-@click.option(
-    "--budget-split",
-    metavar="XX,XY,YY",
-    help="Shares of epsilon that robust methods spend on X'X, X'y and y'y.",
-)
-@click.option(
-    "--public-rows",
-    type=FILE,
-    help="CSV file of rows that need no privacy, which robust methods add exactly.",
-)
-@click.option(
     "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."
 )
 @click.option("--out", default="-", help="CSV file to write the coefficients to; - prints them.")
 @click.option(
-    "--compare", "compared", is_flag=True, help="Cross-validate every method, and release nothing."
-)
-@click.option(
-    "--splits",
+    "--compare",
+    "splits",
     type=click.IntRange(1, 10_000),
-    default=20,
-    show_default=True,
-    help="Number of splits of --compare.",
+    metavar="SPLITS",
+    help="Release nothing, and cross-validate every method on this number of splits, as 20.",
 )
 @SEED
 @JSON
 def regress(
     data: Path,
-    target: str | None,
-    bounds_file: Path | None,
-    epsilon: float | None,
+    target: str,
+    bounds_file: Path,
+    epsilon: float,
     delta: float | None,
     method: str,
     neighbours: str,
-    norm: float | None,
-    clip_features: float | None,
-    clip_target: float | None,
-    budget_split: str | None,
-    public_rows: Path | None,
     level: float,
     out: str,
-    compared: bool,
-    splits: int,
+    splits: int | None,
     seed: int | None,
     as_json: bool,
 ) -> None:
@@ -121,43 +93,39 @@ def regress(
     --compare no coefficient is released: every method is simulated on splits of the data, local
     ones beside the curator's, and the errors shown are not private.
 
-    Of a TABLE of `moments` reports, which are private already, the coefficients cost nothing.
+    A table of `moments` reports, which are private already, is read by ldp decode.
 
     \b
     Example: ldp regress houses.csv --target price --bounds bounds.csv --epsilon 1 --delta 1e-6
-    Example: ldp regress flats.table --out flats.csv
+    Example: ldp regress houses.csv --target price --bounds bounds.csv --epsilon 1 --delta 1e-6
+             --compare 20
     """
-    if seed is not None and not compared:
+    if seed is not None and splits is None:
         raise ParameterError("a release takes no seed; --seed goes with --compare")
     check_output(out, level)
-    if data.is_file() and _is_table(data):
-        _refuse(_typed() - OF_A_TABLE, f"{data} is a table, which has its own bounds and epsilon")
-        result, words = _decoded(data, level, out)
-        say(result, words, as_json)
-        return
-    if compared:
+    if splits is not None:
         _refuse(_typed() & OF_A_RELEASE, "--compare releases nothing")
     from ldp.central.regression import PURE  # late: it loads scikit-learn
 
-    if delta is None and method in PURE and not compared:
-        delta = 0.0
-    if target is None or bounds_file is None or epsilon is None or delta is None:
-        raise ParameterError("a CSV file needs --target, --bounds, --epsilon and --delta")
+    name, stated = name_and_parameters(method, "robust, clip_target = 0.5")
+    parameters = {key: _number_of(key, value) for key, value in stated.items()}
+    if delta is None and (splits is not None or name not in PURE):
+        raise ParameterError("Missing --delta, which only pure methods go without")
     ranges = read_bounds(bounds_file)
     if target not in ranges:
         raise ParameterError(f"{bounds_file} has no row for the target column")
-    features = [name for name in ranges if name != target]
+    features = [column for column in ranges if column != target]
     if not features:
         raise ParameterError(f"{bounds_file} has no row for any column but the target")
-    columns = [*features, target]
-    public = None if public_rows is None else read_columns(public_rows, columns, strict=True)
-    table = read_columns(data, columns, strict=compared)
+    table = read_columns(data, [*features, target], strict=splits is not None)
     X, y = table[:, :-1], table[:, -1]
-    pairs = np.array([ranges[name] for name in features])
-    if compared:
-        result, words = _compared(
-            X, y, pairs, ranges[target], epsilon=epsilon, delta=delta, splits=splits, seed=seed
-        )
+    budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta or 0.0}
+    bounds: dict[str, Any] = {
+        "bounds": np.array([ranges[column] for column in features]),
+        "target_bounds": ranges[target],
+    }
+    if splits is not None:
+        result, words = _compared(X, y, **budget, **bounds, splits=splits, seed=seed)
     else:
         result, words = _released(
             X,
@@ -165,19 +133,23 @@ def regress(
             features,
             level,
             out,
-            epsilon=epsilon,
-            delta=delta,
-            bounds=pairs,
-            target_bounds=ranges[target],
-            method=method,
+            **budget,
+            **bounds,
+            method=name,
             neighbours=neighbours,
-            norm=norm,
-            clip_features=clip_features,
-            clip_target=clip_target,
-            budget_split=_shares(budget_split),
-            public_rows=None if public is None else (public[:, :-1], public[:, -1]),
+            **parameters,
         )
     say(result, words, as_json)
+
+
+def _number_of(key: str, value: Any) -> float | tuple[float, ...]:
+    """Return a parameter of --method; raise ParameterError for another."""
+    if key not in OF_METHODS:
+        raise ParameterError(f"--method has no {key}, but {', '.join(OF_METHODS)}")
+    try:
+        return tuple(map(float, value)) if key == "budget_split" else float(value)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{key} must be a number, budget_split a list of three") from None
 
 
 def _typed() -> set[str]:
@@ -191,48 +163,9 @@ def _typed() -> set[str]:
 
 
 def _refuse(names: set[str], reason: str) -> None:
-    options = sorted(f"--{name.removesuffix('_file').replace('_', '-')}" for name in names)
+    options = sorted(f"--{name}" for name in names)
     if options:
         raise ParameterError(f"{reason}: leave out {', '.join(options)}")
-
-
-def _shares(option: str | None) -> tuple[float, ...] | None:
-    if option is None:
-        return None
-    try:
-        return tuple(map(float, option.split(",")))
-    except ValueError:
-        raise ParameterError("--budget-split must be three numbers with commas between") from None
-
-
-def _is_table(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(TABLE_MAGIC)) == TABLE_MAGIC
-
-
-def _decoded(path: Path, level: float, out: str) -> tuple[dict[str, Any], str]:
-    """Write the regression of a table to `out`; return its summary, and it in words."""
-    from ldp.server import Table, decode_regression
-
-    fit = decode_regression(Table.load(path)).at(level=level)
-    summary = fit.summary
-    if out != "-":
-        fit.to_csv(out)
-    names = [*(f"x{number}" for number in range(1, len(fit.std_error))), "(intercept)"]
-    columns = {
-        "coefficient": [*fit.coef, fit.intercept],
-        "std. error": fit.std_error,
-        "1 % fakes": fit.fakes_move,
-    }
-    notes = (
-        f"{fit.reports:,} reports of epsilon {summary['epsilon']:g} each. The intervals cover "
-        "the least-squares coefficients, values clipped to the bounds, of the population from "
-        "which the people who reported were drawn at random. 1 % fakes: how far 1 % of made-up "
-        "reports could move a coefficient, if all of them are about one product."
-    )
-    intervals = np.column_stack(fit.interval(level))
-    lines = [*_lines(names, columns, intervals, level), "", *wrap(notes, WIDTH)]
-    return summary, "\n".join([*lines, *_unbounded(intervals), *_written(out)])
 
 
 def _lines(names: list[str], columns: dict[str, Any], intervals: Any, level: float) -> list[str]:
@@ -287,7 +220,7 @@ def _released(
     cost, method = model.cost_, parameters["method"]
     hides_rows = parameters["neighbours"] == "add-remove"
     clips = getattr(model.moments_, "clips", (1.0, 1.0))
-    covered = _covered(parameters["norm"], clips, parameters["public_rows"])
+    covered = _covered(parameters.get("norm"), clips)
     result = {
         "method": method,
         "epsilon": cost.epsilon,
@@ -320,13 +253,11 @@ def _released(
     return result, "\n".join(lines)
 
 
-def _covered(norm: float | None, clips: tuple[float, float], public: Any) -> str:
+def _covered(norm: float | None, clips: tuple[float, float]) -> str:
     """Return in words what the intervals cover."""
     words = "the least-squares coefficients of the data clipped to the bounds"
     if clips != (1.0, 1.0):
         words += " and then to {:.3g} (features) and {:.3g} (target) of their halves".format(*clips)
-    if public is not None:
-        words += f", with {len(public[1]):,} public rows as they are"
     if norm is None:
         return words
     return (
@@ -338,11 +269,11 @@ def _covered(norm: float | None, clips: tuple[float, float], public: Any) -> str
 def _compared(
     X: Any,
     y: Any,
-    pairs: Any,
-    target: tuple[float, float],
     *,
     epsilon: float,
     delta: float,
+    bounds: Any,
+    target_bounds: tuple[float, float],
     splits: int,
     seed: int | None,
 ) -> tuple[dict[str, Any], str]:
@@ -352,8 +283,8 @@ def _compared(
     scores = compare_regressions(
         X,
         y,
-        bounds=Bounds.of(pairs, X.shape[1], "bounds"),
-        target_bounds=Bounds.of(target, 1, "target bounds"),
+        bounds=Bounds.of(bounds, X.shape[1], "bounds"),
+        target_bounds=Bounds.of(target_bounds, 1, "target bounds"),
         epsilon=epsilon,
         delta=delta,
         generator=generator(seed),
