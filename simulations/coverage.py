@@ -76,7 +76,7 @@ def demos(seeds: int) -> Iterator[Run]:
                 capture_output=True,
             )
             wild = folder / "uncontrolled.csv"
-            words = ["decode", str(folder / "emoji.table"), "--control", "none", "--out", str(wild)]
+            words = ["decode", str(folder / "emoji.table"), "--rule", "none", "--out", str(wild)]
             subprocess.run([*ldp, *words], check=True, capture_output=True)
             truth = Population.from_csv(folder / "truth.csv").truth()
             yield measure(SavedResult.load(folder / "estimates.csv"), SavedResult.load(wild), truth)
@@ -147,7 +147,7 @@ def bars(runs: list[Run], large: list[tuple[float, float]]) -> list[Bar]:
         mean = float(proportions.mean())
         most = ALPHA + 4 * error
         wanted = f"{'<=' if kept else '>'} {ALPHA} + 4 x {error:.4f}"
-        what = "false-discovery proportion" + ("" if kept else " with --control none")
+        what = "false-discovery proportion" + ("" if kept else " with --rule none")
         made.append(Bar(what, mean, wanted, (mean <= most) is kept))
     for number, (held, bare) in enumerate(large, 1):
         at = f"1e9 users, table {number}: intervals that hold"

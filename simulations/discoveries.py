@@ -188,7 +188,7 @@ def bars(made: list[Run]) -> list[Bar]:
                 mean <= 0.05 + 2 * error,
             ),
             Bar(
-                f"{name}: the same with --control none",
+                f"{name}: the same with --rule none",
                 wild,
                 f"> 0.05 + 2 x {wild_error:.4f}",
                 wild > 0.05 + 2 * wild_error,

@@ -93,9 +93,9 @@ DAYS = ("2026-01-05", "2026-01-06")
 R = "--registry metrics.toml"
 CASES: Mapping[str, Sequence[str]] = {
     "rr": ["decode theme.table --out a.csv", "report a.csv --out a.html"],
-    "rr at a level": ["decode theme.table --level 0.8 --alpha 0.2 --out a.csv"],
-    "rr by count": ["decode theme.table --threshold 500 --out -"],
-    "rr without control": ["decode theme.table --control none --out -"],
+    "rr at a level": ["decode theme.table --level 0.8 --rule fdr=0.2 --out a.csv"],
+    "rr by count": ["decode theme.table --rule threshold=500 --out -"],
+    "rr without control": ["decode theme.table --rule none --out -"],
     "rr as JSON": ["decode theme.table --json --out a.csv"],
     "rr with made-up reports": [
         "decode theme.table --fakes 2% --out a.csv",
@@ -117,7 +117,7 @@ CASES: Mapping[str, Sequence[str]] = {
         "decode search.table --candidates words.txt --out a.csv",
         "report a.csv --truth search.csv --out a.html",
     ],
-    "cms by count": ["decode search.table --candidates words.txt --threshold 400 --out a.csv"],
+    "cms by count": ["decode search.table --candidates words.txt --rule threshold=400 --out a.csv"],
     "hcms": ["decode emoji.table --candidates words.txt --out a.csv"],
     "local hashing": [
         "decode query.table --candidates words.txt --fakes 1% --out a.csv --json",
@@ -168,8 +168,8 @@ CASES: Mapping[str, Sequence[str]] = {
     ],
     "prefixes": ["decode typed.table --out a.csv", "report a.csv --out a.html"],
     "puzzle": [
-        "decode puzzled.table --top 4 --out a.csv",
-        "decode puzzled.table --top 4 --json --out b.csv --threshold 100",
+        "decode puzzled.table --method 'puzzle, top = 4' --out a.csv",
+        "decode puzzled.table --method 'puzzle, top = 4' --json --out b.csv --rule threshold=100",
         "decode puzzled.table --part words --candidates some.txt --out c.csv",
     ],
     "n-grams": [
@@ -202,7 +202,7 @@ CASES: Mapping[str, Sequence[str]] = {
     "google's files": [
         "rappor export shortcut.table --candidates words.txt --out google",
         "rappor import --params google/params.csv --counts google/counts.csv --out a.table",
-        "decode a.table --rappor-map google/map.csv --out a.csv",
+        "decode a.table --candidates google/map.csv --out a.csv",
     ],
     "central": [f"central theme {R} --data theme.csv --seed 1 --out a.csv"],
     "published": [

@@ -39,7 +39,7 @@ def test_a_sample_of_the_coverage_campaign_meets_its_bars() -> None:
     twins (no control, no collision term) are among its bars."""
     done = module("simulations.coverage", "--sample")
     assert done.returncode == 0, done.stdout
-    assert "with --control none" in done.stdout
+    assert "with --rule none" in done.stdout
 
 
 @pytest.mark.campaign
@@ -218,7 +218,7 @@ def test_a_sample_of_the_discoveries_campaign_meets_its_bars(method: str) -> Non
     """Seeds are fixed; its own twin, no correction, is among its bars."""
     done = module("simulations.discoveries", "--sample", "--method", method)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("the same with --control none") == 2
+    assert done.stdout.count("the same with --rule none") == 2
 
 
 @pytest.mark.campaign

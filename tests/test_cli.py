@@ -35,7 +35,7 @@ def test_the_whole_job_on_a_csv_of_city_names(
         f"aggregate {metric} {registry} store --out one.table --until 2026-01-01",
         f"simulate {metric} {registry} --population cities.csv --table two.table --seed 1",
         "merge one.table two.table --out both.table",
-        "decode both.table --out estimates.csv --alpha 0.01",
+        "decode both.table --out estimates.csv --rule fdr=0.01",
         "report estimates.csv --truth cities.csv --out page.html",
     ):
         assert run(words, monkeypatch) == 0, capsys.readouterr().err

@@ -41,7 +41,7 @@ def test_a_command_takes_numbers_as_people_write_them(
 ) -> None:
     assert run(f"{SIMULATE} --users {users} --table t", monkeypatch) == 0
     assert capsys.readouterr().out.startswith("2,000 reports of 'city'")
-    assert run("decode t --out e.csv --threshold 1.5k --level 95e-2", monkeypatch) == 0
+    assert run("decode t --out e.csv --rule threshold=1.5k --level 95e-2", monkeypatch) == 0
     assert "noise floor 1,500" in capsys.readouterr().out
 
 

@@ -127,7 +127,10 @@ def test_ldp_decode_says_in_one_line_what_it_cannot_do(
     replace(load_table(table), whole=None).save(tmp_path / "counts.table")
     for words, message in (
         (("decode", tmp_path / "counts.table", *out), "the table holds no whole reports"),
-        (("decode", table, "--top", 3, *out), "--top does not go with this table, which is of pa"),
+        (
+            ("decode", table, "--method", "auto", *out),
+            "--method does not go with this table, whic",
+        ),
         (
             ("decode", table, "--candidates", store / "kinds.txt", *out),
             "give --candidates once for each member, in turn: shown, dismissed",

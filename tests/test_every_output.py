@@ -112,8 +112,8 @@ def outputs(example: Example, folder: Path) -> Iterator[Path]:
             discover_ngrams(patterns).to_csv(made)
         yield made
     if isinstance(mechanism, PrefixExtension | SequenceFragmentPuzzle):
-        top = ("--top", 3) if isinstance(mechanism, SequenceFragmentPuzzle) else ()
-        ldp("decode", table, *top, "--out", made)
+        method = "puzzle, top = 3" if isinstance(mechanism, SequenceFragmentPuzzle) else "auto"
+        ldp("decode", table, "--method", method, "--out", made)
         yield made
     for name, part, part_values in decoded_parts(mechanism, values):
         listed = folder / "candidates.txt"

@@ -1,5 +1,6 @@
 """Strings are found from pairs of their fragments, and only because these go together."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -267,7 +268,7 @@ def test_from_the_registry_to_discoveries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(words: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["ldp", *words.split()])
+        monkeypatch.setattr(sys, "argv", ["ldp", *shlex.split(words)])
         try:
             cli.main()
         except SystemExit as stop:
@@ -291,7 +292,7 @@ def test_from_the_registry_to_discoveries(
     capsys.readouterr()
     assert run("decode words.table --out x.csv") == 2
     assert "the table holds no whole reports" in capsys.readouterr().err
-    assert run("decode whole.table --out x.csv --top 3") == 2
+    assert run("decode whole.table --out x.csv --method 'puzzle, top = 3'") == 2
     assert "--top goes with a puzzle" in capsys.readouterr().err
     assert run("decode words.table --part pairs --candidates words.csv --out x.csv") == 2
     assert "decoded with the puzzle it is part of" in capsys.readouterr().err

@@ -123,6 +123,6 @@ def test_the_command_finds_words(tmp_path: object) -> None:
     with pytest.raises(ParameterError, match="puzzle"):
         CliRunner().invoke(
             commands,
-            ["decode", f"{tmp_path}/w.table", "--out", "-", "--top", "3"],
+            ["decode", f"{tmp_path}/w.table", "--out", "-", "--method", "puzzle, top = 3"],
             catch_exceptions=False,
         )

@@ -1,6 +1,7 @@
 """Words are found from their fragments, and hardly ever one that nobody holds."""
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from itertools import product
@@ -313,7 +314,7 @@ def test_the_default_screen_finds_words_that_bonferroni_does_not_let_pass() -> N
 
 
 def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["ldp", *words.split()])
+    monkeypatch.setattr(sys, "argv", ["ldp", *shlex.split(words)])
     try:
         cli.main()
     except SystemExit as stop:
@@ -378,7 +379,9 @@ def test_the_command_finds_words_in_a_table_and_in_a_store(
     assert run(f"aggregate words {registry} store --out stored.table", monkeypatch) == 0
     capsys.readouterr()
     for source in ("words.table", "stored.table"):
-        assert run(f"decode {source} --out found.csv --alpha 0.01 --json", monkeypatch) == 0
+        assert (
+            run(f"decode {source} --out found.csv --rule bonferroni=.01 --json", monkeypatch) == 0
+        )
         said = json.loads(capsys.readouterr().out)
         assert said["written"] == "found.csv"
         assert said["detected"] == 3
@@ -388,7 +391,7 @@ def test_the_command_finds_words_in_a_table_and_in_a_store(
         assert json.loads(Path("found.json").read_text())["method"] == "puzzle"
     assert run("report found.csv --truth words.csv --out page.html", monkeypatch) == 0
     assert "teh" in Path("page.html").read_text()
-    words = "decode words.table --out - --threshold 3500 --top 100"
+    words = "decode words.table --out - --rule threshold=3500 --method 'puzzle, top = 100'"
     assert run(words, monkeypatch) == 0
     assert "teh" in capsys.readouterr().out
     assert run("decode words.table --out found.csv", monkeypatch) == 0
@@ -405,12 +408,12 @@ def test_mistakes_end_as_one_clear_line(
     run(f"simulate words {registry} --population words.csv --table words.table", monkeypatch)
     capsys.readouterr()
     for words, message in {
-        "decode city.table --top 3 --out e.csv": "--top does not go with this table, which is of",
+        "decode city.table --method 'puzzle, top = 3' --out e.csv": "method must be one of",
         "decode words.table --fakes 1% --out e.csv": "--fakes does not go with this table, which",
         "decode words.table --part else --out e.csv": "--part is one of fragments, words",
         "decode words.table --out words.table": "words.table is also an input",
         "decode words.table --out e.csv --level 2": "level must lie",
-        "decode words.table --out e.csv --top 0": "top must be",
+        "decode words.table --out e.csv --method 'puzzle, top = 0'": "top must be",
         "decode nothing.table --out e.csv": "nothing.table: No such file",
     }.items():
         assert run(words, monkeypatch) == 2, words

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from ldp.cli import commands as cli
+from ldp.cli.parsing import Typed
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "sources.md"
@@ -72,6 +73,11 @@ def command_mistakes(words: list[str]) -> Iterator[str]:
             yield f"{command.name} has no option {word}"
         elif isinstance(kind := options[word].type, click.Choice) and value not in kind.choices:
             yield f"{word} of {command.name} does not take {value}"
+        elif isinstance(kind, Typed):
+            try:
+                kind.convert(value, None, None)
+            except click.BadParameter:
+                yield f"{word} of {command.name} does not take {value}"
         elif word == "--method" and command.name == "regress":
             methods = import_module("ldp.central.regression").METHODS
             name, _, keys = value.partition(",")

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,11 +15,12 @@ import click
 
 from ldp.cli.estimates import INTERVALS_UNDER_FAKES, OF_REPORTS, check_output, write_estimates
 from ldp.cli.options import FAKES, FILE, JSON, QUANTILES, say
+from ldp.cli.parsing import Typed, name_and_parameters, plain_number
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text, read_lines
-from ldp.tables.estimates import CONTROLS, Rule
+from ldp.tables.estimates import Rule
 from ldp.tables.result import COUNT
 
 if TYPE_CHECKING:
@@ -29,16 +31,12 @@ if TYPE_CHECKING:
     from ldp.tables.table import Table
 
 OF_KIND = {
-    "alpha": ("values", "words", "pairs"),
     "candidates": ("values", "pairs"),
-    "control": ("values", "words", "pairs"),
     "consistency": ("values", "numbers"),
     "fakes": ("values", "numbers"),
-    "method": ("values",),
+    "method": ("values", "words"),
     "quantiles": ("values", "numbers"),
-    "rappor_map": ("values",),
-    "threshold": ("values", "words"),
-    "top": ("words",),
+    "rule": ("values", "words", "pairs"),
     "weighted_reports_per_client": ("values", "numbers"),
 }
 """Kinds of tables that options of the command line go with."""
@@ -49,23 +47,15 @@ class _Options:
     """Options of the command line, but for the part."""
 
     candidates: tuple[str, ...]
-    rappor_map: Path | None
     weighted_reports_per_client: str | None
     out: str
-    method: str
-    alpha: float
-    control: str | None
+    method: tuple[str, int | None]
+    rule: Rule | None
     level: float
     quantiles: tuple[float, ...]
-    threshold: float | None
-    top: int | None
     consistency: str
     fakes: float | None
     as_json: bool
-
-    def rule(self, control: str = "fdr") -> Rule:
-        """Return the decision rule; `control`: that without --control."""
-        return Rule(alpha=self.alpha, control=self.control or control, threshold=self.threshold)
 
     @property
     def weighted(self) -> float | None:
@@ -73,17 +63,31 @@ class _Options:
         return _weighted(self.weighted_reports_per_client)
 
 
+def _rule(text: str) -> Rule:
+    """Return the decision rule of a text such as fdr=0.05 or threshold=500."""
+    name, _, written = text.partition("=")
+    try:
+        number = float(plain_number(written)) if written else Rule.alpha
+    except ValueError:
+        number = math.nan  # which no rule takes
+    return Rule(threshold=number) if name == "threshold" else Rule(control=name, alpha=number)
+
+
+def _method(text: str) -> tuple[str, int | None]:
+    """Return the method of a text such as regression or 'puzzle, top = 4', and this number."""
+    name, parameters = name_and_parameters(text, "puzzle, top = 4")
+    if name not in ("auto", *METHODS, "puzzle") or set(parameters) > {"top"}:
+        raise ParameterError(f"is one of auto, {', '.join(METHODS)} and 'puzzle, top = 4'")
+    return name, parameters.get("top")
+
+
 @click.command()
 @click.argument("source", metavar="TABLE", type=FILE)
 @click.option(
     "--candidates",
     multiple=True,
-    help="File of candidates, one a line or CSV, - for stdin; for pairs once for each member.",
-)
-@click.option(
-    "--rappor-map",
-    type=FILE,
-    help="File of candidates and the bits they set, as google/rappor writes it.",
+    help="File of candidates, one a line or CSV, - for stdin; or google/rappor's map, with the "
+    "bits that they set; for pairs once for each member.",
 )
 @click.option("--part", help="Name of one table of a file that holds several, as words of sfp.")
 @click.option(
@@ -95,25 +99,23 @@ class _Options:
 @click.option("--out", required=True, help="CSV file to write the estimates to; - prints them.")
 @click.option(
     "--method",
-    type=click.Choice(["auto", *METHODS]),
+    type=Typed("NAME", _method),
     default="auto",
-    help="Method of decoding values; auto is the best for the mechanism.",
+    show_default=True,
+    help=f"Method of decoding: auto, the best for the mechanism, {', '.join(METHODS)}, or, for "
+    "words of sfp, 'puzzle, top = 4', which joins the 4 largest fragments of each position.",
 )
 @click.option(
-    "--alpha", type=float, default=0.05, show_default=True, help="Error rate of discoveries."
-)
-@click.option(
-    "--control",
-    type=click.Choice(CONTROLS),
-    help="Error that is controlled: fdr, the share of false discoveries (the default but "
-    "for words), or bonferroni, any false one.",
+    "--rule",
+    type=Typed("RULE", _rule),
+    help="Rule of discoveries: fdr=0.05, the share of false ones (the default but for words), "
+    "bonferroni=0.05, the probability of any false one, none=0.05, of each by itself, or "
+    "threshold=500, a least count.",
 )
 @click.option(
     "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."
 )
 @QUANTILES
-@click.option("--threshold", type=float, help="Least count of a discovery, instead of --alpha.")
-@click.option("--top", type=int, help="Number of fragments of each position of a puzzle to join.")
 @click.option(
     "--consistency",
     type=click.Choice(CONSISTENCIES),
@@ -186,22 +188,24 @@ def _require_fitting(kind: str, table: "Table | JointTable") -> None:
 def _decode_values(table: Any, spelling: "Spelling | None", options: _Options) -> None:
     from ldp.server import consistent
     from ldp.server import decode as decoded
-    from ldp.tables.google_rappor import read_map
+    from ldp.tables.google_rappor import is_map, read_map
 
     if options.quantiles:  # of numbers in bins that a table of values counts
         _decode_numbers(table, spelling, options)
         return
-    if len(options.candidates) + (options.rappor_map is not None) > 1:
-        raise ParameterError("give --candidates once, or --rappor-map")
-    names = next((_listed(path, spelling) for path in options.candidates), None)
-    places = None
-    if options.rappor_map:
-        names, places = read_map(options.rappor_map, table)
+    if len(options.candidates) > 1:
+        raise ParameterError("give --candidates once")
+    names, places = None, None
+    for path in options.candidates:
+        if is_map(path, table):
+            names, places = read_map(path, table)
+        else:
+            names = _listed(path, spelling)
     estimates = decoded(
         table,
         names,
-        method=options.method,
-        rule=options.rule(),
+        method=options.method[0],
+        rule=options.rule or Rule(),
         places=places,
         weighted_reports_per_client=options.weighted,
     )
@@ -223,9 +227,12 @@ def _decode_numbers(table: Any, _: "Spelling | None", options: _Options) -> None
 
 
 def _decode_words(table: Any, _: "Spelling | None", options: _Options) -> None:
-    from ldp.decoding.outcome import discover_words
+    from ldp.decoding.outcome import WORDS_RULE, discover_words
 
-    estimates = discover_words(table, options.rule("bonferroni"), options.top)
+    method, top = options.method
+    if method in METHODS:
+        raise ParameterError(f"--method {method} does not go with this table, which is of words")
+    estimates = discover_words(table, options.rule or WORDS_RULE, top)
     write_estimates(estimates.at(level=options.level), options.out, "words tested", options.as_json)
 
 
@@ -239,7 +246,7 @@ def _decode_pairs(table: "JointTable", _: "Spelling | None", options: _Options) 
         _listed(path, getattr(part, "spelling", None))
         for (_, part), path in zip(parts, paths, strict=False)
     ]
-    association = associate_members(table, listed or None, options.rule())
+    association = associate_members(table, listed or None, options.rule)
     for warning in association.details["warnings"]:
         click.echo(f"ldp: {warning}", err=True)
     association = association.at(level=options.level)

@@ -118,7 +118,7 @@ def _emoji(users: int, out: Path, control: str, seed: int | None) -> tuple[Path,
         "on only files are read:\n"
     )
     _run("aggregate", "emoji", "--registry", registry, out / "reports", "--out", table)
-    _run("decode", table, "--out", estimates, "--control", control)
+    _run("decode", table, "--out", estimates, "--rule", control)
     _show(estimates, people.truth(), "symbol")
     return estimates, truth
 

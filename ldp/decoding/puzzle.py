@@ -170,7 +170,7 @@ def _screen_mask(
     if rows < MIN_ROWS and top is None and screen.threshold is None:
         raise DecodeError(
             f"fewer than {MIN_ROWS} rows a position: no error rate is claimed for fragments; "
-            "say how many to keep (top)"
+            "say how many to keep (--method 'puzzle, top = 4')"
         )
     count, p_value = map(np.stack, zip(*_estimates(table, puzzle), strict=True))
     is_kept: Bools = np.isfinite(count)
