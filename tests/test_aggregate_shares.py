@@ -73,4 +73,4 @@ def test_the_command_counts_a_share(
         assert "give K/N with 1 <= K <= N, as 2/8" in capsys.readouterr().err
     for other in ("--sql duckdb", "--engine spark"):
         assert run(f"{count} --out t --files 1/2 {other}", monkeypatch) == 2
-        assert "--files goes with neither" in capsys.readouterr().err
+        assert "--files does not go with --" in capsys.readouterr().err

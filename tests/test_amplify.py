@@ -83,9 +83,9 @@ def test_amplify_takes_a_preset_or_a_mechanism(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--delta 1e-6", "give one of METRIC with --registry, --mechanism and --epsilon"),
-        ("city --delta 1e-6", "METRIC and --registry go together"),
-        ("--epsilon 1 --mechanism cms --delta 1e-6", "give one of METRIC with --registry, --mech"),
+        ("--delta 1e-6", "give one of METRIC, --mechanism, --epsilon"),
+        ("city --delta 1e-6", "METRIC goes with --registry"),
+        ("--epsilon 1 --mechanism cms --delta 1e-6", "give one of METRIC, --mech"),
         ("--mechanism cms --delta 1e-6", 'needs more: "cms, epsilon = ..."'),
         ("--mechanism rr,epsilon=1 --delta 1e-6", 'needs more: "rr, categories = ..."'),
         ("--mechanism rr,epsilon=1,categories=1 --delta 1e-6", "a number from 2 to 1,000,000"),
@@ -140,7 +140,7 @@ def test_amplify_composes_batches(
     Path("sizes.csv").write_text("attested,opened\n100,100\n")
     for words, said in (
         ("--sizes sizes.csv --batches 2", "sizes.csv has 1 batches: leave --batches out"),
-        ("--target 1 --fakes 1%", "--fakes goes with sizes of batches"),
+        ("--target 1 --fakes 1%", "--fakes does not go with --target"),
     ):
         assert run(f"{asked} {words}", monkeypatch) == 2
         assert said in capsys.readouterr().err
@@ -177,7 +177,7 @@ def test_amplify_reads_the_batches_that_a_collector_noted(
     assert "in a batch of 10 " in capsys.readouterr().out
     for words, said in (
         (asked.replace("--sizes store", "--sizes ."), "ldp collect --relay-key writes it"),
-        ("amplify --epsilon 1 --sizes store --delta 1e-6", "a store of --sizes goes with METRIC"),
+        ("amplify --epsilon 1 --sizes store --delta 1e-6", "a store of --sizes is of a METRIC"),
     ):
         assert run(words, monkeypatch) == 2
         assert said in capsys.readouterr().err

@@ -538,7 +538,9 @@ def test_the_command_compares_means(
     assert "of a mean" in shown
     assert "in the units of the numbers" in shown
     assert run(words, monkeypatch) == 2
-    assert "--mechanism one-bit-mean goes with --bounds LOW HIGH" in capsys.readouterr().err
+    assert (
+        "--mechanism one-bit-mean is of numbers: give --bounds LOW HIGH" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.exact

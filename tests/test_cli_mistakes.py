@@ -89,7 +89,7 @@ BAD = {
         "simulate city --registry metrics.toml --population crowd.csv --table t", "at most",
     ),
     "an audit of nothing": ("audit", "give one of METRIC"),
-    "an audit without a registry": ("audit city", "go together"),
+    "an audit without a registry": ("audit city", "METRIC goes with --registry"),
     "somebody's folder": ("demo --users 3 --out .", "neither empty nor an earlier demo's"),
     "output in a file's place": ("decode city.table --out cities.csv/e.csv", "cities.csv"),
 }  # fmt: skip
@@ -134,8 +134,8 @@ def test_a_mistake_is_one_line_with_status_2_and_writes_nothing(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("import --params p --out x", "give either --counts or --reports"),
-        ("import --params p --counts c --reports r --out x", "give either --counts or --reports"),
+        ("import --params p --out x", "give one of --counts, --reports"),
+        ("import --params p --counts c --reports r --out x", "give one of --counts, --reports"),
         ("import --params p --counts c --out x", "cannot read p"),
         ("import --params metrics.toml --counts c --out metrics.toml", "toml is also an input"),
     ],

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 import ldp as package
 from ldp import RandomizedResponse
 from ldp.cli import commands
-from ldp.cli.parsing import plain_number
+from ldp.cli.parsing import FITTING, plain_number
 from ldp.collection.store import NoReports, ReportWriter, report_files
 from tests.command_line import SIMULATE, run
 
@@ -172,3 +173,40 @@ def test_every_command_that_a_text_names_exists() -> None:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 names = set(re.findall(r"\bldp ([a-z]+)", node.value))
                 assert names <= {*commands.list_commands(click.Context(commands)), *others}, path
+
+
+def leaves(command: click.Command, context: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """Yield the name and the command of every command that has no subcommand."""
+    if not isinstance(command, click.Group):
+        yield context.command_path.partition(" ")[2], command
+        return
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
+        yield from leaves(inner, click.Context(inner, parent=context, info_name=name))
+
+
+LEAVES = dict(leaves(commands, click.Context(commands, info_name="ldp")))
+MORE_OPTIONS = {"collect", "publish", "relay"}
+"""Commands of servers, whose rare settings stand on the command line too."""
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", LEAVES)
+def test_a_command_has_at_most_ten_options(name: str) -> None:
+    options = [
+        option.opts[-1]
+        for option in LEAVES[name].params
+        if isinstance(option, click.Option) and option.name not in ("as_json", "help")
+    ]
+    assert len(options) <= 10 or name in MORE_OPTIONS, options
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", FITTING)
+def test_what_goes_together_are_parameters_of_the_command(name: str) -> None:
+    known = {opt for parameter in LEAVES[name].params for opt in parameter.opts}
+    for rule in FITTING[name]:
+        first, how, *others = rule.split()
+        assert how in ("of", "with", "without")
+        assert {first, *others} - {"one", "METRIC"} <= known

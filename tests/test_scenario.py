@@ -329,10 +329,10 @@ def test_a_wrong_scenario_is_one_line_and_status_2(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("simulate --registry metrics.toml", "give METRIC and --population, or --scenario"),
-        ("simulate city --registry metrics.toml --table t", "give METRIC and --population"),
-        (f"{COMMAND} --users 5", "a scenario says what"),
-        (f"{COMMAND} --table t", "a scenario says what"),
+        ("simulate --registry metrics.toml", "give one of METRIC, --scenario"),
+        ("simulate city --registry metrics.toml --table t", "METRIC goes with --population"),
+        (f"{COMMAND} --users 5", "--scenario does not go with --users"),
+        (f"{COMMAND} --table t", "--scenario does not go with --table"),
         ("simulate --scenario no.toml --registry metrics.toml", "cannot read no.toml"),
     ],
 )

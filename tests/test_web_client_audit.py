@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from ldp.audit.client import COMMON_PARTS, client_stages
 from ldp.audit.foreign import ForeignClients
 from ldp.audit.judging import Checks, judge
+from ldp.cli import commands
 from ldp.cli.audit import audit
-from ldp.errors import ParameterError
 from tests.client_mutants import AUDIT_ALPHA, missed
 from tests.statistics import ALPHA
 from tests.web_client import FOLDER, require_web_client
@@ -82,5 +82,5 @@ def test_the_command_names_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> Non
     done = CliRunner().invoke(audit, ["--client", "--encoder", "cat"])
     assert done.exit_code == 1
     assert "FAIL client: 3 counts checked of 43,104 reports, 25 mechanisms" in done.output
-    with pytest.raises(ParameterError, match="no certificate"):
-        audit.main(["--all", "--encoder", "cat"], standalone_mode=False)
+    refused = CliRunner().invoke(commands, ["audit", "--all", "--encoder", "cat"])
+    assert "--encoder does not go with --all" in refused.output

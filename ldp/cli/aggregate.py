@@ -107,8 +107,6 @@ def aggregate(
         click.echo(f"skipped {error}", err=True)
 
     check_days(since, until)
-    if share != (1, 1) and (sql or engine == "spark"):
-        raise ParameterError("--files goes with neither --sql nor --engine spark")
     if sql:
         with noting_what_waits(stores, metric, definition.version):
             query = counting_query(

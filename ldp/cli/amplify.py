@@ -133,8 +133,6 @@ def amplify(
         target = subject.definition.shuffled_epsilon
     elif ways.count(True) != 1:
         raise ParameterError("give one of --users, --sizes or --target")
-    if target is not None and fakes:
-        raise ParameterError("--fakes goes with sizes of batches, not with a target")
     if sizes is not None and sizes.is_dir():
         sizes = _sizes_in(sizes, subject.definition)
     unattested = 0
@@ -165,7 +163,7 @@ def amplify(
 def _sizes_in(store: Path, metric: Metric | None) -> Path:
     """Return the file of sizes that a collector of the metric wrote in its store."""
     if metric is None:
-        raise ParameterError("a store of --sizes goes with METRIC")
+        raise ParameterError("a store of --sizes is of a METRIC, which is missing")
     from ldp.collection.ingest import RELAYED  # late: other batches need no store
 
     path = store / RELAYED / f"{metric.name}-{metric.version}.csv"
@@ -178,10 +176,6 @@ def _subject(
     metric: str | None, registry: Path | None, mechanism: str | None, epsilon: float | None
 ) -> _Subject:
     """Return what the options name."""
-    if [metric is not None, mechanism is not None, epsilon is not None].count(True) != 1:
-        raise ParameterError("give one of METRIC with --registry, --mechanism and --epsilon")
-    if (metric is None) != (registry is None):
-        raise ParameterError("METRIC and --registry go together")
     if metric is not None and registry is not None:
         definition = Registry.load(registry).metric(metric)
         return _Subject(metric, definition.mechanism, not definition.memoise, definition)

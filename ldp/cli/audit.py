@@ -23,7 +23,6 @@ from ldp.audit.client import COMMON_PARTS, PARTS, audit_client, played
 from ldp.audit.foreign import ForeignClients, ForeignEncoder
 from ldp.audit.verdict import ALPHA, DAYS, MOST_FINDINGS, Verdict, audited_from_outside
 from ldp.cli.options import FILE, JSON, say
-from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.presets import COMPLETE, PRESETS, preset_mechanism
@@ -90,17 +89,6 @@ def audit(
     Example: ldp audit city --registry metrics.toml --report city.json && ldp audit --verify
     city.json
     """
-    choices = [metric is not None, preset is not None, of_client, everything, verify is not None]
-    if choices.count(True) != 1:
-        raise ParameterError(
-            "give one of METRIC with --registry, --preset, --client, --all or --verify"
-        )
-    if (metric is None) != (registry is None):
-        raise ParameterError("METRIC and --registry go together")
-    if encoder is not None and (report or everything or verify):
-        raise ParameterError(
-            "--encoder goes with METRIC, --preset or --client, and has no certificate"
-        )
     certificate: dict[str, Any] = {}
     if verify is not None:
         certificate = read_certificate(verify)

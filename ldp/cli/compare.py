@@ -94,7 +94,7 @@ def compare(
     if quantile is not None and (out or figure):
         raise ParameterError("--out and --figure are of counts and means, not of a quantile")
     if bounds is None and mechanism in OF_NUMBERS:
-        raise ParameterError(f"--mechanism {mechanism} goes with --bounds LOW HIGH")
+        raise ParameterError(f"--mechanism {mechanism} is of numbers: give --bounds LOW HIGH")
     are_numbers = bounds is not None or quantile is not None
     read = Population.numbers_from_csv if are_numbers else Population.from_csv
     people = read(population)

@@ -10,10 +10,33 @@ from fractions import Fraction
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ldp.errors import LdpError, ParameterError
 
 SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+FITTING = {
+    "aggregate": ("--files without --sql --engine",),
+    "amplify": (
+        "one of METRIC --mechanism --epsilon",
+        *("METRIC with --registry", "--registry with METRIC"),
+        "--fakes without --target",
+    ),
+    "audit": (
+        "one of METRIC --preset --client --all --verify",
+        *("METRIC with --registry", "--registry with METRIC"),
+        "--encoder without --report --all --verify",
+    ),
+    "plan number": ("--population without --from",),
+    "rappor import": ("one of --counts --reports",),
+    "regress": ("--seed with --compare", "--compare without --method --level --out"),
+    "simulate": (
+        *("one of METRIC --scenario", "METRIC with --population"),
+        *("METRIC with --reports --table", "--reports without --table", "--day with --reports"),
+        "--scenario without --population --users --day --table",
+    ),
+}
+"""What a command takes: `A with B C`, A beside B or C only; `A without B C`, A beside neither."""
 MOST_DIGITS = 18
 """Digits up to which a power of ten is written out."""
 WRITTEN = re.compile(r"([+-]?)([0-9][0-9,_]*)(\.[0-9]+)?(?:e([+-]?[0-9]{1,3}))?([kmg]?)", re.I)
@@ -105,6 +128,7 @@ def make_lenient(command: click.Command) -> click.Command:
         try:
             rest = parse(context, args)
             _refuse_repeated(command, context, words)
+            _refuse_unfitting(command, context)
             return rest
         except click.MissingParameter as error:
             missing = _missing(command, context, words)
@@ -132,6 +156,25 @@ def _refuse_repeated(command: click.Command, context: click.Context, words: list
         is_one = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
         if times > 1 and is_one:
             raise click.UsageError(f"{option.opts[-1]} is given {times} times, and takes one value")
+
+
+def _refuse_unfitting(command: click.Command, context: click.Context) -> None:
+    """Raise click.UsageError for parameters of the command line that FITTING forbids."""
+    written = set[str]()
+    for parameter in command.params:
+        if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
+            is_option = isinstance(parameter, click.Option)
+            written.update(parameter.opts if is_option else [str(parameter.name).upper()])
+    name = context.command_path.partition(" ")[2]
+    for rule in FITTING.get(name, ()):
+        first, how, *others = rule.split()
+        some = [other for other in others if other in written]
+        if how == "of" and len(some) != 1:
+            raise click.UsageError(f"give one of {', '.join(others)}", context)
+        if first in written and how == "with" and not some:
+            raise click.UsageError(f"{first} goes with {' or '.join(others)}", context)
+        if first in written and how == "without" and some:
+            raise click.UsageError(f"{first} does not go with {', '.join(some)}", context)
 
 
 def _missing(command: click.Command, context: click.Context, words: list[str]) -> list[str]:

@@ -9,7 +9,6 @@ import click
 
 from ldp.accounting.explain import in_words
 from ldp.cli.options import FAKES, FILE, JSON, say
-from ldp.errors import ParameterError
 from ldp.planning import Forecast, PercentilePlan, Plan, plan_percentile, report_bytes
 from ldp.planning import plan as planned
 from ldp.planning.percentiles import TABLES
@@ -109,8 +108,6 @@ def plan_number(
     from ldp.planning.percentiles import people_of_result
     from ldp.simulation import Population
 
-    if population and result:
-        raise ParameterError("give one of --population and --from")
     people = Population.numbers_from_csv(population) if population else None
     people = people_of_result(result) if result else people
     ways = plan_percentile(

@@ -49,12 +49,11 @@ def import_(
     """
     from ldp.tables.google_rappor import read_reports, read_table
 
-    if counts is not None and reports is None:
+    if counts is not None:
         table = read_table(params, counts, scheme)
-    elif reports is not None and counts is None:
-        table = read_reports(params, reports, scheme)
     else:
-        raise ParameterError("give either --counts or --reports")
+        assert reports is not None  # one of both
+        table = read_reports(params, reports, scheme)
     table.save(out)
     words = f"{table.total:,} reports -> {out}"
     following = f"ldp decode {out} --candidates map.csv --out estimates.csv"

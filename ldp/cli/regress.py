@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 import numpy as np
-from click.core import ParameterSource
 
 from ldp.cli.columns import read_bounds, read_columns
 from ldp.cli.estimates import check_output
@@ -19,8 +18,6 @@ from ldp.files import csv_text
 from ldp.tables.result import write_with_summary
 
 WIDTH = 88
-OF_A_RELEASE = {"method", "level", "out"}
-"""Options that do not go with --compare."""
 OF_METHODS = (
     *("norm", "split", "eigenvalue_share"),
     *("clip_features", "clip_target", "budget_split"),
@@ -100,11 +97,7 @@ def regress(
     Example: ldp regress houses.csv --target price --bounds bounds.csv --epsilon 1 --delta 1e-6
              --compare 20
     """
-    if seed is not None and splits is None:
-        raise ParameterError("a release takes no seed; --seed goes with --compare")
     check_output(out, level)
-    if splits is not None:
-        _refuse(_typed() & OF_A_RELEASE, "--compare releases nothing")
     from ldp.central.regression import PURE  # late: it loads scikit-learn
 
     name, stated = name_and_parameters(method, "robust, clip_target = 0.5")
@@ -150,22 +143,6 @@ def _number_of(key: str, value: Any) -> float | tuple[float, ...]:
         return tuple(map(float, value)) if key == "budget_split" else float(value)
     except (TypeError, ValueError):
         raise ParameterError(f"{key} must be a number, budget_split a list of three") from None
-
-
-def _typed() -> set[str]:
-    """Return the names of the options that stand on the command line."""
-    context = click.get_current_context()
-    return {
-        name
-        for name in context.params
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    }
-
-
-def _refuse(names: set[str], reason: str) -> None:
-    options = sorted(f"--{name}" for name in names)
-    if options:
-        raise ParameterError(f"{reason}: leave out {', '.join(options)}")
 
 
 def _lines(names: list[str], columns: dict[str, Any], intervals: Any, level: float) -> list[str]:

@@ -78,21 +78,15 @@ def simulate(
     Example: ldp simulate --scenario days.toml --registry metrics.toml --reports store
     """
     if scenario is not None:
-        if any(option is not None for option in (metric, population, users, day, table)):
-            raise ParameterError("a scenario says what METRIC and the other options would")
         from ldp.cli.scenario import simulate_days
 
         simulate_days(scenario, registry, reports, truth, seed, as_json)
         return
-    if metric is None or population is None:
-        raise ParameterError("give METRIC and --population, or --scenario")
+    assert metric is not None  # without a scenario
+    assert population is not None
     from ldp.simulation import Population
     from ldp.simulation import simulate as reported
 
-    if (reports is None) == (table is None):
-        raise ParameterError("give either --reports or --table")
-    if day is not None and reports is None:
-        raise ParameterError("--day goes with --reports")
     known = Registry.load(registry)
     definition = known.metric(metric)
     people = Population.from_csv(population).mapped(definition.cleaned)
