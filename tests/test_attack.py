@@ -24,7 +24,6 @@ from ldp import (
     UnaryEncoding,
 )
 from ldp.arrays import Ints
-from ldp.collection import aggregate
 from ldp.collection.plausibility import is_plausible
 from ldp.decoding import decode
 from ldp.decoding.bloom_maps import bloom_map
@@ -36,7 +35,6 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.registry import Registry
 from ldp.simulation import Population, draw_table
 from ldp.simulation.poisoning import ATTACKS, Scene, counted, naming_reports, output_numbers
 from ldp.simulation.poisoning_gains import (
@@ -423,78 +421,6 @@ def test_the_command_prints_every_attack(
     assert "fine-grained" in capsys.readouterr().out
     assert run("attack minutes --registry metrics.toml --fakes 0%", monkeypatch) != 0
     assert "must be fake" in capsys.readouterr().err
-
-
-DAYS = """
-users = 3000
-days = 7
-start = 2026-01-01
-attacked = 0
-[metric.pick]
-population = "people.csv"
-attack = "maximal-gain"
-sybils = 30
-"""
-
-
-def _days_folder(folder: Path) -> None:
-    people = "".join(f"{name},{share}\n" for name, share in zip(NAMES, SHARES, strict=True))
-    (folder / "people.csv").write_text("value,frequency\n" + people)
-    (folder / "values.txt").write_text("\n".join(NAMES) + "\n")
-    rest = 'mechanism = "unary"\nepsilon = 2.0\ncategories = "values.txt"'
-    group = GROUP.format(name="g").replace("64.0", "400.0")
-    text = '[product]\nname = "p"\n' + group + METRIC.format(name="pick", group="g", rest=rest)
-    (folder / "metrics.toml").write_text(text)
-    (folder / "days.toml").write_text(DAYS)
-
-
-def test_devices_of_attackers_become_more_every_day(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """30 fakes on the first day and 210 on the seventh; the store holds them, the truth does not.
-    Of 12 intervals 6 or more miss with probability 1e-5 at most; the plain ones miss 5 targets."""
-    _days_folder(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    options = "--scenario days.toml --registry metrics.toml --seed 1"
-    assert run(f"simulate {options} --reports store --truth truth --json", monkeypatch) == 0
-    first, last = json.loads(capsys.readouterr().out)["fakes"]["pick"]
-    assert (first["day"], first["honest"], first["fakes"]) == (0, 3000, 30)
-    assert (last["day"], last["honest"], last["fakes"]) == (6, 3000, 210)
-    assert last["gain"] > 4 * first["gain"]
-    assert last["held"] > 0.5
-    assert last["plain_held"] <= 7 / 12
-    listed = Registry.load(tmp_path / "metrics.toml").metric("pick")
-    table = aggregate([tmp_path / "store"], "pick", 1, listed.mechanism)
-    assert isinstance(table, Table)
-    assert table.total == 7 * 3000 + 30 * sum(range(1, 8))
-    true = (tmp_path / "truth" / "pick" / "2026-01-07.csv").read_text()
-    assert sum(int(line.rpartition(",")[2]) for line in true.splitlines()[1:]) == 3000
-    assert run(f"simulate {options}", monkeypatch) == 0
-    assert "maximal-gain, 30 more devices every day" in capsys.readouterr().out
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("sybils = 30", "", "attack and sybils"),
-        ('"maximal-gain"', '"loud"', "attack must be one of random-report"),
-        ("sybils = 30", "sybils = 0", "sybils must be a whole number from 1"),
-    ],
-)
-def test_attackers_of_a_scenario_are_checked(
-    old: str,
-    new: str,
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    _days_folder(tmp_path)
-    (tmp_path / "days.toml").write_text(DAYS.replace(old, new))
-    monkeypatch.chdir(tmp_path)
-    assert run("simulate --scenario days.toml --registry metrics.toml", monkeypatch) == 2
-    assert words in capsys.readouterr().err
 
 
 @pytest.mark.statistical

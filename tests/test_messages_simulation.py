@@ -70,6 +70,3 @@ def test_a_scenario_drops_days_of_too_few_people_and_says_what_a_relay_protects(
     text = " ".join(capsys.readouterr().out.split())
     assert "a day's messages where there are 1,000 records or more, and dropped" in text
     assert "values are told as they are: epsilon is unlimited" in text
-    Path("days.toml").write_text(head + city + 'attack = "half"\nsybils = 2\n')
-    assert run(command, monkeypatch) == 2
-    assert "no attack on dummies is known here" in capsys.readouterr().err

@@ -4,7 +4,6 @@ What it prints is a verdict from three sides: what was sent, what it cost people
 learns who can tell whose reports are whose.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,9 +25,7 @@ from ldp.simulation.averaging import Averaged, averaging
 from ldp.simulation.linking import linking
 from ldp.simulation.longitudinal import Collection, Sent
 from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
-from ldp.simulation.poisoning_gains import SybilDay, Sybils
 from ldp.simulation.relaying import least_people, note_batch
-from ldp.simulation.reports import Batch
 from ldp.simulation.scenarios import attacked, memoised, read_scenario
 
 WIDTH = 96
@@ -84,10 +81,7 @@ def simulate_days(
     randomness = generator(seed)
     people = draw_people(scenario, randomness)
     collection = Collection(scenario, people, randomness)
-    attackers = {
-        metric.name: Sybils(metric, randomness) for metric in scenario.metrics if metric.attack
-    }
-    sent, fakes = _collected(scenario, collection, attackers, reports, truth, randomness)
+    sent = _collected(scenario, collection, reports, truth, randomness)
     written = {"reports": reports, "truth": truth}
     result: dict[str, Any] = {
         "simulation": True,
@@ -101,10 +95,6 @@ def simulate_days(
         },
         **_spent(scenario, collection),
         "attacker": _attacker(scenario, randomness),
-        "fakes": {
-            name: [day._asdict() for day in days_of if day.day + 1 in _days_shown(scenario)]
-            for name, days_of in fakes.items()
-        },
         "written": {what: str(place) for what, place in written.items() if place is not None},
     }
     say(result, "\n".join(_words(scenario, result)), as_json)
@@ -113,17 +103,15 @@ def simulate_days(
 def _collected(
     scenario: Scenario,
     collection: Collection,
-    attackers: Mapping[str, Sybils],
     reports: Path | None,
     truth: Path | None,
     randomness: np.random.Generator,
-) -> tuple[dict[str, dict[str, Any]], dict[str, list[SybilDay]]]:
-    """Run all days; return for each metric the number of honest reports, also by day, and the share
-    of them that was about a value which its owner held no more; of messages for a shuffler, which
-    count as one report a record, what the relay did; and what attackers did."""
+) -> dict[str, dict[str, Any]]:
+    """Run all days; return for each metric the number of reports, also by day, and the share of
+    them that was about a value which its owner held no more; and, of messages for a shuffler, which
+    count as one report a record, what the relay did."""
     names = [metric.name for metric in scenario.metrics]
     days: dict[str, list[int]] = {name: [] for name in names}
-    fakes: dict[str, list[SybilDay]] = {name: [] for name in attackers}
     metrics = [metric.metric for metric in scenario.metrics]
     least = {metric.name: least_people(metric) for metric in metrics if metric.needs_shuffler}
     old, dropped, advance = Counter[str](), Counter[str](), progress("days", scenario.days)
@@ -138,12 +126,7 @@ def _collected(
         for name, sent in sent_by_name.items():
             old[name] += int((sent.value_indices != sent.held_indices).sum())
             if sent.rows.size:
-                batches = [(sent.rows, sent.payloads)]
-                if name in attackers:
-                    batch, result = attackers[name].join(sent)
-                    batches.append(batch)
-                    fakes[name].append(result)
-                _write(scenario, sent, batches, reports, truth)
+                _write(scenario, sent, reports, truth)
                 if name in least and reports is not None:
                     metric = sent.scenario_metric.metric
                     note_batch(reports, metric, sent.devices.size, randomness)
@@ -156,23 +139,16 @@ def _collected(
             **({"least_people": least[name], "dropped": dropped[name]} if name in least else {}),
         }
         for name in names
-    }, fakes
+    }
 
 
-def _write(
-    scenario: Scenario,
-    sent: Sent,
-    batches: Sequence[Batch],
-    reports: Path | None,
-    truth: Path | None,
-) -> None:
-    """Write one metric's reports of one day to the store, fakes too, and the values that the honest
-    ones are about as a population."""
+def _write(scenario: Scenario, sent: Sent, reports: Path | None, truth: Path | None) -> None:
+    """Write one metric's reports of one day to the store, and the values that they are about as a
+    population."""
     metric, day = sent.scenario_metric.metric, scenario.date(sent.day)
     if reports is not None:
         with ReportWriter(reports, metric.name, metric.version, metric.mechanism, day) as writer:
-            for rows, payloads in batches:
-                writer.write(rows, payloads)
+            writer.write(sent.rows, sent.payloads)
     if truth is not None:
         values = sent.scenario_metric.values
         counts = np.bincount(sent.value_indices, minlength=len(values))
@@ -299,9 +275,6 @@ def _words(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
     yield from ("", *_words_of_spending(scenario, result))
     if (attacker := result["attacker"]) is not None:
         yield from _words_of_attacks(attacker)
-    for metric in scenario.metrics:
-        if metric.attack:
-            yield from _words_of_fakes(metric, result["fakes"][metric.name])
     for what, place in result["written"].items():
         yield f"{what} -> {place}"
 
@@ -396,24 +369,6 @@ def _words_of_links(linked: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             memoise = row[0]["memoise"]
             within = WITHIN if (test, memoise) == ("person", "per-value") else ""
             yield f"    {LINKED[memoise] + within:<40}{shares}"
-
-
-def _words_of_fakes(metric: ScenarioMetric, days: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines about the attackers of a metric, on some of the days."""
-    words = (
-        f"{metric.name}, made-up reports: {metric.attack}, {metric.sybils:,} more devices every day"
-    )
-    yield words
-    heads = ("honest", "made up", "gain", "intervals hold", "with --fakes")
-    yield f"  {'day':<8}" + "".join(f"{head:>16}" for head in heads)
-    for row in days:
-        part = row["fakes"] / (row["fakes"] + row["honest"])
-        shares = (part, row["gain"], row["plain_held"], row["held"])
-        cells = "".join(
-            "               -" if math.isnan(x) else f"{100 * x:14.1f} %" for x in shares
-        )
-        yield f"  {row['day'] + 1:<8}{row['honest']:>16,}{cells}"
-    yield ""
 
 
 def _days(days: int) -> str:

@@ -26,7 +26,7 @@ class ScenarioMetric:
     that somebody's value is drawn anew; `active`, the chance a day that somebody records it;
     `records` a day and device; `like`, the metric by whose value that of a share `correlation` of
     the people goes: both stand at the same quantile of their populations, in the order of the
-    files; `attack`, the name of one on its counts, by `sybils` more devices every day."""
+    files."""
 
     metric: Metric
     population: Population
@@ -35,8 +35,6 @@ class ScenarioMetric:
     records: int = 1
     like: str = ""
     correlation: float = 0.0
-    attack: str = ""
-    sybils: int = 0
 
     @property
     def name(self) -> str:

@@ -6,10 +6,9 @@ from a poisoned collection to shares; what it costs is its error without an atta
 defence.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +24,6 @@ from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import Numeric
-from ldp.simulation.longitudinal import Sent
-from ldp.simulation.people import ScenarioMetric
 from ldp.simulation.poisoning import (
     ATTACKS,
     Scene,
@@ -278,53 +275,3 @@ def _holds(estimate: Any, numbers: Floats, counts: Ints) -> float:
     return float(
         np.mean([row.low <= at <= row.high for (_, row), at in zip(rows, true, strict=True)])
     )
-
-
-STEPS = 10_000
-"""Steps of a share that intervals are computed for, rounded up."""
-
-
-class SybilDay(NamedTuple):
-    """Reports of a day: `honest` and `fakes`; the `gain` of the attacked values, in shares of all,
-    and the shares of intervals that hold, NaN where there are none."""
-
-    day: int
-    honest: int
-    fakes: int
-    gain: float
-    plain_held: float
-    held: float
-
-
-class Sybils:
-    """Attackers of `metric`: every day its `sybils` more devices send one fake each."""
-
-    def __init__(self, metric: ScenarioMetric, generator: np.random.Generator) -> None:
-        shares = metric.population.shares
-        order = np.argsort(shares, kind="stable")
-        number = targets_of(order)
-        self._metric, self._generator = metric, generator
-        self._attack = ATTACKS[metric.attack]
-        self._scene = Scene(
-            mechanism=metric.metric.mechanism,  # type: ignore[arg-type]  # checked by the reader
-            values=metric.values,
-            targets=order[:number],
-            heavy=order[::-1][:number],
-        )
-
-    def join(self, sent: Sent) -> tuple[Batch, SybilDay]:
-        """Return the fakes that join the reports of a day, and what they do to its estimates."""
-        aims = self._attack.aims(self._scene, self._generator)
-        fakes = self._metric.sybils * (sent.day + 1)
-        batch = self._attack.reports(self._scene, aims, fakes, self._generator)
-        values, honest = self._scene.values, sent.rows.size
-        share = math.ceil(STEPS * fakes / (fakes + honest)) / STEPS
-        table = counted(self._scene.mechanism, (sent.rows, sent.payloads))
-        counts = np.bincount(sent.value_indices, minlength=len(values))
-        poisoned = Poisoned(values=tuple(values), honest=table, fakes=batch, share=share)
-        clean = Poisoned(values=tuple(values), honest=table, fakes=None, share=share)
-        moved = self._attack.way * (undefended(poisoned) - undefended(clean))[aims]
-        row = Gain(self._metric.attack, self._attack.words, aims.size)
-        judge(row, poisoned, aims, counts, 1)
-        day = SybilDay(sent.day, honest, fakes, float(moved.sum()), row.plain_held, row.held)
-        return batch, day

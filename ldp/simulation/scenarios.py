@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldp.decoding.outcome import kind_of
 from ldp.errors import LdpError, ParameterError
 from ldp.protocol.strict_json import read_toml
 from ldp.registry import Metric, Registry
@@ -19,8 +18,6 @@ from ldp.registry.definitions import Memoise
 from ldp.registry.toml_file import nearest
 from ldp.simulation.averaging import affordable
 from ldp.simulation.people import Scenario, ScenarioMetric
-from ldp.simulation.poisoning import ATTACKS
-from ldp.simulation.poisoning_gains import require_attacks
 from ldp.simulation.populations import Population
 
 MOST_DEVICES = 16
@@ -91,8 +88,6 @@ _METRIC = {
     "records": _whole_key(1, 100, 1),
     "like": Key(lambda value: isinstance(value, str), "the name of a metric", ""),
     "correlation": _SHARE_KEY,
-    "attack": Key(lambda value: value in ("", *ATTACKS), f"one of {', '.join(ATTACKS)}", ""),
-    "sybils": _whole_key(1, 10**6, 0),
 }
 
 
@@ -141,12 +136,6 @@ def _scenario_metric(
         raise ParameterError(
             f"{where}: like must name another metric of the scenario, which is like no other"
         )
-    if bool(keys["attack"]) != bool(keys["sybils"]):
-        raise ParameterError(f"{where}: attack and sybils, its new devices every day, go together")
-    if keys["attack"]:
-        require_attacks(metric.mechanism)
-        if kind_of(metric.mechanism) == "numbers":
-            raise ParameterError(f"{where}: attacks of a scenario are on counts, not on numbers")
     place = path.parent / keys.pop("population")
     population = Population.from_csv(place).mapped(metric.cleaned)
     for number, value in enumerate(population.values, 1):
