@@ -16,8 +16,8 @@ from ldp.central import gaussian_delta
 from ldp.central.regression import METHODS, Budget, Moments, Rows
 from ldp.central.regression.calibration import joint_mu
 from ldp.central.regression.local import gaussian_reports, sign_reports
-from ldp.planning.regression import shuffled_epsilon
-from ldp.privacy_loss import clones_2023
+from ldp.planning.comparison import largest_shuffled
+from ldp.privacy_loss import AnyMechanism, shuffled_delta
 from ldp.regression.signs import Coordinates, from_signs, keep_ratio
 from ldp.simulation import draw_table
 from tests.statistics import ALPHA, mean_p
@@ -309,9 +309,9 @@ def test_local_gaussian_noise_is_a_release_about_each_person() -> None:
 
 @pytest.mark.exact
 def test_shuffled_reports_cost_the_budget_and_no_more() -> None:
-    budget = Budget(epsilon=1.0, delta=1e-6, neighbours=Neighbours.REPLACE_VALUE)
-    local = shuffled_epsilon(budget, 100_000)
+    local = largest_shuffled(AnyMechanism, 100_000, 1.0, 1e-6)
     assert local > 4
-    assert clones_2023(local, reports=100_000, delta=1e-6) <= 1.0
-    assert clones_2023(1.01 * local, reports=100_000, delta=1e-6) > 1.0
-    assert shuffled_epsilon(budget, 50) == 1.0
+    asked = {"reports": 100_000, "epsilon": 1.0}
+    assert shuffled_delta(AnyMechanism(local), **asked) <= 1e-6  # type: ignore[arg-type]
+    assert shuffled_delta(AnyMechanism(local + 0.02), **asked) > 1e-6  # type: ignore[arg-type]
+    assert largest_shuffled(AnyMechanism, 50, 1.0, 1e-6) == 1.0

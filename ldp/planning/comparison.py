@@ -33,6 +33,7 @@ from ldp.planning.question import (
     root_mean_square,
 )
 from ldp.privacy_loss import DummyMessages, amplify_by_shuffling, shuffled_delta
+from ldp.privacy_loss.shuffling import Shuffled
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.simulation import Population
 
@@ -146,7 +147,7 @@ def compare_question(
         return way
 
     local = best(question.epsilon)
-    shuffled = best(_allowed(best, question.users, question.epsilon, delta))
+    shuffled = best(largest_shuffled(best, question.users, question.epsilon, delta))
     mechanisms = {"local": local, "shuffled": shuffled, "central": None}
     rows = {model: _row(model, question, mechanisms[model], generator) for model in question.models}
     return Comparison(
@@ -172,7 +173,7 @@ def shuffled_rivals(
     def response(epsilon: float) -> Mechanism:
         return RandomizedResponse(categories=question.categories, epsilon=epsilon)
 
-    best = response(_allowed(response, users, epsilon, delta))
+    best = response(largest_shuffled(response, users, epsilon, delta))
     return (_row("shuffled", question, best, generator), _dummies_row(question, delta, generator))
 
 
@@ -222,8 +223,8 @@ def most_comparisons() -> int:
     return sum(map(len, FACTORS.values()))
 
 
-def _allowed(
-    chosen: Callable[[float], Mechanism], users: int, epsilon: float, delta: float
+def largest_shuffled(
+    chosen: Callable[[float], Shuffled], users: int, epsilon: float, delta: float
 ) -> float:
     """Return the largest epsilon of a report, in steps of 1/100, up to which a batch of the
     mechanism `chosen` for it is certified to have `epsilon`; at least that itself, at most

@@ -13,13 +13,13 @@ import numpy as np
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Simulated
-from ldp.central.bisection import bisect
 from ldp.central.regression.calibration import Budget
 from ldp.central.regression.local import gaussian_reports, sign_reports
 from ldp.central.regression.methods import METHODS
 from ldp.central.regression.rows import Rows
 from ldp.errors import ParameterError
-from ldp.privacy_loss import clones_2023
+from ldp.planning.comparison import largest_shuffled
+from ldp.privacy_loss import AnyMechanism
 from ldp.regression import ridge
 from ldp.regression.bounds import Bounds
 from ldp.regression.moments import Moments, Scales
@@ -83,19 +83,6 @@ def _provable(name: str) -> _Predict:
     return predict
 
 
-def shuffled_epsilon(budget: Budget, reports: int) -> float:
-    """Return the largest epsilon of a report that shuffling `reports` of them brings to the budget,
-    by the closed form of 2023; the budget's epsilon where that form does not apply."""
-
-    def is_within(epsilon: float) -> bool:
-        try:
-            return clones_2023(epsilon, reports=reports, delta=budget.delta) <= budget.epsilon
-        except ParameterError:
-            return False
-
-    return bisect(is_within, budget.epsilon, budget.epsilon + 20.0, steps=60)[0]
-
-
 def _signs(task: _Task, epsilon: float) -> Floats:
     reports, signs = sign_reports(task.rows, epsilon, task.generator)
     moments = from_signs(reports, signs, epsilon=epsilon, features=task.rows.columns - 1)
@@ -103,7 +90,8 @@ def _signs(task: _Task, epsilon: float) -> Floats:
 
 
 def _shuffled(task: _Task) -> Floats:
-    return _signs(task, shuffled_epsilon(task.budget, len(task.rows.target)))
+    budget, reports = task.budget, len(task.rows.target)
+    return _signs(task, largest_shuffled(AnyMechanism, reports, budget.epsilon, budget.delta))
 
 
 def _local_gaussian(task: _Task) -> Floats:

@@ -290,28 +290,6 @@ def least_reports(mechanism: Shuffled, *, epsilon: float, delta: float) -> int:
     return reports
 
 
-def clones_2023(epsilon: float, *, reports: int, delta: float) -> float:
-    """Return epsilon of a shuffled report of any mechanism of local `epsilon`, by the closed form
-    of 2023:
-
-        ln(1 + (x - 1) (4 sqrt(2 ln(4 / delta) / ((x + 1) n)) + 4 / n)),   x = e**epsilon
-
-    with n `reports`, for epsilon <= ln(n / (8 ln(4 / delta)) - 1); raises ParameterError for a
-    larger one.
-    """
-    _require_reports(reports)
-    _require_delta(delta)
-    if not 0 <= epsilon <= MAX_EPSILON:
-        raise ParameterError(f"epsilon must be from 0 to {MAX_EPSILON:g}, got {epsilon!r}")
-    x, n, tail = math.exp(epsilon), reports, math.log(4 / delta)
-    if n / (8 * tail) <= 2 or epsilon > math.log(n / (8 * tail) - 1):
-        raise ParameterError(
-            "the closed form of 2023 holds only for more reports or a smaller epsilon at this delta"
-        )
-    growth = (x - 1) * (4 * math.sqrt(2 * tail / ((x + 1) * n)) + 4 / n)
-    return math.log1p(growth) * (1 + 8 * ROUNDING)
-
-
 @lru_cache(maxsize=8)
 def _classes(mechanism: CatalogueMechanism | AnyMechanism) -> tuple[Outcome, ...]:
     """Return the classes of reports with their blanket. Of any mechanism: a pair of values is told

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from ldp.accounting import Neighbours
 from ldp.central import Simulated
+from ldp.central.bisection import bisect
 from ldp.central.regression import METHODS, Budget, Moments, Rows, Scales
 from ldp.central.regression.local import gaussian_reports, sign_reports
-from ldp.planning.regression import shuffled_epsilon
 from ldp.regression import ridge
 from ldp.regression.signs import from_signs
 from simulations.campaign import Bar
@@ -17,6 +17,26 @@ from simulations.study import Row, Setting, Study, column, figure
 
 MODELS = ("central", "secure sum", "shuffled", "local gaussian", "local signs")
 TESTED = 2000
+
+
+def clones_2023(epsilon: float, reports: int, delta: float) -> float:
+    """Return epsilon of a shuffled report of any mechanism of local `epsilon`, by the closed form
+    of Feldman, McMillan and Talwar 2023; infinite where that does not apply."""
+    x, tail = math.exp(epsilon), math.log(4 / delta)
+    if reports / (8 * tail) <= 2 or epsilon > math.log(reports / (8 * tail) - 1):
+        return math.inf
+    growth = 4 * math.sqrt(2 * tail / ((x + 1) * reports)) + 4 / reports
+    return math.log1p((x - 1) * growth) * (1 + 8e-12)
+
+
+def shuffled_epsilon(budget: Budget, reports: int) -> float:
+    """Return the largest epsilon of a report that shuffling `reports` of them brings to the budget;
+    the budget's epsilon where the closed form does not apply."""
+
+    def is_within(epsilon: float) -> bool:
+        return clones_2023(epsilon, reports, budget.delta) <= budget.epsilon
+
+    return bisect(is_within, budget.epsilon, budget.epsilon + 20.0, steps=60)[0]
 
 
 def _local(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
