@@ -26,7 +26,7 @@ def clones_2023(epsilon: float, reports: int, delta: float) -> float:
     if reports / (8 * tail) <= 2 or epsilon > math.log(reports / (8 * tail) - 1):
         return math.inf
     growth = 4 * math.sqrt(2 * tail / ((x + 1) * reports)) + 4 / reports
-    return math.log1p((x - 1) * growth) * (1 + 8e-12)
+    return math.log1p((x - 1) * growth) * (1 + 2.0**-50)
 
 
 def shuffled_epsilon(budget: Budget, reports: int) -> float:
