@@ -34,6 +34,21 @@ WORDS_PER_USER = 10
 SHOWN = 15
 COLUMNS = "{:>3}  {:>11}  {:>22}  {:>11}  {}"
 """Rank, estimate, interval, truth and the value, which may be two columns wide, last."""
+SAID = {
+    "words": (
+        "\nAct two: what the server was not told, and what a browser says.\n\n"
+        "{users:,} people each write a word of six to ten letters. There is no list\nof words: a "
+        "report holds the randomised word and a randomised fragment of it, and\nthe server puts "
+        "words together from the fragments that stand out (Apple's puzzle).\nFor speed the "
+        "reports' table is drawn at once, by the same law, instead of each report:\n"
+    ),
+    "browser": (
+        "\n{users:,} people look at the web, each with one version of one browser. Its name is\n"
+        "hashed into 32 bits, these are randomised twice (Chrome's RAPPOR), and the server asks\n"
+        f"how often each name of a list of {BROWSERS} occurs:\n"
+    ),
+}
+"""Introductions to the halves of the second act."""
 PROCESSES = 2
 SHARES = 8  # several a process, so that progress shows
 REGISTRY = (files("ldp.cli") / "demo.toml").read_text("utf-8")
@@ -80,7 +95,8 @@ def demo(users: int, out: Path, control: str, first_act: bool, seed: int | None)
     write_whole(out / "browsers.txt", _lines(_with_absent(families.values, BROWSERS)))
     acts = [_emoji(users, out, control, seed)]
     if not first_act:
-        acts += [_words(users, out, vocabulary, seed), _browsers(users, out, families, seed)]
+        acts.append(_simulated("words", WORDS_PER_USER * users, out, vocabulary, seed))
+        acts.append(_simulated("browser", users, out, families, seed))
     click.echo("\nAll of it on one page, for reading:")
     page = out / "report.html"
     results = [estimates for estimates, _ in acts]
@@ -123,44 +139,26 @@ def _emoji(users: int, out: Path, control: str, seed: int | None) -> tuple[Path,
     return estimates, truth
 
 
-def _words(users: int, out: Path, vocabulary: Population, seed: int | None) -> tuple[Path, Path]:
-    """Run the first half of the second act: words."""
-    population, truth = out / "words-population.csv", out / "words-truth.csv"
-    table, estimates = out / "words.table", out / "words.csv"
-    _write_frequencies(population, vocabulary)
-    click.echo(
-        "\nAct two: what the server was not told, and what a browser says.\n\n"
-        f"{users * WORDS_PER_USER:,} people each write a word of six to ten letters. There is no "
-        "list\nof words: a report holds the randomised word and a randomised fragment of it, and\n"
-        "the server puts words together from the fragments that stand out (Apple's puzzle).\nFor "
-        "speed the reports' table is drawn at once, by the same law, instead of each report:\n"
+def _simulated(
+    metric: str, users: int, out: Path, population: Population, seed: int | None
+) -> tuple[Path, Path]:
+    """Run a half of the second act, words or browsers."""
+    registry, table, reports = out / "metrics.toml", out / f"{metric}.table", out / "reports"
+    what = metric.removesuffix("s")
+    held, truth, estimates = (
+        out / f"{what}s{end}" for end in ("-population.csv", "-truth.csv", ".csv")
     )
-    source = ("--registry", out / "metrics.toml", "--population", population)
-    outputs = ("--users", users * WORDS_PER_USER, "--table", table, "--truth", truth)
-    _run("simulate", "words", *source, *outputs, *_seed(seed))
+    rows = zip(population.values, population.shares.tolist(), strict=True)
+    write_whole(held, csv_text([("value", "frequency"), *rows]))
+    click.echo(SAID[metric].format(users=users))
+    drawn = ("--table", table) if metric == "words" else ("--reports", reports)
+    seeded = () if seed is None else ("--seed", seed)
+    source = ("--registry", registry, "--population", held, "--users", users)
+    _run("simulate", metric, *source, *drawn, "--truth", truth, *seeded)
+    if metric != "words":
+        _run("aggregate", metric, "--registry", registry, reports, "--out", table)
     _run("decode", table, "--out", estimates)
-    known = Population.from_csv(truth).truth()
-    _show(estimates, known, "word")
-    return estimates, truth
-
-
-def _browsers(users: int, out: Path, families: Population, seed: int | None) -> tuple[Path, Path]:
-    """Run the second half: browsers."""
-    population, truth = out / "browsers-population.csv", out / "browsers-truth.csv"
-    table, estimates = out / "browser.table", out / "browsers.csv"
-    _write_frequencies(population, families)
-    click.echo(
-        f"\n{users:,} people look at the web, each with one version of one browser. Its name is\n"
-        "hashed into 32 bits, these are randomised twice (Chrome's RAPPOR), and the server asks\n"
-        f"how often each name of a list of {BROWSERS} occurs:\n"
-    )
-    source = ("--registry", out / "metrics.toml", "--population", population)
-    outputs = ("--users", users, "--reports", out / "reports", "--truth", truth)
-    _run("simulate", "browser", *source, *outputs, *_seed(seed))
-    registry = out / "metrics.toml"
-    _run("aggregate", "browser", "--registry", registry, out / "reports", "--out", table)
-    _run("decode", table, "--out", estimates)
-    _show(estimates, Population.from_csv(truth).truth(), "browser")
+    _show(estimates, Population.from_csv(truth).truth(), what)
     return estimates, truth
 
 
@@ -171,15 +169,6 @@ def _with_absent(values: tuple[str, ...], size: int) -> tuple[str, ...]:
 
 def _lines(values: Sequence[str]) -> str:
     return "\n".join(values) + "\n"
-
-
-def _write_frequencies(path: Path, population: Population) -> None:
-    rows = zip(population.values, population.shares.tolist(), strict=True)
-    write_whole(path, csv_text([("value", "frequency"), *rows]))
-
-
-def _seed(seed: int | None) -> tuple[str, ...]:
-    return () if seed is None else ("--seed", str(seed))
 
 
 def _is_ours(registry: Path) -> bool:
