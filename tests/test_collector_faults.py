@@ -29,7 +29,7 @@ def test_half_written_files_are_cleared_away_or_written_again(tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("most_bytes", tiered([60_000, 300_000], 0, 1))
+@pytest.mark.parametrize("most_bytes", tiered([80_000, 300_000], 0, 1))
 def test_a_full_disk_puts_senders_off_and_loses_nothing(tmp_path: Path, most_bytes: int) -> None:
     found, put_off = faults.full_disk(tmp_path, most_bytes, seed=1)
     assert found.is_none, found

@@ -18,6 +18,7 @@ from ldp.central.regression.calibration import joint_mu
 from ldp.central.regression.local import gaussian_reports, sign_reports
 from ldp.planning.comparison import largest_shuffled
 from ldp.privacy_loss import AnyMechanism, shuffled_delta
+from ldp.regression.intervals import NO_BETTER
 from ldp.regression.signs import Coordinates, from_signs, keep_ratio
 from ldp.simulation import draw_table
 from tests.statistics import ALPHA, mean_p
@@ -151,7 +152,8 @@ def test_a_hole_in_a_release_is_no_error(
         assert run("regress holes.csv --target y --bounds b.csv" + BUDGET, monkeypatch) == 0
         both = capsys.readouterr()
         assert "line" not in both.err
-        shown.append(" ".join(re.sub(r"-?[0-9][0-9.e+-]*", "#", both.out).split()))
+        words = " ".join(re.sub(r"-?[0-9][0-9.e+-]*", "#", both.out).split())
+        shown.append(words.replace(f" {NO_BETTER}.", ""))  # as the noise falls
     assert len(set(shown)) == 1
 
 
@@ -314,4 +316,4 @@ def test_shuffled_reports_cost_the_budget_and_no_more() -> None:
     asked = {"reports": 100_000, "epsilon": 1.0}
     assert shuffled_delta(AnyMechanism(local), **asked) <= 1e-6  # type: ignore[arg-type]
     assert shuffled_delta(AnyMechanism(local + 0.02), **asked) > 1e-6  # type: ignore[arg-type]
-    assert largest_shuffled(AnyMechanism, 50, 1.0, 1e-6) == 1.0
+    assert largest_shuffled(AnyMechanism, 20, 1.0, 1e-6) == 1.0

@@ -9,8 +9,9 @@ from scipy.stats import laplace, norm
 
 from ldp import RegressionMoments
 from ldp.arrays import Floats
+from ldp.central.regression import PrivateLinearRegression
 from ldp.errors import ParameterError
-from ldp.regression.intervals import Equations
+from ldp.regression.intervals import LEAST_SIGNAL, Equations
 from ldp.regression.moments import Moments, Scales
 from ldp.server import RegressionEstimate, Table, decode_regression
 from ldp.simulation import draw_table
@@ -261,3 +262,36 @@ def test_made_up_reports_move_a_coefficient_as_far_as_said() -> None:
             farthest = np.maximum(farthest, np.abs(moved))
     assert made.fakes_move == pytest.approx(farthest)
     assert made.summary["fakes_move"] == pytest.approx(farthest.tolist())
+
+
+@pytest.mark.exact
+def test_the_signal_is_what_the_features_say_beside_a_constant() -> None:
+    """Of four rows of one feature, with a constant of 2: r - A b is 6 - 2 * 1 = 4 where b has the
+    constant alone, in standard errors of v + V b**2 = 7 + 3 * 4."""
+    xx, xy = np.array([[9.0, 1.0], [1.0, 4.0]]), np.array([6.0, 8.0])
+    made = Equations(xx, xy, np.full((2, 2), 3.0), np.array([7.0, 50.0]))
+    assert made.signal(intercept=True) == pytest.approx(16 / 19)
+    assert made.signal(intercept=False) == pytest.approx((36 / 7 + 64 / 50) / 2)
+
+
+@pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore::ldp.central.regression.SimulationWarning")
+def test_where_a_constant_predicts_as_well_the_signal_says_so() -> None:
+    """Releases of 400 people: of a target that has nothing to do with the features the mean signal
+    is 1, and predictions are worse than a constant's; the twin is a target that they explain."""
+    generator, worse = np.random.default_rng(7), 0.0
+    signals: dict[float, list[float]] = {0.0: [], 2.0: []}
+    for slope, several in signals.items():
+        for _ in range(200):
+            X = generator.uniform(-1, 1, (400, 5))
+            y = np.clip(slope * X[:, 0] + generator.normal(0, 0.3, 400), -3, 3)
+            model = PrivateLinearRegression(
+                epsilon=2.0, bounds=[(-1, 1)] * 5, target_bounds=(-3, 3), random_state=generator
+            ).fit(X, y)
+            several.append(model.signal())
+            errors = (model.predict(X) - y, y - y.mean())
+            worse += slope == 0 and float(np.square(errors[0]).mean() > np.square(errors[1]).mean())
+    assert abs(np.mean(signals[0.0]) - 1) < 5 * math.sqrt(2 / 5 / 200)  # p below 1e-6
+    assert np.mean(np.array(signals[0.0]) < LEAST_SIGNAL) > 0.85
+    assert worse > 150
+    assert min(signals[2.0]) > LEAST_SIGNAL

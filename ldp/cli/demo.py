@@ -151,10 +151,10 @@ def _simulated(
     rows = zip(population.values, population.shares.tolist(), strict=True)
     write_whole(held, csv_text([("value", "frequency"), *rows]))
     click.echo(SAID[metric].format(users=users))
-    drawn = ("--table", table) if metric == "words" else ("--reports", reports)
+    goal = ("--table", table) if metric == "words" else ("--reports", reports)
     seeded = () if seed is None else ("--seed", seed)
     source = ("--registry", registry, "--population", held, "--users", users)
-    _run("simulate", metric, *source, *drawn, "--truth", truth, *seeded)
+    _run("simulate", metric, *source, *goal, "--truth", truth, *seeded)
     if metric != "words":
         _run("aggregate", metric, "--registry", registry, reports, "--out", table)
     _run("decode", table, "--out", estimates)

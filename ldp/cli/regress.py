@@ -180,6 +180,7 @@ def _released(
     X: Any, y: Any, features: list[str], level: float, out: str, **parameters: Any
 ) -> tuple[dict[str, Any], str]:
     from ldp.central.regression import METHODS, PrivateLinearRegression
+    from ldp.regression.intervals import LEAST_SIGNAL, NO_BETTER
 
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
@@ -188,8 +189,9 @@ def _released(
         click.echo(f"ldp: note: {warning.message}", err=True)
     names = [*features, "(intercept)"]
     columns: dict[str, Any] = {"coefficient": [*model.coef_.tolist(), model.intercept_]}
-    intervals, errors, reason = None, [None] * len(names), ""
+    intervals, errors, reason, signal = None, [None] * len(names), "", None
     try:
+        signal = model.signal()
         intervals = model.coefficient_intervals(level).tolist()
         errors = columns["std. error"] = model.coefficient_std_errors().tolist()
     except DecodeError as error:
@@ -210,6 +212,7 @@ def _released(
         "intervals_cover": covered,
         "clips": clips,
         "level": level,
+        "signal": signal,
         "no_intervals_because": reason or None,
     }
     ends = intervals or [("", "")] * len(names)
@@ -226,6 +229,8 @@ def _released(
     noted = f"The intervals cover {covered}." if intervals else reason[:1].upper() + reason[1:]
     lines = [f"{method}: {METHODS[method].words}", *_lines(names, columns, intervals, level)]
     lines += ["", *wrap(noted, WIDTH), *_unbounded(intervals)]
+    if signal is not None and signal < LEAST_SIGNAL:
+        lines += wrap(f"{NO_BETTER}.", WIDTH)
     lines += [*wrap(spent, WIDTH), *_written(out)]
     return result, "\n".join(lines)
 

@@ -24,7 +24,7 @@ from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
 from ldp.regression.bounds import Unmapped
-from ldp.regression.intervals import Equations
+from ldp.regression.intervals import LEAST_SIGNAL, NO_BETTER, Equations
 from ldp.regression.ridge import floored
 from ldp.regression.signs import from_signs, keep_ratio, unmapped_of
 from ldp.tables.estimates import table_details
@@ -270,8 +270,9 @@ class RegressionEstimate(Result):
             for name, numbers in errors.items()
         }
         numbers = {"coef": self.coef.tolist(), "intercept": self.intercept, **finite}
-        counted = {"reports": self.reports, **self.controls}
-        return {"kind": self.kind, **numbers, **counted, **self.details}
+        counted = {"reports": self.reports, **self.controls, "signal": self._widened.signal(True)}
+        warning = {"warning": NO_BETTER} if counted["signal"] < LEAST_SIGNAL else {}
+        return {"kind": self.kind, **numbers, **counted, **self.details, **warning}
 
     @property
     def headline(self) -> str:

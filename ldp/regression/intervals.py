@@ -30,6 +30,12 @@ from ldp.errors import ParameterError
 STEPS, FAR, EXACT = 500, 1e6, 1e-8
 """Number of steps, and of times the first step, after which an end that was not reached counts as
 infinite; share of it by which the last step moves an end that is reached."""
+LEAST_SIGNAL = 2.0
+"""Signal below which the noise is expected to add more error than the features explain."""
+NO_BETTER = (
+    "The noise hides whether the columns say anything about the target: its mean may predict it as "
+    "well"
+)
 LAPLACE_EXCESS = 3.0
 """Excess kurtosis of a Laplace number."""
 
@@ -72,6 +78,19 @@ class Equations:
         # where one end is infinite, what is not rejected goes on far out on the other side
         ends[~np.isfinite(ends).all(axis=1)] = -math.inf, math.inf
         return np.asarray(np.nan_to_num(units @ centre)[:, None] + ends)
+
+    def signal(self, intercept: bool) -> float:
+        """Return the mean square, in standard errors, of what the moments say of each feature and
+        the target beside a constant: of pure noise it is 1 in the mean. With `intercept` the last
+        column is the constant's.
+
+        It is that of g(b), at the b of a constant, over the features, where C(b) is diagonal.
+        """
+        features = slice(-1) if intercept else slice(None)
+        constant = self.xy[-1] / self.xx[-1, -1] if intercept else 0.0
+        gap = self.xy[features] - constant * self.xx[features, -1]
+        variances = self.xy_variances[features] + constant**2 * self.xx_variances[features, -1]
+        return float(np.mean(gap**2 / variances))
 
     @property
     def _inverse(self) -> Floats:

@@ -120,7 +120,7 @@ CHECKS: Mapping[str, Check] = {
     "reports_per_person": lambda value: is_number(value) and value >= 1,
     "at_most": lambda value: type(value) is int and value >= 1,
     "fakes_move": _is_damage,
-    "reach": is_number,
+    **dict.fromkeys(("reach", "signal"), is_number),
     "independence": _is_independence,
     "differences": _are_differences,
     **dict.fromkeys(("memoised", "fakes_name_one"), lambda value: isinstance(value, bool)),

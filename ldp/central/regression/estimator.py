@@ -196,6 +196,13 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         `coefficient_intervals`."""
         return self._unmapped.std_errors(self._equations())
 
+    def signal(self) -> float:
+        """Return the mean square, in standard errors of the noise, of what the released moments say
+        of each feature and the target beside a constant: about 1 where there is nothing but noise.
+        Below `ldp.regression.intervals.LEAST_SIGNAL` a constant may predict as well. It costs no
+        budget. Raises DecodeError as `coefficient_intervals`."""
+        return self._equations().signal(self.fit_intercept)
+
     def _equations(self) -> Equations:
         check_is_fitted(self)
         if self.moments_ is None:
