@@ -1,90 +1,72 @@
-"""The JSON Schemas of metrics.toml and of scenario files, made from the tables of their keys."""
+"""The JSON Schemas of metrics.toml, questions and scenarios, made from tables of keys."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from datetime import date
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism
-from ldp.mechanisms.presets import PRESETS
-from ldp.registry.toml_file import (
-    GROUP_KEYS,
-    GROUP_REQUIRED,
-    METRIC_KEYS,
-    METRIC_REQUIRED,
-    PRODUCT_KEYS,
-)
-from ldp.simulation.poisoning import ATTACKS
-from ldp.simulation.scenarios import _METRIC, _REQUIRED, _TOP, MOST_DEVICES, Key
+from ldp.planning.portfolio import ASK
+from ldp.planning.portfolio import PRODUCT as PRODUCT_OF_QUESTIONS
+from ldp.planning.portfolio import TOP as TOP_OF_QUESTIONS
+from ldp.planning.question import KINDS
+from ldp.protocol.keys import REQUIRED, SPAN, Form, Key
+from ldp.registry.toml_file import GROUP, METRIC, PRODUCT, TOP
+from ldp.simulation.scenarios import METRIC as SCENARIO_METRIC
+from ldp.simulation.scenarios import SCENARIO
 
 Schema = dict[str, Any]
 DIALECT = "http://json-schema.org/draft-07/schema#"
 """Version that editors of TOML understand."""
-
-
-def _text(description: str, **more: Any) -> Schema:
-    return {"type": "string", "description": description, **more}
-
-
-def _epsilon(description: str) -> Schema:
-    return {"type": "number", "exclusiveMinimum": 0, "description": description}
-
-
-def _span(description: str) -> Schema:
-    return _text(f"{description}; a length of time, as 30m, 12h or 1d", pattern="^[0-9]{1,5}[mhd]$")
-
-
-PRODUCT = {
-    "name": _text("Name of the product, which goes into derived seeds", minLength=1),
-    "lifetime_epsilon": _epsilon("Cap for life on all groups of a device together"),
-    "development": {"type": "boolean", "description": "For a developer's own screen only"},
-    "sealing_keys": {
-        "type": "array",
-        "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-        "minItems": 1,
-        "description": "Fingerprints of the collector's keys that devices may seal reports to",
-    },
-}
-GROUP = {
-    "window": _span("Length of the windows that a cap holds for"),
-    "window_epsilon": _epsilon("Cap on every window"),
-    "lifetime_epsilon": _epsilon("Cap for life"),
-    "report_epsilon": _epsilon("Cap on one report"),
-    "lateness": _span("How old a sealed batch may be that the collector takes"),
-    "trust": {"enum": ["device", "shuffler"], "description": "What protects a person"},
-    "consent": _text("What a person agrees to, where a shuffler is trusted", minLength=1),
-}
-METRIC = {
-    "version": {"type": "integer", "minimum": 1, "description": "Raise it with any change"},
-    "group": _text("Name of the budget group"),
-    "description": _text("What is asked"),
-    "owners": {
-        "type": "array",
-        "items": {"type": "string"},
-        "minItems": 1,
-        "description": "Who answers for the metric",
-    },
-    "expires": _text("Last day, without quotes", format="date"),
-    "mechanism": _text("How values are randomised"),
-    "preset": _text("Published parameters", enum=sorted(PRESETS)),
-    "dictionary": _text("File of candidates, beside metrics.toml"),
-    "memoise": {"enum": [False, "epoch", "per-value"], "description": "What reports share"},
-    "epoch": _span("Time for which one response holds"),
-    "reports_per_window": {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 10_000,
-        "description": "Reports that a device sends in a window",
-    },
-    "presence": {"enum": ["public", "hidden"], "description": "Whether it shows who reports"},
-    "words": {"enum": ["clean", "refuse"], "description": "Words with other letters"},
-    "other": _text("Category that stands for every value that is not listed"),
-    "planned_for": _text("People about whom the plan of the metric states its error"),
-    "control": _text("Public value that every build records, to be seen in its reports"),
-    "shuffled_epsilon": _epsilon("What a report should cost in a relay's batch, by itself"),
-}
-assert ({*PRODUCT}, {*GROUP}, {*METRIC}) == (PRODUCT_KEYS, GROUP_KEYS, METRIC_KEYS)
 _PLAIN = {float: "number", int: "integer", bool: "boolean", str: "string"}
+_TYPES = _PLAIN | {date: "string", list: "array", dict: "object"}
+_LIMITS = {"string": ("minLength", "maxLength"), "array": ("minItems", "maxItems")}
+
+
+def form_schema(form: Form) -> Schema:
+    """Return the schema of a form of values."""
+    if form.either:
+        return {"anyOf": [*map(form_schema, form.either)]}
+    if form.choices is not None:
+        return {"enum": [*form.choices]}
+    if not form.types:
+        return {}
+    kind = _TYPES[form.types[-1]]
+    schema: Schema = {"type": kind}
+    names = _LIMITS.get(kind, ("minimum", "maximum"))
+    for name, limit in zip(names, (form.least, form.most), strict=True):
+        if abs(limit) < 1e300 and kind != "object":
+            schema[name] = limit
+    if form.above > -math.inf:
+        schema["exclusiveMinimum"] = form.above
+    if form.pattern:
+        schema["pattern"] = f"^{form.pattern}$"
+    if form.items:
+        schema["items"] = form_schema(form.items)
+    if form.types == (date,):
+        schema["format"] = "date"
+    return schema
+
+
+def keys_schema(keys: Mapping[str, Key]) -> Schema:
+    """Return the schema of a section with these keys, and no others."""
+    return {
+        "type": "object",
+        "required": [name for name, key in keys.items() if key.default is REQUIRED],
+        "properties": {
+            name: form_schema(key.form) | {"description": _description(key)}
+            for name, key in keys.items()
+        },
+        "additionalProperties": False,
+    }
+
+
+def _description(key: Key) -> str:
+    if not key.words:
+        return key.form.words
+    return f"{key.words}; {SPAN.words}" if key.form == SPAN else key.words
 
 
 def registry_schema() -> Schema:
@@ -93,45 +75,54 @@ def registry_schema() -> Schema:
     parameters: Schema = {}
     for kind in whole.values():
         parameters |= _parameters(kind)
-    metric = {
-        "type": "object",
-        "required": list(METRIC_REQUIRED),
-        "anyOf": [{"required": ["mechanism"]}, {"required": ["preset"]}],
-        "properties": {
-            **parameters,
-            **METRIC,
-            "mechanism": METRIC["mechanism"] | {"enum": list(whole)},
-        },
-        "additionalProperties": False,
-        "allOf": [_branch(name, kind) for name, kind in whole.items()],
+    metric = keys_schema(METRIC)
+    metric["anyOf"] = [{"required": ["mechanism"]}, {"required": ["preset"]}]
+    metric["allOf"] = [_branch(name, kind) for name, kind in whole.items()]
+    metric["properties"]["mechanism"]["enum"] = list(whole)
+    metric["properties"] = parameters | metric["properties"]
+    sections = {
+        "product": keys_schema(PRODUCT),
+        "group": named_sections(keys_schema(GROUP)),
+        "metric": named_sections(metric),
     }
-    return {
-        "$schema": DIALECT,
-        "title": "metrics.toml, the registry of ldp",
-        **section_schema(
-            {
-                "product": section_schema(PRODUCT, ["name"]),
-                "group": named_sections(section_schema(GROUP, GROUP_REQUIRED)),
-                "metric": named_sections(metric),
-            },
-            ["product", "group", "metric"],
-        ),
+    return _titled("metrics.toml, the registry of ldp", keys_schema(TOP), sections)
+
+
+def question_schema() -> Schema:
+    """Return the JSON Schema of a file of questions."""
+    kinds = [kind.keys for kind in KINDS.values()]
+    question = keys_schema(ASK)
+    for keys in kinds:
+        question["properties"] |= keys_schema(keys)["properties"]
+    question["oneOf"] = [{"required": [name]} for name in KINDS]
+    question["allOf"] = [
+        {
+            "if": {"required": [name]},
+            "then": {"propertyNames": {"enum": sorted(ASK | kind.keys)}},
+        }
+        for name, kind in KINDS.items()
+    ]
+    sections = {
+        "product": keys_schema(PRODUCT_OF_QUESTIONS),
+        "question": named_sections(question),
     }
+    return _titled("Questions of ldp plan product", keys_schema(TOP_OF_QUESTIONS), sections)
+
+
+def scenario_schema() -> Schema:
+    """Return the JSON Schema of a scenario file."""
+    metric = named_sections(keys_schema(SCENARIO_METRIC))
+    return _titled("A scenario of ldp simulate", keys_schema(SCENARIO), {"metric": metric})
+
+
+def _titled(title: str, top: Schema, sections: Schema) -> Schema:
+    top["properties"] |= sections
+    return {"$schema": DIALECT, "title": title, **top}
 
 
 def named_sections(section: Schema) -> Schema:
     """Return the schema of sections that have names of their own, such as [metric.NAME]."""
     return {"type": "object", "additionalProperties": section}
-
-
-def section_schema(keys: Mapping[str, Schema], required: Iterable[str]) -> Schema:
-    """Return the schema of a section with these keys, and no others."""
-    return {
-        "type": "object",
-        "required": list(required),
-        "properties": dict(keys),
-        "additionalProperties": False,
-    }
 
 
 def _branch(name: str, kind: type[CatalogueMechanism]) -> Schema:
@@ -167,44 +158,3 @@ def _type_schema(name: str, hint: Any) -> Schema:
     several = {"type": "array", "items": _type_schema("", items[0]), **length}
     is_file = {"type": "string", "description": "A file with one a line"}
     return {"anyOf": [several, is_file]} if name in ("categories", "by") else several
-
-
-_SHARE = {"type": "number", "minimum": 0, "maximum": 1}
-SCENARIO: dict[str, Schema] = {
-    "start": {"type": "string", "format": "date"},
-    "devices": {
-        "anyOf": [
-            {"type": "integer", "minimum": 1, "maximum": MOST_DEVICES},
-            {"type": "array", "items": _SHARE, "minItems": 1, "maxItems": MOST_DEVICES},
-        ]
-    },
-    "account": {"type": "boolean"},
-    "attacked": {"anyOf": [{"const": 0}, {"type": "integer", "minimum": 100, "maximum": 10**5}]},
-    "population": {"type": "string", "minLength": 1},
-    "like": {"type": "string"},
-    "attack": {"enum": [*ATTACKS]},
-}
-
-
-def _key_schema(name: str, key: Key) -> Schema:
-    """Return the schema of a key: of whole numbers by its limits, of others the one listed."""
-    if key.limits:
-        return {"type": "integer", "minimum": key.limits[0], "maximum": key.limits[1]}
-    return SCENARIO.get(name, _SHARE)
-
-
-def scenario_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a scenario file."""
-    top, metric = (
-        section_schema(
-            {
-                name: _key_schema(name, key) | {"description": key.wanted}
-                for name, key in keys.items()
-            },
-            [name for name, key in keys.items() if key.default is _REQUIRED],
-        )
-        for keys in (_TOP, _METRIC)
-    )
-    top["properties"]["metric"] = named_sections(metric)
-    top["required"].append("metric")
-    return {"$schema": DIALECT, "title": "A scenario of ldp simulate", **top}

@@ -16,7 +16,7 @@ import click
 
 from ldp.cli import commands
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism, Mechanism
-from tests.schemas import registry_schema, scenario_schema
+from tests.schemas import question_schema, registry_schema, scenario_schema
 
 DOCS = Path(__file__).parent.parent / "docs"
 HEADERS = {
@@ -87,7 +87,11 @@ def _code(words: list[str]) -> str:
 
 def schemas() -> dict[str, str]:
     """Return the JSON Schemas of the documentation as text, by file."""
-    made = {"metrics": registry_schema(), "scenario": scenario_schema()}
+    made = {
+        "metrics": registry_schema(),
+        "questions": question_schema(),
+        "scenario": scenario_schema(),
+    }
     return {
         f"{name}.schema.json": json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
         for name, schema in made.items()

@@ -510,7 +510,7 @@ def test_reports_that_no_batch_holds_are_refused_at_once(tmp_path: Path) -> None
     with pytest.raises(ParameterError, match="larger than any batch"):
         made.open(registry=path)
     for old, new, message in (
-        ("version = 1", "version = 4294967296", "1 to 4294967295"),
+        ("version = 1", "version = 4294967296", "1 to 4,294,967,295"),
         ("[metric.city]", f"[metric.{'c' * 256}]", "255 bytes at most"),
     ):
         path.write_text(text.replace(old, new))

@@ -82,7 +82,7 @@ def test_a_signal_moves_what_is_enough_for_a_file(tmp_path: Path) -> None:
     [
         (("--listen", "here"), "--listen must be HOST:PORT"),
         (("--listen", "127.0.0.1:70000"), "--listen must be HOST:PORT"),
-        (("--shuffle-longest", "soon"), "a length of time must be text"),
+        (("--shuffle-longest", "soon"), "must be a length of time such as"),
         (("--ids", "3-0"), "--ids must be a range of hexadecimal digits, as 0-3 or f"),
         (("--ids", "0-10"), "--ids must be a range of hexadecimal digits, as 0-3 or f"),
         (("--registry", "nowhere.toml"), "--registry is given 2 times, and takes one value"),

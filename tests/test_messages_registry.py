@@ -24,7 +24,7 @@ from tests.sealing import KEY, RETIRED
     [
         ([('trust = "shuffler"\nconsent', "consent")], "consent, the text"),
         ([('consent = "Your city', 'description = "Your city')], "unknown key"),
-        ([('consent = "Your', 'consent = ""#')], "consent, the text"),
+        ([('consent = "Your', 'consent = ""#')], "consent must be a text"),
         ([('trust = "shuffler"', 'trust = "relay"')], "trust must be"),
         ([('group = "trusting"', 'group = "places"')], "protects nothing before a relay"),
         ([('group = "places"\nd', 'group = "trusting"\nd')], "has noise of its own"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,9 +13,9 @@ import pytest
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.planning.comparison import compare_question
-from ldp.planning.keys import Keys
 from ldp.planning.portfolio import Product
 from ldp.planning.question import KINDS, Curator, Question, Shares, Words, root_mean_square
+from ldp.protocol.keys import SHARE, Key
 from ldp.registry import Registry
 from ldp.simulation import Population, draw_table
 
@@ -45,10 +45,11 @@ def kind() -> Iterator[type[Question]]:
     class Active(Question):
         share: float
         key = "active"
+        keys: ClassVar = {"active": Key(SHARE)}
 
         @classmethod
-        def read(cls, keys: Keys, **shared: Any) -> Question:
-            return cls(**shared, share=keys.amount("active"))
+        def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> Question:
+            return cls(**shared, share=keys["active"])
 
         def mechanisms(self) -> list[Mechanism]:
             return [RandomizedResponse(categories=ANSWERS, epsilon=self.epsilon)]

@@ -28,8 +28,8 @@ from ldp.privacy_loss import (
     least_reports,
 )
 from ldp.privacy_loss.shuffling import Shuffled
+from ldp.protocol.keys import nearest
 from ldp.registry import Metric, Registry
-from ldp.registry.toml_file import nearest
 
 MOST_CATEGORIES = 1_000_000
 DEFAULTS: dict[str, Mapping[str, Any]] = {

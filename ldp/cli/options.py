@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import click
 from ldp.cli.parsing import SHARE, Typed
 from ldp.errors import LdpError, ParameterError
 from ldp.files import finite
+from ldp.protocol.keys import duration
 from ldp.registry.definitions import Metric
 
 if TYPE_CHECKING:
@@ -90,19 +91,13 @@ class _Day(click.DateTime):
 DAY = _Day(["%Y-%m-%d"])
 
 
-def _span(text: str) -> timedelta:
-    from ldp.registry import duration  # late: most commands need no registry
-
-    return duration(text)
-
-
 FAKES = click.option(
     "--fakes",
     type=SHARE,
     callback=lambda _, __, share: share if share is None else float(share),
     help="Share of the reports that may be made up, as 1%.",
 )
-SPAN = Typed("TIME", _span)
+SPAN = Typed("TIME", duration)
 """A length of time, such as 90d."""
 
 

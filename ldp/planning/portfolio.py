@@ -23,9 +23,10 @@ from ldp.errors import ParameterError
 from ldp.files import quoted
 from ldp.mechanisms import Mechanism
 from ldp.planning.candidates import registry_lines, report_bytes
-from ldp.planning.keys import Keys
 from ldp.planning.question import KINDS, MOST_USERS, Question
-from ldp.protocol.channel import require_whole, round_down, round_up
+from ldp.protocol.channel import round_down, round_up
+from ldp.protocol.keys import DAY as DATE
+from ldp.protocol.keys import PLAIN, PLAINS, Form, Key, errors_in, read_keys, section, whole
 from ldp.protocol.strict_json import read_toml
 from ldp.registry.definitions import NOBODY
 
@@ -35,6 +36,31 @@ NEAR = 2
 """Number of steps above the least price in which the smallest report is taken: bytes are the
 users', and 4 % of an epsilon hardly tell."""
 DAY = timedelta(days=1)
+
+
+_DAYS = Form(
+    'whole days, as "7d"', (str,), pattern="0*[1-9][0-9]{0,4}d", read=lambda text: int(text[:-1])
+)
+_AMOUNT = Form("a number above 0, up to 1e9", (int, float), most=1e9, above=0, read=float)
+TOP = {
+    "product": Key(section(" [product]")),
+    "question": Key(section(" [question.NAME] for each question", 1)),
+}
+PRODUCT = {
+    "name": Key(PLAIN, "Name of the product"),
+    "users": Key(whole(1, MOST_USERS), "Number of people who report in a window"),
+    "start": Key(DATE, "First day, by default today", None),
+    "day_epsilon": Key(_AMOUNT, "Cap of a person in any 24 hours"),
+    "lifetime_epsilon": Key(_AMOUNT, "Cap of a person for life"),
+}
+ASK = {
+    "ask": Key(PLAIN, "What is asked, for the person who is asked"),
+    "every": Key(_DAYS, "Days that an answer is about"),
+    "until": Key(DATE, "Last day of the question"),
+    "within": Key(_AMOUNT, "Largest error of an answer"),
+    "keep": Key(_DAYS, "Days for which a person's first answer may stand for later ones", 0),
+    "owners": Key(PLAINS, "Who answers for the metric", (NOBODY,)),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,28 +79,28 @@ class Ask:
     question: Question
 
     @classmethod
-    def read(cls, name: str, keys: Keys, users: int, start: date) -> "Ask":
-        """Return the question of a section, of so many `users` from `start` on; raises
-        ParameterError naming the key that is wrong."""
+    def read(cls, name: str, keys: Any, folder: Path, users: int, start: date) -> "Ask":
+        """Return the question of a section, of so many `users` from `start` on; files that it names
+        are in `folder`. Raises ParameterError naming the key that is wrong."""
         if not re.fullmatch("[A-Za-z0-9_-]{1,64}", name):
-            raise keys.error("a question's name is up to 64 letters, digits, _ and -")
-        kinds = [kind for key, kind in KINDS.items() if key in keys.left]
+            raise ParameterError("a question's name is up to 64 letters, digits, _ and -")
+        read_keys(keys, {}, may_have_others=True)  # it is a section
+        kinds = [kind for key, kind in KINDS.items() if key in keys]
         if len(kinds) != 1:
-            raise keys.error(f"give one of {', '.join(KINDS)}")
-        ask = cls(
+            raise ParameterError(f"give one of {', '.join(KINDS)}")
+        values = read_keys(keys, ASK | kinds[0].keys)
+        if values["until"] < start:
+            raise ParameterError(f"until is before the start, {start}")
+        return cls(
             name=name,
-            days=(days := keys.days("every")),
-            about=keys.text("ask"),
-            owners=keys.texts("owners", [NOBODY]),
-            until=keys.day("until"),
-            within=keys.amount("within"),
-            keep_days=keys.days("keep") // days * days if "keep" in keys.left else 0,
-            question=kinds[0].read(keys, users=users, epsilon=1.0),
+            about=values["ask"],
+            owners=values["owners"],
+            days=(days := values["every"]),
+            until=values["until"],
+            within=values["within"],
+            keep_days=values["keep"] // days * days,
+            question=kinds[0].read(values, folder, users=users, epsilon=1.0),
         )
-        keys.require_end()
-        if ask.until < start:
-            raise keys.error(f"until is before the start, {start}")
-        return ask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,24 +123,17 @@ class Product:
         """Read a file of questions; they begin `today` unless it has a `start`. Raises
         ParameterError naming the question and key that is wrong."""
         document = read_toml(path, ParameterError)
-        keys = Keys(path, "[product]", document.get("product", {}))
-        users = keys.take("users")
-        require_whole(users, "users", 1, MOST_USERS)
-        product = cls(
-            name=keys.text("name"),
-            users=users,
-            start=(start := keys.day("start", today)),
-            day_epsilon=keys.amount("day_epsilon"),
-            lifetime_epsilon=keys.amount("lifetime_epsilon"),
-            questions=tuple(
-                Ask.read(name, Keys(path, f"[question.{name}]", about), users, start)
-                for name, about in document.get("question", {}).items()
-            ),
-        )
-        keys.require_end()
-        if not product.questions:
-            raise ParameterError(f"{path} has no [question.NAME]")
-        return product
+        with errors_in(str(path)):
+            top = read_keys(document, TOP)
+            with errors_in("[product]"):
+                product = read_keys(top["product"], PRODUCT)
+            product["start"] = product["start"] or today
+            questions = list[Ask]()
+            for name, keys in top["question"].items():
+                with errors_in(f"[question.{name}]"):
+                    ask = Ask.read(name, keys, path.parent, product["users"], product["start"])
+                questions.append(ask)
+        return cls(**product, questions=tuple(questions))
 
     def answer(self) -> "Portfolio":
         """Return which questions fit below the caps, each with its mechanism; small reports give

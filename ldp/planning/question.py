@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, permutations, product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -49,13 +50,14 @@ from ldp.planning.candidates import (
 from ldp.planning.percentiles import PercentileForecast, Way
 from ldp.planning.words import POWER, prefix_mechanisms, smallest_share
 from ldp.protocol.channel import require_epsilon, require_whole
+from ldp.protocol.keys import FILE, TEXT, Form, Key, errors_in, read_keys, section, several, whole
 from ldp.protocol.spelling import MOST_LETTERS
+from ldp.registry.definitions import read_values
 from ldp.simulation import Population, draw_estimates, draw_table
 from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table
 
 if TYPE_CHECKING:
-    from ldp.planning.keys import Keys
     from ldp.registry import Metric
 
 MOST_VALUES = 10**9
@@ -127,6 +129,20 @@ class Curated:
         )
 
 
+LIST = several(TEXT, "two different texts or more, of printable characters")._replace(
+    least=2,
+    is_right=lambda texts: len({*texts}) == len(texts) and all(map(str.isprintable, texts)),
+)
+TEXTS = Form(f"{LIST.words}, or the name of a file of them", either=(LIST, FILE))
+BOUNDS = Form(
+    "two numbers, the smaller first, as [0, 10]",
+    (list,),
+    least=2,
+    most=2,
+    items=Form("a number", (int, float), -1e15, 1e15),
+    is_right=lambda pair: pair[0] < pair[1],
+    read=lambda pair: (float(pair[0]), float(pair[1])),
+)
 KINDS: dict[str, type["Question"]] = {}
 """Kinds of questions, by the key of a file of questions that tells what is asked; a class enters
 itself."""
@@ -137,14 +153,15 @@ class Question(ABC):
     """Something asked of `users` people, each of whom sends one report of `epsilon`. Raises
     ParameterError for a number out of range.
 
-    A class of it is a kind: it is asked by the `key` in a file of questions, and `error_name` names
-    the error that is bounded there. `models`: the order in which a comparison draws its models;
-    `released_as`: what a curator releases.
+    A class of it is a kind: it is asked by the `key` in a file of questions, with others of its
+    `keys` there. `error_name` names the error that is bounded there. `models`: the order in which a
+    comparison draws its models; `released_as`: what a curator releases.
     """
 
     users: int
     epsilon: float
     key: ClassVar[str] = ""
+    keys: ClassVar[dict[str, Key]] = {}
     error_name: ClassVar[str] = "standard error"
     models: ClassVar[tuple[str, ...]] = ("central", "local", "shuffled")
     released_as: ClassVar[str] = ""
@@ -163,9 +180,10 @@ class Question(ABC):
 
     @classmethod
     @abstractmethod
-    def read(cls, keys: "Keys", **shared: Any) -> "Question":
-        """Return the question of a section of a file; `shared`: its users and epsilon. Raises
-        ParameterError naming the key that is wrong."""
+    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "Question":
+        """Return the question of a section with these values of `keys`; files that it names are in
+        `folder`; `shared`: its users and epsilon. Raises ParameterError naming the key that is
+        wrong."""
 
     @abstractmethod
     def mechanisms(self) -> Iterable[Mechanism]:
@@ -293,6 +311,10 @@ class Shares(Question):
     values: tuple[str, ...] = ()
     people: Population | None = None
     key = "values"
+    keys: ClassVar = {
+        "values": Key(TEXTS, "Values that are counted"),
+        "answers": Key(whole(1, MOST_VALUES), "Largest number of values of a person", None),
+    }
     models = ("local", "shuffled", "central")
     released_as = "histogram"
 
@@ -314,10 +336,9 @@ class Shares(Question):
         )
 
     @classmethod
-    def read(cls, keys: "Keys", **shared: Any) -> "Shares":
-        values = keys.values("values")
-        answers = keys.whole("answers", len(values)) if "answers" in keys.left else None
-        return cls(**shared, domain=len(values), values=values, answers=answers)
+    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "Shares":
+        values = _values(keys, "values", folder)
+        return cls(**shared, domain=len(values), values=values, answers=keys["answers"])
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -442,23 +463,28 @@ class CrossTable(Shares):
     epsilon a joint report of the lists has at least twice the error (docs/planning.md)."""
 
     key = "cross"
+    keys: ClassVar = {
+        "cross": Key(
+            section(" of two lists or more; for one list give values", 2),
+            "Lists of values, of which every combination is counted",
+        )
+    }
 
     @classmethod
-    def read(cls, keys: "Keys", **shared: Any) -> "CrossTable":
-        cross = keys.section("cross")
-        if len(cross.keys) < 2:
-            raise keys.error("cross must have two lists or more; for one list give values")
-        lists = {name: cross.values(name) for name in cross.keys}
-        for name, values in lists.items():
-            if any(BETWEEN in value for value in values):
-                raise cross.error(
-                    f"{name}: a value has a {BETWEEN}, which separates those of a cell"
+    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "CrossTable":
+        with errors_in("cross"):
+            cross = read_keys(keys["cross"], dict.fromkeys(keys["cross"], Key(TEXTS)))
+            lists = {name: _values(cross, name, folder) for name in cross}
+            for name, values in lists.items():
+                if any(BETWEEN in value for value in values):
+                    raise ParameterError(
+                        f"{name}: a value has a {BETWEEN}, which separates those of a cell"
+                    )
+            cells = math.prod(map(len, lists.values()))
+            if cells > MOST_CATEGORIES:
+                raise ParameterError(
+                    f"{cells:,} cells are more than {MOST_CATEGORIES:,}: give shorter lists"
                 )
-        cells = math.prod(map(len, lists.values()))
-        if cells > MOST_CATEGORIES:
-            raise cross.error(
-                f"{cells:,} cells are more than {MOST_CATEGORIES:,}: give shorter lists"
-            )
         names = tuple(map(BETWEEN.join, product(*lists.values())))
         return cls(**shared, domain=cells, values=names)
 
@@ -473,6 +499,7 @@ class Mean(Question):
     people: Population | None = None
     places: tuple[float, ...] = ()
     key = released_as = "mean"
+    keys: ClassVar = {"mean": Key(BOUNDS, "Least and largest number")}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -481,8 +508,8 @@ class Mean(Question):
         object.__setattr__(self, "places", tuple(map(float, places)))
 
     @classmethod
-    def read(cls, keys: "Keys", **shared: Any) -> "Mean":
-        return cls(**shared, bounds=keys.bounds("mean"))
+    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "Mean":
+        return cls(**shared, bounds=keys["mean"])
 
     @property
     def whole(self) -> float:
@@ -550,6 +577,16 @@ class Percentile(Question):
     way: Way | None = None
     like: str = "the population"
     key = "percentile"
+    keys: ClassVar = {
+        "percentile": Key(
+            Form("a number between 0 and 1, as 0.95", (float,), is_right=lambda q: 0 < q < 1),
+            "Share of the people who are below the percentile",
+        ),
+        "range": Key(BOUNDS, "Least and largest number, where they are known", None),
+        "by": Key(TEXTS, "Categories, each of which has the percentile", None),
+        "population": Key(FILE, "Population of numbers like those to come", None),
+        "from": Key(FILE, "Result about numbers like those to come", None),
+    }
     released_as = "percentiles"
 
     def __post_init__(self) -> None:
@@ -560,16 +597,16 @@ class Percentile(Question):
             object.__setattr__(self, "bounds", require_range(self.bounds, "range"))
 
     @classmethod
-    def read(cls, keys: "Keys", **shared: Any) -> "Percentile":
-        if (q := keys.amount("percentile")) >= 1:
-            raise keys.error("percentile must lie between 0 and 1, as 0.95")
-        return cls(
-            **shared,
-            q=q,
-            bounds=keys.bounds("range") if "range" in keys.left else None,
-            **keys.people(),
-            by=keys.values("by") if "by" in keys.left else (),
-        )
+    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "Percentile":
+        for name, read in (
+            ("population", Population.numbers_from_csv),
+            ("from", percentiles.people_of_result),
+        ):
+            if keys[name]:
+                path = folder / keys[name]
+                shared |= {"people": read(path), "like": path.name}
+        by = _values(keys, "by", folder) if keys["by"] else ()
+        return cls(**shared, q=keys["percentile"], bounds=keys["range"], by=by)
 
     @cached_property
     def cases(self) -> Mapping[str, "Percentile"]:
@@ -742,12 +779,13 @@ class Words(Question):
 
     letters: int
     key = "words"
+    keys: ClassVar = {"words": Key(whole(1, MOST_LETTERS), "Most letters of a word")}
     released_as = "strings"
     error_name = "smallest share that is found"
 
     @classmethod
-    def read(cls, keys: "Keys", **shared: Any) -> "Words":
-        return cls(**shared, letters=keys.whole("words", MOST_LETTERS))
+    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "Words":
+        return cls(**shared, letters=keys["words"])
 
     def mechanisms(self) -> Iterable[PrefixExtension]:
         return prefix_mechanisms(self.letters, self.epsilon)
@@ -811,6 +849,13 @@ def root_mean_square(errors: Floats) -> tuple[float, float]:
 def _counts(people: Population, users: int) -> Ints:
     """Return how many of `users` hold each value: shape (values,)."""
     return np.rint(people.shares * users).astype(np.int64)
+
+
+def _values(keys: Mapping[str, Any], name: str, folder: Path) -> tuple[str, ...]:
+    """Return the texts of a list, or of the lines of the file that the key names."""
+    value = keys[name]
+    texts = [*read_values(folder / value)] if isinstance(value, str) else value
+    return tuple(LIST.take(name, texts))
 
 
 def _listed(metric: "Metric") -> tuple[str, ...]:

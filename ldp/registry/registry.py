@@ -19,11 +19,12 @@ from ldp.errors import RegistryError
 from ldp.files import write_whole
 from ldp.protocol.batch import Item
 from ldp.protocol.channel import round_up
+from ldp.protocol.keys import duration, nearest
 from ldp.protocol.sealed_report import sealed_bytes
 from ldp.protocol.strict_json import Kinds, read_json, read_toml, require_fields, shortened
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry.definitions import NOBODY, Group, Metric, Queue, read_values
-from ldp.registry.toml_file import Contents, duration, nearest, read_registry
+from ldp.registry.toml_file import Contents, read_registry
 
 PINS = {
     "fingerprint": "mechanism",
