@@ -113,7 +113,7 @@ def commands_page() -> str:
 
 def _command(name: str, command: click.Command) -> Iterator[str]:
     """Yield the lines of a command: its usage, its help, its options."""
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, show_default=True)
     yield f"## {name}\n"
     usage = " ".join(command.collect_usage_pieces(context))
     paragraphs = cleandoc(str(command.help)).split("\n\n")
@@ -134,7 +134,7 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
 def _option(option: click.Option, context: click.Context) -> list[str]:
     metavar = "" if option.is_flag else f" {option.make_metavar(context)}"
     metavar = metavar.replace(" RANGE", "")
-    default = option.default if option.show_default else None
+    default = option.get_help_extra(context).get("default")
     notes = [_escaped(option.help or "")]
     notes += ["Required."] * option.required + [f"Default: {default}."] * (default is not None)
     return [f"`{', '.join(option.opts)}{metavar}`".replace("|", "\\|"), " ".join(notes).strip()]

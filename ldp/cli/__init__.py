@@ -88,7 +88,9 @@ def _first_sentence(name: str) -> str:
     return " ".join(sentence.rstrip(".").split())
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
+)
 @click.version_option(ldp.__version__, prog_name="ldp")
 def commands() -> None:
     """Collect and study telemetry under local differential privacy.

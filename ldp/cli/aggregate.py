@@ -43,19 +43,18 @@ def _file_share(text: str) -> tuple[int, int]:
 @click.option("--out", cls=_Out, required=True, type=FILE, help="Table file to write.")
 @click.option("--since", type=DAY, help="First day to include, as 2026-01-31.")
 @click.option("--until", type=DAY, help="Last day to include.")
-@click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True)
+@click.option("--workers", type=click.IntRange(1, 256), default=2, help="Number of processes.")
 @click.option(
     "--files",
     "share",
     type=Typed("K/N", _file_share),
-    default=(1, 1),
+    default="1/1",
     help="Count the K-th of N shares of the files, as 2/8; ldp merge --overlapping adds them.",
 )
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark"]),
     default="local",
-    show_default=True,
     help="Engine that counts: this machine, or Spark as it is set up; the numbers are the same.",
 )
 @click.option(

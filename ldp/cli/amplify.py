@@ -101,7 +101,6 @@ class _Subject(NamedTuple):
     "--per-person",
     type=click.IntRange(1, 1000),
     default=1,
-    show_default=True,
     help="Number of reports of one person in a batch.",
 )
 @JSON

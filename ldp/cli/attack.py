@@ -29,7 +29,6 @@ MOST_REPORTS = 10**15
     "--reports",
     type=click.IntRange(2, MOST_REPORTS),
     default=100_000,
-    show_default=True,
     help="Number of reports, fakes included.",
 )
 @click.option(
@@ -38,7 +37,7 @@ MOST_REPORTS = 10**15
     help="Number of rare values that are raised, and of frequent ones that are hidden; "
     "by default 5, or half.",
 )
-@click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--runs", type=click.IntRange(min=1), default=10)
 @SEED
 @JSON
 def attack(

@@ -44,13 +44,9 @@ from ldp.registry.certificates import CLIENT, FORMAT, TRIALS, read_certificate
     "--all", "everything", is_flag=True, help="Audit every example and preset, and the client."
 )
 @click.option("--verify", type=FILE, help="Certificate to repeat, of which what differs is said.")
-@click.option("--trials", type=click.IntRange(100), default=TRIALS, show_default=True)
+@click.option("--trials", type=click.IntRange(100), default=TRIALS)
 @click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Seed of the values that are tried.",
+    "--seed", type=click.IntRange(0), default=0, help="Seed of the values that are tried."
 )
 @click.option("--report", type=FILE, help="JSON file to write the certificate to.")
 @JSON

@@ -29,16 +29,10 @@ COLUMNS = ("value", *NUMBERS, *(f"local_{name}" for name in NUMBERS))
 )
 @click.option("--epsilon", type=float, help="Epsilon of the release; by default the metric's own.")
 @click.option(
-    "--delta",
-    type=float,
-    default=1e-8,
-    show_default=True,
-    help="Delta of the release of strings that no list names.",
+    "--delta", type=float, default=1e-8, help="Delta of the release of strings that no list names."
 )
 @QUANTILES
-@click.option(
-    "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."
-)
+@click.option("--level", type=float, default=0.95, help="Level of the intervals.")
 @click.option("--out", default="-", help="CSV file, or page FILE.html, to write both answers to.")
 @SEED
 @JSON

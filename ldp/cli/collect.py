@@ -45,13 +45,7 @@ def _id_range(_context: click.Context, _option: click.Parameter, text: str) -> r
 
 
 @click.command()
-@click.option(
-    "--registry",
-    type=FILE,
-    default="metrics.toml",
-    show_default=True,
-    help="The registry of metrics.",
-)
+@click.option("--registry", type=FILE, default="metrics.toml", help="The registry of metrics.")
 @click.option(
     "--store",
     type=STORE,
@@ -63,7 +57,6 @@ def _id_range(_context: click.Context, _option: click.Parameter, text: str) -> r
 @click.option(
     "--listen",
     default="127.0.0.1:8787",
-    show_default=True,
     metavar="HOST:PORT",
     help="Address to listen at, in plain HTTP, as TLS is a proxy's; port 0 is any that is free.",
 )
@@ -74,21 +67,18 @@ def _id_range(_context: click.Context, _option: click.Parameter, text: str) -> r
     "--shuffle-least",
     type=click.IntRange(min=1),
     default=65_536,
-    show_default=True,
     help="Number of reports of a metric that make a file.",
 )
 @click.option(
     "--shuffle-longest",
     type=SPAN,
     default="1h",
-    show_default=True,
     help="Longest time for which the first of them waits.",
 )
 @click.option(
     "--shuffle-smallest",
     type=click.IntRange(min=1),
     default=100,
-    show_default=True,
     help="Least number of reports in a file: fewer wait, however long.",
 )
 @click.option("--write-small", is_flag=True, help="Write files of fewer reports all the same.")
@@ -117,7 +107,6 @@ def _id_range(_context: click.Context, _option: click.Parameter, text: str) -> r
 @click.option(
     "--ids",
     default="0-f",
-    show_default=True,
     callback=_id_range,
     metavar="RANGE",
     help="First hexadecimal digits of the ids of batches to take; other collectors take the rest.",

@@ -43,9 +43,7 @@ COLOURS = {"local": "tab:orange", "shuffled": "tab:green", "central": "tab:blue"
 @click.option(
     "--users", type=int, required=True, help="Number of users, who are drawn from the population."
 )
-@click.option(
-    "--delta", type=float, default=1e-8, show_default=True, help="Delta of the shuffled model."
-)
+@click.option("--delta", type=float, default=1e-8, help="Delta of the shuffled model.")
 @click.option(
     "--bounds",
     type=(float, float),

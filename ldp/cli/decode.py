@@ -101,7 +101,6 @@ def _method(text: str) -> tuple[str, int | None]:
     "--method",
     type=Typed("NAME", _method),
     default="auto",
-    show_default=True,
     help=f"Method of decoding: auto, the best for the mechanism, {', '.join(METHODS)}, or, for "
     "words of sfp, 'puzzle, top = 4', which joins the 4 largest fragments of each position.",
 )
@@ -112,15 +111,12 @@ def _method(text: str) -> tuple[str, int | None]:
     "bonferroni=0.05, the probability of any false one, none=0.05, of each by itself, or "
     "threshold=500, a least count.",
 )
-@click.option(
-    "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."
-)
+@click.option("--level", type=float, default=0.95, help="Level of the intervals.")
 @QUANTILES
 @click.option(
     "--consistency",
     type=click.Choice(CONSISTENCIES),
     default="none",
-    show_default=True,
     help="Print counts that could be counts: a smaller error in all, and a bias, which is stated.",
 )
 @FAKES

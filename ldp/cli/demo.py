@@ -55,20 +55,8 @@ REGISTRY = (files("ldp.cli") / "demo.toml").read_text("utf-8")
 
 
 @click.command()
-@click.option(
-    "--users",
-    type=click.IntRange(1),
-    default=1_000_000,
-    show_default=True,
-    help="Number of keyboards.",
-)
-@click.option(
-    "--out",
-    type=FILE,
-    default=Path("demo"),
-    show_default=True,
-    help="Folder to write everything into.",
-)
+@click.option("--users", type=click.IntRange(1), default=1_000_000, help="Number of keyboards.")
+@click.option("--out", type=FILE, default=Path("demo"), help="Folder to write everything into.")
 @click.option(
     "--control",
     type=click.Choice(["fdr", "bonferroni", "none"]),

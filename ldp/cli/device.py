@@ -24,13 +24,7 @@ CONSENT = {
 
 @click.command()
 @click.argument("file", type=FILE)
-@click.option(
-    "--registry",
-    type=FILE,
-    default="metrics.toml",
-    show_default=True,
-    help="The registry of the app.",
-)
+@click.option("--registry", type=FILE, default="metrics.toml", help="The registry of the app.")
 @click.option("--witness", type=FILE, help="File of the witness, where the app names one.")
 @JSON
 def device(file: Path, registry: Path, witness: Path | None, as_json: bool) -> None:

@@ -18,16 +18,9 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
     "--belief",
     type=_SHARE,
     default=0.5,
-    show_default=True,
     help="Probability of an answer, as somebody believes beforehand.",
 )
-@click.option(
-    "--certainty",
-    type=_SHARE,
-    default=0.99,
-    show_default=True,
-    help="Share of guesses that are right.",
-)
+@click.option("--certainty", type=_SHARE, default=0.99, help="Share of guesses that are right.")
 @JSON
 def explain(
     metric: str | None, registry: Path, belief: float, certainty: float, as_json: bool

@@ -60,9 +60,7 @@ QUESTIONS = {
     help="Answers with commas between, or a file of them, or `numbers`, or `numbers LOW to HIGH`.",
 )
 @click.option("--owner", help="E-mail address of who answers for the metric.")
-@click.option(
-    "--epsilon", type=float, default=2.0, show_default=True, help="Privacy loss of one report."
-)
+@click.option("--epsilon", type=float, default=2.0, help="Privacy loss of one report.")
 @click.option(
     "--dev", is_flag=True, help="Write a registry for your own screen, with windows of a minute."
 )

@@ -34,15 +34,9 @@ def plan() -> None:
 @click.option(
     "--max-report-bytes", type=int, help="Largest size of a whole report, header included."
 )
+@click.option("--alpha", type=float, default=0.05, help="Error rate of discoveries.")
 @click.option(
-    "--alpha", type=float, default=0.05, show_default=True, help="Error rate of discoveries."
-)
-@click.option(
-    "--power",
-    type=float,
-    default=0.5,
-    show_default=True,
-    help="Probability with which a detectable value is found.",
+    "--power", type=float, default=0.5, help="Probability with which a detectable value is found."
 )
 @FAKES
 @JSON
@@ -72,9 +66,7 @@ def plan_list(fakes: float | None, as_json: bool, **question: Any) -> None:
     metavar="LOW HIGH",
     help="Range of the numbers; without it nobody knows the range.",
 )
-@click.option(
-    "--quantile", type=float, default=0.95, show_default=True, help="Share of the percentile."
-)
+@click.option("--quantile", type=float, default=0.95, help="Share of the percentile.")
 @click.option("--by", type=int, default=1, help="Number of categories that have a percentile each.")
 @click.option("--population", help="CSV file of numbers like those that people will hold.")
 @click.option(

@@ -42,7 +42,6 @@ MOST_JOBS = 4
     "--period",
     type=click.Choice(["day", "week"]),
     default="day",
-    show_default=True,
     help="Period that a row of the results is about, in UTC; weeks begin on Mondays.",
 )
 @click.option("--since", type=DAY, help="Leave periods alone that begin before this day.")

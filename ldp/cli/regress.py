@@ -43,7 +43,6 @@ CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
 @click.option(
     "--method",
     default="ridge",
-    show_default=True,
     metavar="NAME[, KEY = VALUE]",
     help="Method of the release, as ridge, ada-ssp or 'robust, clip_target = 0.5, budget_split = "
     "[0.4, 0.5, 0.1]'; norm = X shortens longer mapped rows to this public length.",
@@ -52,12 +51,9 @@ CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
     "--neighbours",
     type=click.Choice(["replace-one", "add-remove"]),
     default="replace-one",
-    show_default=True,
     help="Data sets that cannot be told apart; add-remove hides the number of rows too.",
 )
-@click.option(
-    "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."
-)
+@click.option("--level", type=float, default=0.95, help="Level of the intervals.")
 @click.option("--out", default="-", help="CSV file to write the coefficients to; - prints them.")
 @click.option(
     "--compare",

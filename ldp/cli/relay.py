@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     "--registry",
     type=FILE,
     default="metrics.toml",
-    show_default=True,
     help="The registry of metrics, for the names and sizes of queues.",
 )
 @click.option(
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 @click.option(
     "--listen",
     default="127.0.0.1:8788",
-    show_default=True,
     metavar="HOST:PORT",
     help="Address to listen at, in plain HTTP, as TLS is a proxy's; port 0 is any that is free.",
 )
@@ -53,22 +51,16 @@ if TYPE_CHECKING:
     "--smallest",
     type=click.IntRange(min=1),
     default=1000,
-    show_default=True,
     help="Least number of reports in a batch, or of people where messages are for a "
     "shuffler; fewer wait, and are dropped after the lateness.",
 )
 @click.option(
-    "--shortest",
-    type=SPAN,
-    default="1h",
-    show_default=True,
-    help="Least time for which the first of them waits.",
+    "--shortest", type=SPAN, default="1h", help="Least time for which the first of them waits."
 )
 @click.option(
     "--delta",
     type=float,
     default=1e-6,
-    show_default=True,
     help="Delta at which a metric's shuffled_epsilon holds: fewer reports than it takes wait.",
 )
 @click.option("--fakes", type=SHARE, default="0 %", help="Share of a batch that may be made up.")

@@ -34,7 +34,6 @@ OPTIONS = (
         "--most-buffer",
         type=COUNT,
         default=8192,
-        show_default=True,
         help="MiB of waiting reports and ids of batches, beyond which senders are told to "
         "come later.",
     ),

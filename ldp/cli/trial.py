@@ -47,7 +47,6 @@ def _epsilons(text: str) -> tuple[float, ...]:
     "epsilons",
     type=Typed("numbers", _epsilons),
     default="1,2,4",
-    show_default=True,
     help="Epsilon of a report; several with commas between.",
 )
 @click.option(
@@ -55,7 +54,6 @@ def _epsilons(text: str) -> tuple[float, ...]:
     "kind",
     type=click.Choice(["auto", "categories", "numbers"]),
     default="auto",
-    show_default=True,
     help="Way in which values are read: auto takes more than 20 different numbers for numbers.",
 )
 @click.option("--out", type=FILE, help="Page to write, with the truth beside the estimates.")
