@@ -46,6 +46,7 @@ from ldp.tables.table import Table
 from simulations import campaign, power_loss
 from simulations.benchmarks import collector as load
 from simulations.campaign import Bar
+from tests.command_line import settings
 
 REGISTRY = """
 [product]
@@ -245,7 +246,7 @@ def killed(
 ) -> Difference:
     """SIGKILL at so many random moments, under load, with small blocks moving all the time; what
     happens `after` each, before the next start."""
-    served = Served(folder, "--shuffle-least", "500")
+    served = Served(folder, *settings(folder, shuffle_least=500))
     served.start()
     senders, moments = Senders(served, 4, seed), np.random.default_rng(seed)
     for _ in range(kills):
@@ -293,7 +294,7 @@ def half_written(folder: Path, kills: int, seed: int) -> tuple[Difference, int]:
 def full_disk(folder: Path, most_bytes: int, seed: int) -> tuple[Difference, int]:
     """No file may grow beyond so many bytes; then the disk has room again. Also how often a sender
     was put off meanwhile."""
-    served = Served(folder, "--shuffle-least", "500")
+    served = Served(folder, *settings(folder, shuffle_least=500))
     served.start(most_bytes=most_bytes)
     senders = Senders(served, 4, seed, gives_up=True)
     time.sleep(3)
@@ -317,7 +318,7 @@ def power_cut(folder: Path, cuts: int, seed: int, is_synced: bool = True) -> Dif
     library, moments = power_loss.compiled(folder), np.random.default_rng(seed)
     live, senders = folder / "live", None
     live.mkdir()
-    served = Served(live, "--shuffle-least", "500")
+    served = Served(live, *settings(live, shuffle_least=500))
     code = ("-m", "ldp") if is_synced else ("-c", NEVER_SYNCED)
     for cut in range(cuts):
         disk, after = folder / f"disk-{cut}", folder / f"after-{cut}"
@@ -343,7 +344,8 @@ def power_cut(folder: Path, cuts: int, seed: int, is_synced: bool = True) -> Dif
 def jumping_clock(folder: Path, jumps: int, seed: int) -> tuple[Difference, int]:
     """The collector's clock jumps so often, under load and with a restart each time: by up to six
     days either way, or by years. Also how often a sender was put off, by restarts."""
-    served, moments = Served(folder, "--shuffle-least", "500"), np.random.default_rng(seed)
+    served = Served(folder, *settings(folder, shuffle_least=500))
+    moments = np.random.default_rng(seed)
     clock, today = folder / "clock", datetime.now(UTC).date()
     clock.write_text(today.isoformat())
     environment = {"CLOCK_OF_A_FAULT": str(clock)}
@@ -426,7 +428,7 @@ def leaping_clock(folder: Path, leaps: int, seed: int) -> tuple[Difference, int]
     moments, acknowledged = np.random.default_rng(seed), list[bytes]()
     clock, today = folder / "clock", datetime.now(UTC).date()
     clock.write_text(today.isoformat())
-    served = Served(folder, "--retain", "90d", "--shuffle-least", "1", "--write-small")
+    served = Served(folder, "--retain", "90d", *settings(folder, shuffle_least=1), "--write-small")
     registry = Registry.load(served.registry_path)
     at_once = "from ldp.collection import workers\nworkers.SETTLED_SECONDS = 0.0\n"
     for leap in range(leaps):
@@ -481,7 +483,7 @@ def _bytes_used(folder: Path) -> int:
 def unwritable(folder: Path, batches: int) -> tuple[Difference, int]:
     """A file lies where a metric's folder would be while so many batches of all metrics come, and
     goes after them. Also the reports of the others that were not moved meanwhile."""
-    served = Served(folder, "--shuffle-least", "1", "--write-small")
+    served = Served(folder, *settings(folder, shuffle_least=1), "--write-small")
     served.start()
     registry, acknowledged = Registry.load(served.registry_path), list[bytes]()
     place = served.store / "metric=city"

@@ -35,6 +35,7 @@ from simulations import campaign
 from simulations.benchmarks import collector as load
 from simulations.campaign import Bar
 from simulations.collector import Served
+from tests.command_line import settings
 
 HONEST = load.Load(4, 8, 0.0, 0.0, False)
 NOISE, NOISE_REPORTS, NOISE_SENDERS = "sealed noise", 500, 16
@@ -142,8 +143,8 @@ def measured(name: str, connections: int, seconds: float, folder: Path) -> Found
     """Let honest senders send alone, beside an attack and alone again."""
     (folder / "metrics.toml").write_text(load.REGISTRY + load.METRIC.format(name="word000"))
     key = PrivateKey.make(folder / "key")
-    sealed_words = ("--sealed", str(folder / "key")) if name == NOISE else ()
-    served = Served(folder, "--admit", "simulations.hostile:admits", *sealed_words)
+    sealed = {"sealed": [str(folder / "key")]} if name == NOISE else {}
+    served = Served(folder, *settings(folder, admit="simulations.hostile:admits", **sealed))
     served.start()
     usage, parts = load.Usage(served.process.pid), urlsplit(served.url)
     where = str(parts.hostname), int(parts.port or 80)

@@ -46,6 +46,7 @@ from ldp.registry import Registry
 from simulations import campaign
 from simulations.campaign import Bar
 from simulations.collector import BY_THE_FILE, VALUES, Served
+from tests.command_line import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +126,9 @@ class Part:
 
     def serve(self) -> None:
         """Have the collector of this folder listen at a new address, with a new link."""
-        self.served = Served(self.folder, "--ids", PARTS[self.name], "--shuffle-least", "500")
+        self.served = Served(
+            self.folder, *settings(self.folder, ids=PARTS[self.name], shuffle_least=500)
+        )
         self.start()
         self.link = Link(self.served.url.removeprefix("http://"))
 
@@ -434,7 +437,8 @@ class Nemesis:
     def drain(self, part: Part, folder: Path) -> tuple[int, str]:
         """Move all that waits in a folder to its store: exit status, and what was said."""
         command = [sys.executable, "-m", "ldp", "collect", "--registry", "metrics.toml"]
-        command += ["--store", "reports", "--ids", PARTS[part.name], "--drain", "--write-small"]
+        command += ["--store", "reports", *settings(folder, ids=PARTS[part.name])]
+        command += ["--drain", "--write-small"]
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
         )
@@ -640,7 +644,7 @@ def twice(folder: Path, batches: int, *ids: str) -> int:
     collectors, sent = list[Served](), Counter[Report]()
     for name, some in zip(PARTS, ids or ("0-f", "0-f"), strict=True):
         (folder / name).mkdir()
-        collectors.append(Served(folder / name, "--ids", some))
+        collectors.append(Served(folder / name, *settings(folder / name, ids=some)))
         collectors[-1].start({"LD_PRELOAD": str(library), "FAULTY_DISK": str(disk)})
     registry = Registry.load(collectors[0].registry_path)
     servers = "".join(f"server {one.url.removeprefix('http://')};" for one in collectors)
@@ -663,7 +667,7 @@ def twice(folder: Path, batches: int, *ids: str) -> int:
     time.sleep(1)
     for one, some in zip(collectors, ids or ("0-f", "0-f"), strict=True):
         one.end()
-        command = [sys.executable, "-m", "ldp", *one._command(), "--ids", some]
+        command = [sys.executable, "-m", "ldp", *one._command(), *settings(folder, ids=some)]
         subprocess.run([*command, "--drain", "--write-small"], check=True, capture_output=True)
     return (stores([one.store for one in collectors]) - sent).total()
 
@@ -680,8 +684,8 @@ def main() -> int:
         doubled = twice(Path(name) / "defaults", options.batches)
         divided = twice(Path(name) / "divided", options.batches, *PARTS.values())
     what = "nginx's defaults and PUT: counted twice"
-    bars.append(Bar(f"{what}, without --ids", doubled, "> 0", doubled > 0))
-    bars.append(Bar(f"{what}, with --ids", divided, "0", divided == 0))
+    bars.append(Bar(f"{what}, without ids", doubled, "> 0", doubled > 0))
+    bars.append(Bar(f"{what}, with ids", divided, "0", divided == 0))
     campaign.write(options.out, provenance, {"seed": options.seed, "bars": bars, **result})
     return campaign.shown(bars)
 

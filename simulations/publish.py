@@ -35,6 +35,7 @@ from ldp.registry import Registry
 from ldp.report.page import environment
 from ldp.simulation import Population, simulate
 from simulations import campaign, database
+from tests.command_line import settings
 
 START = date(2026, 1, 1)
 PEOPLE, SEED = 2_000, 20260101
@@ -197,7 +198,7 @@ class Fleet:
                     self.note("waits")
                     time.sleep(0.01)
 
-    def publish_together(self, out: str, day: int, *words: str) -> None:
+    def publish_together(self, out: str, day: int, more: dict[str, str], *words: str) -> None:
         """Run the command by two processes at once, however little there is to do."""
         run, begun = PeriodTask.run, list[float]()
 
@@ -211,7 +212,7 @@ class Fleet:
 
         setattr(PeriodTask, "run", run_later)  # noqa: B010
         processes.PATIENCE_SECONDS = 0.0
-        self.publish(out, day, "--jobs", "2", *words)
+        self.publish(out, day, *settings(self.folder, jobs=2, **more), *words)
 
     def note(self, event: str) -> None:
         """Add a line to the log of an event."""
@@ -276,21 +277,21 @@ def measure(folder: Path, days: int, kills: int, conninfo: str) -> tuple[list[ca
     environment("ldp.report").get_template("page.html")  # compiled once, too
     fleet, moments = Fleet(folder, days), np.random.default_rng(SEED)
     duckdb = folder / "copy.duckdb"
-    copies = ("--duckdb", str(duckdb), *(("--postgres", conninfo) if conninfo else ()))
+    more = {"postgres": conninfo} if conninfo else {}
     done, usual = 0, 4.0
     for day in range(days):
         run(fleet.collect, day)
         if day % 10 == 0 or day in (days // 2 - 1, days - 1):
-            run(fleet.publish, "calm", day, "--jobs", "1")
+            run(fleet.publish, "calm", day, *settings(folder, jobs=1))
         while done < kills * (day + 1) // days:  # all kills by the last night
             after = float(moments.random()) * usual
-            if run(fleet.publish_together, "wild", day, *copies, after=after):
+            if run(fleet.publish_together, "wild", day, more, "--duckdb", str(duckdb), after=after):
                 done += 1
             else:
                 usual = after  # it ended before
         if day in (0, days - 1) or moments.random() < 0.5:  # else the next night repeats it
             started = time.monotonic()
-            run(fleet.publish_together, "wild", day, *copies)
+            run(fleet.publish_together, "wild", day, more, "--duckdb", str(duckdb))
             usual = time.monotonic() - started
     expected, found = data_set(folder / "calm"), data_set(folder / "wild")
     differing = sum(a != b for a, b in zip(expected, found, strict=False))

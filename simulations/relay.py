@@ -38,6 +38,7 @@ from ldp.tables.table import Table
 from simulations import campaign
 from simulations.campaign import Bar
 from simulations.collector import REGISTRY, VALUES, Served
+from tests.command_line import settings
 
 SHARDS = 2
 AT_ONE_TIME = 6
@@ -219,8 +220,8 @@ def _shard(folder: Path) -> tuple[Served, Relayed, PrivateKey]:
     text = REGISTRY.replace("[product]", f'[product]\nsealing_keys = ["{key.fingerprint}"]')
     text = text.replace('window = "1d"', 'window = "1m"')
     (folder / "metrics.toml").write_text(text)
-    keys = ("--sealed", str(folder / "collector.key"), "--relay-key", signing.public)
-    collector = Served(folder, *keys, "--shuffle-least", "500")
+    keys = {"sealed": [str(folder / "collector.key")], "relay_key": [signing.public]}
+    collector = Served(folder, *settings(folder, **keys, shuffle_least=500))
     collector.start()
     relay = Relayed(folder / "relay", collector)
     relay.start()

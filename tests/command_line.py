@@ -1,7 +1,10 @@
 """The command line in this process, on a registry and a population of cities."""
 
+import hashlib
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +57,14 @@ def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
     except SystemExit as stop:
         return int(stop.code or 0)
     return 0
+
+
+def settings(folder: Path, **values: Any) -> tuple[str, str]:
+    """The words that name a new file of these settings in a folder."""
+    text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
+    path = folder / f"settings-{hashlib.sha256(text.encode()).hexdigest()[:8]}.toml"
+    path.write_text(text)
+    return "--config", str(path)
 
 
 SIMULATE = "simulate city --registry metrics.toml --population cities.csv"

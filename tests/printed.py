@@ -206,11 +206,10 @@ CASES: Mapping[str, Sequence[str]] = {
     ],
     "central": [f"central theme {R} --data theme.csv --seed 1 --out a.csv"],
     "published": [
-        f"publish {R} --store store --out out --jobs 1 --until 2026-01-06 --csv a.csv "
-        "--arms theme:theme-new --arms battery:battery-new",
+        f"publish {R} --store store --out out --until 2026-01-06 --csv a.csv --config arms.toml",
     ],
     "published with made-up reports": [
-        f"publish {R} --store store --out out --jobs 1 --until 2026-01-06 --csv a.csv --fakes 1%",
+        f"publish {R} --store store --out out --until 2026-01-06 --csv a.csv --config fakes.toml",
     ],
 }
 """Commands of each case, in a folder with a copy of the inputs."""

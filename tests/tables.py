@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from ldp.cli import commands
+from ldp.cli.settings import setting_name
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism, Mechanism
 from tests.schemas import question_schema, registry_schema, scenario_schema
 
@@ -125,10 +126,11 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
             yield f"{_escaped(' '.join(paragraph.split()))}\n"
     yield f"    {name} {usage}\n"
     options = [option for option in command.params if isinstance(option, click.Option)]
-    rows = [_option(option, context) for option in options]
-    if rows:
-        yield "| option | what it is |\n| --- | --- |"
-        yield "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    for head, is_hidden in (("option", False), ("setting of the file of `--config` only", True)):
+        rows = [_option(option, context) for option in options if option.hidden is is_hidden]
+        if rows:
+            yield f"| {head} | what it is |\n| --- | --- |"
+            yield "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _option(option: click.Option, context: click.Context) -> list[str]:
@@ -137,7 +139,8 @@ def _option(option: click.Option, context: click.Context) -> list[str]:
     default = option.get_help_extra(context).get("default")
     notes = [_escaped(option.help or "")]
     notes += ["Required."] * option.required + [f"Default: {default}."] * (default is not None)
-    return [f"`{', '.join(option.opts)}{metavar}`".replace("|", "\\|"), " ".join(notes).strip()]
+    names = setting_name(option) if option.hidden else ", ".join(option.opts)
+    return [f"`{names}{metavar}`".replace("|", "\\|"), " ".join(notes).strip()]
 
 
 def _escaped(text: str) -> str:

@@ -11,7 +11,7 @@ from ldp.collection.admission import Arrival
 from ldp.collection.service import Limits
 from ldp.protocol.batch import MEDIA_TYPE
 from tests.collecting import Service, batch, items, registry
-from tests.command_line import run
+from tests.command_line import run, settings
 from tests.sealing import Relaying, Way, sealed
 
 pytestmark = pytest.mark.exact
@@ -172,7 +172,7 @@ def test_a_function_that_is_none_is_refused_at_the_start(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     registry(tmp_path)
-    both = f"--registry {tmp_path}/metrics.toml --admit {name}"
+    both = f"--registry {tmp_path}/metrics.toml {' '.join(settings(tmp_path, admit=name))}"
     for service in (
         f"collect --store {tmp_path}/store --drain",
         f"relay --collector http://127.0.0.1:1 --buffer {tmp_path}/waiting",

@@ -22,6 +22,7 @@ from tests.collecting import (
     registry,
     wait_until,
 )
+from tests.command_line import settings
 
 
 @pytest.mark.exact
@@ -66,7 +67,9 @@ def test_the_command_serves_the_real_client_and_a_second_one_ends(tmp_path: Path
 @pytest.mark.exact
 def test_a_signal_moves_what_is_enough_for_a_file(tmp_path: Path) -> None:
     asked = registry(tmp_path)
-    collector = Process(tmp_path, "--listen", "127.0.0.1:0", "--shuffle-smallest", "3")
+    collector = Process(
+        tmp_path, "--listen", "127.0.0.1:0", *settings(tmp_path, shuffle_smallest=3)
+    )
     sent = [*items(asked, "city", "Oslo", 3), *items(asked, "word", "x", 2)]
     body = batch(sent, datetime.now(UTC).date())
     assert Destination(collector.url).send(body[10:26], body) == 0
@@ -82,9 +85,8 @@ def test_a_signal_moves_what_is_enough_for_a_file(tmp_path: Path) -> None:
     [
         (("--listen", "here"), "--listen must be HOST:PORT"),
         (("--listen", "127.0.0.1:70000"), "--listen must be HOST:PORT"),
-        (("--shuffle-longest", "soon"), "must be a length of time such as"),
-        (("--ids", "3-0"), "--ids must be a range of hexadecimal digits, as 0-3 or f"),
-        (("--ids", "0-10"), "--ids must be a range of hexadecimal digits, as 0-3 or f"),
+        (("--retain", "soon"), "must be a length of time such as"),
+        (("--ids", "0-3"), "--ids is a setting of --config FILE: ids = VALUE"),
         (("--registry", "nowhere.toml"), "--registry is given 2 times, and takes one value"),
     ],
 )

@@ -16,7 +16,7 @@ from ldp.errors import RegistryError
 from ldp.protocol.batch import Item
 from ldp.registry import Registry
 from tests.collecting import TODAY, Process, Service, batch, items, wait_until
-from tests.command_line import run
+from tests.command_line import run, settings
 from tests.developing import registry
 
 HOST = "127.0.0.1:8787"
@@ -156,8 +156,8 @@ def test_neither_collector_takes_the_registry_of_the_other(
     registry(tmp_path)
     assert run("collect --store reports", monkeypatch) == 2
     assert "run it with --dev" in capsys.readouterr().err
-    assert run("collect --dev --drain --allow-origin http://localhost:1", monkeypatch) == 2
-    assert "--dev does not take --allow-origin, --drain" in capsys.readouterr().err
+    assert run(f"collect --dev --drain {' '.join(settings(tmp_path, ids='f'))}", monkeypatch) == 2
+    assert "--dev does not take drain, ids" in capsys.readouterr().err
     assert run("collect --dev --listen 0.0.0.0:0", monkeypatch) == 2
     assert "on this machine only" in capsys.readouterr().err
 

@@ -413,7 +413,7 @@ def test_a_buffer_is_marked_with_its_range_of_ids(tmp_path: Path) -> None:
     change(tmp_path / "old" / "buffer", "DELETE FROM state WHERE name = 'ids'")
     for folder, mark in (("new", "0-3"), ("old", "0-f")):
         for other in (range(5), range(1, 4), range(15)):
-            with pytest.raises(BufferUnusable, match=f"is of --ids {mark}, not {ids_text(other)}$"):
+            with pytest.raises(BufferUnusable, match=f"is of ids {mark}, not {ids_text(other)}$"):
                 Service(tmp_path / folder, ids=other)
     with Service(tmp_path / "new", ids=range(4)), Service(tmp_path / "old"):
         pass

@@ -18,6 +18,7 @@ from ldp.server import decode
 from ldp.tables.table import Table
 from simulations.collector import Served
 from tests.collecting import counted, registry
+from tests.command_line import settings
 from tests.sending_device import WINDOWS
 
 ROOT = Path(__file__).parent.parent
@@ -62,7 +63,7 @@ def test_twelve_clients_and_a_collector_that_is_killed_agree_on_every_report(
     """All intervals hold at a joint level of 1 - 1e-6: false failure 1e-6. The twin, the interval
     of a city that nobody is in, holds for no other."""
     asked, moments = registry(tmp_path), np.random.default_rng(1)
-    served = Served(tmp_path, "--shuffle-least", "300")
+    served = Served(tmp_path, *settings(tmp_path, shuffle_least=300))
     served.start()
     start = datetime.now(UTC) - WINDOWS * timedelta(minutes=1) - timedelta(minutes=5)
     devices = [Device(tmp_path, number, served.url, start) for number in range(DEVICES)]

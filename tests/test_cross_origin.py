@@ -17,6 +17,7 @@ from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
 from tests import developing
 from tests.collecting import Got, Process, Service, batch, items, registry
+from tests.command_line import settings
 
 pytestmark = pytest.mark.exact
 
@@ -109,7 +110,7 @@ def test_exact_origins_are_taken(text: str) -> None:
 
 
 def test_the_command_takes_exact_origins_only(tmp_path: Path) -> None:
-    assert Process(tmp_path, "--allow-origin", APP, "--allow-origin", "*").ended() == 2
+    assert Process(tmp_path, *settings(tmp_path, allow_origin=[APP, "*"])).ended() == 2
     log = (tmp_path / "log").read_text()
     assert log.count("\n") == 1
     assert "'*' is no exact origin" in log

@@ -30,6 +30,7 @@ from ldp.report.formats import points, quantity
 from ldp.simulation import Population, simulate
 from ldp.tables.table import Table
 from simulations.publish import HEAD, METRIC, METRICS, START
+from tests.command_line import settings
 from tests.pages import words as words_of
 from tests.publications import run
 
@@ -134,7 +135,7 @@ def test_publish_compares_two_arms(tmp_path: Path) -> None:
     """14 of 100 people moved from light to dark; with probability 0.95 or more all intervals hold,
     and the seed is fixed. The twin: no change at all, which the intervals of two values refute."""
     metrics = {"before": (6_000, 3_000, 1_000), "after": (4_600, 4_400, 1_000)}
-    done = run(*stored(tmp_path, metrics), "--arms", "after:before")
+    done = run(*stored(tmp_path, metrics), *settings(tmp_path, arms=["after:before"]))
     assert done.exit_code == 0, done.output
     lines = (tmp_path / "out" / "arms" / "after.before.csv").read_text().splitlines()
     rows = {row["value"]: row for row in csv.DictReader(lines)}
@@ -168,7 +169,9 @@ def test_publish_compares_the_means_of_two_arms(tmp_path: Path) -> None:
     probability 0.95 or more, and the seed is fixed. The twin: no difference, which it refutes."""
     metrics = {"new": (10_000, 10_000, 0, 0), "old": (0, 0, 10_000, 10_000)}
     values = ("10", "80", "15", "85")
-    done = run(*stored(tmp_path, metrics, keys=MEANS, values=values), "--arms", "new:old")
+    done = run(
+        *stored(tmp_path, metrics, keys=MEANS, values=values), *settings(tmp_path, arms=["new:old"])
+    )
     assert done.exit_code == 0, done.output
     text = (tmp_path / "out" / "arms" / "new.old.csv").read_text()
     (row,) = csv.DictReader(text.splitlines())
@@ -250,7 +253,7 @@ def test_periods_without_a_mean_are_not_counted_and_ranges_must_be_equal(tmp_pat
     """As those that were published before means were compared."""
     metrics = {"new": (60, 40), "old": (60, 40)}
     words = stored(tmp_path, metrics, days=3, keys=MEANS, values=("10", "80"))
-    assert run(*words, "--arms", "new:old").exit_code == 0
+    assert run(*words, *settings(tmp_path, arms=["new:old"])).exit_code == 0
     summary = tmp_path / "out" / "estimates" / "new" / "v1" / "2026-01-01.json"
     without = {k: v for k, v in json.loads(summary.read_text()).items() if k != "bounds"}
     summary.write_text(json.dumps(without))
@@ -266,11 +269,11 @@ def test_periods_without_a_mean_are_not_counted_and_ranges_must_be_equal(tmp_pat
 def test_what_cannot_be_compared_is_said_in_one_line(tmp_path: Path) -> None:
     words = stored(tmp_path, {"left": (50, 30, 20), "kept": (50, 30, 20)}, days=1)
     for pair, said in (
-        ("left", "--arms must be METRIC:METRIC"),
+        ("left", "arms must be METRIC:METRIC"),
         ("left:nothing", "nothing"),
         ("left:left", "names one"),
     ):
-        done = run(*words, "--arms", pair)
+        done = run(*words, *settings(tmp_path, arms=[pair]))
         assert said in str(done.exception), pair
         assert not (tmp_path / "out").exists()
 
@@ -279,7 +282,7 @@ def test_what_cannot_be_compared_is_said_in_one_line(tmp_path: Path) -> None:
 def test_an_experiment_that_cannot_be_compared_holds_up_nothing(tmp_path: Path) -> None:
     """As on its first night; and the site says what the others say."""
     words = stored(tmp_path, dict.fromkeys(("left", "right", "kept"), (50, 30, 20)), days=1)
-    done = run(*words, "--arms", "left:kept", "--arms", "left:right")
+    done = run(*words, *settings(tmp_path, arms=["left:kept", "left:right"]))
     assert done.exit_code != 0
     assert "ldp: left:kept: memoised metrics share noise between periods" in done.output
     assert [path.name for path in (tmp_path / "out" / "arms").iterdir()] == ["left.right.csv"]

@@ -34,6 +34,7 @@ from tests.collecting import (
     same_counts,
     summed,
 )
+from tests.command_line import settings
 
 
 def drained(folder: Path, day: date = TODAY) -> None:
@@ -205,7 +206,10 @@ def test_a_drain_says_what_it_leaves(tmp_path: Path, capfd: pytest.CaptureFixtur
         subprocess.run(
             [sys.executable, "-m", "ldp", *words, *more], check=True, capture_output=True, text=True
         ).stdout
-        for more in ([], ["--json"], ["--shuffle-smallest", "60"], ["--write-small"])
+        for more in (
+            *([], ["--json"]),
+            *(settings(tmp_path, shuffle_smallest=60), ["--write-small"]),
+        )
     ]
     assert runs[0].splitlines() == [
         f"0 reports moved to {tmp_path / 'reports'}",

@@ -16,6 +16,7 @@ from ldp.collection.counts import BUCKETS, Counts, exposition
 from ldp.collection.intake import CODES
 from simulations.publish import START
 from tests.collecting import Service, batch, items, registry
+from tests.command_line import settings
 from tests.publications import World, run
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -135,7 +136,15 @@ def test_the_queries_of_the_dashboard_run(world: World, postgres: str) -> None:
         connection.execute("DROP TABLE IF EXISTS ldp_results, ldp_changes, ldp_periods")
         done = run(
             *("publish", "--registry", world.top / "metrics.toml", "--store", world.store),
-            *("--out", world.out, "--until", until, "--duckdb", database, "--postgres", postgres),
+            *(
+                "--out",
+                world.out,
+                "--until",
+                until,
+                "--duckdb",
+                database,
+                *settings(world.top, postgres=postgres),
+            ),
         )
         assert done.exit_code == 0, done.output
         change = (

@@ -22,6 +22,7 @@ from ldp.client import Client, Collector
 from ldp.client.destinations import Unreachable
 from simulations.nemesis import nginx, nginx_program
 from tests.collecting import batch, counted, items, registry, wait_until
+from tests.command_line import settings
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = (DOCS / "operating.md").read_text("utf-8")
@@ -33,9 +34,10 @@ TYPED = [
     for line in re.findall(r"^\$ (.*)", block, re.MULTILINE)
 ]
 COLLECT = "ldp collect --registry metrics.toml --store reports"
-ALLOWING = f"{COLLECT} --allow-origin https://app.example"
+ALLOWING = "ldp collect --config collect.toml"
 COUNT = [line for line in TYPED if line.startswith(("ldp aggregate", "ldp merge"))]
-SEVERAL = [line for line in TYPED if "--ids" in line]
+SEVERAL = ["ldp collect --config low.toml", "ldp collect --config high.toml"]
+FILES = {block.split()[1]: block for language, block in BLOCKS if language == "toml"}
 
 
 def run(folder: Path, line: str) -> str:
@@ -51,7 +53,8 @@ def collecting(folder: Path, line: str) -> Iterator[tuple[str, subprocess.Popen[
     """Have the collector run that a line of the page starts, on a free port: its URL and process.
     What it prints first is what the page shows."""
     registry(folder)
-    line = line.partition(" --listen")[0]
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
     command = [sys.executable, "-m", *shlex.split(line), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -80,7 +83,9 @@ def move(folder: Path, process: "subprocess.Popen[str]") -> None:
 def test_every_block_is_run_or_is_data() -> None:
     typed = ["ldp registry check metrics.toml", COLLECT, ALLOWING, *COUNT[:3], *SEVERAL, COUNT[3]]
     assert typed == TYPED
-    assert {language for language, _ in BLOCKS} == {"console", "sh", "nginx", "python", "ini"}
+    assert {language for language, _ in BLOCKS} == {
+        *("console", "sh", "nginx", "python", "ini", "toml")
+    }
     for language, block in BLOCKS:
         if language == "sh":
             assert all(line.startswith(("pip ", "uv pip ")) for line in block.splitlines())
@@ -124,7 +129,7 @@ def test_two_collectors_behind_nginx_count_what_a_device_sends_once(tmp_path: Pa
     (block,) = (block for language, block in BLOCKS if language == "nginx" and "map" in block)
     wrong = block.replace('[0-7]" low', '[0-7]" high').replace('[89a-f]" high', '[89a-f]" low')
     assert wrong != block
-    now, settings = datetime.now(UTC) - timedelta(hours=2), registry(tmp_path).path
+    now, asked = datetime.now(UTC) - timedelta(hours=2), registry(tmp_path).path
     with ExitStack() as running:
         for line, port in zip(SEVERAL, ("8787", "8797"), strict=True):
             url, _ = running.enter_context(collecting(tmp_path, line))
@@ -134,7 +139,7 @@ def test_two_collectors_behind_nginx_count_what_a_device_sends_once(tmp_path: Pa
         client = running.enter_context(
             Client(
                 *(tmp_path / "device.ldp",),
-                registry=settings,
+                registry=asked,
                 destination=destination,
                 clock=lambda: now,
                 jitter=timedelta(0),
@@ -157,7 +162,7 @@ def test_two_collectors_behind_nginx_count_what_a_device_sends_once(tmp_path: Pa
                 now += timedelta(minutes=1)
                 assert client.upload().acknowledged == 1
     for line in SEVERAL:
-        run(tmp_path, f"{line.partition(' --listen')[0]} --drain --write-small")
+        run(tmp_path, f"{line} --drain --write-small")
     shares = [
         counted(tmp_path / name, registry(tmp_path), "city").total for name in ("low", "high")
     ]
@@ -183,7 +188,8 @@ def test_the_function_that_admits_does_so(tmp_path: Path) -> None:
     (block,) = (block for language, block in BLOCKS if block.startswith(">>> async def redeem"))
     lines = [line[4:] for line in block.splitlines()]
     (tmp_path / "tokens.py").write_text("\n".join(lines) + "\n")
-    with collecting(tmp_path, f"{COLLECT} --admit tokens:redeem") as (url, _):
+    words = settings(tmp_path, admit="tokens:redeem")
+    with collecting(tmp_path, f"{COLLECT} {' '.join(words)}") as (url, _):
         with pytest.raises(Unreachable, match="401"):
             send(url, tmp_path, 1)
         send(url, tmp_path, 1, Authorization="PrivateToken of a device")

@@ -70,8 +70,7 @@ COMMANDS = (
     "decode two.table --out two.csv",
     f"report one.csv two.csv {R} --out pages/days.html",
     f"report one.csv network.csv latency-result.csv {R} --out pages/three.html",
-    f"publish {R} --store store --out published --jobs 1 --until 2026-01-06 "
-    "--arms theme:theme-new --arms battery:battery-new",
+    f"publish {R} --store store --out published --until 2026-01-06 --config arms.toml",
     *(
         f"central {name} {R} --data {name}.csv --seed 1 --out pages/central-{name}.html"
         for name in ("theme", "latency", "battery", "search")

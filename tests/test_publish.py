@@ -23,6 +23,7 @@ from ldp.server import decode
 from ldp.tables.joint_table import load_table
 from ldp.tables.saved import SavedResult
 from simulations.publish import REPORTED, START, write_registry
+from tests.command_line import settings
 from tests.publications import TODAY, Rows, World, files, rows, run
 
 
@@ -112,7 +113,7 @@ def test_intervals_allow_for_made_up_reports_where_a_bound_is_known(world: World
 def test_a_share_that_no_interval_can_hold_for_is_refused(world: World) -> None:
     done = run(
         *("publish", "--registry", world.top / "metrics.toml", "--store", world.store),
-        *("--out", world.out, "--fakes", "60%"),
+        *("--out", world.out, *settings(world.top, fakes="60%")),
     )
     assert "the share of made-up reports must be 0 to 50 %" in str(done.exception)
     assert not world.out.exists()
@@ -318,7 +319,7 @@ def test_memoised_metrics_have_no_weeks(world: World) -> None:
     result = world.publish(period="week", today=date(2026, 1, 12))
     (problem,) = result.problems
     assert problem.metric == "shortcut"
-    assert "--period day" in problem.text
+    assert 'period = "day"' in problem.text
     assert {change.metric for change in result.counted} == {"theme"}
     assert not world.folder("shortcut").exists()
 
@@ -426,7 +427,7 @@ def test_weeks_begin_on_mondays(world: World) -> None:
         ("2026-01-05", 400),
     ]
     assert {row["days"] for row in rows(world.out)} == {7}
-    with pytest.raises(ParameterError, match="another --period"):
+    with pytest.raises(ParameterError, match="another period"):
         world.publish()
 
 
@@ -513,7 +514,7 @@ def test_a_store_that_is_not_there_is_an_error(world: World) -> None:
 @pytest.mark.parametrize(
     ("place", "remedy"),
     [
-        ("publish.json", "delete it and run with the --period of the runs before"),
+        ("publish.json", "delete it and run with the period of the runs before"),
         ("results/theme/v1/2026-01-01.parquet", "the next run writes it again"),
         ("estimates/theme/v1/2026-01-01.json", "the next run writes it again"),
         ("changes/theme/v1.parquet", "the next run writes it again"),
@@ -629,7 +630,7 @@ def test_postgres_holds_the_data_set(world: World, postgres: str) -> None:
             world.write(metric, step // 2, f"{step}")
         done = run(
             *("publish", "--registry", world.top / "metrics.toml", "--store", world.store),
-            *("--out", world.out, "--postgres", postgres),
+            *("--out", world.out, *settings(world.top, postgres=postgres)),
         )
         assert done.exit_code == 0, done.output
         with psycopg.connect(postgres) as connection:
@@ -639,5 +640,5 @@ def test_postgres_holds_the_data_set(world: World, postgres: str) -> None:
             found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         assert sorted(found, key=lambda row: [str(row[name]) for name in KEY]) == rows(world.out)
     assert outputs.update_postgres(world.out, postgres, []) == 0
-    with pytest.raises(outputs.OutputUnusable, match="--postgres: "):
+    with pytest.raises(outputs.OutputUnusable, match="postgres: "):
         outputs.update_postgres(world.out, "host=/nowhere", [])

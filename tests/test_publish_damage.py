@@ -17,6 +17,7 @@ from ldp.publishing.state import remove_parts
 from ldp.registry import Registry
 from ldp.registry.sign_off import facts
 from simulations.publish import START
+from tests.command_line import settings
 from tests.publications import World, files, rows, run
 
 STATES: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -262,7 +263,7 @@ def test_a_copy_loses_what_left_the_data_set(
 def test_a_password_on_the_command_line_is_refused(world: World, conninfo: str) -> None:
     """Before anything is counted, in words that do not repeat it."""
     pytest.importorskip("psycopg")
-    done = published(world, "--postgres", conninfo)
+    done = published(world, *settings(world.top, postgres=conninfo))
     assert isinstance(done.exception, ParameterError)
     assert "hush" not in str(done.exception)
     assert ("passfile" in str(done.exception)) == ("password" in conninfo or "@" in conninfo)

@@ -1,4 +1,4 @@
-"""`ldp publish --jobs`: several processes write what one writes, none outlives the lock of the
+"""`jobs` of `ldp publish`: several processes write what one writes, none outlives the lock of the
 folder, and one that ends takes its own period with it only."""
 
 import os
@@ -20,6 +20,7 @@ from ldp.publishing.period import PeriodResult, PeriodTask
 from ldp.publishing.publish import LOCK
 from simulations.publish import START
 from tests.collecting import wait_until
+from tests.command_line import settings
 from tests.publications import World, files, rows, run
 
 METRICS = ("theme", "latency", "battery", "network")
@@ -96,7 +97,7 @@ def pause(world: World, metric: str, day: int) -> Path:
 def words(world: World) -> list[str]:
     return [
         *("publish", "--registry", str(world.top / "metrics.toml"), "--store", str(world.store)),
-        *("--out", str(world.out), "--jobs", "2"),
+        *("--out", str(world.out), *settings(world.top, jobs=2)),
     ]
 
 

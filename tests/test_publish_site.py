@@ -16,6 +16,7 @@ from ldp.registry import Registry
 from ldp.registry.sign_off import facts
 from ldp.simulation import Population, simulate
 from simulations.publish import REPORTED, START, write_registry
+from tests.command_line import settings
 from tests.pages import Page, words
 from tests.printed import FOLDER
 from tests.publications import World, rows, run
@@ -191,8 +192,10 @@ def test_a_day_on_which_no_word_is_found_has_its_place(tmp_path: Path) -> None:
     with ReportWriter(tmp_path / "store", "joined", 1, mechanism, START, "a") as file:
         for numbers, payloads in simulate(mechanism, people, np.random.default_rng(1)):
             file.write(numbers, payloads)
-    words_of = ("--registry", known.path, "--store", tmp_path / "store", "--jobs", 1)
-    done = run("publish", *words_of, "--until", START, "--out", tmp_path / "out")
+    done = run(
+        *("publish", "--registry", known.path, "--store", tmp_path / "store"),
+        *("--until", START, "--out", tmp_path / "out", *settings(tmp_path, jobs=1)),
+    )
     assert done.exit_code == 0, done.output
     assert rows(tmp_path / "out") == []
     page = words((tmp_path / "out" / "site" / "metrics" / "joined.html").read_text("utf-8"))

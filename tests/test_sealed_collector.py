@@ -26,7 +26,7 @@ from tests.collecting import (
     same_counts,
     summed,
 )
-from tests.command_line import run
+from tests.command_line import run, settings
 from tests.sealing import FOREIGN, KEY, RETIRED, opening, sealed
 
 WEEK, DAY = timedelta(days=7), timedelta(days=1)
@@ -216,13 +216,15 @@ def test_the_command_opens_with_the_keys_of_the_registry_only(
     (tmp_path / "metrics.toml").write_text(
         REGISTRY.replace("[product]", f"[product]\nsealing_keys = {listed}")
     )
-    for given, missing in ((), first), (("--sealed", str(tmp_path / "a")), second):
+    names = [str(tmp_path / name) for name in "ab"]
+    some, both = settings(tmp_path, sealed=names[:1]), settings(tmp_path, sealed=names)
+    for given, missing in ((), first), (some, second):
         assert Process(tmp_path, *given).ended() == 2
         words = f"devices may seal to the key {missing['fingerprint']}"
         assert words in (tmp_path / "log").read_text()
-    both = ("--sealed", str(tmp_path / "a"), "--sealed", str(tmp_path / "b"))
-    assert Process(tmp_path, *both, "--ids", "0-3").ended() == 2
-    assert "--ids does not go with sealed reports" in (tmp_path / "log").read_text()
+    few = settings(tmp_path, sealed=names, ids="0-3")
+    assert Process(tmp_path, *few).ended() == 2
+    assert "ids does not go with sealed reports" in (tmp_path / "log").read_text()
     process = Process(tmp_path, *both)
     assert process.url
     assert process.end() == 0

@@ -23,6 +23,7 @@ from ldp.server import decode
 from ldp.tables.table import Table
 from simulations.web import kill_browser, kill_processes, node_with_sqlite
 from tests.collecting import Process, counted, drain
+from tests.command_line import settings
 from tests.web_client import FOLDER, require_web_client, run
 
 ROOT = FOLDER.parents[1]
@@ -125,7 +126,8 @@ def test_the_example_runs_in_a_real_browser(tmp_path: Path, browser: str) -> Non
     vectors = sorted(path.name for path in (ROOT / "tests" / "vectors").glob("*.json"))
     vectors.remove("dummies.json")  # messages for a shuffler, which this client does not send
     with site(ROOT) as origin:
-        serving = Process(tmp_path, "--listen", "127.0.0.1:0", "--allow-origin", origin)
+        allowed = settings(tmp_path, allow_origin=[origin])
+        serving = Process(tmp_path, "--listen", "127.0.0.1:0", *allowed)
         digest = hashlib.sha256(resolved_bytes(asked)).hexdigest()
         page = f"{origin}/clients/typescript/example/index.html"
         address = f"{page}?collector={serving.url}&sha256={digest}"
@@ -172,7 +174,8 @@ def test_what_the_page_tells_a_web_developer_leads_to_a_count(tmp_path: Path) ->
         pytest.skip(f"npm install failed: {installed.stderr[-200:]}")
     assert CliRunner().invoke(export, [str(tmp_path / "metrics.toml")]).exit_code == 0
     with site(tmp_path) as origin:
-        serving = Process(tmp_path, "--listen", "127.0.0.1:0", "--allow-origin", origin)
+        allowed = settings(tmp_path, allow_origin=[origin])
+        serving = Process(tmp_path, "--listen", "127.0.0.1:0", *allowed)
         page = textwrap.dedent(html).replace("http://127.0.0.1:8787", serving.url)
         (tmp_path / "index.html").write_text(page)
         done = run("node", "test/quickstart.mjs", chromium, f"{origin}/index.html", timeout=60)

@@ -118,9 +118,9 @@ def amplify(
     """Print what shuffling makes of a report's epsilon, with the conditions it takes.
 
     Certified for the mechanism's own law (privacy blanket), never rounded down. Several batches
-    compose by their privacy losses. Of each batch in --sizes, as ldp collect --relay-key notes them
-    in its store, the smaller of what the relay attests and what the collector opened counts; with
-    --batches N the N smallest.
+    compose by their privacy losses. Of each batch in --sizes, as ldp collect with relay_key notes
+    them in its store, the smaller of what the relay attests and what the collector opened counts;
+    with --batches N the N smallest.
 
     \b
     Example: ldp amplify --mechanism apple-safari-energy --users 100000 --delta 1e-6
@@ -167,7 +167,7 @@ def _sizes_in(store: Path, metric: Metric | None) -> Path:
 
     path = store / RELAYED / f"{metric.name}-{metric.version}.csv"
     if not path.is_file():
-        raise ParameterError(f"there is no {path}: ldp collect --relay-key writes it")
+        raise ParameterError(f"there is no {path}: ldp collect with relay_key writes it")
     return path
 
 

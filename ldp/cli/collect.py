@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldp.cli.options import FILE, JSON, SPAN, STORE, say
+from ldp.cli.parsing import Typed
 from ldp.cli.serving import (
+    COUNT,
     begin_log,
     listening_on,
     own_hosts,
@@ -21,6 +23,7 @@ from ldp.cli.serving import (
     service_settings,
     set_right,
 )
+from ldp.cli.settings import rare, setting_name
 from ldp.errors import MissingPackage, ParameterError
 from ldp.registry import Registry
 
@@ -35,83 +38,43 @@ OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
 """Options that --dev reads."""
 
 
-def _id_range(_context: click.Context, _option: click.Parameter, text: str) -> range:
+def _id_range(text: str) -> range:
     """Return a range of first hexadecimal digits of ids, as `0-3` or `f`; raise ParameterError."""
     match = re.fullmatch("([0-9a-f])(?:-([0-9a-f]))?", text)
     digits = [int(digit or match[1], 16) for digit in match.groups()] if match else [1, 0]
     if digits[0] > digits[1]:
-        raise ParameterError("--ids must be a range of hexadecimal digits, as 0-3 or f")
+        raise ParameterError("it must be a range of hexadecimal digits, as 0-3 or f")
     return range(digits[0], digits[1] + 1)
 
 
+_IDS = Typed("RANGE", _id_range)
+
+
 @click.command()
-@click.option("--registry", type=FILE, default="metrics.toml", help="The registry of metrics.")
+@service_options(8787)
 @click.option(
     "--store",
     type=STORE,
     help="Store to add the reports to, a folder or its URL; with --dev none, for this run only.",
 )
 @click.option(
-    "--dev", is_flag=True, help="Say what comes, at once; the registry has development = true."
-)
-@click.option(
-    "--listen",
-    default="127.0.0.1:8787",
-    metavar="HOST:PORT",
-    help="Address to listen at, in plain HTTP, as TLS is a proxy's; port 0 is any that is free.",
-)
-@click.option(
     "--buffer", type=FILE, help="Folder of what is not in the store yet, by default STORE.buffer."
 )
 @click.option(
-    "--shuffle-least",
-    type=click.IntRange(min=1),
-    default=65_536,
-    help="Number of reports of a metric that make a file.",
+    "--dev", is_flag=True, help="Say what comes, at once; the registry has development = true."
 )
-@click.option(
-    "--shuffle-longest",
-    type=SPAN,
-    default="1h",
-    help="Longest time for which the first of them waits.",
-)
-@click.option(
-    "--shuffle-smallest",
-    type=click.IntRange(min=1),
-    default=100,
-    help="Least number of reports in a file: fewer wait, however long.",
-)
+@click.option("--drain", is_flag=True, help="Serve nobody: move what waits, and end.")
 @click.option("--write-small", is_flag=True, help="Write files of fewer reports all the same.")
 @click.option(
     "--retain", type=SPAN, help="Time after which reports are deleted, as 90d; by default never."
 )
-@service_options
-@click.option(
-    "--allow-origin",
-    multiple=True,
-    metavar="ORIGIN",
-    help="Origin of pages whose browsers may send, as https://app.example; may be repeated.",
-)
-@click.option(
-    "--sealed",
-    type=FILE,
-    multiple=True,
-    help="Key that opens sealed reports (ldp key); may be repeated, the newest first.",
-)
-@click.option(
-    "--relay-key",
-    multiple=True,
-    metavar="KEY",
-    help="Public key of the relay, which signs sizes of batches; may be repeated.",
-)
-@click.option(
-    "--ids",
-    default="0-f",
-    callback=_id_range,
-    metavar="RANGE",
-    help="First hexadecimal digits of the ids of batches to take; other collectors take the rest.",
-)
-@click.option("--drain", is_flag=True, help="Serve nobody: move what waits, and end.")
+@rare("--shuffle-least", COUNT, 65_536, "Number of reports of a metric that make a file.")
+@rare("--shuffle-longest", SPAN, "1h", "Longest time for which the first of them waits.")
+@rare("--shuffle-smallest", COUNT, 100, "Least number of reports in a file; fewer wait on.")
+@rare("--allow-origin", str, (), "Origins of pages that may send, as https://app.example.")
+@rare("--sealed", FILE, (), "Keys that open sealed reports (ldp key), the newest first.")
+@rare("--relay-key", str, (), "Public keys of the relay, which signs sizes of batches.")
+@rare("--ids", _IDS, "0-f", "First digits of ids of batches; other collectors have the rest.")
 @JSON
 def collect(
     registry: Path,
@@ -170,7 +133,7 @@ def collect(
             "registry of people's reports"
         )
     if len(ids) < 16 and (sealed or loaded.sealing_keys):
-        raise ParameterError("--ids does not go with sealed reports: one collector knows them all")
+        raise ParameterError("ids does not go with sealed reports: one collector knows them all")
     if not drain:
         _require_relay(loaded, sealed, relay_key)
     waiting = buffer or Path(f"{store}.buffer")
@@ -224,8 +187,8 @@ def _opener(registry: Registry, files: tuple[Path, ...]) -> "Callable[[Item], Co
     known = {key.fingerprint for key in keys}
     for fingerprint in (one for one in registry.sealing_keys if one not in known):
         raise ParameterError(
-            f"devices may seal to the key {fingerprint} of {registry.path}: name its file with "
-            "--sealed"
+            f"devices may seal to the key {fingerprint} of {registry.path}: name its file in the "
+            "setting sealed of --config"
         )
     return partial(open_with, keys)
 
@@ -246,17 +209,18 @@ def _require_relay(
     name = next((name for name, one in registry.metrics.items() if one.needs_shuffler), None)
     if name is not None and not (sealed and relay_key):
         raise ParameterError(
-            f"metric {name!r} comes from a relay only: give --sealed KEYFILE and --relay-key PUBLIC"
+            f"metric {name!r} comes from a relay only: give sealed and relay_key in --config"
         )
 
 
 def _require_no_other_options() -> None:
-    """Raise ParameterError for options of the command line that --dev does not read."""
+    """Raise ParameterError for settings that --dev does not read."""
     context = click.get_current_context()
     others = [
-        f"--{name.replace('_', '-')}"
-        for name in context.params.keys() - OF_DEVELOPMENT
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        setting_name(option)
+        for option in context.command.params
+        if option.name in context.params.keys() - OF_DEVELOPMENT
+        and context.get_parameter_source(option.name) is not click.core.ParameterSource.DEFAULT
     ]
     if others:
         raise ParameterError(f"--dev does not take {', '.join(sorted(others))}")

@@ -75,8 +75,9 @@ def guarded(name: str, command: click.Command) -> click.Command:
 
 
 def _read(values: Mapping[str, Any], written: tuple[str, ...]) -> Iterator[Path]:
-    """Yield every file that the options name as an input, and those that they are read with."""
-    for option, value in values.items():
+    """Yield every file that the options name as an input, and those that they are read with; also
+    the file of `--config`, which is the object of the context."""
+    for option, value in {**values, "": click.get_current_context().obj}.items():
         if option in written:
             continue
         for item in value if isinstance(value, tuple) else (value,):

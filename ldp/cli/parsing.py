@@ -187,6 +187,7 @@ def _missing(command: click.Command, context: click.Context, words: list[str]) -
         for parameter in command.params
         if parameter.required
         and not isinstance(values.get(str(parameter.name)), str | list | tuple)
+        and parameter.name not in (context.default_map or {})
     ]
 
 

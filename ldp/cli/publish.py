@@ -1,20 +1,24 @@
 """`ldp publish`: what is new in a store becomes results, for all metrics."""
 
+import json
 import os
 import signal
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ldp.cli.options import DAY, FAKES, FILE, JSON, REGISTRY, SPAN, STORE, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SPAN, STORE, say
+from ldp.cli.parsing import SHARE
 from ldp.cli.serving import begin_log, listening_on, own_hosts, serve
+from ldp.cli.settings import CONFIG, rare
 from ldp.errors import MissingPackage, ParameterError, ReportError
 
 if TYPE_CHECKING:
@@ -22,10 +26,11 @@ if TYPE_CHECKING:
     from ldp.registry import Registry
 
 MOST_JOBS = 4
-"""Most processes without --jobs: each takes the memory of a run."""
+"""Most processes without jobs: each takes the memory of a run."""
 
 
 @click.command()
+@CONFIG
 @REGISTRY
 @click.option(
     "--store",
@@ -38,33 +43,9 @@ MOST_JOBS = 4
 @click.option(
     "--out", required=True, type=FILE, help="Folder to write tables, results and the site into."
 )
-@click.option(
-    "--period",
-    type=click.Choice(["day", "week"]),
-    default="day",
-    help="Period that a row of the results is about, in UTC; weeks begin on Mondays.",
-)
-@click.option("--since", type=DAY, help="Leave periods alone that begin before this day.")
 @click.option("--until", type=DAY, help="Last day to publish, by default yesterday in UTC.")
 @click.option("--csv", type=FILE, help="CSV file to copy the results to.")
 @click.option("--duckdb", type=FILE, help="DuckDB file to copy the results to.")
-@click.option(
-    "--postgres",
-    metavar="CONNINFO",
-    help="Copy them to this PostgreSQL database, as service=metrics; no password here.",
-)
-@click.option(
-    "--arms",
-    multiple=True,
-    metavar="METRIC:METRIC",
-    help="Compare the shares or means of two metrics, arms of an experiment; again for more.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 64),
-    help="Metrics counted at a time, by processes; as many as processors without it, 4 at most.",
-)
-@FAKES
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
 @click.option(
     "--watch",
@@ -82,6 +63,12 @@ MOST_JOBS = 4
     metavar="[HOST:PORT]",
     help="Watch, and show the site there meanwhile; 127.0.0.1:8789 without an address.",
 )
+@rare("--period", click.Choice(["day", "week"]), "day", "Period, in UTC, that a row is about.")
+@rare("--since", DAY, None, "First day on which a period may begin that is published.")
+@rare("--fakes", SHARE, None, "Share of the reports that may be made up.")
+@rare("--postgres", str, None, "PostgreSQL database to copy to, as service=metrics.")
+@rare("--arms", str, (), "Pairs METRIC:METRIC, arms of experiments, that are compared.")
+@rare("--jobs", click.IntRange(1, 64), None, "Processes; by default all processors, up to 4.")
 @JSON
 def publish(
     registry: Path,
@@ -95,7 +82,7 @@ def publish(
     postgres: str | None,
     arms: tuple[str, ...],
     jobs: int | None,
-    fakes: float | None,
+    fakes: Fraction | None,
     skip_damaged: bool,
     watch: timedelta | None,
     listen: str | None,
@@ -106,8 +93,8 @@ def publish(
     Days that have ended and have reports that are not counted yet become kept tables, estimates and
     rows of one data set; reports that come late re-open their day. Run it again as often as you
     like, from cron: a run that is killed is repeated, and a second one beside it ends with an
-    error. With --fakes the intervals of what it counts hold for the honest reports, whatever the
-    made-up ones say. docs/publishing.md has the rest.
+    error. With the setting fakes the intervals of what it counts hold for the honest reports,
+    whatever the made-up ones say. docs/publishing.md has the rest.
 
     \b
     Example: ldp publish --registry metrics.toml --store reports --out published
@@ -123,7 +110,8 @@ def publish(
     every = timedelta(minutes=15) if watch is None and listen else watch
     if until and every is not None:
         raise ParameterError("--until is for one run: leave it out with --watch and --serve")
-    fake_reports(0, fakes or 0.0)  # raises for a share out of range
+    share = None if fakes is None else float(fakes)
+    fake_reports(0, share or 0.0)  # raises for a share out of range
     Registry.load(registry).check(datetime.now(UTC).date())
     ending, said = Event(), set[str]()
 
@@ -152,7 +140,7 @@ def publish(
             since=since,
             period=period,
             skip_damaged=skip_damaged,
-            fakes=fakes,
+            fakes=share,
             processes=jobs or min(MOST_JOBS, os.cpu_count() or 1),
             on_period=lambda done: None if as_json else click.echo(str(done)),
             is_ending=ending.is_set,
@@ -192,7 +180,7 @@ def publish(
             "arms": {e.name: [*map(asdict, e.differences)] for e in experiments},
             "problems": [*map(str, result.problems)],
         }
-        say(_with_days_as_text(report), words, as_json)
+        say(json.loads(json.dumps(report, default=str)), words, as_json)
         if result.problems:
             raise ReportError(f"{counted(len(result.problems), 'problem')}, each on a line above")
 
@@ -238,36 +226,28 @@ def _repeat(
 
 
 def _require_no_password(conninfo: str) -> None:
-    """Raise ParameterError for what libpq does not read, and for a password, which `ps` shows."""
+    """Raise ParameterError for what libpq does not read, and for a password."""
     try:
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
     except ModuleNotFoundError as error:
-        raise MissingPackage.of("--postgres", error.name, "publish") from None
+        raise MissingPackage.of("postgres", error.name, "publish") from None
     try:
         keys = conninfo_to_dict(conninfo)
     except ProgrammingError:  # it may repeat a password
-        raise ParameterError("--postgres must be as libpq reads it, as service=metrics") from None
+        raise ParameterError("postgres must be as libpq reads it, as service=metrics") from None
     if any(key.endswith("password") for key in keys):
         raise ParameterError(
-            "--postgres has a password, which everybody on this machine can read there: write it "
+            "postgres has a password, which whoever reads the settings can read: write it "
             "to ~/.pgpass, or name a file with it as passfile=FILE or a service as service=NAME"
         )
 
 
 def _pair(pair: str, registry: "Registry") -> list[str]:
-    """Return the two metrics of --arms; raise RegistryError unless they are in the registry."""
+    """Return the two metrics of arms; raise RegistryError unless they are in the registry."""
     metrics = pair.split(":")
     if len(metrics) != 2:
-        raise ParameterError("--arms must be METRIC:METRIC")
+        raise ParameterError("arms must be METRIC:METRIC")
     if metrics[0] == metrics[1]:
-        raise ParameterError(f"--arms compares two metrics, and {pair} names one")
+        raise ParameterError(f"arms compares two metrics, and {pair} names one")
     return [registry.metric(metric).name for metric in metrics]
-
-
-def _with_days_as_text(report: Any) -> Any:
-    if isinstance(report, dict):
-        return {name: _with_days_as_text(item) for name, item in report.items()}
-    if isinstance(report, list):
-        return [*map(_with_days_as_text, report)]
-    return str(report) if isinstance(report, date) else report

@@ -11,6 +11,7 @@ import click
 from ldp.cli.options import FILE, SPAN
 from ldp.cli.parsing import SHARE
 from ldp.cli.serving import (
+    COUNT,
     begin_log,
     listening_on,
     serve,
@@ -18,6 +19,7 @@ from ldp.cli.serving import (
     service_settings,
     set_right,
 )
+from ldp.cli.settings import rare
 from ldp.errors import MissingPackage, ParameterError
 from ldp.registry import Registry
 
@@ -29,12 +31,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--registry",
-    type=FILE,
-    default="metrics.toml",
-    help="The registry of metrics, for the names and sizes of queues.",
-)
+@service_options(8788)
 @click.option(
     "--collector", required=True, metavar="URL", help="Address of the collector, as https://HOST."
 )
@@ -42,14 +39,8 @@ if TYPE_CHECKING:
     "--buffer", type=FILE, required=True, help="Folder of what waits, and of ids of batches."
 )
 @click.option(
-    "--listen",
-    default="127.0.0.1:8788",
-    metavar="HOST:PORT",
-    help="Address to listen at, in plain HTTP, as TLS is a proxy's; port 0 is any that is free.",
-)
-@click.option(
     "--smallest",
-    type=click.IntRange(min=1),
+    type=COUNT,
     default=1000,
     help="Least number of reports in a batch, or of people where messages are for a "
     "shuffler; fewer wait, and are dropped after the lateness.",
@@ -57,15 +48,9 @@ if TYPE_CHECKING:
 @click.option(
     "--shortest", type=SPAN, default="1h", help="Least time for which the first of them waits."
 )
-@click.option(
-    "--delta",
-    type=float,
-    default=1e-6,
-    help="Delta at which a metric's shuffled_epsilon holds: fewer reports than it takes wait.",
-)
-@click.option("--fakes", type=SHARE, default="0 %", help="Share of a batch that may be made up.")
-@service_options
 @click.option("--key", type=FILE, help="Key that signs the sizes of batches (ldp key --relay).")
+@rare("--delta", float, 1e-6, "Delta at which the shuffled_epsilon of a metric holds in a batch.")
+@rare("--fakes", SHARE, "0 %", "Share of a batch that may be made up.")
 def relay(
     registry: Path,
     collector: str,

@@ -7,12 +7,15 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from functools import reduce
 from inspect import iscoroutinefunction
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ldp.cli.options import FILE
+from ldp.cli.settings import CONFIG, rare
 from ldp.errors import ParameterError
 from ldp.registry import Registry
 
@@ -25,37 +28,24 @@ GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
 OBJECTS = 50_000
 """Number of new objects after which Python looks for cycles of references: a batch has none."""
 COUNT = click.IntRange(min=1)
-OPTIONS = (
-    click.option("--rate", type=COUNT, default=20_000, help="Largest number of requests a second."),
-    click.option(
-        "--most-requests", type=COUNT, default=512, help="Largest number of requests at one time."
-    ),
-    click.option(
-        "--most-buffer",
-        type=COUNT,
-        default=8192,
-        help="MiB of waiting reports and ids of batches, beyond which senders are told to "
-        "come later.",
-    ),
-    click.option(
-        "--admit",
-        metavar="MODULE:NAME",
-        help="A function of yours that decides from headers, sender and size who may send.",
-    ),
-    click.option(
-        "--reset-watermark",
-        is_flag=True,
-        help="Take batches by the clock as it is now, after a wrong one, and end.",
-    ),
-)
-"""Options of every service: its limits, who may send, and the way back from a wrong clock."""
 
 
-def service_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a service."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+def service_options(port: int) -> Callable[..., Any]:
+    """Return a decorator, which gives a command the options of a service that listens at `port`:
+    its registry and address, its limits, who may send, and the way back from a wrong clock."""
+    address = "Address to listen at, in plain HTTP: TLS is a proxy's. Port 0 is any that is free."
+    ahead = "Take batches by the clock as it is now, after a wrong one, and end."
+    options = (
+        CONFIG,
+        click.option("--registry", type=FILE, default="metrics.toml", help="Registry of metrics."),
+        click.option("--listen", default=f"127.0.0.1:{port}", metavar="HOST:PORT", help=address),
+        click.option("--reset-watermark", is_flag=True, help=ahead),
+        rare("--rate", COUNT, 20_000, "Largest number of requests a second."),
+        rare("--most-requests", COUNT, 512, "Largest number of requests at one time."),
+        rare("--most-buffer", COUNT, 8192, "MiB that may wait; senders of more are to come later."),
+        rare("--admit", str, None, "Function of yours, MODULE:NAME, that decides who may send."),
+    )
+    return lambda command: reduce(lambda whole, add: add(whole), reversed(options), command)
 
 
 def service_settings(
@@ -89,9 +79,9 @@ def _admits(name: str) -> "Admits":
     try:
         admits: Admits = resolve_name(name)
     except (ValueError, ImportError, AttributeError) as error:
-        raise ParameterError(f"--admit {name}: {error}") from None
+        raise ParameterError(f"admit = {name!r}: {error}") from None
     if not iscoroutinefunction(admits):
-        raise ParameterError(f"--admit {name}: write async def NAME(arrival) -> int | None")
+        raise ParameterError(f"admit = {name!r}: write async def NAME(arrival) -> int | None")
     return admits
 
 

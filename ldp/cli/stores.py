@@ -21,7 +21,7 @@ def noting_what_waits(stores: Sequence[StorePath], metric: str, version: int) ->
             if waiting := waiting_reports(folder, metric, version):
                 raise NoReports(
                     f"{error}, but {waiting:,} wait in {folder}: ldp collect moves them after its "
-                    "--shuffle-longest (1h) if there are --shuffle-smallest (100) of them; to have "
+                    "shuffle_longest (1h) if there are shuffle_smallest (100) of them; to have "
                     "them now, stop it and run it with --drain (--write-small if fewer)"
                 ) from None
         raise

@@ -156,7 +156,7 @@ class Buffer(BatchFile):
             )
         mark = marks.get("ids", ids_text(ALL_IDS if "watermark" in marks else ids))
         if mark != ids_text(ids):
-            raise BufferUnusable(f"{self._path} is of --ids {mark}, not {ids_text(ids)}")
+            raise BufferUnusable(f"{self._path} is of ids {mark}, not {ids_text(ids)}")
         with self._transaction():
             self._remember("ids", mark)
 

@@ -125,9 +125,9 @@ def update_postgres(out: Path, conninfo: str, problems: list[Problem]) -> int:
     try:
         import psycopg
     except ModuleNotFoundError as error:
-        raise MissingPackage.of("--postgres", error.name, "publish") from None
+        raise MissingPackage.of("postgres", error.name, "publish") from None
     with (
-        _errors("--postgres", psycopg.Error),
+        _errors("postgres", psycopg.Error),
         psycopg.connect(conninfo, autocommit=True) as connection,
         connection.cursor() as cursor,
     ):

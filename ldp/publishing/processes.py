@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 2.0
 """Seconds of work after which processes are started, more than one takes to load: a run with little
 to do starts none."""
 WORKER = "ldp.publishing.worker"
-REMEDY = "the next run repeats it, and --jobs 1 takes the least memory"
+REMEDY = "the next run repeats it, and jobs = 1 takes the least memory"
 Run = Callable[[PeriodTask], PeriodResult]
 """Function that runs a task and returns what became of it."""
 

@@ -44,13 +44,13 @@ PERIODS = {"day": 1, "week": 7}
 """Lengths of a period in days, by name; a week begins on a Monday."""
 NO_WEEKS = (
     "a memoised metric has no weeks, as reports of several days share their noise; nothing of it "
-    "is counted: publish it with --period day, in another folder for --out"
+    'is counted: publish it with period = "day", in another folder for --out'
 )
 SETTINGS, LOCK = "publish.json", ".publish.lock"
 FORMAT = 1
 DAMAGED = (
     "the settings of ldp publish (damaged; restore it from a backup, or delete it and run with the "
-    "--period of the runs before: it is written anew)"
+    "period of the runs before: it is written anew)"
 )
 """Form of the file of settings, in words."""
 
@@ -99,7 +99,7 @@ def opened(out: Path, period: str) -> Iterator[int]:
             write_whole(path, json.dumps(settings) + "\n")
         elif read_json(path, DAMAGED, lambda _: None, DecodeError) != settings:
             raise ParameterError(
-                f"{out} was made with another --period or version: name another folder for --out"
+                f"{out} was made with another period or version: name another folder for --out"
             )
         yield lock
 

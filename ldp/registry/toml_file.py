@@ -49,12 +49,9 @@ DEVELOPMENT = 2**31
 """
 FINGERPRINT = Form("64 hexadecimal digits", (str,), pattern="[0-9a-f]{64}")
 TOP = {
-    name: Key(section(words))
-    for name, words in {
-        "product": ", [product]",
-        "group": " for each budget, [group.NAME]",
-        "metric": " for each metric, [metric.NAME]",
-    }.items()
+    "product": Key(section(" [product]")),
+    "group": Key(section(" [group.NAME] for each budget")),
+    "metric": Key(section(" [metric.NAME] for each metric")),
 }
 PRODUCT = {
     "name": Key(PLAIN, "Name of the product, which goes into derived seeds"),

@@ -1,0 +1,83 @@
+"""Settings of a service: the usual ones are options of its command, and a TOML file has them all.
+
+A setting is stated once, as an option; of the rare ones the command line says where they belong.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ldp.cli.options import FILE
+from ldp.cli.parsing import SHARE
+from ldp.errors import ParameterError
+from ldp.protocol.keys import DAY, FLAG, TEXT, Form, Key, errors_in, read_keys, several
+from ldp.protocol.strict_json import read_toml, shortened
+
+_FORMS = {
+    click.types.IntParamType: Form("a whole number", (int,)),
+    click.types.FloatParamType: Form("a number", (int, float)),
+    click.DateTime: DAY._replace(read=str),
+}
+"""Forms of values by the types of options; other types read texts."""
+
+
+class _Rare(click.Option):
+    def consume_value(self, context: click.Context, opts: Any) -> Any:
+        value, source = super().consume_value(context, opts)
+        if source is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"{self.opts[0]} is a setting of --config FILE: {setting_name(self)} = VALUE",
+                context,
+            )
+        return value, source
+
+
+def rare(name: str, kind: Any, default: Any, words: str) -> Callable[..., Any]:
+    """Return a decorator, which adds a setting that stands in the file of --config only; it has
+    several values where `default` is ()."""
+    settings: Any = {"type": kind, "default": default, "multiple": default == (), "help": words}
+    return click.option(name, cls=_Rare, hidden=True, **settings)
+
+
+def setting_name(option: click.Parameter) -> str:
+    """Return the key of an option in the file of --config: its long name with underscores."""
+    return option.opts[0].removeprefix("--").replace("-", "_")
+
+
+def _form(option: click.Parameter) -> Form:
+    if getattr(option, "is_flag", False):
+        return FLAG
+    if option.multiple:
+        return several(TEXT, "a list of texts")
+    if option.type is SHARE:
+        return Form('a share such as "1%" or 0.01', (int, float, str), read=str)
+    return next((form for kind, form in _FORMS.items() if isinstance(option.type, kind)), TEXT)
+
+
+def _read(context: click.Context, _: click.Parameter, path: Path | None) -> None:
+    """Make the settings of a file the defaults of the options. Raise ParameterError with the file,
+    the key, its value and what would be right."""
+    options = {setting_name(option): option for option in context.command.params}
+    del options["config"]
+    section, context.obj = read_toml(path, ParameterError) if path else {}, path
+    with errors_in(str(path)):
+        values = read_keys(section, {name: Key(_form(o), "", None) for name, o in options.items()})
+        for name in section:
+            try:
+                options[name].type_cast_value(context, values[name])
+            except click.BadParameter as error:
+                value = shortened(section[name])
+                raise ParameterError(f"{name} is {value}: {error.message}") from None
+        context.default_map = {str(options[name].name): values[name] for name in section}
+
+
+CONFIG = click.option(
+    "--config",
+    type=FILE,
+    is_eager=True,
+    expose_value=False,
+    callback=_read,
+    help="TOML file of settings, options among them, which the command line overrides.",
+)
