@@ -65,7 +65,11 @@ BAD = {
     "output in place of the input": ("decode city.table --out city.table", "also an input"),
     "output in place of the summary": ("decode city.table --out e.json", "for the summary"),
     "threshold of nothing": ("decode city.table --out e.csv --rule threshold=nan", "threshold"),
-    "rule of nothing": ("decode city.table --out e.csv --rule fdr=few", "alpha must lie"),
+    "rule of nothing": ("decode city.table --out e.csv --rule fdr=few", "is like fdr=0.05"),
+    "no threshold": ("decode city.table --out e.csv --rule threshold", "threshold must be"),
+    "parameter of no method": (
+        "decode city.table --out e.csv --method direct,top=3", "is one of auto, direct",
+    ),
     "unknown rule": ("decode city.table --out e.csv --rule alpha=0.1", "control must be one of"),
     "unknown method": ("decode city.table --out e.csv --method magic", "is one of auto, direct"),
     "too many users": (

@@ -57,7 +57,7 @@ COMMANDS = (
     *(f"report {name}-result.csv {R} --out pages/{name}.html" for name in DECODED),
     "decode theme.table --fakes 1% --consistency sum-to-n --out fakes.csv",
     "report fakes.csv --truth theme.csv --out pages/fakes.html",
-    "regress flat.table --out flat-result.csv",
+    "decode flat.table --out flat-result.csv",
     "report flat-result.csv --out pages/regression.html",
     "decode typed.table --out typed-result.csv",
     f"report typed-result.csv {R} --out pages/words.html",

@@ -67,16 +67,19 @@ def _rule(text: str) -> Rule:
     """Return the decision rule of a text such as fdr=0.05 or threshold=500."""
     name, _, written = text.partition("=")
     try:
-        number = float(plain_number(written)) if written else Rule.alpha
+        number = float(plain_number(written)) if written else math.nan
     except ValueError:
-        number = math.nan  # which no rule takes
-    return Rule(threshold=number) if name == "threshold" else Rule(control=name, alpha=number)
+        raise ParameterError("is like fdr=0.05, bonferroni, none=0.05 or threshold=500") from None
+    if name == "threshold":
+        return Rule(threshold=number)
+    return Rule(control=name, alpha=number if written else Rule.alpha)
 
 
 def _method(text: str) -> tuple[str, int | None]:
     """Return the method of a text such as regression or 'puzzle, top = 4', and this number."""
     name, parameters = name_and_parameters(text, "puzzle, top = 4")
-    if name not in ("auto", *METHODS, "puzzle") or set(parameters) > {"top"}:
+    known = {"top"} if name == "puzzle" else set[str]()
+    if name not in ("auto", *METHODS, "puzzle") or not parameters.keys() <= known:
         raise ParameterError(f"is one of auto, {', '.join(METHODS)} and 'puzzle, top = 4'")
     return name, parameters.get("top")
 
