@@ -1,5 +1,7 @@
 """`ldp aggregate`: stored reports become a table."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,17 +10,36 @@ import click
 
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, check_days, progress, say
 from ldp.cli.parsing import Typed
-from ldp.cli.stores import noting_what_waits
 from ldp.collection import aggregate as aggregated
 from ldp.collection import report_files
 from ldp.collection.aggregate import share_of, with_metric
 from ldp.collection.object_store import StorePath
 from ldp.collection.sql import DIALECTS, counting_query
+from ldp.collection.store import NoReports
 from ldp.decoding.outcome import needs_whole
 from ldp.decoding.report_patterns import require_decodable
 from ldp.errors import ParameterError, ReportError
 from ldp.registry import Metric, Registry
 from ldp.registry.explaining import label
+
+
+@contextmanager
+def _noting_what_waits(stores: Sequence[StorePath], metric: str, version: int) -> Iterator[None]:
+    """Add to NoReports how many reports a collector of these stores has not moved yet."""
+    try:
+        yield
+    except NoReports as error:
+        from ldp.collection.buffer import waiting_reports
+
+        for store in (store for store in stores if isinstance(store, Path)):
+            folder = store.with_name(f"{store.name}.buffer")
+            if waiting := waiting_reports(folder, metric, version):
+                raise NoReports(
+                    f"{error}, but {waiting:,} wait in {folder}: ldp collect moves them after its "
+                    "shuffle_longest (1h) if there are shuffle_smallest (100) of them; to have "
+                    "them now, stop it and run it with --drain (--write-small if fewer)"
+                ) from None
+        raise
 
 
 class _Out(click.Option):
@@ -107,7 +128,7 @@ def aggregate(
 
     check_days(since, until)
     if sql:
-        with noting_what_waits(stores, metric, definition.version):
+        with _noting_what_waits(stores, metric, definition.version):
             query = counting_query(
                 sql, metric, definition.version, definition.mechanism, stores, since, until
             )
@@ -128,7 +149,7 @@ def aggregate(
         "memoised": bool(definition.memoise),
         "on_damaged": skip if skip_damaged else None,
     }
-    with noting_what_waits(stores, metric, definition.version):
+    with _noting_what_waits(stores, metric, definition.version):
         if engine == "spark":
             from ldp.collection.spark import aggregate_on_spark
 

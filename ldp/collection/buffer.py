@@ -344,11 +344,11 @@ class Buffer(BatchFile):
         with self._transaction():
             self._connection.execute("UPDATE plans SET is_written = 1 WHERE metric = ?", (metric,))
 
-    def forget(self, metric: int, plan: Plan, most_bytes: int = FORGOTTEN_BYTES) -> bool:
-        """Overwrite and delete lots of a plan that is written, at most `most_bytes` so that commits
-        need not wait, and the plan with the last of them. Return whether there are more."""
+    def forget(self, metric: int, plan: Plan) -> bool:
+        """Overwrite and delete lots of a plan that is written, FORGOTTEN_BYTES at most so that
+        commits need not wait, and the plan with the last of them. Return whether there are more."""
         with self._transaction():
-            first, last, _ = self._oldest(metric, most_bytes, plan.last)
+            first, last, _ = self._oldest(metric, FORGOTTEN_BYTES, plan.last)
             self._connection.execute(
                 "DELETE FROM lots WHERE metric = ? AND sequence BETWEEN ? AND ?",
                 (metric, first, last),

@@ -83,12 +83,12 @@ def tenths(parts: Sequence[float]) -> list[str]:
     return [f"{number / 10:.1f}\N{NO-BREAK SPACE}%" for number in whole]
 
 
-def ticks(low: float, high: float, most: int = 5) -> list[dict[str, Any]]:
-    """Return round numbers from `low` to `high`, with at most `most` equal steps between them: each
+def ticks(low: float, high: float) -> list[dict[str, Any]]:
+    """Return round numbers from `low` to `high`, with at most 5 equal steps between them: each
     with its `text`, and its place `at` on a linear axis in shares of it."""
     length = (high - low) or 1.0
-    step = 10.0 ** math.floor(math.log10(length / most))
-    step *= next(times for times in (1, 2, 5, 10) if length / (times * step) <= most + 1e-9)
+    step = 10.0 ** math.floor(math.log10(length / 5))
+    step *= next(times for times in (1, 2, 5, 10) if length / (times * step) <= 5 + 1e-9)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [
         {"text": quantity(number * step), "at": round((number * step - low) / length, 5)}
