@@ -120,7 +120,7 @@ def test_a_table_of_devices_becomes_coefficients_with_errors(
 
 
 @pytest.mark.exact
-def test_robust_regression_takes_clips_and_a_split(
+def test_robust_regression_takes_clips_a_split_and_public_rows(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     split = "clip_features = 0.5, clip_target = 0.4, budget_split = [0.4, 0.5, 0.1]"
@@ -130,7 +130,13 @@ def test_robust_regression_takes_clips_and_a_split(
     assert (made["delta"], made["clips"]) == (0, [0.5, 0.4])
     assert made["intervals_cover"].endswith("to 0.5 (features) and 0.4 (target) of their halves")
     assert set(made["std_errors"]) == set(made["coefficients"]) == set(made["intervals"])
-    assert run(f"{robust} --method 'robust, clip_target = 0.5' --out fit.csv", monkeypatch) == 0
+    lines = (here / "bike.csv").read_text().splitlines()
+    (here / "public.csv").write_text("\n".join(lines[:41]) + "\n")
+    method = "\"robust, clip_target = 0.5, public_rows = 'public.csv'\""
+    assert run(f"{robust} --method {method} --out fit.csv", monkeypatch) == 0
+    assert "with 40 public rows as they are." in " ".join(capsys.readouterr().out.split())
+    assert run(f"{robust} --method {method} --out public.csv", monkeypatch) == 2
+    assert "public.csv is also an input" in capsys.readouterr().err
     header, *rows = Path("fit.csv").read_text().splitlines()
     assert header == "term,coefficient,std_error,low,high"
     summary = json.loads(Path("fit.json").read_text())
@@ -215,7 +221,7 @@ def test_the_comparison_prints_every_method_on_boston_and_bike(
         (BOSTON + BUDGET + " --method 'ridge, norm = \"a\"'", "norm must be a number"),
         (
             BOSTON + BUDGET + " --method 'ridge, norms = 2'",
-            "--method has no norms, but norm",
+            "--method has no norms, but public_rows",
         ),
         (BOSTON + BUDGET + " --method 'ridge, norm'", 'parameters are like "robust, clip_target'),
     ],

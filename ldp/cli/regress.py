@@ -12,7 +12,7 @@ import numpy as np
 from ldp.cli.columns import read_bounds, read_columns
 from ldp.cli.estimates import check_output
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
-from ldp.cli.parsing import name_and_parameters
+from ldp.cli.parsing import Typed, name_and_parameters
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text
 from ldp.tables.result import write_with_summary
@@ -22,8 +22,16 @@ OF_METHODS = (
     *("norm", "split", "eigenvalue_share"),
     *("clip_features", "clip_target", "budget_split"),
 )
-"""Parameters that --method may state."""
+"""Numbers that --method may state."""
 CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
+
+
+def _method(text: str) -> tuple[str, dict[str, Any], Path | None]:
+    """Return the method of a text, its numbers, and the file of its public rows."""
+    name, stated = name_and_parameters(text, "robust, clip_target = 0.5")
+    public = stated.pop("public_rows", None)
+    numbers = {key: _number_of(key, value) for key, value in stated.items()}
+    return name, numbers, None if public is None else Path(str(public))
 
 
 @click.command()
@@ -42,10 +50,12 @@ CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
 )
 @click.option(
     "--method",
+    type=Typed("METHOD", _method),
     default="ridge",
     metavar="NAME[, KEY = VALUE]",
     help="Method of the release, as ridge, ada-ssp or 'robust, clip_target = 0.5, budget_split = "
-    "[0.4, 0.5, 0.1]'; norm = X shortens longer mapped rows to this public length.",
+    "[0.4, 0.5, 0.1]'; norm = X shortens longer mapped rows to this public length, and public_rows "
+    "= 'FILE' names a CSV file of rows that need no privacy, which robust adds exactly.",
 )
 @click.option(
     "--neighbours",
@@ -70,7 +80,7 @@ def regress(
     bounds_file: Path,
     epsilon: float,
     delta: float | None,
-    method: str,
+    method: tuple[str, dict[str, Any], Path | None],
     neighbours: str,
     level: float,
     out: str,
@@ -96,8 +106,7 @@ def regress(
     check_output(out, level)
     from ldp.central.regression import PURE  # late: it loads scikit-learn
 
-    name, stated = name_and_parameters(method, "robust, clip_target = 0.5")
-    parameters = {key: _number_of(key, value) for key, value in stated.items()}
+    name, parameters, public_rows = method
     if delta is None and (splits is not None or name not in PURE):
         raise ParameterError("Missing --delta, which only pure methods go without")
     ranges = read_bounds(bounds_file)
@@ -108,6 +117,9 @@ def regress(
         raise ParameterError(f"{bounds_file} has no row for any column but the target")
     table = read_columns(data, [*features, target], strict=splits is not None)
     X, y = table[:, :-1], table[:, -1]
+    if public_rows is not None:
+        public = read_columns(public_rows, [*features, target], strict=True)
+        parameters["public_rows"] = public[:, :-1], public[:, -1]
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta or 0.0}
     bounds: dict[str, Any] = {
         "bounds": np.array([ranges[column] for column in features]),
@@ -134,7 +146,7 @@ def regress(
 def _number_of(key: str, value: Any) -> float | tuple[float, ...]:
     """Return a parameter of --method; raise ParameterError for another."""
     if key not in OF_METHODS:
-        raise ParameterError(f"--method has no {key}, but {', '.join(OF_METHODS)}")
+        raise ParameterError(f"--method has no {key}, but public_rows, {', '.join(OF_METHODS)}")
     try:
         return tuple(map(float, value)) if key == "budget_split" else float(value)
     except (TypeError, ValueError):
@@ -195,7 +207,7 @@ def _released(
     cost, method = model.cost_, parameters["method"]
     hides_rows = parameters["neighbours"] == "add-remove"
     clips = getattr(model.moments_, "clips", (1.0, 1.0))
-    covered = _covered(parameters.get("norm"), clips)
+    covered = _covered(parameters.get("norm"), clips, parameters.get("public_rows"))
     result = {
         "method": method,
         "epsilon": cost.epsilon,
@@ -231,11 +243,13 @@ def _released(
     return result, "\n".join(lines)
 
 
-def _covered(norm: float | None, clips: tuple[float, float]) -> str:
+def _covered(norm: float | None, clips: tuple[float, float], public: Any) -> str:
     """Return in words what the intervals cover."""
     words = "the least-squares coefficients of the data clipped to the bounds"
     if clips != (1.0, 1.0):
         words += " and then to {:.3g} (features) and {:.3g} (target) of their halves".format(*clips)
+    if public is not None:
+        words += f", with {len(public[1]):,} public rows as they are"
     if norm is None:
         return words
     return (
