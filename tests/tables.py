@@ -15,7 +15,6 @@ from pathlib import Path
 import click
 
 from ldp.cli import commands
-from ldp.cli.settings import setting_name
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism, Mechanism
 from tests.schemas import question_schema, registry_schema, scenario_schema
 
@@ -126,7 +125,7 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
             yield f"{_escaped(' '.join(paragraph.split()))}\n"
     yield f"    {name} {usage}\n"
     options = [option for option in command.params if isinstance(option, click.Option)]
-    for head, is_hidden in (("option", False), ("setting of the file of `--config` only", True)):
+    for head, is_hidden in (("option", False), ("rare option, for `--config`", True)):
         rows = [_option(option, context) for option in options if option.hidden is is_hidden]
         if rows:
             yield f"| {head} | what it is |\n| --- | --- |"
@@ -139,7 +138,7 @@ def _option(option: click.Option, context: click.Context) -> list[str]:
     default = option.get_help_extra(context).get("default")
     notes = [_escaped(option.help or "")]
     notes += ["Required."] * option.required + [f"Default: {default}."] * (default is not None)
-    names = setting_name(option) if option.hidden else ", ".join(option.opts)
+    names = ", ".join(option.opts)
     return [f"`{names}{metavar}`".replace("|", "\\|"), " ".join(notes).strip()]
 
 

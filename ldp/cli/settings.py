@@ -1,6 +1,6 @@
-"""Settings of a service: the usual ones are options of its command, and a TOML file has them all.
+"""Settings of a service: options of its command, which can all stand in a TOML file too.
 
-A setting is stated once, as an option; of the rare ones the command line says where they belong.
+The help shows the usual ones; docs/commands.md lists them all.
 """
 
 from collections.abc import Callable
@@ -23,22 +23,11 @@ _FORMS = {
 """Forms of values by the types of options; other types read texts."""
 
 
-class _Rare(click.Option):
-    def consume_value(self, context: click.Context, opts: Any) -> Any:
-        value, source = super().consume_value(context, opts)
-        if source is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                f"{self.opts[0]} is a setting of --config FILE: {setting_name(self)} = VALUE",
-                context,
-            )
-        return value, source
-
-
 def rare(name: str, kind: Any, default: Any, words: str) -> Callable[..., Any]:
-    """Return a decorator, which adds a setting that stands in the file of --config only; it has
+    """Return a decorator, which adds a setting that the help leaves to docs/commands.md; it has
     several values where `default` is ()."""
     settings: Any = {"type": kind, "default": default, "multiple": default == (), "help": words}
-    return click.option(name, cls=_Rare, hidden=True, **settings)
+    return click.option(name, hidden=True, **settings)
 
 
 def setting_name(option: click.Parameter) -> str:
@@ -79,5 +68,5 @@ CONFIG = click.option(
     is_eager=True,
     expose_value=False,
     callback=_read,
-    help="TOML file of settings, options among them, which the command line overrides.",
+    help="TOML file of these options and of rare ones (docs/commands.md); the command line wins.",
 )
