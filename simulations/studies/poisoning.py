@@ -98,7 +98,8 @@ def _poisoned(setting: Setting, generator: np.random.Generator) -> dict[str, flo
         batch = naming_reports(scene, AIM, fakes, generator)
         table = honest + counted(mechanism, batch)
         names = NAMES if "categories" in mechanism.parameters() else (TARGET,)
-        moved.append(float(decode(table, names).count[-1]) / table.total)
+        method = "mean-sketch" if isinstance(mechanism, MeanSketch) else "auto"  # the linear one
+        moved.append(float(decode(table, names, method=method).count[-1]) / table.total)
     return {
         "predicted": mechanism.fakes_move(SHARE),
         "measured": float(np.mean(moved)),
