@@ -57,15 +57,9 @@ REGISTRY = (files("ldp.cli") / "demo.toml").read_text("utf-8")
 @click.command()
 @click.option("--users", type=click.IntRange(1), default=1_000_000, help="Number of keyboards.")
 @click.option("--out", type=FILE, default=Path("demo"), help="Folder to write everything into.")
-@click.option(
-    "--control",
-    type=click.Choice(["fdr", "bonferroni", "none"]),
-    default="fdr",
-    help="Error that discoveries control.",
-)
 @click.option("--first-act", is_flag=True, help="Stop after the first act, of emoji.")
 @SEED
-def demo(users: int, out: Path, control: str, first_act: bool, seed: int | None) -> None:
+def demo(users: int, out: Path, first_act: bool, seed: int | None) -> None:
     """Simulate a million keyboards, from the device to the report, on real emoji frequencies; then
     words that nobody listed, and browser versions.
 
@@ -81,7 +75,7 @@ def demo(users: int, out: Path, control: str, first_act: bool, seed: int | None)
     write_whole(marker, REGISTRY)
     families, vocabulary = browsers(), words()
     write_whole(out / "browsers.txt", _lines(_with_absent(families.values, BROWSERS)))
-    acts = [_emoji(users, out, control, seed)]
+    acts = [_emoji(users, out, seed)]
     if not first_act:
         acts.append(_simulated("words", WORDS_PER_USER * users, out, vocabulary, seed))
         acts.append(_simulated("browser", users, out, families, seed))
@@ -94,7 +88,7 @@ def demo(users: int, out: Path, control: str, first_act: bool, seed: int | None)
     click.echo(f"\nOpen {page}. {time.monotonic() - started:.0f} s in total.")
 
 
-def _emoji(users: int, out: Path, control: str, seed: int | None) -> tuple[Path, Path]:
+def _emoji(users: int, out: Path, seed: int | None) -> tuple[Path, Path]:
     """Run the first act; return the files of estimates and truth."""
     started, symbols = time.monotonic(), emoji()
     values = _with_absent(symbols.values, DICTIONARY)
@@ -122,7 +116,7 @@ def _emoji(users: int, out: Path, control: str, seed: int | None) -> tuple[Path,
         "on only files are read:\n"
     )
     _run("aggregate", "emoji", "--registry", registry, out / "reports", "--out", table)
-    _run("decode", table, "--out", estimates, "--rule", control)
+    _run("decode", table, "--out", estimates)
     _show(estimates, people.truth(), "symbol")
     return estimates, truth
 
