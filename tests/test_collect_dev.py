@@ -157,7 +157,7 @@ def test_neither_collector_takes_the_registry_of_the_other(
     assert run("collect --store reports", monkeypatch) == 2
     assert "run it with --dev" in capsys.readouterr().err
     assert run(f"collect --dev --drain {' '.join(settings(tmp_path, ids='f'))}", monkeypatch) == 2
-    assert "--dev does not take drain, ids" in capsys.readouterr().err
+    assert "--dev does not go with --drain, --ids" in capsys.readouterr().err
     assert run("collect --dev --listen 0.0.0.0:0", monkeypatch) == 2
     assert "on this machine only" in capsys.readouterr().err
 

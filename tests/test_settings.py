@@ -9,6 +9,7 @@ import click
 import pytest
 
 from ldp.cli import commands
+from ldp.cli.parsing import FITTING
 from ldp.cli.settings import setting_name
 from tests.command_line import run
 
@@ -26,6 +27,20 @@ def parsed(name: str, folder: Path, text: str, *words: str) -> dict[str, Any]:
     (folder / "settings.toml").write_text(text)
     whole = ["--config", str(folder / "settings.toml"), *words]
     return command(name).make_context(name, whole).params
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", COMMANDS)
+def test_settings_differ_in_their_names(name: str) -> None:
+    names = [*map(setting_name, command(name).params)]
+    assert len({*names}) == len(names)
+
+
+@pytest.mark.exact
+def test_a_collector_of_development_reads_no_other_setting() -> None:
+    (rule,) = FITTING["collect"]
+    options = {option.opts[0] for option in command("collect").params}
+    assert options - {*rule.split()} == {"--config", "--registry", "--store", "--listen"}
 
 
 VALUES: dict[str, Any] = {

@@ -23,7 +23,7 @@ from ldp.cli.serving import (
     service_settings,
     set_right,
 )
-from ldp.cli.settings import rare, setting_name
+from ldp.cli.settings import rare
 from ldp.errors import MissingPackage, ParameterError
 from ldp.registry import Registry
 
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from ldp.collection.object_store import StorePath
     from ldp.protocol.batch import Item
     from ldp.protocol.sealed_report import Attestation, Content
-
-OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
-"""Options that --dev reads."""
 
 
 def _id_range(text: str) -> range:
@@ -120,7 +117,6 @@ def collect(
     if store and not folder and (dev or buffer is None):
         raise ParameterError("a store at s3:// goes with --buffer FOLDER, and not with --dev")
     if dev:
-        _require_no_other_options()
         _develop(loaded, folder, listen)
         return
     if store is None:
@@ -211,19 +207,6 @@ def _require_relay(
         raise ParameterError(
             f"metric {name!r} comes from a relay only: give sealed and relay_key in --config"
         )
-
-
-def _require_no_other_options() -> None:
-    """Raise ParameterError for settings that --dev does not read."""
-    context = click.get_current_context()
-    others = [
-        setting_name(option)
-        for option in context.command.params
-        if option.name in context.params.keys() - OF_DEVELOPMENT
-        and context.get_parameter_source(option.name) is not click.core.ParameterSource.DEFAULT
-    ]
-    if others:
-        raise ParameterError(f"--dev does not take {', '.join(sorted(others))}")
 
 
 def _develop(registry: Registry, store: Path | None, listen: str) -> None:

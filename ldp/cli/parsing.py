@@ -27,6 +27,11 @@ FITTING = {
         *("METRIC with --registry", "--registry with METRIC"),
         "--encoder without --report --all --verify",
     ),
+    "collect": (
+        "--dev without --buffer --drain --write-small --retain --reset-watermark --shuffle-least "
+        "--shuffle-longest --shuffle-smallest --allow-origin --sealed --relay-key --ids --rate "
+        "--most-requests --most-buffer --admit --json",
+    ),
     "plan number": ("--population without --from",),
     "rappor import": ("one of --counts --reports",),
     "regress": ("--seed with --compare", "--compare without --method --level --out"),
@@ -159,10 +164,12 @@ def _refuse_repeated(command: click.Command, context: click.Context, words: list
 
 
 def _refuse_unfitting(command: click.Command, context: click.Context) -> None:
-    """Raise click.UsageError for parameters of the command line that FITTING forbids."""
+    """Raise click.UsageError for parameters of the command line, or of a file of settings, that
+    FITTING forbids."""
     written = set[str]()
     for parameter in command.params:
-        if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
+        source = context.get_parameter_source(str(parameter.name))
+        if source in (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP):
             is_option = isinstance(parameter, click.Option)
             written.update(parameter.opts if is_option else [str(parameter.name).upper()])
     name = context.command_path.partition(" ")[2]
