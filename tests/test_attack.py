@@ -29,7 +29,6 @@ from ldp.decoding import decode
 from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.distribution import Distribution, decode_distribution
 from ldp.decoding.numeric import decode_mean
-from ldp.decoding.outcome import kind_of
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import Identity
@@ -384,15 +383,13 @@ def test_of_every_mechanism_a_laboratory_runs_or_is_refused(example: Example) ->
     values = tuple(str(value) for value in dict.fromkeys(example.values))
     people = Population(values, counts=np.arange(1, len(values) + 1))
     settings = {"population": people, "reports": 900, "share": 0.05, "targets": 1, "runs": 1}
-    is_of_many = getattr(mechanism, "at_most_answers", 1) > 1 or bool(
-        getattr(mechanism, "by", None)
-    )
+    is_of_many = mechanism.at_most_answers > 1 or bool(mechanism.by)
     if mechanism.name in REFUSED or is_of_many:
         with pytest.raises(ParameterError, match=f"no attack on {mechanism.name} .*is known"):
             Laboratory(mechanism=mechanism, **settings)  # type: ignore[arg-type]
         return
     laboratory = Laboratory(mechanism=mechanism, **settings)  # type: ignore[arg-type]
-    if kind_of(mechanism) == "numbers":
+    if mechanism.is_numeric:
         assert laboratory.number_gains(np.random.default_rng(1))
     else:
         assert laboratory.gains(np.random.default_rng(1))

@@ -202,7 +202,7 @@ def test_words_from_devices_to_discoveries(
     assert run(f"decode both.table --part words {asked}", monkeypatch) == 0
     capsys.readouterr()
     for part, message in (
-        ("", "--candidates does not go with this table, which is of words (sfp)"),
+        ("", "--candidates does not go with this table, which is of sfp (words)"),
         ("--part letters", "--part is one of fragments, words"),
     ):
         assert run(f"decode both.table {part} {asked}", monkeypatch) == 2

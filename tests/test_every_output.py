@@ -19,7 +19,6 @@ from click.testing import CliRunner
 
 from ldp import HierarchicalHistogram, JointReport, PrefixExtension, RapporNgrams, RegressionMoments
 from ldp.cli import commands
-from ldp.decoding.outcome import kind_of
 from ldp.mechanisms import CATALOGUE, SequenceFragmentPuzzle
 from ldp.mechanisms.addressing import Identity, Rounding
 from ldp.mechanisms.base import Example, Mechanism
@@ -118,7 +117,7 @@ def outputs(example: Example, folder: Path) -> Iterator[Path]:
     for name, part, part_values in decoded_parts(mechanism, values):
         listed = folder / "candidates.txt"
         listed.write_text("".join(f"{value}\n" for value in part_values if value))
-        has_list = kind_of(part) == "numbers" or isinstance(
+        has_list = part.is_numeric or isinstance(
             part.candidate_addressing, Identity | Buckets | Rounding
         )
         ldp(

@@ -193,8 +193,8 @@ def exact_findings(mechanism: Dummies) -> list[str]:
     """Return what refutes the certificate, a sentence each: a device that draws by other numbers
     than are certified, and a delta of a small batch below the enumerated one."""
     findings = []
-    for name in ("sending", "probability"):
-        stated = Fraction(getattr(mechanism, name))
+    shares = {"sending": mechanism.sending, "probability": mechanism.probability}
+    for name, stated in ((name, Fraction(share)) for name, share in shares.items()):
         if Fraction(threshold(stated), PROBABILITY_ONE) != stated:
             findings.append(f"{name} is drawn as another number than {float(stated)!r}")
     sizes = min(VALUES, len(mechanism.categories)), min(SLOTS, mechanism.slots)

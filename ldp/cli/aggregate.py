@@ -16,7 +16,6 @@ from ldp.collection.aggregate import share_of, with_metric
 from ldp.collection.object_store import StorePath
 from ldp.collection.sql import DIALECTS, counting_query
 from ldp.collection.store import NoReports
-from ldp.decoding.outcome import needs_whole
 from ldp.decoding.report_patterns import require_decodable
 from ldp.errors import ParameterError, ReportError
 from ldp.registry import Metric, Registry
@@ -137,10 +136,10 @@ def aggregate(
     assert out is not None  # _Out
     mechanism = definition.mechanism
     reports = stores, metric, definition.version, mechanism
-    if whole and not needs_whole(mechanism):
+    if whole and not mechanism.needs_whole:
         require_decodable(mechanism)
         _require_one_a_day(known, definition)
-    whole = whole or needs_whole(mechanism)
+    whole = whole or mechanism.needs_whole
     if whole and engine == "spark":
         raise ParameterError("tables that hold whole reports are counted on one machine")
     shared: dict[str, Any] = {

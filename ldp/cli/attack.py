@@ -61,7 +61,6 @@ def attack(
     Example: ldp attack city --registry metrics.toml --fakes 1%
     Example: ldp attack city --registry metrics.toml --fakes 0.1% --population city.csv --seed 1
     """
-    from ldp.decoding.outcome import kind_of
     from ldp.registry import Registry
     from ldp.simulation.poisoning_gains import Laboratory, require_attacks
 
@@ -78,7 +77,7 @@ def attack(
         runs=runs,
     )
     costs: dict[str, float] = {}
-    if kind_of(definition.mechanism) == "numbers":
+    if definition.mechanism.is_numeric:
         gains = laboratory.number_gains(generator(seed))
     else:
         gains, costs = laboratory.gains(generator(seed))
@@ -103,16 +102,15 @@ def _people(definition: "Metric", population: Path | None) -> "Population":
     """Return the population of the file, or a typical one."""
     import numpy as np
 
-    from ldp.decoding.outcome import kind_of
     from ldp.planning.percentiles import EVEN, LOGNORMAL, shaped_people
     from ldp.simulation import Population
 
     if population is not None:
         return Population.from_csv(population).mapped(definition.cleaned)
     mechanism: Any = definition.mechanism
-    if kind_of(mechanism) == "numbers":
+    if mechanism.is_numeric:
         return shaped_people(EVEN if mechanism.bounds else LOGNORMAL, mechanism.bounds)
-    values = definition.candidates() or getattr(mechanism.addressing, "categories", None)
+    values = definition.candidates() or mechanism.listed
     if not values:
         raise ParameterError("the metric has no dictionary: give --population FILE")
     weights = 1 / np.arange(1, len(values) + 1)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     from ldp.tables.joint_table import JointTable
     from ldp.tables.result import Result
     from ldp.tables.table import Table
-
-OF_KIND = {
-    "candidates": ("values", "pairs"),
-    "consistency": ("values", "numbers"),
-    "fakes": ("values", "numbers"),
-    "method": ("values", "words"),
-    "quantiles": ("values", "numbers"),
-    "rule": ("values", "words", "pairs"),
-    "weighted_reports_per_client": ("values", "numbers"),
-}
-"""Kinds of tables that options of the command line go with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,14 +131,12 @@ def decode(source: Path, part: str | None, **typed: Any) -> None:
     Example: ldp decode words.table --out words.csv
     Example: ldp decode banner.table --out banner.csv
     """
-    from ldp.decoding.outcome import kind_of
-
     options = _Options(**typed)
     check_output(options.out, options.level)
     table, spelling = _part_of(source, part)
-    kind = kind_of(table.mechanism)
-    _require_fitting(kind, table)
-    DECODERS[kind](table, spelling, options)
+    decoder = DECODERS[table.mechanism.answers]
+    _require_fitting(decoder, table)
+    decoder.decode(table, spelling, options)
 
 
 def _part_of(source: Path, part: str | None) -> "tuple[Table | JointTable, Spelling | None]":
@@ -159,7 +146,7 @@ def _part_of(source: Path, part: str | None) -> "tuple[Table | JointTable, Spell
     from ldp.tables.table import Table
 
     loaded = load_table(source)
-    spelling = getattr(loaded.mechanism, "spelling", None)
+    spelling = loaded.mechanism.spelling
     if part is None:
         return loaded, spelling
     if isinstance(loaded, Table):
@@ -169,16 +156,16 @@ def _part_of(source: Path, part: str | None) -> "tuple[Table | JointTable, Spell
     return loaded[part], spelling
 
 
-def _require_fitting(kind: str, table: "Table | JointTable") -> None:
+def _require_fitting(decoder: "_Decoder", table: "Table | JointTable") -> None:
     """Raise ParameterError for an option of the command line that does not go with this table."""
     from ldp.tables.joint_table import JointTable
 
-    context, of = click.get_current_context(), table.mechanism.name
+    context, of, kind = click.get_current_context(), table.mechanism.name, table.mechanism.answers
     for option in context.command.params:
         name = option.name or ""
         is_typed = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if is_typed and kind not in OF_KIND.get(name, (kind,)):
-            reason = f"{option.opts[0]} does not go with this table, which is of {kind} ({of})"
+        if is_typed and name in OF_SOME - decoder.options:
+            reason = f"{option.opts[0]} does not go with this table, which is of {of} ({kind})"
             if isinstance(table, JointTable):
                 reason += f"; --part decodes one of {', '.join(table.part_names)} by itself"
             raise ParameterError(reason)
@@ -241,10 +228,7 @@ def _decode_pairs(table: "JointTable", _: "Spelling | None", options: _Options) 
     paths, parts, names = options.candidates, table.mechanism.parts, table.member_names
     if paths and len(paths) != len(parts):
         raise ParameterError(f"give --candidates once for each member, in turn: {', '.join(names)}")
-    listed = [
-        _listed(path, getattr(part, "spelling", None))
-        for (_, part), path in zip(parts, paths, strict=False)
-    ]
+    listed = [_listed(path, part.spelling) for (_, part), path in zip(parts, paths, strict=False)]
     association = associate_members(table, listed or None, options.rule)
     for warning in association.details["warnings"]:
         click.echo(f"ldp: {warning}", err=True)
@@ -331,10 +315,25 @@ def _write_pairs(association: "Association", names: Sequence[str], out: str, as_
         say({**summary, "written": out}, words, as_json, f"ldp report {out} --out report.html")
 
 
-DECODERS: Mapping[str, Callable[[Any, "Spelling | None", _Options], None]] = {
-    "values": _decode_values,
-    "numbers": _decode_numbers,
-    "words": _decode_words,
-    "pairs": _decode_pairs,
+class _Decoder(NamedTuple):
+    """Way to decode a table, and the options that go with it, of those that do not with all."""
+
+    decode: Callable[[Any, "Spelling | None", _Options], None]
+    options: frozenset[str]
+
+
+_OF_NUMBERS = frozenset(("consistency", "fakes", "quantiles", "weighted_reports_per_client"))
+_OF_VALUES = _OF_NUMBERS | {"candidates", "method", "rule"}
+_values, _numbers = _Decoder(_decode_values, _OF_VALUES), _Decoder(_decode_numbers, _OF_NUMBERS)
+DECODERS: Mapping[str, _Decoder] = {
+    "values": _values,
+    "sets": _values,
+    "number": _numbers,
+    "numbers by category": _numbers,
+    "moments": _numbers,
+    "words": _Decoder(_decode_words, frozenset(("method", "rule"))),
+    "pairs": _Decoder(_decode_pairs, frozenset(("candidates", "rule"))),
 }
-"""What is done with a table of each kind."""
+"""Ways to decode, by the answers that a mechanism is about."""
+OF_SOME = frozenset[str]().union(*(decoder.options for decoder in DECODERS.values()))
+"""Options that do not go with every table."""

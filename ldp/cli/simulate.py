@@ -23,7 +23,6 @@ from ldp.collection.aggregate import with_metric
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism
-from ldp.mechanisms.bit_flip import BitFlip
 from ldp.registry import Metric, Registry
 from ldp.registry.explaining import label
 
@@ -99,8 +98,7 @@ def simulate(
     if of_relay:
         _require_batch(definition, total)
     if truth is not None:
-        labelled = people.mapped(mechanism.label) if isinstance(mechanism, BitFlip) else people
-        write_whole(truth, labelled.to_csv())
+        write_whole(truth, people.mapped(mechanism.label).to_csv())
     if table is not None:
         drawn_table = _table(definition.mechanism, people, randomness)
         with_metric(drawn_table, definition, label(known, metric)).save(table)
@@ -137,12 +135,11 @@ def _table(
 ) -> "Table | JointTable":
     """Return a table of people's reports, drawn at once, or where it has to hold whole reports,
     report by report."""
-    from ldp.decoding.outcome import needs_whole
     from ldp.simulation import draw_tables
     from ldp.simulation import simulate as reported
     from ldp.tables.joint_table import WholeBuilder
 
-    if not needs_whole(mechanism):
+    if not mechanism.needs_whole:
         assert people.counts is not None
         return draw_tables(mechanism, people.values, people.counts, randomness)
     builder = WholeBuilder(mechanism)
@@ -164,7 +161,7 @@ def _require_batch(metric: Metric, people: int) -> None:
 
 def _clipped(mechanism: CatalogueMechanism, people: "Population") -> int:
     """Return how many hold a number that is taken for the nearer bound."""
-    if getattr(mechanism, "outside", "refuse") != "clip":
+    if mechanism.outside != "clip":
         return 0
     numeric: Any = mechanism
     strict, clipped = replace(numeric, outside="refuse"), 0

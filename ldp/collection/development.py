@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ldp.collection.aggregate import aggregate, with_metric
 from ldp.collection.service import is_for_reports
 from ldp.collection.store import NoReports
-from ldp.decoding.outcome import needs_whole, outcome
+from ldp.decoding.outcome import outcome
 from ldp.errors import LdpError, RegistryError
 from ldp.protocol.batch import Batch
 from ldp.registry import Metric, Registry
@@ -51,11 +51,11 @@ class Reported:
         self.true_share = naming(metric.mechanism)[0]
         self._label = label(registry, metric.name)
         mechanism = metric.mechanism
-        self._begin = partial(empty_builder, mechanism, whole=needs_whole(mechanism))
+        self._begin = partial(empty_builder, mechanism, whole=mechanism.needs_whole)
         self._table: Any = self._begin().build()
         with suppress(NoReports):
             self._table = aggregate(
-                [store], metric.name, metric.version, mechanism, whole=needs_whole(mechanism)
+                [store], metric.name, metric.version, mechanism, whole=mechanism.needs_whole
             )
 
     @property

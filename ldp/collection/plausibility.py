@@ -34,12 +34,12 @@ ROWS = 1024
 def ones_limits(mechanism: Mechanism, cells: int) -> tuple[int, int]:
     """Return the fewest and the most ones of a plausible BITS report among `cells` of its row.
 
-    The value's cells, at most `hashes` (of a set, one an answer), are 1 with probability
+    The value's cells, at most `most_cells`, are 1 with probability
     `touched`, the others with `untouched` < `touched`. So the number of ones lies, in distribution,
     between Bin(cells, untouched) and hashes + Bin(cells - hashes, untouched), whichever they are.
     """
     chance = float(mechanism.channel.untouched)
-    hashes = min(cells, getattr(mechanism.addressing, "hashes", mechanism.at_most_answers))
+    hashes = min(cells, mechanism.most_cells)
     fewest = _first(cells, lambda ones: bdtr(ones, cells, chance) >= CHANCE / 4)
     other_cells = cells - hashes
     most = _first(other_cells, lambda ones: bdtrc(ones, other_cells, chance) <= CHANCE / 4)
@@ -93,13 +93,10 @@ def _is_uncrowded(places: AnyInts, number: int) -> Bools:
 
 
 def _are_few(mechanism: Mechanism, candidates: tuple[str, ...]) -> bool:
-    addressing = mechanism.addressing
-    if not mechanism.kind.has_independent_bits or not isinstance(
-        addressing, PolynomialRows | PolynomialBloom
-    ):
-        return False
-    hashes = getattr(addressing, "hashes", 1)
-    return 0 < hashes * len(candidates) <= mechanism.shape.columns // 2
+    is_hashed = isinstance(mechanism.addressing, PolynomialRows | PolynomialBloom)
+    cells = mechanism.most_cells * len(candidates)
+    is_few = 0 < cells <= mechanism.shape.columns // 2
+    return mechanism.kind.has_independent_bits and is_hashed and is_few
 
 
 def _plausible_among(

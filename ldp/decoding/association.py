@@ -27,7 +27,6 @@ from ldp.decoding.cells import PartWeights, cell_counts
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError
 from ldp.mechanisms import JointMechanism, Mechanism
-from ldp.mechanisms.addressing import Answers, Identity
 from ldp.mechanisms.base import FAKES
 from ldp.protocol.kinds import Index, Subset
 from ldp.tables.estimates import Normal, Rule, spread, widened
@@ -298,15 +297,13 @@ class Variable:
 def variable(table: Table, listed: Sequence[str] | None, rule: Rule, what: str) -> Variable:
     """Return the axis of a part, from its table and `listed` candidates. Raises DecodeError, which
     names the part as `what`, for candidates that do not fit."""
-    mechanism, addressing = table.mechanism, table.mechanism.addressing
-    if isinstance(addressing, Answers):
+    mechanism, categories = table.mechanism, table.mechanism.listed
+    if mechanism.answers == "sets":
         raise DecodeError(f"{what} has sets of answers: association is between single values")
-    if isinstance(addressing, Identity):
-        if listed is not None and {*listed} != {*addressing.categories}:
+    if categories:
+        if listed is not None and {*listed} != {*categories}:
             raise DecodeError(f"{what} has categories of its own, and no other candidates")
-        return Variable(
-            mechanism, addressing.categories, touch_matrix(mechanism, addressing.categories)
-        )
+        return Variable(mechanism, categories, touch_matrix(mechanism, categories))
     if listed is None:
         raise DecodeError(f"{what} ({mechanism.name}) needs a list of candidates")
     estimates = decode(table, listed, rule=rule)
@@ -348,8 +345,8 @@ def likelihoods(axis: Variable, rows: NDArray[np.uint32], payloads: NDArray[np.u
     ratio = cell_ratios(axis.mechanism, payloads[first])
     result = value_likelihoods(axis.touched, rows[first], ratio)
     if axis.touched.shape[1] < len(axis.values):
-        hashes = getattr(axis.mechanism.addressing, "hashes", 1)
-        result = np.column_stack([result, _any_filter_likelihood(ratio, hashes)])
+        unlisted = _any_filter_likelihood(ratio, axis.mechanism.most_cells)
+        result = np.column_stack([result, unlisted])
     return np.asarray(result[group])
 
 
@@ -414,7 +411,7 @@ def part_weights(
     if axis.touched.shape[1] == len(axis.values):
         return part
     ratio = cell_ratios(axis.mechanism, reports.payloads)
-    any_filter = _any_filter_likelihood(ratio, getattr(axis.mechanism.addressing, "hashes", 1))
+    any_filter = _any_filter_likelihood(ratio, axis.mechanism.most_cells)
     scale = factor[:, -1] / part.density / any_filter * reports.counts
     mean, other = np.zeros(len(axis.values)), np.eye(len(axis.values))[-1]
     for start in range(0, DECOYS, AT_ONCE):

@@ -226,7 +226,7 @@ def expected_category(
 def decode_by_category(table: Table) -> Distributions:
     """Return the distributions of a `table` of `hierarchical-histogram` with categories. Raises
     DecodeError for another table, and for one in which a level has no reports."""
-    mechanism = getattr(table, "mechanism", None)
+    mechanism = table.mechanism
     if not isinstance(mechanism, HierarchicalHistogram) or not mechanism.by:
         raise DecodeError("the table has no categories with numbers")
     nodes = [nodes_of_levels(table, mechanism, place) for place in range(len(mechanism.by))]

@@ -12,10 +12,9 @@ from ldp.decoding import direct, dummies, geometry, histogram, mean_sketch
 from ldp.decoding.bloom_maps import bloom_map, require_places
 from ldp.decoding.report_patterns import require_decodable, require_independent
 from ldp.errors import DecodeError, ParameterError
-from ldp.mechanisms.addressing import Answers, CellSets, Identity, Rounding
-from ldp.mechanisms.bit_flip import BitFlip, Buckets
+from ldp.mechanisms.addressing import CellSets, Identity
+from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.dummies import MessageColumns
-from ldp.mechanisms.hierarchical_histogram import Levels
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.cityhash import CityBloom
@@ -78,7 +77,7 @@ def decode(
         raise DecodeError("decode one part of it, by its name: table['words']")
     addressing = table.mechanism.candidate_addressing
     fitting = next((FITTING[kind] for kind in type(addressing).__mro__ if kind in FITTING), None)
-    if isinstance(addressing, Rounding | Levels):
+    if table.mechanism.is_numeric:
         raise DecodeError(f"a {table.mechanism.name} table holds numbers, not counts of candidates")
     if fitting is None:
         raise DecodeError(
@@ -89,11 +88,7 @@ def decode(
     if method not in ("auto", *fitting):
         raise DecodeError(f"method {method!r} does not fit a {table.mechanism.name} table")
     if candidates is None:
-        candidates = table.dictionary
-    if candidates is None and isinstance(addressing, Identity):
-        candidates = addressing.categories
-    if candidates is None and isinstance(table.mechanism, BitFlip):
-        candidates = table.mechanism.labels
+        candidates = table.dictionary or table.mechanism.labels or None
     if candidates is None:
         raise DecodeError(
             f"a {table.mechanism.name} table needs a list of candidates (--candidates FILE)"
@@ -154,7 +149,7 @@ def _is_small_sketch(table: Table, candidates: int, pooled: tuple[float, ...]) -
 def _answer_details(table: Table, estimates: Estimates) -> dict[str, float]:
     """Return how many of the candidates people hold on average, with its standard error, where a
     value is a set of answers."""
-    if not isinstance(table.mechanism.addressing, Answers):
+    if table.mechanism.answers != "sets":
         return {}
     assert estimates.sum_std_error is not None
     return {

@@ -335,10 +335,8 @@ def decode_numbers(
 ) -> MeanEstimate | RegressionEstimate | Distribution | Distributions:
     """Return the mean, the regression or the distributions of a `table`, whichever its mechanism
     has."""
-    if isinstance(table.mechanism, RegressionMoments):
+    if table.mechanism.answers == "moments":
         return decode_regression(table)
     if isinstance(table.mechanism, Numeric):
         return decode_mean(table)
-    if getattr(table.mechanism, "by", None):
-        return decode_by_category(table)
-    return decode_distribution(table)
+    return decode_by_category(table) if table.mechanism.by else decode_distribution(table)

@@ -1,6 +1,6 @@
 """Results by what a table is about: values, numbers, words or combinations of values."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,15 +13,8 @@ from ldp.decoding.numeric import decode_numbers
 from ldp.decoding.prefixes import discover_prefixes
 from ldp.decoding.puzzle import discover
 from ldp.errors import DecodeError, ParameterError
-from ldp.mechanisms import (
-    CatalogueMechanism,
-    JointReport,
-    PrefixExtension,
-    RapporNgrams,
-    SequenceFragmentPuzzle,
-)
-from ldp.mechanisms.addressing import Rounding
-from ldp.mechanisms.hierarchical_histogram import Levels
+from ldp.mechanisms import HierarchicalHistogram, SequenceFragmentPuzzle
+from ldp.mechanisms.base import AnswerKind
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.joint_table import JointTable
 from ldp.tables.patterns import Patterns
@@ -30,22 +23,6 @@ from ldp.tables.table import Table
 
 WORDS_RULE = Rule(control="bonferroni")
 """Decision rule for words that nobody listed."""
-
-
-def kind_of(mechanism: CatalogueMechanism) -> str:
-    """Return what reports of `mechanism` are about: "values", "numbers", "words" or "pairs"."""
-    if isinstance(mechanism, JointReport):
-        return "pairs"
-    if isinstance(mechanism, PrefixExtension | RapporNgrams | SequenceFragmentPuzzle):
-        return "words"
-    is_about_numbers = isinstance(getattr(mechanism, "addressing", None), Rounding | Levels)
-    return "numbers" if is_about_numbers else "values"
-
-
-def needs_whole(mechanism: CatalogueMechanism) -> bool:
-    """Return whether counts of `mechanism` do not say which values or fragments go together, so
-    that its tables hold the whole reports."""
-    return isinstance(mechanism, JointReport | RapporNgrams)
 
 
 def numbers_outcome(
@@ -57,9 +34,9 @@ def numbers_outcome(
     """Return the mean, the regression or the distribution of a `table` of numbers; of numbers in
     bins at `quantiles`, if any, else at the usual ones. Raises ParameterError for a `consistency`
     that these numbers do not have."""
-    of_bins = isinstance(getattr(table.mechanism, "addressing", None), Levels)
-    asked_of_others = quantiles and not of_bins
-    numbers = decode_distribution(table) if asked_of_others else decode_numbers(table)
+    has_bins = isinstance(table.mechanism, HierarchicalHistogram)
+    by_value = quantiles and not has_bins
+    numbers = decode_distribution(table) if by_value else decode_numbers(table)
     if isinstance(numbers, Distribution | Distributions) and consistency == "sum-to-n":
         numbers = numbers.monotone()
     elif consistency != "none":
@@ -74,11 +51,11 @@ def discover_words(
 ) -> Estimates:
     """Return the words of a `table`. `top`: number of fragments of each position of a puzzle that
     are joined; raises ParameterError for it where there is no puzzle."""
-    if isinstance(table.mechanism, SequenceFragmentPuzzle):
-        words = discover(table, rule=rule, top=top)
+    if table.mechanism.name == SequenceFragmentPuzzle.name:
+        words = discover(table, rule=rule, top=top)  # type: ignore[arg-type]
     elif top is not None:
         raise ParameterError("--top goes with a puzzle (sfp)")
-    elif isinstance(table.mechanism, RapporNgrams):
+    elif table.mechanism.needs_whole:
         words = discover_ngrams(_whole(table), rule=rule)
     else:
         words = discover_prefixes(table, rule=rule)  # type: ignore[arg-type]
@@ -117,9 +94,16 @@ def _of_metric(table: Table | JointTable) -> dict[str, list[Any]]:
 def outcome(table: Table | JointTable) -> Result:
     """Return what a `table` with its dictionary and label says, at the default rules and level, as
     `ldp decode` writes it."""
-    kind = kind_of(table.mechanism)
-    if kind == "pairs":
-        return associate_members(table)  # type: ignore[arg-type]
-    if kind == "words":
-        return discover_words(table)
-    return numbers_outcome(table) if kind == "numbers" else decode(table)  # type: ignore[arg-type]
+    return OUTCOMES[table.mechanism.answers](table)
+
+
+OUTCOMES: Mapping[AnswerKind, Callable[[Any], Result]] = {
+    "values": decode,
+    "sets": decode,
+    "number": numbers_outcome,
+    "numbers by category": numbers_outcome,
+    "moments": numbers_outcome,
+    "words": discover_words,
+    "pairs": associate_members,
+}
+"""Decoders by the kind of answers."""

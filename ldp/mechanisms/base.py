@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError
@@ -33,6 +33,7 @@ from ldp.protocol.wire import HEADER_BYTES, REPORT_VERSION, pack_report
 
 if TYPE_CHECKING:
     from ldp.protocol.joint_layout import JointLayout
+    from ldp.protocol.spelling import Spelling
 
 FAKES = 0.01
 """Share of fake reports for which the shift of every estimate is stated."""
@@ -40,6 +41,8 @@ MAX_CELLS = 1 << 30
 """Largest number of cells of a table: a server keeps a number for each."""
 LEAST_ALPHA = 1e-300
 """Least error rate of one test: for a smaller one the normal tail is not a double."""
+AnswerKind = Literal["values", "sets", "number", "numbers by category", "words", "pairs", "moments"]
+"""Kinds of answers. Ranges of a number that are counted one by one are values."""
 
 
 class Shape(NamedTuple):
@@ -93,9 +96,57 @@ class CatalogueMechanism(ABC):
     needs_shuffler: ClassVar[bool] = False
     """True if one person's reports protect nothing before a relay shuffled them with those of
     others."""
+    needs_whole: ClassVar[bool] = False
+    """True if counts do not say which values or fragments go together, so that tables hold the
+    whole reports."""
     settings: ClassVar[tuple[Setting, ...]] = ()
     """Settings in which campaigns hold variance and intervals of a value's count to the formulas;
     none for what is not counted by value in one table."""
+
+    @property
+    def answers(self) -> AnswerKind:
+        """Kind of the answers that its reports are about."""
+        return "values"
+
+    @property
+    def is_numeric(self) -> bool:
+        """Return whether its tables say numbers, not counts of values."""
+        return self.answers in ("number", "numbers by category", "moments")
+
+    @property
+    def at_most_answers(self) -> int:
+        """Largest number of answers that a report is about: 1 unless a value is a set of them."""
+        return 1
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Categories that touch cells; empty where a value is not one of a list."""
+        return ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Values that a table counts, where the mechanism lists them."""
+        return self.listed
+
+    def label(self, value: Value) -> Value:
+        """Return the value as which a table counts `value`."""
+        return value
+
+    @property
+    def by(self) -> tuple[str, ...] | None:
+        """Categories of the numbers; None without."""
+        return None
+
+    @property
+    def outside(self) -> str | None:
+        """Way in which numbers out of bounds are treated, "clip" or "refuse"; None where values
+        are no numbers."""
+        return None
+
+    @property
+    def spelling(self) -> "Spelling | None":
+        """Letters of the words; None where values are not spelled."""
+        return None
 
     @cached_property
     @abstractmethod
@@ -209,9 +260,22 @@ class Mechanism(CatalogueMechanism, ABC):
         return self.addressing.of if isinstance(self.addressing, Answers) else self.addressing
 
     @property
+    def answers(self) -> AnswerKind:
+        return "sets" if isinstance(self.addressing, Answers) else "values"
+
+    @property
     def at_most_answers(self) -> int:
-        """Largest number of answers that a report is about: 1 unless a value is a set of them."""
         return self.addressing.at_most if isinstance(self.addressing, Answers) else 1
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        addressing = self.candidate_addressing
+        return addressing.categories if isinstance(addressing, Identity) else ()
+
+    @property
+    def most_cells(self) -> int:
+        """Largest number of cells of a row that a value touches, of one bit each."""
+        return self.at_most_answers
 
     @cached_property
     def support(self) -> Channel:

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity, require_categories
-from ldp.mechanisms.base import Example, Mechanism, Shape
+from ldp.mechanisms.base import AnswerKind, Example, Mechanism, Shape
 from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
 from ldp.mechanisms.numeric import Range, require_outside, require_range
 from ldp.protocol.channel import (
@@ -161,6 +161,10 @@ class HierarchicalHistogram(Mechanism):
             raise ParameterError("magnitudes must be at least 2**-100")
         elif self.buckets & (self.buckets - 1):
             raise ParameterError("buckets must be a power of two where the range is unknown")
+
+    @property
+    def answers(self) -> AnswerKind:
+        return "numbers by category" if self.by else "number"
 
     @cached_property
     def bins(self) -> Bins:

@@ -54,6 +54,8 @@ class JointReport(JointMechanism):
 
     name: ClassVar[str] = "joint"
     wire_id: ClassVar[int] = 32
+    needs_whole: ClassVar[bool] = True
+    answers = "pairs"
 
     of: tuple[Mechanism, ...]
 

@@ -89,6 +89,7 @@ class RegressionMoments(Mechanism):
     name: ClassVar[str] = "moments"
     wire_id: ClassVar[int] = 14
     kind: ClassVar[Kind] = Index
+    answers = "moments"
 
     features: int
     bounds: tuple[Range, ...]

@@ -66,10 +66,13 @@ class PairedFilters(Mechanism):
         """Mechanism of one of the two fragments, at half of epsilon."""
         return one_time_rappor(self.epsilon / 2, self.bits, self.hashes, self.cohorts, self.seed)
 
+    @property
+    def most_cells(self) -> int:
+        return 2 * self.hashes
+
     @cached_property
     def channel(self) -> Channel:
-        cells = 2 * self.hashes
-        return replace(self.rappor.channel, differing=(cells, cells))
+        return replace(self.rappor.channel, differing=(self.most_cells, self.most_cells))
 
     @cached_property
     def addressing(self) -> FragmentPairs:
@@ -120,6 +123,7 @@ class RapporNgrams(UnlistedWords):
 
     name: ClassVar[str] = "rappor-ngrams"
     wire_id: ClassVar[int] = 20
+    needs_whole: ClassVar[bool] = True
 
     bits: int = 128
     hashes: int = 2

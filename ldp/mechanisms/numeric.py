@@ -125,6 +125,7 @@ class Numeric(Mechanism, ABC):
     """
 
     kind: ClassVar[Kind] = Index
+    answers = "number"
 
     bounds: Range
     epsilon: float

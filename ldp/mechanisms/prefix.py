@@ -36,6 +36,7 @@ class PrefixExtension(LocalHashing):
     name: ClassVar[str] = "prefix"
     wire_id: ClassVar[int] = 17
     settings: ClassVar[tuple[Setting, ...]] = ()  # no value is named beforehand
+    answers = "words"
 
     length: int = 10
     alphabet: str = LETTERS

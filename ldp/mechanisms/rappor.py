@@ -165,7 +165,11 @@ class Rappor(MemoisedMechanism):
 
     @cached_property
     def _differing(self) -> tuple[int, int]:
-        return most_differing(self.hashes * (self.at_most or 1), self.bits)
+        return most_differing(self.most_cells, self.bits)
+
+    @property
+    def most_cells(self) -> int:
+        return self.hashes * (self.at_most or 1)
 
     @cached_property
     def channel(self) -> Channel:

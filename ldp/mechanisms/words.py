@@ -33,6 +33,7 @@ class UnlistedWords(JointMechanism):
     length: int = 10
     alphabet: str = LETTERS
     fragment: int = 2
+    answers = "words"
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "fragment_epsilon"):

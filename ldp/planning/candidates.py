@@ -212,11 +212,10 @@ def report_bytes(mechanism: Mechanism) -> int:
 
 def registry_parameters(mechanism: Mechanism) -> Iterable[tuple[str, Any]]:
     """Yield name and value of the parameters that metrics.toml states, but categories and seed."""
-    yield "mechanism", mechanism.name
-    for field in dataclasses.fields(mechanism):
-        value = getattr(mechanism, field.name)
-        if field.name not in ("seed", "categories") and value != field.default:
-            yield field.name, value
+    defaults = {field.name: field.default for field in dataclasses.fields(mechanism)}
+    for name, value in mechanism.parameters().items():
+        if name not in ("seed", "categories") and value != defaults.get(name):
+            yield name, value
 
 
 def registry_lines(mechanism: Mechanism) -> str:

@@ -86,14 +86,14 @@ class PercentileForecast:
     def is_hopeless(self) -> bool:
         """Return whether the interval is open, or longer than HOPELESS times the percentile; of a
         stated range, than half of it."""
-        bounds = getattr(self.mechanism, "bounds", None)
+        bounds = self.mechanism.bounds
         most = (bounds[1] - bounds[0]) / 2 if bounds else HOPELESS * abs(self.percentile.estimate)
         return self.width > most
 
     @property
     def words(self) -> str:
         """Name of the way, with its bins."""
-        each = "" if getattr(self.mechanism, "bounds", None) else " a doubling"
+        each = "" if self.mechanism.bounds else " a doubling"
         return f"{self.mechanism.name}, {self.mechanism.buckets} bins{each}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def draw_law(
     `part` of them, beside others of equal size."""
     bins, one_of = bins_of(mechanism), dict[int, str]()
     people = people.mapped(lambda value: one_of.setdefault(bins.place(value), value))
-    if isinstance(mechanism, BitFlip) or not mechanism.by:
+    if not mechanism.by:
         counts = np.rint(people.shares * users).astype(np.int64)
         return decode_distribution(
             draw_table(mechanism, people.values, counts=counts, generator=generator)
@@ -270,7 +270,7 @@ def expected(mechanism: Way, people: Population, users: int, q: float, part: flo
     bins = bins_of(mechanism)
     share = np.zeros(len(bins))
     np.add.at(share, [bins.place(value) for value in people.values], people.shares)
-    if getattr(mechanism, "by", None):
+    if mechanism.by:
         assert isinstance(mechanism, HierarchicalHistogram)
         return expected_category(mechanism, share, users, part=part, q=q)
     return expected_distribution(mechanism, share, users)

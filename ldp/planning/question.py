@@ -30,8 +30,7 @@ from ldp.decoding.statistics import Statistic
 from ldp.errors import ParameterError
 from ldp.files import quoted
 from ldp.mechanisms import Mechanism, MemoisedHashing, MemoisedResponse, PrefixExtension
-from ldp.mechanisms.addressing import CellSets, Identity, require_at_most
-from ldp.mechanisms.bit_flip import BitFlip
+from ldp.mechanisms.addressing import require_at_most
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import Numeric, Range, number_of, position, require_range
 from ldp.planning import percentiles
@@ -112,11 +111,6 @@ class Curated:
     quantiles: tuple[float, ...]
     noise: central.Noise
 
-    @property
-    def at_most(self) -> int:
-        """Largest number of values of a person."""
-        return getattr(self.metric.mechanism, "at_most", None) or 1
-
     def histogram(self, people: Population, categories: tuple[str, ...]) -> central.Histogram:
         """Return the noisy counts of these public categories."""
         return central.noisy_histogram(
@@ -124,7 +118,7 @@ class Curated:
             categories=categories,
             epsilon=self.epsilon,
             neighbours=REPLACE,
-            at_most=self.at_most,
+            at_most=self.metric.mechanism.at_most_answers,
             noise=self.noise,
         )
 
@@ -439,9 +433,7 @@ class Shares(Question):
 
     @classmethod
     def release(cls, curated: Curated) -> tuple[central.Histogram, list[Statistic]]:
-        mechanism, people = curated.metric.mechanism, curated.people
-        if isinstance(mechanism, BitFlip):
-            people = people.mapped(mechanism.label)
+        people = curated.people.mapped(curated.metric.mechanism.label)
         histogram = curated.histogram(people, _listed(curated.metric))
         return histogram, _statistics(histogram, curated.level)
 
@@ -830,7 +822,7 @@ class Words(Question):
             curated.people.answer_counts(),
             epsilon=curated.epsilon,
             delta=curated.delta,
-            at_most=curated.at_most,
+            at_most=curated.metric.mechanism.at_most_answers,
             noise=curated.noise,
         )
         return strings, _statistics(strings, curated.level)
@@ -861,12 +853,7 @@ def _values(keys: Mapping[str, Any], name: str, folder: Path) -> tuple[str, ...]
 def _listed(metric: "Metric") -> tuple[str, ...]:
     """Return the values that are public: the dictionary's, categories, or buckets; empty where
     there are none."""
-    mechanism: Any = metric.mechanism
-    if isinstance(mechanism, BitFlip):
-        return mechanism.labels
-    if isinstance(getattr(mechanism, "candidate_addressing", None), Identity | CellSets):
-        return tuple(mechanism.candidate_addressing.categories)
-    return metric.candidates() or ()
+    return metric.mechanism.labels or metric.candidates() or ()
 
 
 def _statistics(histogram: central.Histogram, level: float) -> list[Statistic]:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ldp.collection.aggregate import count_files
 from ldp.collection.object_store import StorePath
-from ldp.decoding.outcome import needs_whole, outcome
+from ldp.decoding.outcome import outcome
 from ldp.errors import LdpError, ReportError
 from ldp.files import open_replacement
 from ldp.publishing.rows import result_table
@@ -119,7 +119,7 @@ class PeriodTask:
         by_name = _by_name(self.files)
         before = {*self.state.files} if self.state else set[str]()
         new = by_name.keys() - before
-        state, is_whole = self.state, needs_whole(self.subject.mechanism)
+        state, is_whole = self.state, self.subject.mechanism.needs_whole
         if is_whole and not before <= by_name.keys():
             what = f"{len(new)} late files cannot be added" if new else "it cannot be decoded again"
             raise ReportError(
@@ -166,7 +166,7 @@ class PeriodTask:
             on_file=lambda path: counted.add(names[path]),
             checkpoint=self._path.with_suffix(".checkpoint"),
             question=f"publish {fingerprint} {sorted(names.values())}",
-            whole=needs_whole(self.subject.mechanism),
+            whole=self.subject.mechanism.needs_whole,
         )
         return table, counted
 

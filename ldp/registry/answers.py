@@ -124,7 +124,7 @@ class StatementReader:
         if isinstance(addressing, Products):
             return (product := (_product(addressing, part),)), 0, f"says {product[0]}"
         if isinstance(addressing, Buckets):
-            labels = part.mechanism.labels  # type: ignore[attr-defined]
+            labels = part.mechanism.labels
             answers = tuple(
                 labels[(part.row + column) % len(labels)]
                 for column in columns
@@ -174,11 +174,11 @@ def listing(metric: Metric) -> Listing:
             pair=(f"({', '.join(first)})", f"({', '.join(second)})"),
         )
     other = "" if metric.other is None else f"; any other counts as {quoted(metric.other)}"
-    bounds = getattr(metric.mechanism, "bounds", ())
-    if bounds is None or bounds:
-        numbers = _numbers(bounds)
-        numbers = numbers._replace(text=numbers.text + _ranges(metric.mechanism))
-        if not (by := getattr(metric.mechanism, "by", None)):
+    mechanism: Any = metric.mechanism
+    if mechanism.outside:
+        numbers = _numbers(mechanism.bounds)
+        numbers = numbers._replace(text=numbers.text + _ranges(mechanism))
+        if not (by := mechanism.by):
             return numbers
         low, high = (f"({pair[0]}, {pair[1]})" for pair in zip(by, numbers.pair, strict=False))
         text = f"{numbers.text}, of one of {enumeration(by)}{other}"
@@ -233,8 +233,7 @@ def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
 
 def _largest_set(part: Mechanism) -> int | None:
     """Return the size of the largest set of answers that is reported; None of single answers."""
-    is_set = part.candidate_addressing is not part.addressing
-    return part.at_most_answers if is_set else None
+    return part.at_most_answers if part.answers == "sets" else None
 
 
 def _is_named(mechanism: CatalogueMechanism, parts: Sequence[_Part], value: Value) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from ldp.accounting.policy import Caps, periods_touched
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import read_lines
-from ldp.mechanisms import CatalogueMechanism, Mechanism
+from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.sealed_report import SHUFFLER
 
 Memoise = Literal[False, "epoch", "per-value"]
@@ -128,7 +128,7 @@ class Metric(NamedTuple):
         if isinstance(value, set | frozenset):
             return frozenset(map(self._cleaned, value))
         if isinstance(value, list | tuple):
-            names = 1 if getattr(self.mechanism, "by", None) else 0
+            names = 1 if self.mechanism.by else 0
             return (*map(self._cleaned, value[:names]), *map(_number, value[names:]))
         return self._cleaned(value)
 
@@ -139,15 +139,14 @@ class Metric(NamedTuple):
         if isinstance(value, str):
             value = _SURROGATES.sub("\ufffd", value)
         if self.cleans:
-            spelled: Any = self.mechanism
+            assert self.mechanism.spelling  # the registry requires it
             with suppress(ParameterError):
-                return spelled.spelling.clean(value)
+                return self.mechanism.spelling.clean(value)
         if self.other is not None:
-            mechanism = self.mechanism
-            assert isinstance(mechanism, Mechanism)  # it has categories
+            mechanism: Any = self.mechanism  # which has categories
             try:
-                addressing: Any = mechanism.candidate_addressing
-                getattr(addressing, "of", addressing).point(value)
+                of = mechanism.addressing.of if mechanism.by else mechanism.candidate_addressing
+                of.point(value)
             except ParameterError:
                 return self.other
         return value
@@ -156,14 +155,13 @@ class Metric(NamedTuple):
     def silent(self) -> str:
         """Values that are recorded but never sent, as text; "" if there are none. A missing report
         tells that such a value was recorded."""
-        mechanism: Any = self.mechanism
         if self.members:
             return next(filter(None, (member.silent for member in self.members)), "")
-        if hasattr(mechanism, "spelling"):
+        if self.mechanism.spelling:
             return "" if self.cleans else "a word that is too long or has other letters"
-        if getattr(mechanism, "outside", "clip") != "clip":
+        if self.mechanism.outside == "refuse":
             return "a number out of bounds"
-        if listed_in(mechanism) and self.other is None:
+        if listed_in(self.mechanism) and self.other is None:
             return "a value that is not among the categories"
         return ""
 
@@ -185,8 +183,7 @@ class Metric(NamedTuple):
         `control` where values are hashed, else None. Raise RegistryError for a file that cannot be
         read."""
         if self.dictionary is None:
-            is_listed = bool(getattr(self.mechanism, "categories", ()))
-            return None if is_listed or self.control is None else (self.control,)
+            return None if self.mechanism.listed or self.control is None else (self.control,)
         return tuple(dict.fromkeys(map(self.cleaned, read_values(self.dictionary))))
 
     def pinned(self) -> dict[str, Any]:
@@ -221,7 +218,7 @@ def _number(value: Any) -> Any:
 
 def listed_in(mechanism: CatalogueMechanism) -> tuple[str, ...]:
     """Return the categories of the values of `mechanism`, or of its numbers; empty without."""
-    return getattr(mechanism, "categories", None) or getattr(mechanism, "by", None) or ()
+    return mechanism.listed or mechanism.by or ()
 
 
 def read_values(path: Path) -> tuple[str, ...]:

@@ -276,7 +276,7 @@ class _Metrics:
         values["mechanism"] = mechanism = _mechanism(self._path, keys, identity, members)
         if values["dictionary"]:
             values["dictionary"] = self._path.parent / values["dictionary"]
-        words, has_words = values.pop("words"), hasattr(mechanism, "spelling")
+        words, has_words = values.pop("words"), mechanism.spelling is not None
         if words and not has_words:
             raise RegistryError("words belongs to mechanisms of words only")
         del values["preset"]

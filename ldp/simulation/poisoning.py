@@ -218,12 +218,8 @@ heavy hitters: its reports are the same, where all candidates are listed."""
 
 def input_numbers(mechanism: Mechanism, number: int, generator: np.random.Generator) -> Batch:
     """Return reports of honest encoders of the largest number."""
-    bins: Any = mechanism
-    top = (
-        bins.bounds[1]
-        if getattr(bins, "bounds", None)
-        else max(filter(np.isfinite, bins.bins.edges))
-    )
+    numeric: Any = mechanism
+    top = numeric.bounds[1] if numeric.bounds else max(filter(np.isfinite, numeric.bins.edges))
     points = points_of(mechanism, [float(top)] * number)
     return encode_batch(mechanism, points, generator)
 

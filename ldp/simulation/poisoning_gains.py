@@ -21,8 +21,8 @@ from ldp.decoding.distribution import Distribution
 from ldp.decoding.numeric import MeanEstimate, decode_numbers
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
+from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.bit_flip import Buckets
-from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import Numeric
 from ldp.simulation.poisoning import (
     ATTACKS,
@@ -117,8 +117,7 @@ class Gain:
 
 def require_attacks(mechanism: CatalogueMechanism) -> None:
     """Raise ParameterError for a mechanism that no attack of this file is for."""
-    by = getattr(mechanism, "by", None)
-    if isinstance(mechanism, Numeric | HierarchicalHistogram) and not by:
+    if mechanism.answers == "number":
         return
     addressing = None
     if (
@@ -127,9 +126,10 @@ def require_attacks(mechanism: CatalogueMechanism) -> None:
     ):
         addressing = mechanism.candidate_addressing
     is_known = isinstance(addressing, tuple(FITTING)) and not isinstance(addressing, Buckets)
-    is_known &= not getattr(addressing, "untouching", ())  # no report names such a value
+    if isinstance(addressing, Identity) and addressing.untouching:  # no report names such a value
+        is_known = False
     if mechanism.needs_shuffler or not is_known:
-        name = f"{mechanism.name} by category" if by else mechanism.name
+        name = f"{mechanism.name} by category" if mechanism.by else mechanism.name
         raise ParameterError(f"no attack on {name} is known here")
 
 

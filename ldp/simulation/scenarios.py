@@ -116,8 +116,8 @@ def _scenario_metric(
 def _require_few_answers(metric: Metric, value: Any) -> None:
     """Raise ParameterError for a set of more answers than a report tells of, of which every device
     would draw some for itself."""
-    most = getattr(metric.mechanism, "at_most", None)
-    if most and len(value) > most:
+    most = metric.mechanism.at_most_answers
+    if metric.mechanism.answers == "sets" and len(value) > most:
         raise ParameterError(f"{len(value)} answers, of which a scenario takes {most} at most")
 
 

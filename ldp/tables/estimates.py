@@ -30,7 +30,6 @@ def table_details(table: "Table | JointTable", method: str) -> dict[str, Any]:
     """Return the first keys of `Estimates.details`: method, mechanism, cost of a report, labels and
     windows of the table."""
     mechanism, cost = table.mechanism, table.mechanism.cost
-    spelling = getattr(mechanism, "spelling", None)
     return {
         "method": method,
         "mechanism": mechanism.name,
@@ -40,7 +39,7 @@ def table_details(table: "Table | JointTable", method: str) -> dict[str, Any]:
         "memoised": table.memoised,
         "labels": [label.fields for label in table.labels],
         "windows": list(table.windows),
-        **({"spelling": asdict(spelling)} if spelling else {}),
+        **({"spelling": asdict(mechanism.spelling)} if mechanism.spelling else {}),
     }
 
 

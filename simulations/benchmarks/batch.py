@@ -83,7 +83,7 @@ def answer(mechanism: "Mechanism", users: int) -> None:
     what `ldp decode` writes."""
     import numpy as np
 
-    from ldp.decoding.outcome import kind_of, numbers_outcome
+    from ldp.decoding.outcome import numbers_outcome
     from ldp.server import TableBuilder, decode
     from ldp.simulation import Population, simulate
 
@@ -93,7 +93,7 @@ def answer(mechanism: "Mechanism", users: int) -> None:
     builder = TableBuilder(mechanism)
     for rows, payloads in simulate(mechanism, population, generator):
         builder.add_batch(rows, payloads)
-    if kind_of(mechanism) == "numbers":
+    if mechanism.is_numeric:
         numbers_outcome(builder.build())
     else:
         decode(builder.build(), VALUES)
