@@ -58,7 +58,7 @@ from ldp.audit.counts import (
 from ldp.audit.judging import Checks
 from ldp.audit.law import MOST_OUTCOMES, Law, outcomes, report_law
 from ldp.audit.reports import Reports
-from ldp.mechanisms.addressing import Answers, RandomizedAddressing, unpacked
+from ldp.mechanisms.addressing import Answers, unpacked
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
@@ -87,7 +87,7 @@ def check_reports(
         for i, (part, (part_value,)) in enumerate(parts)
         if is_rounded(part, part_value, {report[i][0] for report in split})
     ]
-    chosen = [i for i in rounded if isinstance(parts[i][0].addressing, Answers)]
+    chosen = [i for i in rounded if parts[i][0].answers == "sets"]
     if outcomes(mechanism) <= MOST_OUTCOMES or len(chosen) < len(rounded):
         yield from _whole("reports", numbers, report_law(mechanism, value))
     for i in chosen:
@@ -146,11 +146,11 @@ def check_values(
         reports_of_part = Reports.of(
             part, part_values, which, part_reports, calls, devices, keeps_row=keeps_row
         )
-        if not isinstance(part.addressing, RandomizedAddressing):
+        if not part.has_roundings:
             certain.append(reports_of_part)
         elif _is_enumerable(part, part_values):
             yield from _check_laws(f"part {i + 1}", part, part_values, which, part_reports)
-        elif isinstance(part.addressing, Answers):
+        elif part.answers == "sets":
             yield _check_choices(part, part_values, which, [payload for _, payload in part_reports])
         if isinstance(part.addressing, Answers):
             sizes = np.array([_size(part.addressing, value) for value in part_values])
@@ -233,7 +233,7 @@ def _check_laws(
     claimed = np.array([_chances(mechanism, value) for value in values])
     counts = np.bincount(which * size + keys, minlength=claimed.size).reshape(claimed.shape)
     yield f"{what}: reports by {VALUE}", counts.ravel(), np.repeat(trials, size), claimed.ravel()
-    if not isinstance(mechanism.addressing, Answers):
+    if mechanism.answers != "sets":
         return
     most = mechanism.shape.columns + 1
     names = np.zeros((2, len(values), most))
@@ -281,9 +281,7 @@ def _check_parts(certain: Sequence["Reports"]) -> Iterator[Checks]:
 def is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
     """Return whether a value is replaced at random, a number by a step or too many answers by some,
     so that its true cells are random: then nothing is checked but its whole law."""
-    return isinstance(mechanism.addressing, RandomizedAddressing) and any(
-        len(mechanism.roundings(value, row)) > 1 for row in rows
-    )
+    return mechanism.has_roundings and any(len(mechanism.roundings(value, row)) > 1 for row in rows)
 
 
 def _check_part(reports: Reports) -> Iterator[Checks]:

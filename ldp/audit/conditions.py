@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ldp.arrays import Bools, Floats, Ints
 from ldp.audit.judging import Checks
 from ldp.audit.reports import Reports
-from ldp.mechanisms.addressing import Identity, RandomizedAddressing
+from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
@@ -108,7 +108,7 @@ def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[Statistic]
     """Yield how often reports name what their values touch."""
     mechanism, channel = reports.mechanism, reports.mechanism.channel
     truths, free = reports.reported & reports.touched, ~reports.touched
-    is_certain = not isinstance(mechanism.addressing, RandomizedAddressing)
+    is_certain = not mechanism.has_roundings
     if mechanism.kind.has_independent_bits:
         noise = (reports.reported & free).sum(axis=1)
         yield Statistic("untouched cells", noise, free.sum(axis=1), float(channel.untouched))

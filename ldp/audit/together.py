@@ -24,7 +24,6 @@ from ldp.audit.conditions import (
 )
 from ldp.audit.judging import Checks, binomial_p
 from ldp.audit.law import likelihood
-from ldp.mechanisms.addressing import RandomizedAddressing
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.kinds import Subset
 
@@ -141,7 +140,7 @@ def repeated_reports(part: Seen, coins: np.random.Generator) -> Iterator[Statist
     """Yield how often a report is equal to the one before about its value, given that one: with one
     probability, whatever came before, so that the sum is binomial."""
     reports, mechanism = part.reports, part.reports.mechanism
-    if isinstance(mechanism.addressing, RandomizedAddressing) or reports.keeps_row:
+    if mechanism.has_roundings or reports.keeps_row:
         return
     earlier, rows = last_of_value(reports), reports.rows
     numbers = np.array(reports.numbers, dtype=object)

@@ -22,7 +22,6 @@ from ldp.audit.lives import LONG, UNITS, USUAL, life_checks, one_by_one
 from ldp.audit.values import drawn_values, tried
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism
-from ldp.mechanisms.addressing import RandomizedAddressing
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
@@ -131,7 +130,7 @@ def encoder_stages(
         def epoch() -> str:
             return f"{generator.integers(2000, 3000)}-W{generator.integers(1, 53):02d}"
 
-        is_random = isinstance(mechanism.addressing, RandomizedAddressing)
+        is_random = mechanism.has_roundings
         turns_of_values = Turns(1) if is_random else Turns(CALLS_EACH, keeps_row=True)
         ways[1] = partial(_device, mechanism), turns_of_values
         ways.append((lambda: _device(mechanism, epoch()), Turns(1)))

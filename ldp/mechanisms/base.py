@@ -264,6 +264,11 @@ class Mechanism(CatalogueMechanism, ABC):
         return "sets" if isinstance(self.addressing, Answers) else "values"
 
     @property
+    def has_roundings(self) -> bool:
+        """Return whether some values are replaced at random before they are reported."""
+        return isinstance(self.addressing, RandomizedAddressing)
+
+    @property
     def at_most_answers(self) -> int:
         return self.addressing.at_most if isinstance(self.addressing, Answers) else 1
 

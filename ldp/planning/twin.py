@@ -13,8 +13,6 @@ from ldp.central import Histogram, Mean, Noise
 from ldp.decoding.statistics import Statistic
 from ldp.errors import LdpError, ParameterError
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
-from ldp.mechanisms.joint_report import JointReport
-from ldp.mechanisms.moments import RegressionMoments
 from ldp.planning.question import KINDS, Curated
 from ldp.registry import Metric
 from ldp.simulation import Population, draw_tables
@@ -58,7 +56,7 @@ def central_twin(
     that the metric does not take, and for a population without counts.
     """
     mechanism: Any = metric.mechanism
-    if isinstance(mechanism, RegressionMoments | JointReport):
+    if mechanism.answers in ("moments", "pairs"):
         raise ParameterError(
             f"metric {metric.name!r} is about tuples: name one of its members; a regression is "
             "released by ldp regress"

@@ -11,7 +11,6 @@ import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
 from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import RandomizedAddressing
 from ldp.mechanisms.joint_base import parts_of
 from ldp.registry import Metric, Registry
 from ldp.simulation.populations import Population
@@ -70,7 +69,7 @@ class ScenarioMetric:
         rounded at random, nor sets of answers; nor those of messages for a shuffler, which whoever
         knows the sender just reads."""
         parts = parts_of(self.metric.mechanism)
-        is_random = any(isinstance(part.addressing, RandomizedAddressing) for part in parts)
+        is_random = any(part.has_roundings for part in parts)
         return not (is_random or self.metric.needs_shuffler)
 
     def joint(self, leader: Population) -> Floats:

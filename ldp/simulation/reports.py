@@ -16,7 +16,7 @@ from ldp import bulk
 from ldp.arrays import Ints, Points
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
-from ldp.mechanisms.addressing import Answers, Rounding
+from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import threshold
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
@@ -91,7 +91,7 @@ def limited(
 ) -> Population:
     """Return the population after devices limited their sets of answers; unchanged if there is no
     larger set. Raises ParameterError for a larger set of a member of a joint metric."""
-    if not isinstance(mechanism, Mechanism) or not isinstance(mechanism.addressing, Answers):
+    if mechanism.answers != "sets":
         return population
     most: Any = mechanism.at_most_answers
     if all(len(value) <= most for value in population.values):

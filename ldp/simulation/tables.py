@@ -15,7 +15,7 @@ from ldp import bulk
 from ldp.arrays import AnyInts, Floats, Ints, Points, add_at
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism
-from ldp.mechanisms.addressing import Answers, Rounding
+from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.kinds import Subset
@@ -45,13 +45,13 @@ def draw_table(
     `users`: the clients are drawn first. Rows are drawn in blocks, each with a generator spawned
     from `generator`, so the result does not depend on the number of processors.
     """
-    if isinstance(mechanism, Dummies):
+    if mechanism.needs_shuffler:
         raise ParameterError("one message is not a person's: draw_tables draws a person's")
     if frequencies is not None and users is not None and counts is None:
         counts = generator.multinomial(users, frequencies)
     elif counts is None or frequencies is not None or users is not None:
         raise ParameterError("give either counts, or frequencies and users")
-    if isinstance(mechanism.addressing, Answers):
+    if mechanism.answers == "sets":
         people = limited(mechanism, Population(tuple(values), counts=counts), generator)
         assert people.counts is not None
         values, counts = people.values, people.counts
