@@ -42,3 +42,12 @@ class MissingPackage(LdpError, ImportError):
 
 class BudgetExceeded(LdpError, RuntimeError):
     """Error of a charge that would pass one of the caps; nothing was charged."""
+
+
+class Unreachable(LdpError, OSError):
+    """Error: the destination did not take the batch, whose bytes are sent again later, not before
+    `retry_after` seconds. `status`: HTTP status of the answer, 0 without one."""
+
+    def __init__(self, message: str, retry_after: float = 0.0, status: int = 0) -> None:
+        super().__init__(message)
+        self.retry_after, self.status = retry_after, status

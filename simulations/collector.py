@@ -34,11 +34,10 @@ import numpy as np
 import uvloop
 
 from ldp.client import Collector as Destination
-from ldp.client.destinations import Unreachable
 from ldp.collection import aggregate
 from ldp.collection.buffer import Buffer
 from ldp.collection.ingest import SET_ASIDE, writer_of
-from ldp.errors import ReportError
+from ldp.errors import ReportError, Unreachable
 from ldp.protocol.batch import MEDIA_TYPE, MOST_BYTES, Batch, Item
 from ldp.registry import Registry
 from ldp.tables.joint_table import empty_builder

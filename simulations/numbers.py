@@ -26,10 +26,10 @@ from scipy.stats import binom, expon, norm
 
 from ldp import BitFlip, HierarchicalHistogram, Piecewise
 from ldp.arrays import Floats
-from ldp.decoding.statistics import Statistic
 from ldp.mechanisms import Mechanism
 from ldp.server import Table, decode_distribution
 from ldp.simulation import draw_table
+from ldp.tables.statistics import Statistic
 from simulations import campaign
 from simulations.campaign import Bar
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ldp.accounting.bisection import bisect
 from ldp.central import DiscreteLaplace
-from ldp.central.bisection import bisect
 from ldp.mechanisms import Mechanism
 from ldp.planning.comparison import shuffled_rivals
 from ldp.privacy_loss import amplify_by_shuffling, compose_shuffled

@@ -10,7 +10,7 @@ from typing import Any
 from ldp.client import (
     Client,
 )
-from ldp.client.destinations import Unreachable
+from ldp.errors import Unreachable
 from ldp.protocol.batch import Batch
 
 REGISTRY = """

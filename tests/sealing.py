@@ -9,8 +9,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from ldp.client.destinations import Unreachable
 from ldp.collection.sealed_relay import Relay
+from ldp.errors import Unreachable
 from ldp.protocol.batch import Item
 from ldp.protocol.sealed_report import Content
 from ldp.protocol.sealing_keys import PrivateKey, PublicKey, RelayKey, open_with

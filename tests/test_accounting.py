@@ -18,10 +18,10 @@ from ldp.accounting import (
     advanced,
     group,
     parallel,
-    posterior,
     sequential,
 )
 from ldp.errors import BudgetExceeded, ParameterError
+from ldp.registry.odds import posterior
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

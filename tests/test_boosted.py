@@ -12,11 +12,10 @@ from sklearn.linear_model import LinearRegression
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Simulated, gaussian_delta
-from ldp.central.regression import METHODS, Budget, Rows, boosting
+from ldp.central.regression import METHODS, Budget, PrivateLinearRegression, Rows, boosting
 from ldp.central.regression.boosting import CLIP, ROUNDS, Boosted, residuals
 from ldp.central.regression.rows import GRID
 from ldp.errors import DecodeError
-from ldp.regression import PrivateLinearRegression
 from simulations.regression import boosted as study
 from simulations.regression.wang import SETS
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ldp.accounting.ledger import Allowance
+from ldp.accounting.policy import Allowance
 from ldp.client import Client, runtime, sealing
 from ldp.client.memoisation_modes import ByEpoch, HiddenByEpoch, Mode
 from ldp.client.sealing import Sealer

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from ldp.client import Client, Collector
-from ldp.client.destinations import Destination
 from ldp.errors import ParameterError
-from ldp.protocol.batch import Batch, Item
+from ldp.protocol.batch import Batch, Destination, Item
 from ldp.protocol.sealing_keys import PrivateKey, PublicKey
 from tests.devices import DAY, REGISTRY, App, Memory
 from tests.sealing import FOREIGN, KEY, RETIRED

@@ -19,10 +19,10 @@ from ldp.client import (
     ParameterError,
     destinations,
 )
-from ldp.client.destinations import Unreachable
 from ldp.client.results import Uploaded
 from ldp.client.sealing import HELD_DAYS, MOST_WAITING
 from ldp.client.sending import HELD
+from ldp.errors import Unreachable
 from ldp.protocol.batch import Batch
 from ldp.protocol.randomness import SeededBits
 from tests.devices import DAY, App, Memory

@@ -10,10 +10,10 @@ import pytest
 
 from ldp.client import Collector
 from ldp.client.testing import Device
-from ldp.collection.development import LATEST, Development
 from ldp.collection.workers import Shuffling
 from ldp.errors import RegistryError
 from ldp.protocol.batch import Item
+from ldp.publishing.development import LATEST, Development
 from ldp.registry import Registry
 from tests.collecting import TODAY, Process, Service, batch, items, wait_until
 from tests.command_line import run, settings

@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from ldp import Rappor
-from ldp.accounting import posterior
 from ldp.audit.law import MOST_OUTCOMES, outcomes, report_law
 from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.mechanisms.addressing import Rounding
@@ -20,6 +19,7 @@ from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.registry.definitions import Memoise
+from ldp.registry.odds import posterior
 from ldp.simulation import Population
 from ldp.simulation.averaging import averaging
 from ldp.simulation.evidence import FreshEvidence, MemoisedEvidence

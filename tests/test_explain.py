@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ldp.accounting.explain import guess_sentence, odds, posterior
 from ldp.accounting.policy import length_in_words
 from ldp.cli import main
 from ldp.registry import Registry
 from ldp.registry.certificates import Certificates
 from ldp.registry.explaining import NOT_COVERED, explained, group_lines
+from ldp.registry.odds import guess_sentence, odds, posterior
 from ldp.registry.page import page
 from ldp.registry.resolved import resolved_bytes
 from ldp.registry.sign_off import facts

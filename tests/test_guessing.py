@@ -16,12 +16,13 @@ from ldp import (
     Rappor,
     UnaryEncoding,
 )
-from ldp.accounting import guessing, posterior
-from ldp.accounting.guessing import Linked, Masses, linked_reports, right_guesses
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.outcomes import outcomes, permanent_pair
 from ldp.protocol.randomness import SeededBits
+from ldp.registry import guessing
+from ldp.registry.guessing import Linked, Masses, linked_reports, right_guesses
+from ldp.registry.odds import posterior
 from ldp.simulation.evidence import FreshEvidence
 from tests.statistics import ALPHA, law_p
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ldp import MemoisedResponse, RandomizedResponse
-from ldp.accounting.label import Label
 from ldp.errors import DecodeError, ParameterError
 from ldp.registry import Registry
 from ldp.registry.explaining import label
+from ldp.registry.label import Label
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from ldp.tables.joint_table import load_table

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ldp.accounting.ledger import Allowance
+from ldp.accounting.policy import Allowance
 from ldp.client import charges, memoisation_modes, periods, pool, sealing
 from ldp.client.memoisation_modes import Fresh, Grant
 from simulations.lives.__main__ import difference, leaping

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from ldp.client import Client, Collector
-from ldp.client.destinations import Unreachable
+from ldp.errors import Unreachable
 from simulations.nemesis import nginx, nginx_program
 from tests.collecting import batch, counted, items, registry, wait_until
 from tests.command_line import settings

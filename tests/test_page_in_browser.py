@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from ldp.cli import commands
-from ldp.collection.development import Development
 from ldp.protocol.batch import Item
+from ldp.publishing.development import Development
 from ldp.report import render
 from tests.collecting import Service, batch, items
 from tests.developing import registry

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
-from ldp.central.bisection import least_number
+from ldp.accounting.bisection import least_number
 from ldp.errors import ParameterError
 from ldp.mechanisms import (
     CATALOGUE,

@@ -10,7 +10,6 @@ from ldp import CountMeanSketch, HadamardCountMeanSketch, Rappor
 from ldp.collection.intake import split_bodies
 from ldp.collection.plausibility import (
     CHANCE,
-    candidate_cells,
     is_plausible,
     ones_limits,
     row_limit,
@@ -20,6 +19,7 @@ from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.batch import Item
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.simulation.reports import encode_batch, points_of
+from ldp.tables.batches import candidate_cells
 from tests.collecting import Service, batch, counted, items, registry
 
 MECHANISMS = [example.mechanism for one in CATALOGUE.values() for example in one.examples()]

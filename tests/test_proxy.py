@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ldp.client import Collector, ParameterError
-from ldp.client.destinations import Unreachable
+from ldp.errors import Unreachable
 
 TLS = Path(__file__).parent / "data" / "tls"
 """A key and a certificate of localhost, made for these tests, valid until 2126."""

@@ -16,8 +16,7 @@ from ldp.central import gaussian_delta
 from ldp.central.regression import METHODS, Budget, Moments, Rows
 from ldp.central.regression.calibration import joint_mu
 from ldp.central.regression.local import gaussian_reports, sign_reports
-from ldp.planning.comparison import largest_shuffled
-from ldp.privacy_loss import AnyMechanism, shuffled_delta
+from ldp.privacy_loss import AnyMechanism, largest_shuffled, shuffled_delta
 from ldp.regression.intervals import NO_BETTER
 from ldp.regression.signs import Coordinates, from_signs, keep_ratio
 from ldp.simulation import draw_table

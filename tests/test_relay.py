@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp.client.destinations import Unreachable
 from ldp.collection.buffer import Buffer
 from ldp.collection.intake import join_bodies, split_bodies
 from ldp.collection.relay import ForwardResult, batches_of_file, forward
 from ldp.collection.service import Limits
+from ldp.errors import Unreachable
 from ldp.mechanisms import CATALOGUE
 from ldp.protocol.batch import Batch
 from tests.collecting import TODAY, Service, batch, counted, items, registry, same_counts, summed

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ldp.client import Client, Collector
-from ldp.client.destinations import Unreachable
 from ldp.collection.holding import Holding
+from ldp.errors import Unreachable
 from ldp.protocol.batch import Batch
 from ldp.protocol.sealing_keys import PublicKey, RelayKey
 from simulations import relay as campaign

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp.accounting.label import Label
 from ldp.errors import DecodeError
+from ldp.registry.label import Label
 from ldp.report import render
 from ldp.tables.saved import SavedResult
 from tests.command_line import run

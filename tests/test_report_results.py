@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from ldp import RandomizedResponse, SubsetSelection, UnaryEncoding
-from ldp.accounting.label import Label
 from ldp.audit import report_law
 from ldp.decoding import decode
 from ldp.errors import DecodeError
+from ldp.registry.label import Label
 from ldp.report import render
 from ldp.simulation import draw_table
 from ldp.tables.saved import SavedResult

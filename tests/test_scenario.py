@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp.accounting import posterior
 from ldp.cli.scenario import _words
 from ldp.errors import ParameterError
 from ldp.registry import Registry
+from ldp.registry.odds import posterior
 from ldp.server import Table
 from ldp.simulation import Population
 from ldp.simulation.people import Scenario

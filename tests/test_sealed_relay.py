@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from ldp.client.destinations import Unreachable
 from ldp.collection.holding import Holding, target_sizes
 from ldp.collection.relay_buffer import RelayBuffer
-from ldp.errors import LdpError
+from ldp.errors import LdpError, Unreachable
 from ldp.privacy_loss import amplify_by_shuffling
 from ldp.protocol.batch import Batch, Item
 from ldp.protocol.sealed_report import Attestation, digest_of_all

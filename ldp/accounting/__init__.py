@@ -13,15 +13,12 @@ if TYPE_CHECKING:
     from ldp.accounting.composition import sequential as sequential
     from ldp.accounting.cost import Cost as Cost
     from ldp.accounting.cost import Neighbours as Neighbours
-    from ldp.accounting.explain import in_words as in_words
-    from ldp.accounting.explain import posterior as posterior
     from ldp.accounting.ledger import Ledger as Ledger
     from ldp.accounting.policy import Caps as Caps
 
 _MODULES = {
     **dict.fromkeys(("advanced", "group", "parallel", "sequential"), "composition"),
     **dict.fromkeys(("Cost", "Neighbours"), "cost"),
-    **dict.fromkeys(("in_words", "posterior"), "explain"),
     "Ledger": "ledger",
     "Caps": "policy",
 }

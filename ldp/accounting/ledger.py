@@ -5,49 +5,16 @@ recorded one is never refunded. Time is an argument; an earlier time than the la
 as that.
 """
 
-import math
 from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
 from threading import Lock
-from typing import NamedTuple
 
 from ldp.accounting.composition import exact_sum
 from ldp.accounting.cost import Cost
 from ldp.accounting.policy import Caps, length_in_words
 from ldp.errors import BudgetExceeded, ParameterError
 from ldp.protocol.channel import round_down
-
-
-class Allowance(NamedTuple):
-    """Epsilon that may still be charged: for life, in one window, and for one report; negative
-    where a cap was passed, or more is set aside than it allows."""
-
-    life: Fraction
-    window: Fraction
-    report: float = math.inf
-
-    @property
-    def least(self) -> Fraction:
-        """Epsilon that may still be charged now, 0 or more."""
-        return max(Fraction(0), min(self.life, self.window))
-
-    def within(self, other: "Allowance") -> "Allowance":
-        """Return the smaller of this and the `other` in every field."""
-        return Allowance(
-            min(self.life, other.life),
-            min(self.window, other.window),
-            min(self.report, other.report),
-        )
-
-
-def allowance(caps: Caps, spent: Fraction, in_window: Fraction) -> Allowance:
-    """Return what `caps` leave after epsilon `spent` in total and `in_window` in one window."""
-    return Allowance(
-        Fraction(caps.lifetime_epsilon) - spent,
-        Fraction(caps.window_epsilon) - in_window,
-        math.inf if caps.report_epsilon is None else caps.report_epsilon,
-    )
 
 
 class Ledger:
@@ -113,7 +80,7 @@ class Ledger:
         """Return the largest epsilon that `group` may be charged now, rounded down."""
         caps = self._caps_of(group)
         spent, in_window = self.spent(group), self.spent_in_window(group, now=now)
-        most = round_down(allowance(caps, Fraction(spent), Fraction(in_window)).least)
+        most = round_down(caps.allowance(Fraction(spent), Fraction(in_window)).least)
         return most if caps.report_epsilon is None else min(most, caps.report_epsilon)
 
     def _caps_of(self, group: str) -> Caps:

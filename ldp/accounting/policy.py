@@ -3,8 +3,32 @@
 import math
 from dataclasses import dataclass
 from datetime import timedelta
+from fractions import Fraction
+from typing import NamedTuple
 
 from ldp.errors import ParameterError
+
+
+class Allowance(NamedTuple):
+    """Epsilon that may still be charged: for life, in one window, and for one report; negative
+    where a cap was passed, or more is set aside than it allows."""
+
+    life: Fraction
+    window: Fraction
+    report: float = math.inf
+
+    @property
+    def least(self) -> Fraction:
+        """Epsilon that may still be charged now, 0 or more."""
+        return max(Fraction(0), min(self.life, self.window))
+
+    def within(self, other: "Allowance") -> "Allowance":
+        """Return the smaller of this and the `other` in every field."""
+        return Allowance(
+            min(self.life, other.life),
+            min(self.window, other.window),
+            min(self.report, other.report),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +52,14 @@ class Caps:
         limits = (self.window_epsilon, self.lifetime_epsilon, self.report_epsilon)
         if any(limit is not None and not 0 < limit < math.inf for limit in limits):
             raise ParameterError("every cap must be a number > 0")
+
+    def allowance(self, spent: Fraction, in_window: Fraction) -> Allowance:
+        """Return what is left after epsilon `spent` in total and `in_window` in one window."""
+        return Allowance(
+            Fraction(self.lifetime_epsilon) - spent,
+            Fraction(self.window_epsilon) - in_window,
+            math.inf if self.report_epsilon is None else self.report_epsilon,
+        )
 
     def increase_over(self, older: "Caps") -> str:
         """Return what these caps allow more than `older`, in words, except for life; "" if nothing

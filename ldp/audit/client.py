@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from ldp.accounting.policy import Caps
 from ldp.arrays import Ints
 from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen
@@ -29,7 +28,7 @@ from ldp.audit.lives import Period, independent_checks, response_checks
 from ldp.audit.messages import record_checks
 from ldp.audit.together import together_checks
 from ldp.audit.values import drawn_values, tried
-from ldp.client import Client, Recorded
+from ldp.client import Caps, Client, Recorded
 from ldp.errors import ReportError
 from ldp.mechanisms import (
     CATALOGUE,

@@ -9,7 +9,7 @@ import math
 
 from scipy.special import log_ndtr
 
-from ldp.central.bisection import bisect
+from ldp.accounting.bisection import bisect
 from ldp.errors import ParameterError
 
 SLACK = 1e-6

@@ -12,7 +12,7 @@ from io import TextIOWrapper
 
 import click
 
-import ldp
+from ldp import __version__
 from ldp.cli.outputs import guarded
 from ldp.cli.parsing import make_lenient, unknown_command
 from ldp.errors import LdpError, MissingPackage
@@ -91,7 +91,7 @@ def _first_sentence(name: str) -> str:
 @click.command(
     cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
 )
-@click.version_option(ldp.__version__, prog_name="ldp")
+@click.version_option(__version__, prog_name="ldp")
 def commands() -> None:
     """Collect and study telemetry under local differential privacy.
 

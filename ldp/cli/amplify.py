@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import click
 
 from ldp.accounting import Cost, group
-from ldp.accounting.explain import epsilon_text, round_up
 from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, say
 from ldp.cli.parsing import SHARE, name_and_parameters
@@ -30,6 +29,7 @@ from ldp.privacy_loss import (
 from ldp.privacy_loss.shuffling import Shuffled
 from ldp.protocol.keys import nearest
 from ldp.registry import Metric, Registry
+from ldp.registry.odds import epsilon_text, round_up
 
 MOST_CATEGORIES = 1_000_000
 DEFAULTS: dict[str, Mapping[str, Any]] = {

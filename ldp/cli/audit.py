@@ -17,7 +17,7 @@ from typing import Any
 import click
 import numpy as np
 
-import ldp
+from ldp import __version__
 from ldp.audit.certificate import Subject, certified, differences, subject_of
 from ldp.audit.client import COMMON_PARTS, PARTS, audit_client, played
 from ldp.audit.foreign import ForeignClients, ForeignEncoder
@@ -169,8 +169,8 @@ def _provenance() -> dict[str, Any]:
     return {
         "certificate": FORMAT,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "version": ldp.__version__,
-        "commit": _commit(Path(ldp.__file__)),
+        "version": __version__,
+        "commit": _commit(Path(__file__)),
         "python": platform.python_version(),
     }
 

@@ -212,9 +212,9 @@ def _require_relay(
 def _develop(registry: Registry, store: Path | None, listen: str) -> None:
     """Serve a developer's own machine: nothing waits, every batch is printed, a page shows all."""
     from ldp.collection.collector import Collector
-    from ldp.collection.development import Development, require_development
     from ldp.collection.lock import hold_lock
     from ldp.collection.workers import Shuffling
+    from ldp.publishing.development import Development, require_development
 
     require_development(registry)
     with ExitStack() as held:

@@ -1,10 +1,10 @@
 """What holds only under conditions, in words."""
 
-from ldp.accounting.explain import round_up
 from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
 from ldp.privacy_loss import DummyMessages
 from ldp.privacy_loss.shuffling import Shuffled
+from ldp.registry.odds import round_up
 
 
 def shuffling_conditions(mechanism: Shuffled, reports: int, per_person: int) -> list[str]:

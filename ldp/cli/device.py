@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from ldp.accounting.explain import caps_sentence
 from ldp.accounting.policy import length_in_words
 from ldp.cli.options import FILE, JSON, say
 from ldp.client import Client
 from ldp.errors import ParameterError
 from ldp.registry import Registry
 from ldp.registry.definitions import BEHIND_RELAY
+from ldp.registry.odds import caps_sentence
 
 ALWAYS = timedelta(days=36_500)
 CONSENT = {

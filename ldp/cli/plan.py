@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from ldp.accounting.explain import in_words
 from ldp.cli.options import FAKES, FILE, JSON, say
 from ldp.planning import Forecast, PercentilePlan, Plan, plan_percentile, report_bytes
 from ldp.planning import plan as planned
 from ldp.planning.percentiles import TABLES
+from ldp.registry.odds import in_words
 
 WIDTH = 96
 

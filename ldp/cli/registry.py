@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from ldp.accounting.explain import epsilon_text, odds, odds_text, touched_sentence
 from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.cli.parsing import unknown_command
@@ -19,6 +18,7 @@ from ldp.registry import Registry
 from ldp.registry.certificates import read_certificates
 from ldp.registry.definitions import BEHIND_RELAY
 from ldp.registry.explaining import changing_notes, marks_of
+from ldp.registry.odds import epsilon_text, odds, odds_text, touched_sentence
 from ldp.registry.page import page as page_text
 from ldp.registry.sign_off import (
     BESIDE,

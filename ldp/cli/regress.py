@@ -269,7 +269,7 @@ def _compared(
     splits: int,
     seed: int | None,
 ) -> tuple[dict[str, Any], str]:
-    from ldp.planning.regression import compare_regressions
+    from ldp.central.regression.comparison import compare_regressions
     from ldp.regression.bounds import Bounds
 
     scores = compare_regressions(

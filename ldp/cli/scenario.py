@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.accounting.explain import round_up
 from ldp.cli.options import generator, progress, say
 from ldp.collection import ReportWriter
 from ldp.collection.holding import Holding
 from ldp.files import write_whole
 from ldp.registry import Registry
 from ldp.registry.definitions import Memoise
+from ldp.registry.odds import round_up
 from ldp.simulation import Population
 from ldp.simulation.averaging import Averaged, averaging
 from ldp.simulation.linking import linking

@@ -153,7 +153,7 @@ def trial(
 
 def _interval(row: Mapping[str, Any]) -> str:
     """Return the interval of a percentile as text; "" for a row of counts, which has none."""
-    from ldp.decoding.statistics import known_ends
+    from ldp.tables.statistics import known_ends
 
     if "low" not in row:
         return ""

@@ -9,8 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from sqlite3 import Connection
 
-from ldp.accounting.ledger import Allowance, allowance
-from ldp.accounting.policy import Caps
+from ldp.accounting.policy import Allowance, Caps
 from ldp.client.device_file import remember, state
 from ldp.client.periods import day_of, ending, length
 from ldp.client.pool import frozen_response
@@ -135,7 +134,7 @@ def remaining_budget(connection: Connection, registry: Registry, group: str, end
         in_window = _sum(_charges_between(connection, registry, group, *near))
         if is_over or _last_forgotten(connection, registry, group) > max(0, end - span):
             in_window = max(in_window, Fraction(caps.window_epsilon))
-        budget = budget.within(allowance(caps, Fraction(0), in_window + reserved))
+        budget = budget.within(caps.allowance(Fraction(0), in_window + reserved))
     return budget
 
 

@@ -7,9 +7,9 @@ from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from ldp.errors import LdpError, ParameterError
+from ldp.errors import ParameterError, Unreachable
 from ldp.files import sync_folder
 from ldp.protocol.batch import ID_HEADER, MEDIA_TYPE
 from ldp.protocol.sealed_report import is_sealed
@@ -22,24 +22,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS = 20.0
 """Longest duration of one request, from its first byte to the last of the answer."""
-
-
-class Unreachable(LdpError, OSError):
-    """Error: the destination did not take the batch, whose bytes are sent again later, not before
-    `retry_after` seconds. `status`: HTTP status of the answer, 0 without one."""
-
-    def __init__(self, message: str, retry_after: float = 0.0, status: int = 0) -> None:
-        super().__init__(message)
-        self.retry_after, self.status = retry_after, status
-
-
-class Destination(Protocol):
-    """Interface of a destination, which must accept the same bytes again."""
-
-    def send(self, identity: bytes, body: bytes) -> int:
-        """Take a batch; return, when it is stored, how many of its reports were refused for good.
-        Raise Unreachable if it is not taken now. `identity`: the 16 bytes of its id."""
-        ...
 
 
 class Folder:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from sqlite3 import Connection
 from typing import NamedTuple
 
-from ldp.accounting.ledger import Allowance
+from ldp.accounting.policy import Allowance
 from ldp.client import pool
 from ldp.client.charges import Span
 from ldp.client.periods import ending, length

@@ -27,7 +27,6 @@ from ldp.client.charges import (
     remaining_budget,
     set_aside,
 )
-from ldp.client.destinations import Destination
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
 from ldp.client.memoisation_modes import modes_of
 from ldp.client.pool import settle, withdraw_epochs
@@ -46,7 +45,7 @@ from ldp.client.sending import Sender, error_line
 from ldp.client.witness import LOSSES, DefaultWitness, NoWitness, Witness
 from ldp.errors import ParameterError
 from ldp.files import finite
-from ldp.protocol.batch import HEAD_BYTES, MOST_BYTES, Item
+from ldp.protocol.batch import HEAD_BYTES, MOST_BYTES, Destination, Item
 from ldp.protocol.channel import round_down
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import BitSource, SeededBits, SystemBits

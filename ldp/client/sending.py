@@ -6,10 +6,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from sqlite3 import Connection
 
-from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
+from ldp.client.destinations import TIMEOUT_SECONDS
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
 from ldp.client.periods import seconds_of
 from ldp.client.results import Uploaded
+from ldp.errors import Unreachable
+from ldp.protocol.batch import Destination
 from ldp.protocol.randomness import BitSource, uniform_below
 from ldp.protocol.sealed_report import shuffled_group
 

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 
-from ldp.client.destinations import Collector, Destination, Folder
+from ldp.client.destinations import Collector, Folder
 from ldp.client.periods import ending
 from ldp.client.runtime import Client
 from ldp.errors import ParameterError
-from ldp.protocol.batch import Batch, Item
+from ldp.protocol.batch import Batch, Destination, Item
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.sealed_report import OVERHEAD, QUEUE, SEALED_VERSION, Content
 from ldp.registry import Registry

@@ -10,7 +10,6 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-from ldp.accounting.label import Label
 from ldp.collection.object_store import StorePath
 from ldp.collection.store import read_reports, report_files
 from ldp.errors import LdpError, ReportError
@@ -18,6 +17,7 @@ from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.strict_json import parse_json
 from ldp.registry import Metric
+from ldp.registry.label import Label
 from ldp.tables.batches import split_batch
 from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.table import CountsReports, Table

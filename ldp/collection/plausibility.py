@@ -20,7 +20,7 @@ from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.hashing import PolynomialRows
-from ldp.tables.batches import payload_numbers, split_batch
+from ldp.tables.batches import candidate_cells, payload_numbers, split_batch
 
 CHANCE = 1e-9
 """Bounds the probability that an honest report has too few or too many ones, in all or among the
@@ -119,24 +119,3 @@ def _plausible_among(
         ones = np.bitwise_count(payloads[selection] & cells[row_index]).sum(axis=1, dtype=np.int64)
         good[selection] = (limits[row_index, 0] <= ones) & (ones <= limits[row_index, 1])
     return good
-
-
-def candidate_cells(
-    mechanism: Mechanism, candidates: tuple[str, ...], rows: NDArray[np.uint32]
-) -> NDArray[np.uint8]:
-    """Return the cells that candidates touch in each of `rows`, as payloads: shape (rows, payload
-    bytes)."""
-    from ldp import bulk
-
-    addressing, payload_bytes = mechanism.addressing, mechanism.layout.payload_bytes
-    points = bulk.points(addressing, mechanism.shape.rows, candidates)
-    columns = bulk.columns(
-        addressing,
-        mechanism.shape.rows,
-        np.tile(points, len(rows)),
-        np.repeat(rows, len(candidates)),
-    ).reshape(len(rows), -1)
-    bits = np.zeros((len(rows), 8 * payload_bytes + 1), dtype=np.uint8)
-    columns[columns == bulk.NO_COLUMN] = 8 * payload_bytes  # a cell that is cut off
-    np.put_along_axis(bits, columns, 1, axis=1)
-    return np.packbits(bits[:, :-1], axis=1, bitorder="little")

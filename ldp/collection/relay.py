@@ -13,14 +13,13 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-from ldp.client.destinations import Destination, Unreachable
 from ldp.collection.buffer import Buffer, BufferedMetric
 from ldp.collection.ingest import writer_of
 from ldp.collection.intake import join_bodies
 from ldp.collection.store import read_reports, version_folder
-from ldp.errors import ReportError
+from ldp.errors import ReportError, Unreachable
 from ldp.files import sync_folder
-from ldp.protocol.batch import ID_BYTES, Batch, Item, pack_batches
+from ldp.protocol.batch import ID_BYTES, Batch, Destination, Item, pack_batches
 
 PASSING = (0, 408, 421, 429)
 """Statuses below 500, 0 for no answer, after which the same bytes may be taken later."""

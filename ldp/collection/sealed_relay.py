@@ -17,7 +17,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ldp.client.destinations import Destination, Unreachable
 from ldp.collection.admission import Admits
 from ldp.collection.counts import Counts
 from ldp.collection.holding import Holding
@@ -25,8 +24,8 @@ from ldp.collection.intake import Lot, Refusal, SortedBatch, days
 from ldp.collection.relay_buffer import MOST_REPORTS, RelayBuffer
 from ldp.collection.service import JSON_TYPE, Limits, Service, longest_lateness, utc_today
 from ldp.collection.workers import Worker, Writer
-from ldp.errors import ReportError
-from ldp.protocol.batch import Batch, Item
+from ldp.errors import ReportError, Unreachable
+from ldp.protocol.batch import Batch, Destination, Item
 from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, is_sealed
 from ldp.registry import Registry
 from ldp.registry.definitions import Queue

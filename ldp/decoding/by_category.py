@@ -25,11 +25,11 @@ from ldp.decoding.distribution import (
     normal_reach,
 )
 from ldp.decoding.nodes import nodes_of_levels
-from ldp.decoding.statistics import Statistic, columns_of
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.tables.estimates import table_details
 from ldp.tables.result import Columns, Result
+from ldp.tables.statistics import Statistic, columns_of
 from ldp.tables.table import Table
 
 MOVES = "the share of a category below any number"

@@ -26,7 +26,6 @@ import numpy as np
 from ldp.arrays import Floats, Ints
 from ldp.decoding.fakes_among_nodes import FakesAmongNodes, most_moved
 from ldp.decoding.nodes import Nodes, expected_nodes, nodes_of_buckets, nodes_of_levels
-from ldp.decoding.statistics import Statistic, columns_of, known_ends
 from ldp.decoding.tree import TreeFit
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.base import FAKES
@@ -36,6 +35,7 @@ from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.tables.estimates import table_details
 from ldp.tables.fakes import Fakes, fake_reports
 from ldp.tables.result import MOST_LINES, Columns, Result, new_axes
+from ldp.tables.statistics import Statistic, columns_of, known_ends
 from ldp.tables.table import Table
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)

@@ -18,7 +18,6 @@ from ldp.arrays import Floats, Ints
 from ldp.decoding.binomials import share_interval
 from ldp.decoding.by_category import Distributions, decode_by_category
 from ldp.decoding.distribution import Distribution, decode_distribution
-from ldp.decoding.statistics import Statistic, columns_of
 from ldp.errors import DecodeError
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.moments import RegressionMoments
@@ -30,6 +29,7 @@ from ldp.regression.signs import from_signs, keep_ratio, unmapped_of
 from ldp.tables.estimates import table_details
 from ldp.tables.fakes import Fakes, fake_reports
 from ldp.tables.result import Columns, Result
+from ldp.tables.statistics import Statistic, columns_of
 from ldp.tables.table import Table
 
 FEW = 100

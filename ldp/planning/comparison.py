@@ -11,15 +11,13 @@ bounds, or a quantile, the values are numbers, and errors those of their mean ov
 of the quantile, in their units.
 """
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.planning.candidates import registry_parameters, report_bytes
@@ -32,18 +30,14 @@ from ldp.planning.question import (
     Shares,
     root_mean_square,
 )
-from ldp.privacy_loss import DummyMessages, amplify_by_shuffling, shuffled_delta
-from ldp.privacy_loss.shuffling import Shuffled
+from ldp.privacy_loss import DummyMessages, amplify_by_shuffling, largest_shuffled
+from ldp.privacy_loss.shuffling import MOST_LOCAL
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.simulation import Population
 
 FACTORS = {"users": (0.01, 0.1, 1.0, 10.0, 100.0), "epsilon": (0.25, 0.5, 1.0, 2.0, 4.0)}
 """Points of a curve, as multiples of the users and the epsilon of the question."""
-MOST_LOCAL = 16.0
-"""Largest epsilon of a report in a shuffled batch."""
 LEAST_USERS = 100
-LATTICE = 1 << 17
-"""Number of points for certifying a batch; fewer certify less, never more."""
 LEAST_DRAWS, DRAWN = 4, 2_000_000
 """Least number of draws of all values where dummies are measured, and of values drawn."""
 
@@ -221,23 +215,6 @@ def curves(
 def most_comparisons() -> int:
     """Return the largest number of comparisons that `curves` makes."""
     return sum(map(len, FACTORS.values()))
-
-
-def largest_shuffled(
-    chosen: Callable[[float], Shuffled], users: int, epsilon: float, delta: float
-) -> float:
-    """Return the largest epsilon of a report, in steps of 1/100, up to which a batch of the
-    mechanism `chosen` for it is certified to have `epsilon`; at least that itself, at most
-    `MOST_LOCAL`."""
-
-    def exceeds(steps: int) -> bool:
-        larger = round(epsilon + steps / 100, 9)
-        if larger > MOST_LOCAL:
-            return True
-        return shuffled_delta(chosen(larger), reports=users, epsilon=epsilon, size=LATTICE) > delta
-
-    steps = least_number(exceeds, math.ceil(MOST_LOCAL * 100) + 1)
-    return round(epsilon + ((steps or 1) - 1) / 100, 9)
 
 
 def _row(model: str, question: Question, mechanism: Any, generator: np.random.Generator) -> Row:

@@ -24,7 +24,6 @@ from ldp.decoding.distribution import (
     expected_distribution,
     std_error_of_ends,
 )
-from ldp.decoding.statistics import Statistic
 from ldp.errors import ParameterError
 from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
 from ldp.mechanisms.bit_flip import BitFlip
@@ -34,6 +33,7 @@ from ldp.planning.candidates import report_bytes
 from ldp.simulation import Population, draw_table
 from ldp.tables.result import COUNT
 from ldp.tables.saved import SavedResult
+from ldp.tables.statistics import Statistic
 
 Way = HierarchicalHistogram | BitFlip
 OF_DOUBLING = (4, 8, 16, 32)

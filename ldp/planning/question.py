@@ -26,7 +26,6 @@ from ldp.decoding.distribution import QUANTILES, bins_of, decode_distribution, s
 from ldp.decoding.numeric import decode_mean
 from ldp.decoding.outcome import numbers_outcome
 from ldp.decoding.prefixes import discover_prefixes
-from ldp.decoding.statistics import Statistic
 from ldp.errors import ParameterError
 from ldp.files import quoted
 from ldp.mechanisms import Mechanism, MemoisedHashing, MemoisedResponse, PrefixExtension
@@ -54,6 +53,7 @@ from ldp.protocol.spelling import MOST_LETTERS
 from ldp.registry.definitions import read_values
 from ldp.simulation import Population, draw_estimates, draw_table
 from ldp.tables.joint_table import JointTable
+from ldp.tables.statistics import Statistic
 from ldp.tables.table import Table
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ldp.central import Histogram, Mean, Noise
-from ldp.decoding.statistics import Statistic
 from ldp.errors import LdpError, ParameterError
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.planning.question import KINDS, Curated
@@ -18,6 +17,7 @@ from ldp.registry import Metric
 from ldp.simulation import Population, draw_tables
 from ldp.simulation.reports import limited
 from ldp.tables.joint_table import JointTable
+from ldp.tables.statistics import Statistic
 from ldp.tables.table import Table
 
 

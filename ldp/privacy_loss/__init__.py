@@ -9,6 +9,7 @@ from ldp.privacy_loss.shuffling import (
     amplify_by_shuffling,
     compose_shuffled,
     honest_reports,
+    largest_shuffled,
     least_reports,
     shuffled_delta,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "compose",
     "compose_shuffled",
     "honest_reports",
+    "largest_shuffled",
     "least_reports",
     "shuffled_delta",
 ]

@@ -34,9 +34,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binom
 
+from ldp.accounting.bisection import least_number
 from ldp.accounting.cost import Cost
 from ldp.arrays import Floats, Ints
-from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
 from ldp.mechanisms.dummies import Dummies, checked_shares
 from ldp.protocol.channel import require_whole

@@ -14,7 +14,7 @@ catalogue only its epsilon may be known (`AnyMechanism`): its reports are mixtur
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache
@@ -23,10 +23,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import brentq
 
+from ldp.accounting.bisection import least_number
 from ldp.accounting.composition import sequential
 from ldp.accounting.cost import Cost
 from ldp.arrays import Floats
-from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
@@ -40,6 +40,8 @@ SIZE = 1 << 20
 """Number of points of the lattice; within 0.1 % in epsilon up to ten million reports."""
 ROUGH = 1 << 17
 """Number of points for the first search, whose results are upper bounds too."""
+MOST_LOCAL = 16.0
+"""Largest epsilon of a report that is tried in a shuffled batch."""
 CLOSE = 1e-4
 """Relative tolerance of the result above the smallest certified epsilon."""
 WORK = 1 << 24
@@ -288,6 +290,23 @@ def least_reports(mechanism: Shuffled, *, epsilon: float, delta: float) -> int:
     if reports is None:
         raise ParameterError(f"no batch is certified to have epsilon {epsilon:g} at this delta")
     return reports
+
+
+def largest_shuffled(
+    chosen: Callable[[float], Shuffled], users: int, epsilon: float, delta: float
+) -> float:
+    """Return the largest epsilon of a report, in steps of 1/100, up to which a batch of the
+    mechanism `chosen` for it is certified to have `epsilon`; at least that itself, at most
+    `MOST_LOCAL`."""
+
+    def exceeds(steps: int) -> bool:
+        larger = round(epsilon + steps / 100, 9)
+        if larger > MOST_LOCAL:
+            return True
+        return shuffled_delta(chosen(larger), reports=users, epsilon=epsilon, size=ROUGH) > delta
+
+    steps = least_number(exceeds, math.ceil(MOST_LOCAL * 100) + 1)
+    return round(epsilon + ((steps or 1) - 1) / 100, 9)
 
 
 @lru_cache(maxsize=8)

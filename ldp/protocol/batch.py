@@ -8,7 +8,7 @@ their metrics, padded with zeros to one of a few sizes. It contains nothing abou
 import struct
 from collections.abc import Mapping
 from datetime import date, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ldp.errors import ParameterError, ReportError
 
@@ -28,6 +28,15 @@ _ITEM = struct.Struct("<BII")
 ITEM_BYTES = _ITEM.size
 """Bytes of an item before its name."""
 _EPOCH = date(1970, 1, 1)
+
+
+class Destination(Protocol):
+    """Interface of a destination, which must accept the same bytes again."""
+
+    def send(self, identity: bytes, body: bytes) -> int:
+        """Take a batch; return, when it is stored, how many of its reports were refused for good.
+        Raise Unreachable if it is not taken now. `identity`: the 16 bytes of its id."""
+        ...
 
 
 class Item(NamedTuple):

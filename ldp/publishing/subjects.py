@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from ldp.accounting.label import Label
 from ldp.collection.object_store import StorePath
 from ldp.errors import ReportError
 from ldp.mechanisms import CatalogueMechanism
 from ldp.publishing.state import Members, PeriodState
 from ldp.registry import Registry
 from ldp.registry.explaining import label
+from ldp.registry.label import Label
 from ldp.tables.joint_table import JointTable, load_table
 
 

@@ -7,7 +7,13 @@ from fractions import Fraction
 from textwrap import wrap
 from typing import Any
 
-from ldp.accounting.explain import (
+from ldp.accounting.policy import length_in_words, periods_touched
+from ldp.mechanisms.outcomes import outcomes, permanent_pair
+from ldp.registry import Metric, Registry
+from ldp.registry.answers import Listing, listing, naming, quoted
+from ldp.registry.guessing import linked_reports, require_share
+from ldp.registry.label import Label
+from ldp.registry.odds import (
     MOST_ODDS,
     REPORTS_MULTIPLY,
     UNLESS,
@@ -18,12 +24,6 @@ from ldp.accounting.explain import (
     posterior,
     round_up,
 )
-from ldp.accounting.guessing import linked_reports, require_share
-from ldp.accounting.label import Label
-from ldp.accounting.policy import length_in_words, periods_touched
-from ldp.mechanisms.outcomes import outcomes, permanent_pair
-from ldp.registry import Metric, Registry
-from ldp.registry.answers import Listing, listing, naming, quoted
 
 WIDTH = 100
 EPSILON = (

@@ -5,7 +5,6 @@ from datetime import date, timedelta
 from html import escape
 from typing import Any
 
-from ldp.accounting.explain import epsilon_text, round_up, touched_sentence
 from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.registry.certificates import Certificates
 from ldp.registry.definitions import BEHIND_RELAY, Metric
@@ -16,6 +15,7 @@ from ldp.registry.explaining import (
     marks_lines,
     metric_lines,
 )
+from ldp.registry.odds import epsilon_text, round_up, touched_sentence
 from ldp.registry.registry import Registry
 from ldp.registry.sign_off import changes, digest
 

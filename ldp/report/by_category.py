@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from ldp.decoding.statistics import known_ends
 from ldp.report.drawings import Rows, are_even, axis_of, bars
 from ldp.report.formats import percent, quantity, span
 from ldp.report.numbers import TrueNumbers, holds, meaning, split, true_numbers
 from ldp.report.numbers import facts as facts_of_numbers
 from ldp.tables.saved import SavedResult
+from ldp.tables.statistics import known_ends
 
 TOTAL = "reports"
 """Statistic that is the number of reports of a category."""

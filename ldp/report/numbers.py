@@ -8,12 +8,12 @@ from itertools import accumulate
 from statistics import NormalDist
 from typing import Any
 
-from ldp.decoding.statistics import known_ends
 from ldp.errors import DecodeError
 from ldp.report.drawings import Axis, Rows, bars, histogram, place_among
 from ldp.report.formats import percent, quantity, span
 from ldp.tables.result import COUNT
 from ldp.tables.saved import SavedResult, is_number
+from ldp.tables.statistics import known_ends
 
 _PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 

@@ -20,9 +20,9 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ldp.accounting.explain import round_up
 from ldp.errors import DecodeError
 from ldp.registry import Registry
+from ldp.registry.odds import round_up
 from ldp.report import by_category, crosstable, numbers, privacy, values
 from ldp.report.formats import counted, p_text, percent, quantity, visible_label, whole_number
 from ldp.report.trends import in_order, trend
@@ -195,7 +195,7 @@ def _matched(file: SavedResult, truth: Mapping[str, int], is_its_own: bool) -> A
         return by_category.truth_of(truth)
     if file.facts["kind"] != "values":
         return numbers.true_numbers(truth)
-    words = values.cleaned(truth, file.facts.get("spelling"))
+    words = file.cleaned(truth)
     is_unlisted = is_its_own and file.facts["method"] in values.UNLISTED
     return (
         words if is_unlisted or not words.keys().isdisjoint(map(str, file.saved["value"])) else None

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ldp.accounting.explain import PRIORS, caps_sentence, guess_sentence, posterior, round_up
-from ldp.accounting.label import Label
 from ldp.registry.explaining import NOT_COVERED, REMEMBERED, UNSHUFFLED
+from ldp.registry.label import Label
+from ldp.registry.odds import PRIORS, caps_sentence, guess_sentence, posterior, round_up
 from ldp.tables.saved import SavedResult
 
 NO_LABEL = (

@@ -2,14 +2,12 @@
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from ldp.protocol.spelling import Spelling
 from ldp.report.drawings import Axis, bars
 from ldp.report.formats import counted, percent, tenths, whole_number
 from ldp.tables.fakes import NO_BOUND, damage_words
@@ -75,17 +73,6 @@ def compared(results: SavedResult, truth: Mapping[str, int]) -> dict[str, Any]:
         "intervals_hold": float(holds.mean()) if holds.size else None,
         "selected_hold": float(selected[discovered].mean()) if discovered.any() else None,
     }
-
-
-def cleaned(truth: Mapping[str, int], spelling: Mapping[str, Any] | None) -> Mapping[str, int]:
-    """Return the counts of words as devices clean them by `spelling`; those of a `truth` without
-    one stay."""
-    if spelling is None:
-        return truth
-    counts = Counter[str]()
-    for value, count in truth.items():
-        counts[Spelling(**spelling).clean(value)] += count
-    return counts
 
 
 def face(results: SavedResult, truth: Mapping[str, int] | None, most: int) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ldp.accounting import posterior
 from ldp.arrays import Bools, Floats
 from ldp.mechanisms.joint_base import parts_of
+from ldp.registry.odds import posterior
 from ldp.simulation.evidence import MemoisedEvidence, evidence, log_shares
 from ldp.simulation.longitudinal import Collection, Sent, Streams
 from ldp.simulation.people import Scenario, ScenarioMetric, draw_people

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.accounting.ledger import allowance
 from ldp.arrays import Bools, Floats, Ints
 from ldp.client.memoisation_modes import mode_class
 from ldp.client.periods import beginning, day_of, ending
@@ -176,7 +175,7 @@ class Collection:
                 for n, price, member in zip(granted, prices, members, strict=True)
                 if not member.epoch
             ]
-            left = allowance(group.caps, sum(spent, Fraction(0)), sum(in_window, aside))
+            left = group.caps.allowance(sum(spent, Fraction(0)), sum(in_window, aside))
             grant = mode_class(metric).afforded(metric, left)
             grants.append((grant.reports, int(grant.epsilon / prices[place])))
         table = np.array(grants, dtype=np.int64).reshape(-1, 2)[which]

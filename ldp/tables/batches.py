@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ldp.arrays import AnyInts, Ints
 from ldp.errors import MergeError, ReportError
-from ldp.mechanisms import CatalogueMechanism
+from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.protocol import wire
 from ldp.protocol.joint_layout import JointLayout
 from ldp.protocol.kinds import Layout
@@ -115,3 +115,24 @@ def join_batch(layout: JointLayout, batches: Sequence[Batch]) -> Batch:
         part_rows = (rows % part.rows).astype("<u8")[:, None].view(np.uint8)
         blocks += [part_rows[:, : part.row_bytes], payloads]
     return batches[0][0] // np.uint32(layout.parts[0].rows), np.concatenate(blocks, axis=1)
+
+
+def candidate_cells(
+    mechanism: Mechanism, candidates: tuple[str, ...], rows: NDArray[np.uint32]
+) -> NDArray[np.uint8]:
+    """Return the cells that candidates touch in each of `rows`, as payloads: shape (rows, payload
+    bytes)."""
+    from ldp import bulk
+
+    addressing, payload_bytes = mechanism.addressing, mechanism.layout.payload_bytes
+    points = bulk.points(addressing, mechanism.shape.rows, candidates)
+    columns = bulk.columns(
+        addressing,
+        mechanism.shape.rows,
+        np.tile(points, len(rows)),
+        np.repeat(rows, len(candidates)),
+    ).reshape(len(rows), -1)
+    bits = np.zeros((len(rows), 8 * payload_bytes + 1), dtype=np.uint8)
+    columns[columns == bulk.NO_COLUMN] = 8 * payload_bytes  # a cell that is cut off
+    np.put_along_axis(bits, columns, 1, axis=1)
+    return np.packbits(bits[:, :-1], axis=1, bitorder="little")

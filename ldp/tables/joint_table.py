@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.accounting.label import Label
 from ldp.errors import DecodeError, LdpError, MergeError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism, from_parameters
 from ldp.protocol import wire
 from ldp.protocol.strict_json import are_texts
+from ldp.registry.label import Label
 from ldp.tables.batches import require_same, split_batch
 from ldp.tables.patterns import Patterns, PatternsBuilder
 from ldp.tables.table import (

@@ -8,6 +8,7 @@ import csv
 import math
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,12 +19,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ldp.accounting.label import Label
 from ldp.arrays import Bools, Floats
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.catalogue import SHUFFLED_ENTRIES
 from ldp.protocol.spelling import Spelling
 from ldp.protocol.strict_json import are_texts, read_json
+from ldp.registry.label import Label
 from ldp.tables.estimates import CONTROLS
 from ldp.tables.result import (
     COLUMNS,
@@ -168,6 +169,16 @@ class SavedResult(Result):
     path: str
     saved: Columns
     facts: Mapping[str, Any]
+
+    def cleaned(self, truth: Mapping[str, int]) -> Mapping[str, int]:
+        """Return the counts of a `truth` of words as devices clean them; of others as they are."""
+        spelling: Mapping[str, Any] | None = self.facts.get("spelling")
+        if spelling is None:
+            return truth
+        counts = Counter[str]()
+        for value, count in truth.items():
+            counts[Spelling(**spelling).clean(value)] += count
+        return counts
 
     @classmethod
     def load(cls, path: str | Path) -> "SavedResult":

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from ldp.accounting.label import Label
 from ldp.arrays import AnyInts, Ints, add_at
 from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError
 from ldp.files import write_whole
@@ -26,6 +25,7 @@ from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters
 from ldp.protocol import wire
 from ldp.protocol.kinds import Layout
 from ldp.protocol.strict_json import are_texts
+from ldp.registry.label import Label
 from ldp.tables.batches import batches, payload_numbers, require_same
 from ldp.tables.patterns import Patterns, unpacked
 

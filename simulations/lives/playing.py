@@ -9,7 +9,7 @@ from sqlite3 import connect
 from typing import Any
 
 from ldp.client import Client
-from ldp.client.destinations import Unreachable
+from ldp.errors import Unreachable
 from ldp.protocol.randomness import SeededBits
 from ldp.registry import Registry
 from simulations.lives.making import Life

@@ -3,11 +3,11 @@
 import math
 
 import numpy as np
+from ldp.central.bisection import bisect
 from matplotlib.figure import Figure
 
 from ldp.accounting import Neighbours
 from ldp.central import Simulated
-from ldp.central.bisection import bisect
 from ldp.central.regression import METHODS, Budget, Moments, Rows, Scales
 from ldp.central.regression.local import gaussian_reports, sign_reports
 from ldp.regression import ridge

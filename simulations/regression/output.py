@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldp.accounting import Neighbours
+from ldp.accounting.bisection import bisect
 from ldp.arrays import Floats
 from ldp.central import Noise
-from ldp.central.bisection import bisect
 from ldp.central.regression.calibration import Budget, Fit
 from ldp.central.regression.rows import Rows
 

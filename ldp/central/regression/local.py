@@ -4,7 +4,7 @@ A person's row is (1, x, y), mapped to [-1, 1]. The products of its entries, but
 coordinates: a device draws one of them uniformly and reports one randomised sign of it (pure
 epsilon; `sign_reports` draws it on arrays). In the Gaussian variant it sends all of its products
 with noise for (epsilon, delta), and the noise of n people adds up to sqrt(n) times the curator's.
-Both are simulations on arrays here; `ldp.planning.regression.compare_regressions` compares them
+Both are simulations on arrays here; `comparison.compare_regressions` compares them
 with the curator.
 """
 

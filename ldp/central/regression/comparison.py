@@ -18,8 +18,7 @@ from ldp.central.regression.local import gaussian_reports, sign_reports
 from ldp.central.regression.methods import METHODS
 from ldp.central.regression.rows import Rows
 from ldp.errors import ParameterError
-from ldp.planning.comparison import largest_shuffled
-from ldp.privacy_loss import AnyMechanism
+from ldp.privacy_loss import AnyMechanism, largest_shuffled
 from ldp.regression import ridge
 from ldp.regression.bounds import Bounds
 from ldp.regression.moments import Moments, Scales

@@ -186,7 +186,7 @@ class Development:
 
     def _came(self, notes: Mapping[str, str]) -> Markup:
         """Return what came, as HTML: the reports of each metric with its note, and sentences."""
-        macros: Any = environment("ldp.collection").get_template("development.html").module
+        macros: Any = environment("ldp.publishing").get_template("development.html").module
         metrics = [
             (name, reported.total, reported.refused, notes.get(name, ""))
             for name, reported in self._reported.items()
