@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ldp.errors import ParameterError, Unreachable
 from ldp.files import sync_folder
-from ldp.protocol.batch import ID_HEADER, MEDIA_TYPE
-from ldp.protocol.sealed_report import is_sealed
+from ldp.protocol.batch import HEAD_BYTES, ID_HEADER, MEDIA_TYPE, MOST_BYTES, Destination, Item
+from ldp.protocol.sealed_report import QUEUE, is_sealed
+from ldp.protocol.wire import HEADER_BYTES
+from ldp.registry import Registry
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -206,3 +208,49 @@ def _count_refused(answer: bytes) -> int:
     if not isinstance(refusals, list):
         raise Unreachable("the collector's answer cannot be read")
     return len(refusals)
+
+
+def path_of(destination: Destination | None, registry: Registry) -> "tuple[PublicKey | None, bool]":
+    """Return the key that a destination has reports sealed to, None without one, and whether they
+    pass a relay. Raise ParameterError where the destination does not fit the registry: one beyond
+    this machine for development, a key that the registry does not list, none where it lists some,
+    no relay for a metric that needs one, and reports that are too large for a batch."""
+    stays = destination is None or getattr(destination, "is_local", False)
+    if registry.development and not stays:
+        raise ParameterError(
+            "a registry with development = true sends to a folder, to memory, or to "
+            'Collector("http://127.0.0.1:8787") of `ldp collect --dev` only'
+        )
+    for metric in registry.metrics.values():
+        report = bytes(HEADER_BYTES + metric.mechanism.layout.body_bytes)
+        item = Item(metric.name, metric.version, report)
+        _require_fitting(f"report of metric {metric.name!r}", item)
+    key: PublicKey | None = getattr(destination, "key", None)
+    if key is not None and key.fingerprint not in registry.sealing_keys:
+        raise ParameterError(
+            f"{registry.path} does not list the key {key.fingerprint} in sealing_keys: devices "
+            "seal to no other"
+        )
+    if key is None and registry.sealing_keys and (hasattr(destination, "key") or not stays):
+        raise ParameterError(
+            f"{registry.path} has sealing_keys, so reports are sealed: give the destination the "
+            "collector's key, Collector(..., key=...)"
+        )
+    for name, queue in registry.queues().items() if key is not None else ():
+        item = Item(QUEUE + name, 1, bytes(queue.size))
+        _require_fitting(f"sealed report of queue {name!r}", item)
+    has_relay = key is not None and bool(getattr(destination, "has_relay", False))
+    if destination is not None and not has_relay:
+        for name, metric in registry.metrics.items():
+            if metric.needs_shuffler:
+                raise ParameterError(
+                    f"metric {name!r} protects nothing without a relay: give one, and the "
+                    "collector's key, Collector(..., relay=..., key=...)"
+                )
+    return key, has_relay
+
+
+def _require_fitting(what: str, item: Item) -> None:
+    """Raise ParameterError for an item, a `what`, that is larger than a batch."""
+    if HEAD_BYTES + item.size > MOST_BYTES:
+        raise ParameterError(f"a {what} is larger than any batch")

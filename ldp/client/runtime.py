@@ -27,6 +27,7 @@ from ldp.client.charges import (
     remaining_budget,
     set_aside,
 )
+from ldp.client.destinations import path_of
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
 from ldp.client.memoisation_modes import modes_of
 from ldp.client.pool import settle, withdraw_epochs
@@ -45,17 +46,14 @@ from ldp.client.sending import Sender, error_line
 from ldp.client.witness import LOSSES, DefaultWitness, NoWitness, Witness
 from ldp.errors import ParameterError
 from ldp.files import finite
-from ldp.protocol.batch import HEAD_BYTES, MOST_BYTES, Destination, Item
+from ldp.protocol.batch import Destination
 from ldp.protocol.channel import round_down
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import BitSource, SeededBits, SystemBits
-from ldp.protocol.sealed_report import QUEUE
-from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry import Metric, Registry
 from ldp.registry.definitions import BEHIND_RELAY
 
 if TYPE_CHECKING:
-    from ldp.protocol.sealing_keys import PublicKey
     from ldp.registry.answers import Statement
 
 T = TypeVar("T")
@@ -118,20 +116,14 @@ class Client:
                 stacklevel=2,
             )
         if self._registry.development:
-            _require_local(destination)
             jitter, keep_sent = timedelta(0), max(keep_sent, timedelta(days=1))
         self._strict = strict
-        for metric in self._registry.metrics.values():
-            _require_sendable(metric)
+        key, self._has_relay = path_of(destination, self._registry)
         device_secret = SecretFile(self._path.with_name(f"{self._path.name}.secret"))
         product = self._registry.product
         self._secret = device_secret if secret is None else AccountSecret(secret, product)
         responses = Responses(self._bits, self._secret)
         self._modes = modes_of(self._registry, responses, self._bits)
-        key = _sealing_key(destination, self._registry)
-        self._has_relay = key is not None and bool(getattr(destination, "has_relay", False))
-        if destination is not None and not self._has_relay:
-            _require_no_shuffler(self._registry)
         self._sealer = Sealer(self._registry, self._modes, self._bits, jitter, key)
         self._witness = _witness(witness, self._path)
         self._file: DeviceFile | None = None
@@ -549,54 +541,6 @@ def _witness(choice: str | Path | Literal[False] | None, device: Path) -> Witnes
     if choice is None:
         return DefaultWitness(device)
     return Witness(Path(choice).absolute(), DefaultWitness(device)) if choice else NoWitness()
-
-
-def _require_local(destination: Destination | None) -> None:
-    """Raise ParameterError for a destination beyond this machine."""
-    if destination is not None and not getattr(destination, "is_local", False):
-        raise ParameterError(
-            "a registry with development = true sends to a folder, to memory, or to "
-            'Collector("http://127.0.0.1:8787") of `ldp collect --dev` only'
-        )
-
-
-def _sealing_key(destination: Destination | None, registry: Registry) -> "PublicKey | None":
-    """Return the key that a destination has reports sealed to, None without one; raise
-    ParameterError for a key that the registry does not list, for none where it lists some, and for
-    reports that are too large."""
-    key: PublicKey | None = getattr(destination, "key", None)
-    if key is not None and key.fingerprint not in registry.sealing_keys:
-        raise ParameterError(
-            f"{registry.path} does not list the key {key.fingerprint} in sealing_keys: devices "
-            "seal to no other"
-        )
-    stays = destination is None or getattr(destination, "is_local", False)
-    if key is None and registry.sealing_keys and (hasattr(destination, "key") or not stays):
-        raise ParameterError(
-            f"{registry.path} has sealing_keys, so reports are sealed: give the destination the "
-            "collector's key, Collector(..., key=...)"
-        )
-    for name, queue in registry.queues().items() if key is not None else ():
-        if HEAD_BYTES + Item(QUEUE + name, 1, bytes(queue.size)).size > MOST_BYTES:
-            raise ParameterError(f"a sealed report of queue {name!r} is larger than any batch")
-    return key
-
-
-def _require_no_shuffler(registry: Registry) -> None:
-    """Raise ParameterError for a metric that is sent through a relay only."""
-    for name, metric in registry.metrics.items():
-        if metric.needs_shuffler:
-            raise ParameterError(
-                f"metric {name!r} protects nothing without a relay: give one, and the collector's "
-                "key, Collector(..., relay=..., key=...)"
-            )
-
-
-def _require_sendable(metric: Metric) -> None:
-    """Raise ParameterError for a metric whose reports do not fit into a batch."""
-    report = bytes(HEADER_BYTES + metric.mechanism.layout.body_bytes)
-    if HEAD_BYTES + Item(metric.name, metric.version, report).size > MOST_BYTES:
-        raise ParameterError(f"a report of metric {metric.name!r} is larger than any batch")
 
 
 def _decline(error: Exception) -> Declined:
