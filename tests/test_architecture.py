@@ -48,8 +48,8 @@ def test_no_test_module_imports_another() -> None:
 @pytest.mark.exact
 def test_the_error_of_a_question_and_its_simulation_are_one_class_a_kind() -> None:
     kinds = architecture.kinds_of_questions(LISTED)
-    names = ("Shares", "Mean", "Percentile", "Words")
-    assert kinds == [f"ldp.planning.question.{name}" for name in names]
+    names = ("numbers.Mean", "numbers.Percentile", "values.Shares", "words.Words")
+    assert kinds == [f"ldp.planning.{name}" for name in names]
 
 
 @pytest.mark.exact

@@ -30,7 +30,7 @@ from ldp.central.queries import edge_reach
 from ldp.decoding.distribution import normal_reach
 from ldp.errors import ParameterError
 from ldp.planning.comparison import compare_models
-from ldp.planning.question import Mean
+from ldp.planning.numbers import Mean
 from ldp.planning.twin import central_twin
 from ldp.registry import Registry
 from ldp.simulation import Population

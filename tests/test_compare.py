@@ -10,8 +10,9 @@ import pytest
 
 from ldp.errors import ParameterError
 from ldp.planning import Shares, tune
-from ldp.planning.comparison import LATTICE, Comparison, compare_models, shuffled_rivals
+from ldp.planning.comparison import Comparison, compare_models, shuffled_rivals
 from ldp.privacy_loss import shuffled_delta
+from ldp.privacy_loss.shuffling import ROUGH
 from ldp.simulation import Population
 from tests.command_line import run
 
@@ -56,7 +57,7 @@ def test_a_shuffled_report_says_what_its_batch_allows_and_not_a_hundredth_more(
     def delta(epsilon: float) -> float:
         ask = Shares(domain=30, users=20_000, epsilon=epsilon, frequency=1 / 30)
         one = tune(ask, "unary")
-        return shuffled_delta(one, reports=20_000, epsilon=1.0, size=LATTICE)
+        return shuffled_delta(one, reports=20_000, epsilon=1.0, size=ROUGH)
 
     assert delta(said) <= DELTA < delta(said + 0.01)
     assert 0 < comparison.certified < 1.0

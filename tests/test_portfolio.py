@@ -18,9 +18,10 @@ from ldp.client import Client
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import HierarchicalHistogram, RandomizedResponse
 from ldp.planning.candidates import report_bytes
+from ldp.planning.numbers import Percentile
 from ldp.planning.percentiles import EVEN, LOGNORMAL, SHAPES, people_of_result, shaped_people
 from ldp.planning.portfolio import EPSILONS, NEAR, Answer, Portfolio, Product, _left
-from ldp.planning.question import Percentile, Shares
+from ldp.planning.values import Shares
 from ldp.registry import Registry
 from ldp.registry.certificates import Certificates
 from ldp.registry.page import page as page_of

@@ -14,7 +14,9 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.planning.comparison import compare_question
 from ldp.planning.portfolio import Product
-from ldp.planning.question import KINDS, Curator, Question, Shares, Words, root_mean_square
+from ldp.planning.question import KINDS, Curator, Question, root_mean_square
+from ldp.planning.values import Shares
+from ldp.planning.words import Words
 from ldp.protocol.keys import SHARE, Key
 from ldp.registry import Registry
 from ldp.simulation import Population, draw_table

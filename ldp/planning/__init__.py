@@ -1,6 +1,7 @@
 """Plans: the error and the price of each mechanism for a question, before data are collected."""
 
 from ldp.planning.candidates import CANDIDATES, candidates, report_bytes, tune
+from ldp.planning.numbers import Mean, Percentile
 from ldp.planning.plan import (
     Forecast,
     PercentilePlan,
@@ -10,7 +11,9 @@ from ldp.planning.plan import (
     plan,
     plan_percentile,
 )
-from ldp.planning.question import CrossTable, Mean, Percentile, Question, Shares, Words
+from ldp.planning.question import Question
+from ldp.planning.values import CrossTable, Shares
+from ldp.planning.words import Words
 
 __all__ = [
     "CANDIDATES",

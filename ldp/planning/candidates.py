@@ -36,7 +36,7 @@ from ldp.protocol.channel import most_differing
 from ldp.protocol.wire import HEADER_BYTES
 
 if TYPE_CHECKING:
-    from ldp.planning.question import Shares
+    from ldp.planning.values import Shares
 
 Tuner = Callable[["Shares"], Iterable[Mechanism]]
 MOST_CATEGORIES = 10**6

@@ -21,15 +21,9 @@ import numpy as np
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.planning.candidates import registry_parameters, report_bytes
-from ldp.planning.question import (
-    DRAWS,
-    MOST_USERS,
-    Mean,
-    Percentile,
-    Question,
-    Shares,
-    root_mean_square,
-)
+from ldp.planning.numbers import Mean, Percentile
+from ldp.planning.question import DRAWS, MOST_USERS, Question, root_mean_square
+from ldp.planning.values import Shares
 from ldp.privacy_loss import DummyMessages, amplify_by_shuffling, largest_shuffled
 from ldp.privacy_loss.shuffling import MOST_LOCAL
 from ldp.protocol.wire import HEADER_BYTES

@@ -23,8 +23,10 @@ from ldp.planning.candidates import (
     smallest_report,
     tune,
 )
+from ldp.planning.numbers import Mean, Percentile
 from ldp.planning.percentiles import TABLES, PercentileForecast, ranked
-from ldp.planning.question import MOST_USERS, Mean, Percentile, Shares
+from ldp.planning.question import MOST_USERS
+from ldp.planning.values import Shares
 from ldp.protocol.channel import MAX_EPSILON, require_whole
 from ldp.simulation import Population
 from ldp.tables.fakes import fake_reports

@@ -15,7 +15,8 @@ from ldp.decoding.distribution import decode_distribution
 from ldp.errors import ParameterError
 from ldp.mechanisms.numeric import is_number, number_of
 from ldp.planning.candidates import report_bytes
-from ldp.planning.question import Percentile, Shares
+from ldp.planning.numbers import Percentile
+from ldp.planning.values import Shares
 from ldp.simulation import Population, draw_table
 from ldp.tables.result import Result
 

@@ -1,0 +1,341 @@
+"""Questions of numbers: a mean, and a percentile."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ldp import central
+from ldp.arrays import Floats
+from ldp.decoding.distribution import QUANTILES, bins_of, decode_distribution, std_error_of_ends
+from ldp.decoding.numeric import decode_mean
+from ldp.errors import ParameterError
+from ldp.mechanisms import Mechanism
+from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
+from ldp.mechanisms.numeric import Numeric, Range, number_of, position, require_range
+from ldp.planning import percentiles
+from ldp.planning.candidates import OF_NUMBERS
+from ldp.planning.percentiles import PercentileForecast, Way
+from ldp.planning.question import (
+    DRAWS,
+    REPLACE,
+    TEXTS,
+    VALUES,
+    Curated,
+    Curator,
+    Question,
+    root_mean_square,
+    texts_of,
+)
+from ldp.planning.values import other_line
+from ldp.protocol.keys import FILE, Form, Key
+from ldp.simulation import Population
+from ldp.tables.statistics import Statistic
+
+if TYPE_CHECKING:
+    from ldp.registry import Metric
+
+BOUNDS = Form(
+    "two numbers, the smaller first, as [0, 10]",
+    (list,),
+    least=2,
+    most=2,
+    items=Form("a number", (int, float), -1e15, 1e15),
+    is_right=lambda pair: pair[0] < pair[1],
+    read=lambda pair: (float(pair[0]), float(pair[1])),
+)
+TABLES = 40
+"""Number of tables from which the error of a percentile is measured."""
+MARGIN = 1.08
+"""Root mean squared error of a percentile, at most, over the one of 500 draws: two and a half of
+its standard errors."""
+STEPS = 2**20
+"""Number of steps of the range of numbers that a curator adds."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mean(Question):
+    """The mean of the numbers of `people`, clipped to public `bounds`; without people the one with
+    the largest error. `places`: where each number stands between the bounds, 0 to 1. Raises
+    ParameterError for a value that is not a number."""
+
+    bounds: Range
+    people: Population | None = None
+    places: tuple[float, ...] = ()
+    key = released_as = "mean"
+    keys: ClassVar = {"mean": Key(BOUNDS, "Least and largest number")}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "bounds", require_range(self.bounds))
+        places = self.places or (position(v, self.bounds, "clip") for v in self._held.values)
+        object.__setattr__(self, "places", tuple(map(float, places)))
+
+    @classmethod
+    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "Mean":
+        return cls(**shared, bounds=keys["mean"])
+
+    @property
+    def whole(self) -> float:
+        return self.bounds[1] - self.bounds[0]
+
+    @property
+    def useless_error(self) -> float:
+        return self.whole
+
+    def planned_for(self, mechanism: Mechanism) -> str:
+        return f"any numbers from {self.bounds[0]:g} to {self.bounds[1]:g}"
+
+    @property
+    def _held(self) -> Population:
+        low, high = self.bounds
+        numbers = tuple(map(repr, (low, (low + high) / 2, high)))
+        return self.people or Population(numbers, frequencies=np.full(3, 1 / 3))
+
+    def mechanisms(self) -> Iterable[Numeric]:
+        return [kind(bounds=self.bounds, epsilon=self.epsilon) for kind in OF_NUMBERS.values()]
+
+    def std_error(self, mechanism: Numeric) -> float:
+        variances = np.array([*map(mechanism.mean_variance, self.places)])
+        variance = float(self.people.shares @ variances if self.people else variances.max())
+        return self.whole * math.sqrt(variance / self.users)
+
+    def simulate(self, mechanism: Numeric, generator: np.random.Generator) -> tuple[float, float]:
+        truth = self.bounds[0] + self.whole * float(self._held.shares @ np.array(self.places))
+        tables = self._tables(mechanism, self._held, DRAWS, generator)
+        return root_mean_square(np.array([decode_mean(table).mean for table in tables]) - truth)
+
+    def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
+        unit = self.whole / (STEPS * self.users)
+        return self._laplace(float(STEPS), unit, draws, generator)
+
+    @classmethod
+    def is_about(cls, metric: "Metric") -> bool:
+        return isinstance(metric.mechanism, Numeric)
+
+    @classmethod
+    def release(cls, curated: Curated) -> tuple[central.Mean, list[Statistic]]:
+        mechanism: Any = curated.metric.mechanism
+        mean = central.noisy_mean(
+            np.array([float(value) for value in curated.people.values]),
+            curated.people.counts,
+            bounds=mechanism.bounds,
+            epsilon=curated.epsilon,
+            noise=curated.noise,
+        )
+        return mean, [Statistic("mean", mean.mean, mean.std_error, *mean.interval(curated.level))]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Percentile(Question):
+    """The `q`-quantile of a number, in `bounds` or of an unknown range, of each of the categories
+    `by`, where there are any, with an equal part of the people. `people` hold numbers like those to
+    come, as `like` says; without them errors are those of the shape of numbers (`SHAPES`) that a
+    mechanism tells worst, and a curator's of the first. `way` is the mechanism that a plan of
+    another epsilon recommends."""
+
+    q: float
+    bounds: Range | None = None
+    people: Population | None = None
+    by: tuple[str, ...] = ()
+    way: Way | None = None
+    like: str = "the population"
+    key = "percentile"
+    keys: ClassVar = {
+        "percentile": Key(
+            Form("a number between 0 and 1, as 0.95", (float,), is_right=lambda q: 0 < q < 1),
+            "Share of the people who are below the percentile",
+        ),
+        "range": Key(BOUNDS, "Least and largest number, where they are known", None),
+        "by": Key(TEXTS, "Categories, each of which has the percentile", None),
+        "population": Key(FILE, "Population of numbers like those to come", None),
+        "from": Key(FILE, "Result about numbers like those to come", None),
+    }
+    released_as = "percentiles"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.q < 1:
+            raise ParameterError("a quantile must lie strictly between 0 and 1")
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", require_range(self.bounds, "range"))
+
+    @classmethod
+    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "Percentile":
+        for name, read in (
+            ("population", Population.numbers_from_csv),
+            ("from", percentiles.people_of_result),
+        ):
+            if keys[name]:
+                path = folder / keys[name]
+                shared |= {"people": read(path), "like": path.name}
+        by = texts_of(keys, "by", folder) if keys["by"] else ()
+        return cls(**shared, q=keys["percentile"], bounds=keys["range"], by=by)
+
+    @cached_property
+    def cases(self) -> Mapping[str, "Percentile"]:
+        """The question of people who hold each kind of numbers that it is planned for, by what is
+        said of them; a quantile of 0 has no relative error."""
+        if self.people is not None:
+            return {self.like: self}
+        questions = {
+            shape: self.with_(people=percentiles.shaped_people(shape, self.bounds))
+            for shape in percentiles.SHAPES
+        }
+        return {shape: question for shape, question in questions.items() if question.truth}
+
+    def planned_for(self, mechanism: Mechanism) -> str:
+        if self.people is not None:
+            return f"numbers like those of {self.like}"
+        shapes = ", ".join(self.cases)
+        worst = self._worst(mechanism)
+        shape = next(name for name, question in self.cases.items() if question is worst)
+        return f"{shape}, the shape of numbers that is told worst of: {shapes}"
+
+    def _worst(self, mechanism: Any) -> "Percentile":
+        """Return the one of `cases` with the largest relative error."""
+        return max(self.cases.values(), key=lambda question: question.error(mechanism))
+
+    @property
+    def _held(self) -> Population:
+        return self.people or next(iter(self.cases.values()))._held
+
+    @cached_property
+    def _sorted(self) -> tuple[Floats, Floats]:
+        """The numbers, increasing, and the share of people up to each."""
+        numbers = np.array([number_of(value) for value in self._held.values], dtype=np.float64)
+        order = np.argsort(numbers)
+        return numbers[order], np.cumsum(self._held.shares[order])
+
+    @cached_property
+    def truth(self) -> float:
+        """The quantile of these people."""
+        numbers, share = self._sorted
+        place = int(np.searchsorted(share, self.q - 1e-12))
+        return float(numbers[min(place, len(numbers) - 1)])
+
+    @property
+    def whole(self) -> float:
+        return abs(self.truth) or 1.0
+
+    @property
+    def _part(self) -> float:
+        """Share of the people in a category."""
+        return 1 / max(1, len(self.by))
+
+    def mechanisms(self) -> Iterable[Way]:
+        return percentiles.ways(self.epsilon, self.bounds, self.by)
+
+    def forecast(
+        self, mechanism: Way, part: float | None = None, tables: int = 0
+    ) -> PercentileForecast:
+        """Return what is expected of a mechanism, of a category with a `part` of the people, from
+        so many drawn `tables` if any: of the numbers with the longest interval, relatively."""
+
+        def of(name: str, tables: int) -> PercentileForecast:
+            case, share = self.cases[name], part or self._part
+            row = percentiles.forecast(
+                mechanism, case._held, self.users, self.q, share, case.truth, tables
+            )
+            return dataclasses.replace(row, like=name)
+
+        widths = {name: of(name, 0).relative_width for name in self.cases}
+        return of(max(widths, key=widths.__getitem__), tables)
+
+    def best(self, name: str | None = None) -> Way:
+        """Return the way that a plan recommends; raises ParameterError for the name of another."""
+        if name is not None:
+            raise ParameterError("the mechanism of a percentile is the plan's")
+        if self.way is None:
+            return percentiles.ranked(map(self.forecast, self.mechanisms()))[0].mechanism
+        tree: Any = {"branching": 0} if isinstance(self.way, HierarchicalHistogram) else {}
+        return dataclasses.replace(self.way, epsilon=self.epsilon, **tree)
+
+    def error(self, mechanism: Way) -> float:
+        """Return the error as a share of the quantile, at most."""
+        if self.people is None:
+            return max(case.error(mechanism) for case in self.cases.values())
+        return MARGIN * self.std_error(mechanism) / self.whole
+
+    def is_exact(self, mechanism: Way, within: float) -> bool:
+        return all(case.error(mechanism) <= within for case in self.cases.values())
+
+    def std_error(self, mechanism: Way) -> float:
+        """Return the root mean squared error of the quantile, over draws of the errors of all
+        shares: bins make it larger than the error of the share at the quantile would. Without
+        people that of the numbers that are told worst."""
+        if self.people is None:
+            return self._worst(mechanism).std_error(mechanism)
+        law = percentiles.expected(mechanism, self._held, self.users, self.q, self._part)
+        estimates = law.quantile_draws(self.q)
+        return math.hypot(*(estimates - self.truth)) / math.sqrt(len(estimates))
+
+    def errors(self, mechanism: Way, draws: int, generator: np.random.Generator) -> Floats:
+        """Draw the error of the quantile of these people, shape (draws,); without any, of those
+        that are told worst."""
+        if self.people is None:
+            return self._worst(mechanism).errors(mechanism, draws, generator)
+        bins, one_of = bins_of(mechanism), dict[int, str]()
+        people = self._held.mapped(lambda value: one_of.setdefault(bins.place(value), value))
+        tables = self._tables(mechanism, people, draws, generator)
+        estimates = [decode_distribution(table).quantile(self.q).estimate for table in tables]
+        return np.array(estimates) - self.truth
+
+    def simulate(self, mechanism: Way, generator: np.random.Generator) -> tuple[float, float]:
+        return root_mean_square(self.errors(mechanism, TABLES, generator))
+
+    def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
+        """Return what a curator says of the quantile: the errors of `curator_law`."""
+        answers, chances = self.curator_law()
+        errors = answers - self.truth
+        return Curator(
+            mechanism="exponential",
+            parameters={"sensitivity": 1.0},
+            std_error=math.hypot(*(chances**0.5 * errors)),  # squares of the largest overflow
+            errors=generator.choice(errors, size=draws, p=chances),
+        )
+
+    def curator_law(self) -> tuple[Floats, Floats]:
+        """Return the curator's answers, the middles of fine bins, and their probabilities, by the
+        exponential mechanism: shapes (bins,). The score of a bin is how many people more, below it
+        or in it, would put the quantile there (after Smith 2011, whose candidates are numbers:
+        where many people hold one number, no other number is near the quantile)."""
+        edges = np.array(percentiles.finer(bins_of(self.way or self.best())).edges)
+        numbers, share = self._sorted
+        below = np.concatenate([[0.0], share])[np.searchsorted(numbers, edges)]
+        below[-1] = 1.0  # the last bin has its upper edge
+        missing = np.maximum(np.maximum(below[:-1] - self.q, self.q - below[1:]), 0.0)
+        exponential = central.Exponential(epsilon=self.epsilon, sensitivity=1.0, neighbours=REPLACE)
+        low, high = edges[:-1], edges[1:]
+        middles = np.where(np.isinf(low), high, np.where(np.isinf(high), low, (low + high) / 2))
+        return middles, exponential.probabilities(-missing * self.users)
+
+    def entry(self, name: str, mechanism: Mechanism) -> tuple[str, Mapping[str, str]]:
+        return other_line(self.by), {}
+
+    @classmethod
+    def is_about(cls, metric: "Metric") -> bool:
+        return isinstance(metric.mechanism, HierarchicalHistogram)
+
+    @classmethod
+    def release(cls, curated: Curated) -> tuple[central.Histogram, list[Statistic]]:
+        """Return percentiles from one noisy histogram of the metric's bins."""
+        mechanism: Any = curated.metric.mechanism
+        bins, by = mechanism.bins, mechanism.by or ("",)
+        places = curated.people.mapped(lambda value: str(mechanism.addressing.point(value)))
+        histogram = curated.histogram(places, tuple(map(str, range(len(by) * len(bins)))))
+        statistics = []
+        for place, name in enumerate(by):
+            counts = histogram.counts[place * len(bins) : (place + 1) * len(bins)]
+            part = dataclasses.replace(histogram, counts=counts)
+            for q in curated.quantiles or QUANTILES:
+                error = std_error_of_ends(*central.percentile(part, bins.edges, q)[1:])
+                estimate, *ends = central.percentile(part, bins.edges, q, curated.level)
+                label = f"{name} p{100 * q:.10g}".lstrip()
+                statistics.append(Statistic(label, estimate, error, *ends))
+        return histogram, statistics
