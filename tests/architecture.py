@@ -13,11 +13,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import mean, median
+
+import click
 
 import ldp
 
 PACKAGE = Path(ldp.__file__).parent
 LOOSE = {"__init__", "__main__", "server", "errors", "files", "arrays"}
+BASE = {"errors", "arrays", "files"}
+"""Loose modules that everything may import."""
 NESTED = ("central/regression",)
 """Packages within others that are counted by themselves."""
 VERBS = frozenset(
@@ -96,6 +101,11 @@ class Module:
     @property
     def code_lines(self) -> int:
         """Number of lines without blanks, comments and docstrings."""
+        return len(self.code)
+
+    @cached_property
+    def code(self) -> dict[int, str]:
+        """Lines without blanks, comments and docstrings, by their numbers."""
         documented = set[int]()
         for node in ast.walk(self.tree):
             body = getattr(node, "body", None)
@@ -108,7 +118,8 @@ class Module:
         for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
             if token.type not in ignored:
                 lines |= set(range(token.start[0], token.end[0] + 1))
-        return len(lines - documented)
+        every = self.text.splitlines()
+        return {number: every[number - 1] for number in sorted(lines - documented)}
 
 
 def package_of(place: str) -> str:
@@ -135,6 +146,99 @@ def edges(listed: list[Module]) -> set[tuple[str, str]]:
             if exists and there != module.package:
                 pairs.add((module.package, there))
     return pairs
+
+
+def edges_above_the_base(listed: list[Module]) -> set[tuple[str, str]]:
+    """Return `edges` without those from and to BASE."""
+    return {pair for pair in edges(listed) if not BASE & {*pair}}
+
+
+def probes(listed: list[Module]) -> list[str]:
+    """Return the calls of getattr and hasattr, outside of `mechanisms`, that ask a mechanism what
+    it is."""
+    attributes = {
+        getattr(child, "name", "") or ast.unparse(child.target)  # type: ignore[union-attr]
+        for module in listed
+        if module.package == "mechanisms"
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef)
+        for child in node.body
+        if isinstance(child, ast.FunctionDef | ast.AnnAssign)
+    }
+    return [
+        f"{module.name}:{node.lineno} {ast.unparse(node)}"
+        for module in listed
+        if module.package != "mechanisms"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and is_probe(node, attributes)
+    ]
+
+
+def is_probe(node: ast.Call, attributes: set[str]) -> bool:
+    """Return whether a call asks a mechanism, an addressing or a part for an attribute that it may
+    not have, or anything for one of the `attributes` of mechanisms."""
+    if not _calls(node, "getattr", "hasattr"):
+        return False
+    subject, name = node.args[:2]
+    is_known = isinstance(name, ast.Constant) and name.value in attributes
+    return is_known or bool(re.search("mechanism|addressing|part", ast.unparse(subject)))
+
+
+def type_checks(listed: list[Module]) -> list[str]:
+    """Return the calls of isinstance, outside of `mechanisms`, with a class that is defined
+    there."""
+    classes = {
+        node.name
+        for module in listed
+        if module.package == "mechanisms"
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+    return [
+        f"{module.name}:{node.lineno} {ast.unparse(node)}"
+        for module in listed
+        for node in ast.walk(module.tree)
+        if module.package != "mechanisms"
+        and isinstance(node, ast.Call)
+        and _calls(node, "isinstance")
+        and classes & {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
+    ]
+
+
+def _calls(node: ast.Call, *names: str) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id in names
+
+
+def largest_file(listed: list[Module]) -> tuple[int, str]:
+    """Return the most lines of code of a file, and its name."""
+    return max((module.code_lines, module.name) for module in listed)
+
+
+def characters_of_a_line(listed: list[Module]) -> float:
+    """Return the mean number of characters of a line of code, without its indentation."""
+    return mean(len(line.strip()) for module in listed for line in module.code.values())
+
+
+def lines_of_a_function(listed: list[Module]) -> float:
+    """Return the median number of lines of code of a function, with its first."""
+    sizes = []
+    for module in listed:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                inside = range(node.lineno, (node.end_lineno or 0) + 1)
+                sizes.append(sum(number in module.code for number in inside))
+    return median(sizes)
+
+
+def command_words() -> tuple[int, int]:
+    """Return the number of words after `ldp`, and the number of these and of the words after
+    them."""
+    from ldp.cli import commands
+
+    context = click.Context(commands)
+    loaded = [commands.get_command(context, name) for name in commands.list_commands(context)]
+    groups = [command for command in loaded if isinstance(command, click.Group)]
+    return len(loaded), len(loaded) + sum(len(group.list_commands(context)) for group in groups)
 
 
 def cycles(listed: list[Module]) -> list[str]:
@@ -324,7 +428,10 @@ def main() -> None:
     listed = modules()
     packages = Counter(module.package for module in listed)
     loose = [name for name in packages if (PACKAGE / f"{name}.py").exists()]
-    print(f"{len(packages)} packages and loose modules, {len(edges(listed))} edges between them")
+    print(
+        f"{len(packages)} packages and loose modules, {len(edges(listed))} edges between them, "
+        f"{len(edges_above_the_base(listed))} without {', '.join(sorted(BASE))}"
+    )
     print(f"loose modules: {', '.join(sorted(loose))}")
     print(f"cycles: {len(cycles(listed))} {' '.join(cycles(listed))}")
     counted = words(listed)
@@ -338,6 +445,12 @@ def main() -> None:
     print(f"classes with intervals and files: {', '.join(kinds_of_results(listed))}")
     print(f"kinds of questions: {', '.join(kinds_of_questions(listed))}")
     print(f"lines of code: {sum(module.code_lines for module in listed):,}")
+    print("largest file: {:,} lines of code, {}".format(*largest_file(listed)))
+    print(f"characters of a line of code, mean: {characters_of_a_line(listed):.1f}")
+    print(f"lines of a function, median: {lines_of_a_function(listed):g}")
+    print("words of commands: {} at the top level, {} in all".format(*command_words()))
+    print(f"mechanisms that are asked by getattr what they are: {len(probes(listed))}")
+    print(f"classes of mechanisms that are asked for: {len(type_checks(listed))}")
     for line in (*counted.offenders, *forbidden_names(listed), *forbidden_words(listed)):
         print("  ", line)
 

@@ -118,6 +118,41 @@ def test_one_class_says_what_a_result_is() -> None:
 
 
 @pytest.mark.exact
+def test_mechanisms_state_what_they_are() -> None:
+    assert len(architecture.probes(LISTED)) <= 3, architecture.probes(LISTED)
+    assert len(architecture.type_checks(LISTED)) <= 112, architecture.type_checks(LISTED)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("code", "is_probe"),
+    [
+        ('getattr(part, "x", 1)', True),
+        ('hasattr(table.mechanism, "x")', True),
+        ('getattr(it, "spelling")', True),
+        ('getattr(connection, "sock")', False),
+        ("isinstance(mechanism, Rappor)", False),
+    ],
+)
+def test_a_probe_of_a_mechanism_is_seen(code: str, is_probe: bool) -> None:
+    call = ast.parse(code, mode="eval").body
+    assert isinstance(call, ast.Call)
+    assert architecture.is_probe(call, {"spelling"}) == is_probe
+
+
+@pytest.mark.exact
+def test_the_package_grows_no_further() -> None:
+    """Bars, or the present figure where a bar does not hold yet."""
+    assert len(architecture.edges_above_the_base(LISTED)) <= 91  # bar 90
+    most, name = architecture.largest_file(LISTED)
+    assert most <= 486, name  # bar 450
+    assert architecture.characters_of_a_line(LISTED) <= 39.7  # bar 39.2
+    assert architecture.lines_of_a_function(LISTED) <= 5
+    top, words = architecture.command_words()
+    assert (top <= 26, words <= 40) == (True, True)
+
+
+@pytest.mark.exact
 def test_what_holds_a_decision_exists() -> None:
     """Every test file and campaign that docs/architecture.md names beside a decision."""
     page = (architecture.PACKAGE.parent / "docs" / "architecture.md").read_text("utf-8")
