@@ -14,7 +14,7 @@ from ldp.audit.cheats import cheats_caught
 from ldp.audit.verdict import audited
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import RandomizedResponse, from_parameters
-from ldp.mechanisms.base import Example
+from ldp.mechanisms.base import Case
 from ldp.mechanisms.catalogue import CATALOGUE, METRIC_MECHANISMS
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import Channel
@@ -32,14 +32,11 @@ class Flip(Categorical):
     name: ClassVar[str] = "flip"
     wire_id: ClassVar[int] = 200
     kind: ClassVar[Kind] = Bits
+    cases: ClassVar[tuple[Case, ...]] = (Case(*"abc", categories=("a", "b", "c"), epsilon=2.2),)
 
     @cached_property
     def channel(self) -> Channel:
         return Channel(touched=Fraction(3, 4), untouched=Fraction(1, 4), differing=(1, 1))
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (Example(Flip(categories=("a", "b", "c"), epsilon=2.2), ("a", "b", "c")),)
 
 
 @pytest.fixture(autouse=True)

@@ -59,6 +59,13 @@ class Example(NamedTuple):
     values: tuple[Value, ...]
 
 
+class Case:
+    """Parameters of a small instance of a mechanism, and values for it."""
+
+    def __init__(self, *values: Any, **parameters: Any) -> None:
+        self.values, self.parameters = values, parameters
+
+
 class Setting(NamedTuple):
     """Parameters with which campaigns measure a mechanism, the number of `reports` of a table, and
     the `values` that people hold, where the mechanism has its own; the campaigns add categories,
@@ -99,6 +106,8 @@ class CatalogueMechanism(ABC):
     needs_whole: ClassVar[bool] = False
     """True if counts do not say which values or fragments go together, so that tables hold the
     whole reports."""
+    cases: ClassVar[tuple[Case, ...]] = ()
+    """Small instances that cover the mechanism's variants."""
     settings: ClassVar[tuple[Setting, ...]] = ()
     """Settings in which campaigns hold variance and intervals of a value's count to the formulas;
     none for what is not counted by value in one table."""
@@ -182,10 +191,11 @@ class CatalogueMechanism(ABC):
     def encoder(self, bits: BitSource | None = None) -> ReportEncoder:
         """Return an encoder of this mechanism; `bits` defaults to the operating system's source."""
 
-    @staticmethod
-    @abstractmethod
-    def examples() -> tuple[Example, ...]:
-        """Return small instances that cover the mechanism's variants."""
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        """Return the instances that are its `cases`."""
+        kind: Any = cls
+        return tuple(Example(kind(**case.parameters), case.values) for case in cls.cases)
 
     @classmethod
     def has_seed(cls, parameters: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import FAKES, MAX_CELLS, Example, Mechanism, Setting, Shape
+from ldp.mechanisms.base import FAKES, MAX_CELLS, Case, Mechanism, Setting, Shape
 from ldp.mechanisms.numeric import Range, position, require_outside, require_range
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
@@ -65,6 +65,10 @@ class BitFlip(Mechanism):
     kind: ClassVar[Kind] = Bits
     settings: ClassVar[tuple[Setting, ...]] = (
         Setting({"bounds": (0.0, 10.0), "buckets": 10, "bits": 4}),
+    )
+    cases = (
+        Case(0, 3.5, 9.0, bounds=(0.0, 8.0), buckets=4, bits=3, epsilon=2.0, outside="clip"),
+        Case(-1.0, 0, 1.0, bounds=(-1.0, 1.0), buckets=3, bits=1, epsilon=1.0),
     )
 
     bounds: Range
@@ -152,13 +156,3 @@ class BitFlip(Mechanism):
         times = self.buckets / self.bits
         sampled = (times - 1) * frequency * (1 - frequency)
         return reports * (times * channel.variance(frequency) + sampled)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(
-                BitFlip(bounds=(0.0, 8.0), buckets=4, bits=3, epsilon=2.0, outside="clip"),
-                (0, 3.5, 9.0),
-            ),
-            Example(BitFlip(bounds=(-1.0, 1.0), buckets=3, bits=1, epsilon=1.0), (-1.0, 0, 1.0)),
-        )

@@ -7,10 +7,10 @@ CMS". Counts are recovered by `ldp/decoding/mean_sketch.py` from the channel sta
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ldp.mechanisms.base import Setting
-from ldp.mechanisms.sketch import MeanSketch
+from ldp.mechanisms.base import Case, Setting
+from ldp.mechanisms.sketch import MeanSketch, case_of
 from ldp.protocol.channel import Channel, direct_channel
 from ldp.protocol.kinds import Bits, Kind
 
@@ -37,9 +37,9 @@ class CountMeanSketch(MeanSketch):
     wire_id: ClassVar[int] = 3
     kind: ClassVar[Kind] = Bits
     settings: ClassVar[tuple[Setting, ...]] = (Setting({"rows": 64, "width": 16}, reports=3_000),)
-    example_parameters: ClassVar[tuple[Any, ...]] = (
-        {"epsilon": 2.0, "rows": 3, "width": 4},
-        {"epsilon": 4.0, "rows": 2, "width": 3},
+    cases: ClassVar[tuple[Case, ...]] = (
+        case_of(epsilon=2.0, rows=3, width=4),
+        case_of(epsilon=4.0, rows=2, width=3),
     )
 
     width: int

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity, require_categories
-from ldp.mechanisms.base import FAKES, Example, Mechanism, Shape, threshold
+from ldp.mechanisms.base import FAKES, Case, Mechanism, Shape, threshold
 from ldp.protocol.channel import Channel, require_whole
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index, Kind
@@ -71,6 +71,10 @@ class Dummies(Mechanism):
     wire_id: ClassVar[int] = 26
     kind: ClassVar[Kind] = Index
     needs_shuffler: ClassVar[bool] = True
+    cases = (
+        Case(*"abc", categories=tuple("abc"), slots=2, probability=0.5, sending=0.75),
+        Case(*"ab", categories=("a", "b"), slots=1, probability=1.0),
+    )
 
     categories: tuple[str, ...]
     slots: int
@@ -135,16 +139,6 @@ class Dummies(Mechanism):
         """Return by how much of the number of messages a count falls if a `share` of them is made
         up and does not name it: the dummies that honest people would have sent."""
         return share * float(self.channel.untouched) / self.sending
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(
-                Dummies(categories=tuple("abc"), slots=2, probability=0.5, sending=0.75),
-                tuple("abc"),
-            ),
-            Example(Dummies(categories=("a", "b"), slots=1, probability=1.0), ("a", "b")),
-        )
 
 
 class DummiesEncoder:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import CellSets
-from ldp.mechanisms.base import Example, Shape
+from ldp.mechanisms.base import Case, Shape
 from ldp.mechanisms.categorical import SetResponse
 from ldp.protocol.kinds import ManyCells
 
@@ -42,6 +42,10 @@ class HadamardResponse(SetResponse):
 
     name: ClassVar[str] = "hadamard"
     wire_id: ClassVar[int] = 23
+    cases = (
+        Case(*"aceg", categories=tuple("abcdefg"), epsilon=0.5),
+        Case(*"abd", categories=tuple("abcd"), epsilon=1.0),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,13 +67,6 @@ class HadamardResponse(SetResponse):
     @cached_property
     def shape(self) -> Shape:
         return Shape(1, 1 << len(self.categories).bit_length())
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(HadamardResponse(categories=tuple("abcdefg"), epsilon=0.5), tuple("aceg")),
-            Example(HadamardResponse(categories=tuple("abcd"), epsilon=1.0), tuple("abd")),
-        )
 
 
 @dataclass(frozen=True)

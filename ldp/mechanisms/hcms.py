@@ -7,11 +7,11 @@ HCMS". Counts are recovered by `ldp/decoding/mean_sketch.py` from the channel st
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Setting
-from ldp.mechanisms.sketch import MeanSketch
+from ldp.mechanisms.sketch import MeanSketch, case_of
 from ldp.protocol.channel import Channel, keep_probability
 from ldp.protocol.kinds import Kind, Sign
 
@@ -41,9 +41,9 @@ class HadamardCountMeanSketch(MeanSketch):
     wire_id: ClassVar[int] = 6
     kind: ClassVar[Kind] = Sign
     settings: ClassVar[tuple[Setting, ...]] = (Setting({"rows": 16, "width": 16}),)
-    example_parameters: ClassVar[tuple[Any, ...]] = (
-        {"epsilon": 1.0, "rows": 2, "width": 8},
-        {"epsilon": 3.0, "rows": 3, "width": 4},
+    cases = (
+        case_of(epsilon=1.0, rows=2, width=8),
+        case_of(epsilon=3.0, rows=3, width=4),
     )
 
     width: int

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity, require_categories
-from ldp.mechanisms.base import AnswerKind, Example, Mechanism, Shape
+from ldp.mechanisms.base import AnswerKind, Case, Mechanism, Shape
 from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
 from ldp.mechanisms.numeric import Range, require_outside, require_range
 from ldp.protocol.channel import (
@@ -113,6 +113,19 @@ class HierarchicalHistogram(Mechanism):
     name: ClassVar[str] = "hierarchical-histogram"
     wire_id: ClassVar[int] = 25
     kind: ClassVar[Kind] = Bits
+    cases = (
+        Case(0.5, 3, 100.0, epsilon=2.0, magnitudes=(1.0, 8.0), buckets=1, branching=2),
+        Case(-1.5, 0, 1.75, epsilon=1.0, magnitudes=(1.0, 2.0), buckets=2, signed=True),
+        Case(0.0, 4.5, 10, epsilon=3.0, bounds=(0.0, 10.0), buckets=6, branching=3),
+        Case(
+            *(("2.0", 0.5), ("2.1", 3), ("2.1", 0.5)),
+            epsilon=2.0,
+            bounds=(0.0, 5.0),
+            buckets=5,
+            branching=2,
+            by=("2.0", "2.1"),
+        ),
+    )
 
     epsilon: float
     bounds: Range | None = None
@@ -199,28 +212,3 @@ class HierarchicalHistogram(Mechanism):
     @cached_property
     def placeholder(self) -> Value | None:
         return None
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(
-                HierarchicalHistogram(
-                    epsilon=2.0, magnitudes=(1.0, 8.0), buckets=1, branching=2, outside="clip"
-                ),
-                (0.5, 3, 100.0),
-            ),
-            Example(
-                HierarchicalHistogram(epsilon=1.0, magnitudes=(1.0, 2.0), buckets=2, signed=True),
-                (-1.5, 0, 1.75),
-            ),
-            Example(
-                HierarchicalHistogram(epsilon=3.0, bounds=(0.0, 10.0), buckets=6, branching=3),
-                (0.0, 4.5, 10),
-            ),
-            Example(
-                HierarchicalHistogram(
-                    epsilon=2.0, bounds=(0.0, 5.0), buckets=5, branching=2, by=("2.0", "2.1")
-                ),
-                (("2.0", 0.5), ("2.1", 3), ("2.1", 0.5)),
-            ),
-        )

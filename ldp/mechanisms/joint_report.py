@@ -12,15 +12,10 @@ from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity
-from ldp.mechanisms.base import Example, Mechanism
+from ldp.mechanisms.base import Case, Mechanism
 from ldp.mechanisms.catalogue import from_parameters
 from ldp.mechanisms.joint_base import JointMechanism, Part
-from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.memoisation import MemoisedMechanism
-from ldp.mechanisms.randomized_response import RandomizedResponse
-from ldp.mechanisms.rappor import Rappor
-from ldp.mechanisms.subset_selection import SubsetSelection
-from ldp.mechanisms.unary import UnaryEncoding
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.hashing import PolynomialRows, Value
 from ldp.protocol.kinds import Sign
@@ -30,6 +25,15 @@ ADDRESSINGS = (Identity, PolynomialRows, PolynomialBloom, Md5Bloom)
 """Addressings in which every value touches a cell of every row."""
 MOST_PARTS = 4
 """Largest number of parts: the cells of the joint distribution multiply with each."""
+
+
+_RAPPOR = {"mechanism": "rappor", "bits": 4, "hashes": 2, "cohorts": 2, "seed": "08"}
+_BLOOM = {**_RAPPOR, "f": 0.0, "p": 0.25, "q": 0.75}
+_AB = {"mechanism": "unary", "categories": [*"ab"], "epsilon": 1.0}
+_XYZ = {**_AB, "categories": [*"xyz"]}
+_HASHED = {"mechanism": "local-hashing", "epsilon": 1.0, "rows": 2, "seed": "0a"}
+_KINDS = ({**_AB, "mechanism": "rr"}, {**_XYZ, "mechanism": "subset"}, _HASHED)
+"""Parts of examples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +60,11 @@ class JointReport(JointMechanism):
     wire_id: ClassVar[int] = 32
     needs_whole: ClassVar[bool] = True
     answers = "pairs"
+    cases = (
+        Case(("lol", "a"), ("brb", "b"), ("afk", "b"), of=(_BLOOM, _AB)),
+        Case(("a", "x", "b"), ("b", "z", "a"), of=(_AB, _XYZ, _AB)),
+        Case(("a", "x", "lol"), ("b", "z", "brb"), of=_KINDS),
+    )
 
     of: tuple[Mechanism, ...]
 
@@ -81,24 +90,6 @@ class JointReport(JointMechanism):
         """Tuple of the parts' values for no record; None if a part has none."""
         values = tuple(part.placeholder for part in self.of)
         return None if None in values else values
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        kinds = (
-            RandomizedResponse(categories=("a", "b"), epsilon=1.0),
-            SubsetSelection(categories=tuple("xyz"), epsilon=1.0),
-            LocalHashing(epsilon=1.0, rows=2, seed="0a"),
-        )
-        others: Any = (("a", "x", "lol"), ("b", "z", "brb"))
-        bloom = Rappor(bits=4, hashes=2, cohorts=2, f=0.0, p=0.25, q=0.75, seed="08")
-        lists = [UnaryEncoding(categories=tuple(text), epsilon=1.0) for text in ("ab", "xyz")]
-        pairs: Any = (("lol", "a"), ("brb", "b"), ("afk", "b"))
-        triples: Any = (("a", "x", "b"), ("b", "z", "a"))
-        return (
-            Example(JointReport(of=(bloom, lists[0])), pairs),
-            Example(JointReport(of=(lists[0], lists[1], lists[0])), triples),
-            Example(JointReport(of=kinds), others),
-        )
 
 
 def _part(mechanism: Any) -> Mechanism:

@@ -7,10 +7,10 @@ the candidates are known. Counts are recovered by `ldp/decoding/mean_sketch.py`.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ldp.mechanisms.base import Setting
-from ldp.mechanisms.sketch import MeanSketch
+from ldp.mechanisms.base import Case, Setting
+from ldp.mechanisms.sketch import MeanSketch, case_of
 from ldp.protocol.channel import (
     Channel,
     direct_channel,
@@ -45,9 +45,9 @@ class LocalHashing(MeanSketch):
     kind: ClassVar[Kind] = Index
     columns_are: ClassVar[str] = "buckets"
     settings: ClassVar[tuple[Setting, ...]] = (Setting({"rows": 256}, reports=3_000),)
-    example_parameters: ClassVar[tuple[Any, ...]] = (
-        {"epsilon": 1.0, "rows": 3},
-        {"epsilon": 0.5, "rows": 2},
+    cases: ClassVar[tuple[Case, ...]] = (
+        case_of(epsilon=1.0, rows=3),
+        case_of(epsilon=0.5, rows=2),
     )
 
     buckets: int = 0

@@ -18,12 +18,13 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, Setting, threshold
+from ldp.mechanisms.base import Case, Setting, threshold
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.categorical import Categorical
 from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import KeyedFilter, KeyedMemory
+from ldp.mechanisms.sketch import case_of
 from ldp.protocol.channel import EXACT, Channel, direct_channel, require_epsilon
 from ldp.protocol.kinds import Index, Kind
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource
@@ -143,16 +144,10 @@ class MemoisedResponse(MemoisedColumn, Categorical):
     name: ClassVar[str] = "memoised-rr"
     wire_id: ClassVar[int] = 18
     settings: ClassVar[tuple[Setting, ...]] = (Setting({"lifetime_epsilon": 6.0}),)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return tuple(
-            Example(
-                MemoisedResponse(categories=tuple(letters), epsilon=epsilon, lifetime_epsilon=life),
-                tuple(letters),
-            )
-            for letters, epsilon, life in (("ab", 1.0, 1.5), ("abcd", 1.5, 3.0))
-        )
+    cases = (
+        Case(*"ab", categories=("a", "b"), epsilon=1.0, lifetime_epsilon=1.5),
+        Case(*"abcd", categories=tuple("abcd"), epsilon=1.5, lifetime_epsilon=3.0),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,9 +171,9 @@ class MemoisedHashing(MemoisedColumn, LocalHashing):
     settings: ClassVar[tuple[Setting, ...]] = (
         Setting({"lifetime_epsilon": 6.0, "rows": 256}, reports=3_000),
     )
-    example_parameters: ClassVar[tuple[Any, ...]] = (
-        {"epsilon": 1.0, "lifetime_epsilon": 2.0, "rows": 3},
-        {"epsilon": 0.5, "lifetime_epsilon": 0.75, "rows": 2},
+    cases = (
+        case_of(epsilon=1.0, lifetime_epsilon=2.0, rows=3),
+        case_of(epsilon=0.5, lifetime_epsilon=0.75, rows=2),
     )
 
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
@@ -211,6 +206,12 @@ class MemoisedBitFlip(_Lifetime, BitFlip):
     settings: ClassVar[tuple[Setting, ...]] = tuple(
         Setting({"lifetime_epsilon": 6.0, **s.parameters}) for s in BitFlip.settings
     )
+    cases = (
+        Case(0, 3.5, 9.0, bounds=(0.0, 8.0), buckets=4, bits=2, epsilon=1.0, lifetime_epsilon=2.0),
+        Case(
+            -1.0, 0, 1.0, bounds=(-1.0, 1.0), buckets=3, bits=1, epsilon=0.5, lifetime_epsilon=0.75
+        ),
+    )
 
     @cached_property
     def permanent_channel(self) -> Channel:
@@ -229,20 +230,3 @@ class MemoisedBitFlip(_Lifetime, BitFlip):
         """Return what `MemoisedMechanism.pooled_variance` does, plus the variance of the sample of
         buckets: all reports of a client are about the same buckets."""
         return self.variance_through(self.permanent_channel, reports, frequency)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(
-                MemoisedBitFlip(
-                    bounds=(0.0, 8.0), buckets=4, bits=2, epsilon=1.0, lifetime_epsilon=2.0
-                ),
-                (0, 3.5, 9.0),
-            ),
-            Example(
-                MemoisedBitFlip(
-                    bounds=(-1.0, 1.0), buckets=3, bits=1, epsilon=0.5, lifetime_epsilon=0.75
-                ),
-                (-1.0, 0, 1.0),
-            ),
-        )

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Rounding
-from ldp.mechanisms.base import Example, Mechanism, Shape
+from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.mechanisms.numeric import Range, position, require_outside, require_range
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
@@ -90,6 +90,14 @@ class RegressionMoments(Mechanism):
     wire_id: ClassVar[int] = 14
     kind: ClassVar[Kind] = Index
     answers = "moments"
+    cases = (
+        Case(
+            *((0.0, 1.0), (3, 0.5), (4.0, -1.0)),
+            features=1,
+            bounds=((0.0, 4.0), (-1.0, 1.0)),
+            epsilon=1.0,
+        ),
+    )
 
     features: int
     bounds: tuple[Range, ...]
@@ -117,8 +125,3 @@ class RegressionMoments(Mechanism):
     @cached_property
     def shape(self) -> Shape:
         return Shape(len(self.addressing.factors), 2)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        mechanism = RegressionMoments(features=1, bounds=((0.0, 4.0), (-1.0, 1.0)), epsilon=1.0)
-        return (Example(mechanism, ((0.0, 1.0), (3, 0.5), (4.0, -1.0))),)

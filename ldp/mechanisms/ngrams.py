@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, Mechanism, Shape
+from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.mechanisms.joint_base import Part
 from ldp.mechanisms.rappor import MOST_COHORTS, MOST_HASHES, Rappor
 from ldp.mechanisms.words import UnlistedWords
@@ -39,6 +39,19 @@ class PairedFilters(Mechanism):
     wire_id: ClassVar[int] = 21
     is_whole: ClassVar[bool] = False
     kind: ClassVar[Kind] = Bits
+    cases = (
+        Case(
+            *("cabbac", "abba", ""),
+            epsilon=2.0,
+            bits=3,
+            hashes=1,
+            cohorts=2,
+            seed="0000",
+            length=6,
+            alphabet="abc",
+            fragment=2,
+        ),
+    )
 
     epsilon: float
     bits: int
@@ -84,20 +97,6 @@ class PairedFilters(Mechanism):
     def shape(self) -> Shape:
         return Shape(self.cohorts * len(self.addressing.pairs), 2 * self.bits)
 
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        mechanism = PairedFilters(
-            epsilon=2.0,
-            bits=3,
-            hashes=1,
-            cohorts=2,
-            seed="0000",
-            length=6,
-            alphabet="abc",
-            fragment=2,
-        )
-        return (Example(mechanism, ("cabbac", "abba", "")),)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RapporNgrams(UnlistedWords):
@@ -124,6 +123,19 @@ class RapporNgrams(UnlistedWords):
     name: ClassVar[str] = "rappor-ngrams"
     wire_id: ClassVar[int] = 20
     needs_whole: ClassVar[bool] = True
+    cases = (
+        Case(
+            *("cabbac", "abba", ""),
+            epsilon=3.0,
+            fragment_epsilon=2.0,
+            bits=2,
+            hashes=1,
+            cohorts=1,
+            seed="0000",
+            length=6,
+            alphabet="abc",
+        ),
+    )
 
     bits: int = 128
     hashes: int = 2
@@ -159,20 +171,6 @@ class RapporNgrams(UnlistedWords):
     @property
     def blocks(self) -> int:
         return len(self.pairs.addressing.pairs)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        strings = RapporNgrams(
-            epsilon=3.0,
-            fragment_epsilon=2.0,
-            bits=2,
-            hashes=1,
-            cohorts=1,
-            seed="0000",
-            length=6,
-            alphabet="abc",
-        )
-        return (Example(strings, ("cabbac", "abba", "")),)
 
 
 def one_time_rappor(epsilon: float, bits: int, hashes: int, cohorts: int, seed: str) -> Rappor:

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Rounding
-from ldp.mechanisms.base import Example, Mechanism, Shape
+from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.protocol.channel import (
     EXACT,
     Channel,
@@ -206,13 +206,10 @@ class OneBitMean(Numeric):
 
     name: ClassVar[str] = "one-bit-mean"
     wire_id: ClassVar[int] = 12
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(OneBitMean(bounds=(0.0, 10.0), epsilon=1.0), (0.0, 3.5, 10.0)),
-            Example(OneBitMean(bounds=(-2.5, 1.0), epsilon=2.0, outside="clip"), (-9, 0.25, 4.0)),
-        )
+    cases = (
+        Case(0.0, 3.5, 10.0, bounds=(0.0, 10.0), epsilon=1.0),
+        Case(-9, 0.25, 4.0, bounds=(-2.5, 1.0), epsilon=2.0, outside="clip"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,6 +232,10 @@ class Piecewise(Numeric):
 
     name: ClassVar[str] = "piecewise"
     wire_id: ClassVar[int] = 13
+    cases = (
+        Case(0.0, 0.2, 0.61, 1, bounds=(0.0, 1.0), epsilon=1.0, bins=8),
+        Case(-1, 0, 1, bounds=(-1.0, 1.0), epsilon=3.0, bins=7),
+    )
 
     bins: int = 256
 
@@ -247,10 +248,3 @@ class Piecewise(Numeric):
         power = EXACT.exp(Decimal(self.epsilon) / 2)
         best = EXACT.divide(Decimal(self.bins), EXACT.add(power, Decimal(1)))
         return nearest_whole(best, 1)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(Piecewise(bounds=(0.0, 1.0), epsilon=1.0, bins=8), (0.0, 0.2, 0.61, 1)),
-            Example(Piecewise(bounds=(-1.0, 1.0), epsilon=3.0, bins=7), (-1, 0, 1)),
-        )

@@ -10,8 +10,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import FAKES, Example, Setting
+from ldp.mechanisms.base import FAKES, Case, Setting
 from ldp.mechanisms.local_hashing import LocalHashing
+from ldp.mechanisms.sketch import SEED
 from ldp.mechanisms.words import LETTERS
 from ldp.protocol.spelling import Prefixes, Spelling
 
@@ -37,6 +38,9 @@ class PrefixExtension(LocalHashing):
     wire_id: ClassVar[int] = 17
     settings: ClassVar[tuple[Setting, ...]] = ()  # no value is named beforehand
     answers = "words"
+    cases = (
+        Case("cab", "abba", "", epsilon=1.0, rows=4, seed=SEED, length=4, alphabet="abc", groups=2),
+    )
 
     length: int = 10
     alphabet: str = LETTERS
@@ -67,10 +71,3 @@ class PrefixExtension(LocalHashing):
         one in `groups` of the honest ones."""
         honest = (1 - share) / self.groups
         return super().fakes_move(share / (honest + share))
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        mechanism = PrefixExtension(
-            epsilon=1.0, rows=4, seed="0123456789abcdef", length=4, alphabet="abc", groups=2
-        )
-        return (Example(mechanism, ("cab", "abba", "")),)

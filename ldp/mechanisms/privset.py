@@ -13,10 +13,13 @@ from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Answers, require_at_most, require_categories
-from ldp.mechanisms.base import Example, Setting, Shape
+from ldp.mechanisms.base import Case, Setting, Shape
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import Channel, keep_probability, require_epsilon
 from ldp.protocol.kinds import Kind, Subset
+
+SETS = (frozenset("ab"), frozenset("d"), frozenset[str]())
+"""Values of examples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +71,10 @@ class PrivSet(Categorical):
     wire_id: ClassVar[int] = 24
     kind: ClassVar[Kind] = Subset
     settings: ClassVar[tuple[Setting, ...]] = (Setting({"at_most": 3}),)
+    cases = (
+        Case(*SETS, categories=tuple("abcdef"), epsilon=1.0, at_most=2, size=3),
+        Case(*SETS, categories=tuple("abcd"), epsilon=2.0, at_most=3),
+    )
 
     at_most: int
     size: int = 0
@@ -103,14 +110,6 @@ class PrivSet(Categorical):
     @property
     def touches(self) -> int:
         return self.at_most
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        values = (frozenset("ab"), frozenset("d"), frozenset[str]())
-        return (
-            Example(PrivSet(categories=tuple("abcdef"), epsilon=1.0, at_most=2, size=3), values),
-            Example(PrivSet(categories=tuple("abcd"), epsilon=2.0, at_most=3), values),
-        )
 
 
 def channel_of(epsilon: float, categories: int, at_most: int, size: int) -> PrivSetChannel:

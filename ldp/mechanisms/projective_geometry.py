@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import CellSets, require_categories
-from ldp.mechanisms.base import Example, Shape
+from ldp.mechanisms.base import Case, Shape
 from ldp.mechanisms.categorical import SetResponse
 from ldp.protocol.channel import power_plus_one, require_epsilon
 from ldp.protocol.kinds import ManyCells
@@ -46,6 +46,10 @@ class ProjectiveGeometry(SetResponse):
 
     name: ClassVar[str] = "pgr"
     wire_id: ClassVar[int] = 11
+    cases = (
+        Case(*"aceg", categories=tuple("abcdefg"), epsilon=1.0),
+        Case(*"adh", categories=tuple("abcdefgh"), epsilon=0.5, field=2),
+    )
 
     field: int = 0
 
@@ -87,15 +91,6 @@ class ProjectiveGeometry(SetResponse):
     @cached_property
     def shape(self) -> Shape:
         return Shape(1, points(self.field, self.dimension))
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(ProjectiveGeometry(categories=tuple("abcdefg"), epsilon=1.0), tuple("aceg")),
-            Example(
-                ProjectiveGeometry(categories=tuple("abcdefgh"), epsilon=0.5, field=2), tuple("adh")
-            ),
-        )
 
 
 def points(field: int, dimension: int) -> int:

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity
-from ldp.mechanisms.base import Example, Mechanism, Shape
+from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, round_up
 from ldp.protocol.kinds import Bits, Index, Kind
@@ -41,6 +41,7 @@ class CoinResponse(Mechanism):
     name: ClassVar[str] = "coin"
     wire_id: ClassVar[int] = 1
     kind: ClassVar[Kind] = Bits
+    cases = (Case("yes", "no", alpha=0.5, beta=0.5), Case("yes", "no", alpha=0.3, beta=0.8))
 
     alpha: float
     beta: float
@@ -69,13 +70,6 @@ class CoinResponse(Mechanism):
     def shape(self) -> Shape:
         return Shape(1, 1)
 
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return tuple(
-            Example(CoinResponse(alpha=alpha, beta=beta), ("yes", "no"))
-            for alpha, beta in ((0.5, 0.5), (0.3, 0.8))
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(Categorical):
@@ -97,14 +91,11 @@ class RandomizedResponse(Categorical):
     name: ClassVar[str] = "rr"
     wire_id: ClassVar[int] = 2
     kind: ClassVar[Kind] = Index
+    cases = (
+        Case(*"ab", categories=("a", "b"), epsilon=1.0),
+        Case(*"abcd", categories=tuple("abcd"), epsilon=2.0),
+    )
 
     @cached_property
     def channel(self) -> Channel:
         return direct_channel(self.epsilon, len(self.categories) - 1)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(RandomizedResponse(categories=("a", "b"), epsilon=1.0), ("a", "b")),
-            Example(RandomizedResponse(categories=tuple("abcd"), epsilon=2.0), tuple("abcd")),
-        )

@@ -19,7 +19,7 @@ from ldp.mechanisms.addressing import (
     require_at_most,
     require_categories,
 )
-from ldp.mechanisms.base import Example, Setting, Shape
+from ldp.mechanisms.base import Case, Setting, Shape
 from ldp.mechanisms.catalogue import Catalogue
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import PermanentFilter
@@ -48,6 +48,10 @@ PERMANENT: Catalogue[PermanentFilter] = Catalogue(
     }
 )
 """Permanent responses by the value of the parameter `permanent`."""
+
+
+TEXTS = ("lol", "afk", "brb")
+"""Values of examples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +91,20 @@ class Rappor(MemoisedMechanism):
     settings: ClassVar[tuple[Setting, ...]] = (  # basic RAPPOR of epsilon 1.02 and 3.89
         Setting({"scheme": "identity", "f": 0.5, "p": 0.25, "q": 0.75}),
         Setting({"scheme": "identity", "f": 0.25, "p": 0.0, "q": 1.0}),
+    )
+    cases = (
+        Case(*TEXTS, bits=4, hashes=2, cohorts=2, f=0.5, p=0.25, q=0.75, seed="08"),
+        Case(*"abc", bits=3, f=0.3, p=0.1, q=0.8, scheme="identity", categories=tuple("abc")),
+        Case(*TEXTS, bits=4, cohorts=2, f=0.25, p=0.0, q=1.0, scheme="rappor-md5-1byte"),
+        Case(
+            *map(frozenset, ("03", "12", "")),
+            bits=4,
+            f=0.6,
+            p=0.2,
+            q=0.7,
+            scheme="identity",
+            at_most=2,
+        ),
     )
 
     f: float
@@ -209,27 +227,6 @@ class Rappor(MemoisedMechanism):
     @cached_property
     def instantaneous(self) -> tuple[Fraction, Fraction]:
         return Fraction(self.q), Fraction(self.p)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(
-                Rappor(bits=4, hashes=2, cohorts=2, f=0.5, p=0.25, q=0.75, seed="08"),
-                ("lol", "afk", "brb"),
-            ),
-            Example(
-                Rappor(bits=3, f=0.3, p=0.1, q=0.8, scheme="identity", categories=tuple("abc")),
-                tuple("abc"),
-            ),
-            Example(
-                Rappor(bits=4, cohorts=2, f=0.25, p=0.0, q=1.0, scheme="rappor-md5-1byte"),
-                ("lol", "afk", "brb"),
-            ),
-            Example(
-                Rappor(bits=4, f=0.6, p=0.2, q=0.7, scheme="identity", at_most=2),
-                (frozenset("03"), frozenset("12"), frozenset[str]()),
-            ),
-        )
 
 
 def _probability(name: str, value: float) -> Fraction:

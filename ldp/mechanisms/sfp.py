@@ -10,9 +10,10 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example
+from ldp.mechanisms.base import Case
 from ldp.mechanisms.cms import CountMeanSketch
 from ldp.mechanisms.joint_base import Part
+from ldp.mechanisms.sketch import SEED
 from ldp.mechanisms.words import UnlistedWords
 from ldp.protocol.hashing import derived_seed
 from ldp.protocol.spelling import Fragments, Spelling
@@ -29,6 +30,19 @@ class FragmentSketch(CountMeanSketch):
     name: ClassVar[str] = "sfp-fragments"
     wire_id: ClassVar[int] = 9
     is_whole: ClassVar[bool] = False
+    cases = (
+        Case(
+            *("cab", "abba", ""),
+            epsilon=2.0,
+            rows=4,
+            width=3,
+            seed=SEED,
+            length=4,
+            alphabet="abc",
+            fragment=2,
+            tag_bits=8,
+        ),
+    )
 
     length: int
     alphabet: str
@@ -52,24 +66,6 @@ class FragmentSketch(CountMeanSketch):
         _ = fragments.rows  # raises for an invalid seed
         return fragments
 
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(
-                FragmentSketch(
-                    epsilon=2.0,
-                    rows=4,
-                    width=3,
-                    seed="0123456789abcdef",
-                    length=4,
-                    alphabet="abc",
-                    fragment=2,
-                    tag_bits=8,
-                ),
-                ("cab", "abba", ""),
-            ),
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceFragmentPuzzle(UnlistedWords):
@@ -92,6 +88,20 @@ class SequenceFragmentPuzzle(UnlistedWords):
 
     name: ClassVar[str] = "sfp"
     wire_id: ClassVar[int] = 7
+    cases = (
+        Case(
+            *("cab", "abba", ""),
+            epsilon=3.0,
+            fragment_epsilon=1.0,
+            rows=2,
+            width=3,
+            seed=SEED,
+            fragment_rows=1,
+            fragment_width=2,
+            length=4,
+            alphabet="abc",
+        ),
+    )
 
     rows: int
     width: int
@@ -133,22 +143,3 @@ class SequenceFragmentPuzzle(UnlistedWords):
     @property
     def blocks(self) -> int:
         return self.spelling.positions
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(
-                SequenceFragmentPuzzle(
-                    epsilon=3.0,
-                    fragment_epsilon=1.0,
-                    rows=2,
-                    width=3,
-                    fragment_rows=1,
-                    fragment_width=2,
-                    seed="0123456789abcdef",
-                    length=4,
-                    alphabet="abc",
-                ),
-                ("cab", "abba", ""),
-            ),
-        )

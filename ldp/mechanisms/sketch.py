@@ -11,11 +11,20 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import FAKES, MAX_CELLS, Example, Mechanism, Shape
+from ldp.mechanisms.base import FAKES, MAX_CELLS, Case, Mechanism, Shape
 from ldp.protocol.channel import Channel, require_epsilon, require_whole
 from ldp.protocol.hashing import MAX_WIDTH, PolynomialRows
 
 MAX_ROWS = 1 << 24
+
+
+SEED = "0123456789abcdef"
+"""Seed of examples."""
+
+
+def case_of(**parameters: Any) -> Case:
+    """Return a case of a sketch: its parameters but for the seed, and texts."""
+    return Case("lol", "afk", "brb", seed=SEED, **parameters)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +38,6 @@ class MeanSketch(Mechanism, ABC):
 
     columns_are: ClassVar[str] = "width"
     """Name of the field with the number of columns."""
-    example_parameters: ClassVar[tuple[Any, ...]]
-    """Parameters of each example, but for the seed."""
 
     epsilon: float
     rows: int
@@ -43,13 +50,6 @@ class MeanSketch(Mechanism, ABC):
         if self.rows * self.columns > MAX_CELLS:
             raise ParameterError(f"rows times {self.columns_are} must be at most {MAX_CELLS}")
         _ = self.channel, self.addressing  # raises for an epsilon too small, or an invalid seed
-
-    @classmethod
-    def examples(cls) -> tuple[Example, ...]:
-        return tuple(
-            Example(cls(**parameters, seed="0123456789abcdef"), ("lol", "afk", "brb"))
-            for parameters in cls.example_parameters
-        )
 
     @property
     def columns(self) -> int:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import require_categories
-from ldp.mechanisms.base import Example, Setting
+from ldp.mechanisms.base import Case, Setting
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import (
     EXACT,
@@ -68,6 +68,10 @@ class SubsetSelection(Categorical):
     wire_id: ClassVar[int] = 15
     kind: ClassVar[Kind] = Subset
     settings: ClassVar[tuple[Setting, ...]] = (Setting({}),)
+    cases = (
+        Case(*"adg", categories=tuple("abcdefg"), epsilon=0.5),
+        Case(*"abd", categories=tuple("abcd"), epsilon=2.0, size=1),
+    )
 
     size: int = 0
 
@@ -89,13 +93,6 @@ class SubsetSelection(Categorical):
     @cached_property
     def layout(self) -> Subset:
         return Subset(*self.shape, ones=self.size)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return (
-            Example(SubsetSelection(categories=tuple("abcdefg"), epsilon=0.5), tuple("adg")),
-            Example(SubsetSelection(categories=tuple("abcd"), epsilon=2.0, size=1), tuple("abd")),
-        )
 
 
 def tuned_size(epsilon: float, categories: int) -> int:

@@ -11,10 +11,9 @@ from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Addressing, Answers, require_at_most, require_categories
-from ldp.mechanisms.base import Example, Setting
+from ldp.mechanisms.base import Case, Setting
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import Channel, keep_probability, most_differing
-from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Bits, Kind
 
 
@@ -49,6 +48,18 @@ class UnaryEncoding(Categorical):
         Setting({"variant": "symmetric"}),
         Setting({"variant": "optimized"}),
     )
+    cases = (
+        Case(*"abd", categories=tuple("abcd"), epsilon=2.0),
+        Case(*"abd", categories=tuple("abcd"), epsilon=1.0, variant="optimized"),
+        Case(*map(frozenset, ("abc", "d", "b")), categories=tuple("abcd"), epsilon=3.0, at_most=3),
+        Case(
+            *map(frozenset, ("ab", "cd", "")),
+            categories=tuple("abcd"),
+            epsilon=2.0,
+            variant="optimized",
+            at_most=2,
+        ),
+    )
 
     variant: str = "symmetric"
     at_most: int | None = None
@@ -73,25 +84,3 @@ class UnaryEncoding(Categorical):
             return Channel(touched=touched, untouched=1 - touched, differing=differing)
         untouched = 1 - keep_probability(Fraction(self.epsilon) / answers, others=1)
         return Channel(touched=Fraction(1, 2), untouched=untouched, differing=differing)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        values: dict[int | None, tuple[Value, ...]] = {
-            None: tuple("abd"),
-            2: (frozenset("ab"), frozenset("cd"), frozenset[str]()),
-            3: (frozenset("abc"), frozenset("d"), frozenset("b")),
-        }
-        return tuple(
-            Example(
-                UnaryEncoding(
-                    categories=tuple("abcd"), epsilon=epsilon, variant=variant, at_most=at_most
-                ),
-                values[at_most],
-            )
-            for epsilon, variant, at_most in (
-                (2.0, "symmetric", None),
-                (1.0, "optimized", None),
-                (3.0, "symmetric", 3),
-                (2.0, "optimized", 2),
-            )
-        )
