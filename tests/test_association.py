@@ -26,9 +26,11 @@ from ldp.arrays import Floats, Ints
 from ldp.decoding.association import (
     OTHER,
     PartReports,
+    PartWeights,
     Variable,
     _any_filter_likelihood,
     associate,
+    cell_counts,
     independence,
     likelihoods,
     margin,
@@ -36,7 +38,6 @@ from ldp.decoding.association import (
     touch_matrix,
     variable,
 )
-from ldp.decoding.cells import PartWeights, cell_counts
 from ldp.errors import DecodeError, MergeError, ParameterError, ReportError
 from ldp.mechanisms import Mechanism
 from ldp.protocol.randomness import SeededBits

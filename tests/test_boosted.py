@@ -13,7 +13,7 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Simulated, gaussian_delta
 from ldp.central.regression import METHODS, Budget, PrivateLinearRegression, Rows, boosting
-from ldp.central.regression.boosting import CLIP, ROUNDS, Boosted, residuals
+from ldp.central.regression.methods import CLIP, ROUNDS, Boosted, residuals
 from ldp.central.regression.rows import GRID
 from ldp.errors import DecodeError
 from simulations.regression import boosted as study

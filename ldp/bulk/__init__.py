@@ -6,44 +6,27 @@ Importing the package loads all its files, which register the bulk code of the a
 from importlib import import_module
 from pkgutil import iter_modules
 
-from ldp.bulk.addressing import NO_COLUMN, columns, count_sets, pick, points, scatter
-from ldp.bulk.counting import (
-    add_to_cells,
-    count_bits,
-    count_by_two,
-    gather,
-    gather_groups,
-    negative_signs,
-    sum_cells,
-    sum_of_squares,
-    walsh_hadamard,
-)
-from ldp.bulk.hashing import bloom_map, coefficients
-from ldp.bulk.sampling import bernoulli_each, draw_steps, fit_subsets, packed_bernoulli
+from ldp.bulk.addressing import NO_COLUMN as NO_COLUMN
+from ldp.bulk.addressing import columns as columns
+from ldp.bulk.addressing import count_sets as count_sets
+from ldp.bulk.addressing import pick as pick
+from ldp.bulk.addressing import points as points
+from ldp.bulk.addressing import scatter as scatter
+from ldp.bulk.counting import add_to_cells as add_to_cells
+from ldp.bulk.counting import count_bits as count_bits
+from ldp.bulk.counting import count_by_two as count_by_two
+from ldp.bulk.counting import gather as gather
+from ldp.bulk.counting import gather_groups as gather_groups
+from ldp.bulk.counting import negative_signs as negative_signs
+from ldp.bulk.counting import sum_cells as sum_cells
+from ldp.bulk.counting import sum_of_squares as sum_of_squares
+from ldp.bulk.counting import walsh_hadamard as walsh_hadamard
+from ldp.bulk.hashing import bloom_map as bloom_map
+from ldp.bulk.hashing import coefficients as coefficients
+from ldp.bulk.sampling import bernoulli_each as bernoulli_each
+from ldp.bulk.sampling import draw_steps as draw_steps
+from ldp.bulk.sampling import fit_subsets as fit_subsets
+from ldp.bulk.sampling import packed_bernoulli as packed_bernoulli
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
-
-__all__ = [
-    "NO_COLUMN",
-    "add_to_cells",
-    "bernoulli_each",
-    "bloom_map",
-    "coefficients",
-    "columns",
-    "count_bits",
-    "count_by_two",
-    "count_sets",
-    "draw_steps",
-    "fit_subsets",
-    "gather",
-    "gather_groups",
-    "negative_signs",
-    "packed_bernoulli",
-    "pick",
-    "points",
-    "scatter",
-    "sum_cells",
-    "sum_of_squares",
-    "walsh_hadamard",
-]

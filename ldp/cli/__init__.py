@@ -18,34 +18,10 @@ from ldp.cli.parsing import make_lenient, unknown_command
 from ldp.errors import LdpError, MissingPackage
 
 _COMMANDS = (
-    *(
-        "demo",
-        "try",
-        "init",
-        "registry",
-        "explain",
-        "plan",
-        "compare",
-        "regress",
-        "central",
-        "amplify",
-        "attack",
-        "audit",
-    ),
-    *(
-        "simulate",
-        "aggregate",
-        "merge",
-        "table",
-        "decode",
-        "publish",
-        "report",
-        "rappor",
-        "collect",
-        "relay",
-        "key",
-        "device",
-    ),
+    *("demo", "try", "init", "registry", "explain", "plan", "compare"),
+    *("regress", "central", "amplify", "attack", "audit"),
+    *("simulate", "aggregate", "merge", "table", "decode", "publish", "report", "rappor"),
+    *("collect", "relay", "key", "device"),
 )
 """Each is a file beside this one and a function in it."""
 _FILES = {"try": "trial"}

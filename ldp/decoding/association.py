@@ -6,7 +6,7 @@ values are i and j. `ldp.decoding.mixtures` maximises the likelihood of all repo
 factors. A value that is on no list belongs to the category OTHER, whose filter may be any. The
 paper estimates its filter from the bits of each cohort that the listed values do not explain; that
 fits the noise of the same reports and overestimates OTHER (docs/mechanisms/joint.md). Intervals and
-p-values are those of unbiased counts (`ldp.decoding.cells`): maxima are not normal near 0.
+p-values are those of unbiased counts (`cell_counts`): maxima are not normal near 0.
 """
 
 import math
@@ -16,14 +16,13 @@ from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import product
 from string import ascii_lowercase
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Bools, Floats, Ints, Places
+from ldp.arrays import AnyInts, Bools, Floats, Ints, Places
 from ldp.decoding import decode
-from ldp.decoding.cells import PartWeights, cell_counts
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError
 from ldp.mechanisms import JointMechanism, Mechanism
@@ -34,6 +33,100 @@ from ldp.tables.joint_table import tables_of
 from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.result import Columns, Result
 from ldp.tables.table import Table
+
+MOST_STEPS, LAST_STEP = 20, 1e-6
+"""Steps of Newton's method, at most, and the step after which it ends, in shares."""
+MOST_FALL = 0.9
+"""Part of the probability of a report that one step may take from it."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartWeights:
+    """Estimates of a part's value, from its different reports. `weights`: shape (reports, values),
+    T_a above; `density`: shape (reports,), f; `unlisted_error`: shape (values,), standard deviation
+    of the mean of `weights` over all reports about one unlisted value, due to the columns that it
+    hashes to."""
+
+    weights: Floats
+    density: Floats
+    unlisted_error: Floats
+
+    @classmethod
+    def of(cls, factor: Floats, counts: AnyInts, margin: Floats) -> Self:
+        """Return the weights from the likelihoods `factor`, shape (reports, values), the number of
+        equal reports `counts` and the most likely shares of 0 or more, `margin`, shape (values,),
+        from which Newton's method goes to the maximum without that bound."""
+        part = np.asarray(counts / counts.sum())
+        for _ in range(MOST_STEPS):
+            density = factor @ margin
+            relative = factor / density[:, None]
+            information = relative.T @ (relative * part[:, None])
+            inverse = np.linalg.pinv(information, hermitian=True, rcond=1e-12)
+            step = inverse @ (relative.T @ part - 1)
+            fall = float((-(factor @ step) / density).max())
+            margin = margin + min(1.0, MOST_FALL / max(fall, MOST_FALL)) * step
+            if np.abs(step).max() < LAST_STEP:
+                break
+        return cls(relative @ inverse, density, np.zeros(factor.shape[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class CellCounts:
+    """Unbiased `count` and `std_error` of every cell, an axis a part. `telling`: number of reports
+    that tell of the cell, k equal weights w (Kish), of which `false` are expected where nobody
+    holds it: the count is w (k - false)."""
+
+    count: Floats
+    std_error: Floats
+    telling: Floats
+    false: Floats
+
+    @property
+    def few_tail(self) -> Floats:
+        """Probability of so many reports that tell of a cell or more, where nobody holds it: that
+        of the Poisson law, also between whole numbers."""
+        from scipy.special import gammainc
+
+        return np.asarray(gammainc(np.maximum(self.telling, 1.0), np.maximum(self.false, 0.0)))
+
+
+def cell_counts(
+    parts: Sequence[PartWeights], counts: AnyInts, places: Sequence[Places] | None = None
+) -> CellCounts:
+    """Return the counts of all cells from the weights of each part and the number of equal reports
+    `counts`, shape (reports,); `places`: which of a part's different reports each has, shape
+    (reports,), None where all are different.
+
+    People whose value of a part is unlisted may all hold the same one. Its columns are fixed, so
+    what it adds to a cell does not average out over reports: the number of them in the cell's line
+    times `unlisted_error`, in quadrature.
+    """
+    count, second, fourth = (
+        _sum_of_products([part.weights**power for part in parts], counts, places)
+        for power in (1, 2, 4)
+    )
+    variance = np.maximum(second - np.clip(count, 0, counts.sum()), 0)
+    for axis, part in enumerate(parts):
+        unlisted = np.maximum(np.take(count, [-1], axis=axis), 0)
+        shape = [-1 if axis == other else 1 for other in range(count.ndim)]
+        variance += (unlisted * part.unlisted_error.reshape(shape)) ** 2
+    fourth = np.maximum(fourth, 1e-300)
+    telling = second**2 / fourth
+    return CellCounts(
+        count=count,
+        std_error=np.sqrt(variance),
+        telling=telling,
+        false=telling - count / np.sqrt(fourth / np.maximum(second, 1e-300)),
+    )
+
+
+def _sum_of_products(
+    factors: Sequence[Floats], counts: AnyInts, places: Sequence[Places] | None
+) -> Floats:
+    """Return the sum over reports of the products of `factors`, shape (reports, values) each."""
+    sums = Mixture.of(factors, counts, places).sums()
+    return sums.reshape([factor.shape[1] for factor in factors])
+
 
 OTHER = "(other)"
 """Name of the category of all values that are not listed, or not detected."""

@@ -323,7 +323,7 @@ class Mechanism(CatalogueMechanism, ABC):
         addressing = self.addressing
         if isinstance(addressing, Answers):
             return frozenset()
-        if isinstance(addressing, RandomizedAddressing):
+        if self.outside is not None or self.has_roundings:
             return None
         if isinstance(addressing, Identity):
             return "none" if "none" in addressing.categories else None

@@ -115,10 +115,6 @@ class BitFlip(Mechanism):
         return Shape(self.buckets, self.bits)
 
     @cached_property
-    def placeholder(self) -> Value | None:
-        return None
-
-    @cached_property
     def labels(self) -> tuple[str, ...]:
         """Labels of the buckets, in order, such as "[0, 60)"."""
         low, high = (Fraction(end) for end in self.bounds)

@@ -208,7 +208,3 @@ class HierarchicalHistogram(Mechanism):
         while self.branching**rows < bins:
             rows += 1
         return Shape(rows, bins * len(self.by or ("",)))
-
-    @cached_property
-    def placeholder(self) -> Value | None:
-        return None

@@ -123,22 +123,19 @@ class StatementReader:
             return (span := (_interval(addressing, part.number),)), 0, f"names {span[0]}"
         if isinstance(addressing, Products):
             return (product := (_product(addressing, part),)), 0, f"says {product[0]}"
-        if isinstance(addressing, Buckets):
-            labels = part.mechanism.labels
+        if isinstance(addressing, Buckets | Levels):
+            places = columns
+            if isinstance(addressing, Levels):
+                places = range(addressing.groups(part.row) * len(addressing.by or ("",)))
+            layout, labels = part.mechanism.layout, part.mechanism.labels
             answers = tuple(
-                labels[(part.row + column) % len(labels)]
-                for column in columns
-                if part.mechanism.layout.names(part.number, column)
+                _group(addressing, part.row, place)
+                if isinstance(addressing, Levels)
+                else labels[(part.row + place) % len(labels)]
+                for place in places
+                if layout.names(part.number, place)
             )
-            return answers, len(columns), _text(answers, len(columns), what="ranges")
-        if isinstance(addressing, Levels):
-            groups = range(addressing.groups(part.row) * len(addressing.by or ("",)))
-            answers = tuple(
-                _group(addressing, part.row, group)
-                for group in groups
-                if part.mechanism.layout.names(part.number, group)
-            )
-            return answers, len(groups), _text(answers, len(groups), what="ranges")
+            return answers, len(places), _text(answers, len(places), what="ranges")
         if metric.name not in self._answers:
             self._answers[metric.name] = answers_of(metric)
         values = self._answers[metric.name][:MOST_LISTED]

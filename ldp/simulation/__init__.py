@@ -1,9 +1,8 @@
 """Populations, their reports, and tables drawn without reports; seeded numpy generators only."""
 
-from ldp.simulation.cells import draw_estimates
 from ldp.simulation.populations import Population
 from ldp.simulation.reports import encode_batch, points_of, simulate
-from ldp.simulation.tables import draw_table, draw_tables
+from ldp.simulation.tables import draw_estimates, draw_table, draw_tables
 
 __all__ = [
     "Population",

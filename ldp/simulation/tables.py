@@ -18,11 +18,76 @@ from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import values_of_parts
+from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Subset
 from ldp.simulation.populations import Population
 from ldp.simulation.reports import draw_signs, encode_batch, limited, message_counts
 from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table, TableBuilder, smallest_type
+
+POOLED = 1e-3
+"""Part of the variance: values whose collisions add less than that together collide holder by
+holder."""
+_MOST_CELLS = 1 << 22
+
+
+def draw_estimates(
+    mechanism: Mechanism,
+    *,
+    held: int,
+    others: Ints,
+    draws: int,
+    generator: np.random.Generator,
+) -> Floats:
+    """Return independent estimates of the count of a value that `held` clients hold, `others`
+    (int64, shape (values,)) the rest: float64, shape (draws,); each with hash functions of its own.
+
+    The hash functions are independent where ours are 3-wise: mean and variance are the same. Raises
+    ParameterError for a mechanism of cohorts.
+    """
+    reports = held + int(others.sum())
+    channel = mechanism.support
+    if not isinstance(mechanism, MeanSketch):
+        if mechanism.shape.rows > 1:
+            raise ParameterError("a mechanism of cohorts has no estimate from one cell")
+        touching = np.full(draws, held)
+    else:
+        touching = held + _colliding(mechanism, held, others, draws, generator)
+    naming = generator.binomial(touching, float(channel.touched))
+    naming += generator.binomial(reports - touching, float(channel.untouched))
+    holders = np.asarray(channel.holders(naming, reports), dtype=np.float64)
+    if not isinstance(mechanism, MeanSketch):
+        return holders
+    m = mechanism.columns
+    return m / (m - 1) * (holders - reports / m)
+
+
+def _colliding(
+    mechanism: MeanSketch,
+    held: int,
+    others: Ints,
+    draws: int,
+    generator: np.random.Generator,
+) -> Ints:
+    """Return how many holders of other values are in a row in which theirs shares the value's
+    cell."""
+    rows, columns = mechanism.shape
+    counts = np.sort(others[others > 0])[::-1]
+    reports = held + int(counts.sum())
+    shares = (counts / reports) ** 2
+    variance = mechanism.variance(reports, held / reports, float(shares.sum()))
+    left = np.append(np.cumsum(shares[::-1])[::-1], 0.0) * reports**2 / (rows * (columns - 1))
+    single = int(np.argmax(left <= POOLED * variance))
+    colliding = generator.binomial(int(counts[single:].sum()), 1 / columns, draws)
+    chunk = max(1, _MOST_CELLS // max(1, single))
+    for start in range(0, draws if single else 0, chunk):
+        size = min(chunk, draws - start)
+        shared = generator.binomial(rows, 1 / columns, (size, single))
+        colliding[start : start + size] += generator.binomial(counts[:single], shared / rows).sum(
+            axis=1
+        )
+    return np.asarray(colliding, dtype=np.int64)
+
 
 _BLOCK = 2048
 _SPARSE = 4

@@ -5,24 +5,52 @@ so a comparison is a simulation, never a release. Neighbours are replace-one thr
 relation of the local model.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from ldp.accounting import Neighbours
-from ldp.arrays import Floats
+from ldp.arrays import Floats, Ints
 from ldp.central import Simulated
-from ldp.central.regression.calibration import Budget
-from ldp.central.regression.local import gaussian_reports, sign_reports
-from ldp.central.regression.methods import METHODS
+from ldp.central.regression.calibration import Budget, Shares, calibrate, release_moments
+from ldp.central.regression.methods import METHODS, FromMoments
 from ldp.central.regression.rows import Rows
 from ldp.errors import ParameterError
 from ldp.privacy_loss import AnyMechanism, largest_shuffled
 from ldp.regression import ridge
 from ldp.regression.bounds import Bounds
 from ldp.regression.moments import Moments, Scales
-from ldp.regression.signs import from_signs
+from ldp.regression.signs import Coordinates, from_signs, keep_ratio
+
+
+def sign_reports(rows: Rows, epsilon: float, generator: np.random.Generator) -> tuple[Ints, Ints]:
+    """Draw one report for row of `rows` with an intercept: a coordinate uniformly, then +1 with
+    probability (1 + v / c) / 2. Return (reports, sum of signs), row shape (coordinates,)."""
+    entries = np.column_stack([rows.features[:, -1], rows.features[:, :-1], rows.target])
+    coordinates = Coordinates.of(rows.columns - 1)
+    chosen = generator.integers(len(coordinates), size=len(entries))
+    row = np.arange(len(entries))
+    products = entries[row, coordinates.first[chosen]] * entries[row, coordinates.second[chosen]]
+    values = (products - coordinates.middle[chosen]) / coordinates.half[chosen]
+    positive = generator.random(len(entries)) < (1 + values / keep_ratio(epsilon)) / 2
+    reports = np.bincount(chosen, minlength=len(coordinates))
+    signs = 2 * np.bincount(chosen, weights=positive, minlength=len(coordinates)) - reports
+    return reports.astype(np.int64), signs.astype(np.int64)
+
+
+def gaussian_reports(rows: Rows, budget: Budget, generator: np.random.Generator) -> Moments:
+    """Return the sums of every row's products, each sent with the noise for single person's
+    release."""
+    default = METHODS["ridge"]
+    assert isinstance(default, FromMoments)
+    shares = Shares.of(split=default.split)
+    single = calibrate(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
+    factor = math.sqrt(len(rows.target))
+    scales = Scales(xx=single.xx * factor, xy=single.xy * factor)
+    return release_moments(rows, scales, Simulated(generator))
+
 
 TESTED = 0.1
 """Share of the rows that every split holds out."""
