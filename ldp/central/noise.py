@@ -21,19 +21,15 @@ class Noise(Protocol):
 
     def gaussian(self, values: Floats, scale: float) -> Floats:
         """Return `values` + normal noise of standard deviation `scale`."""
-        ...
 
     def laplace(self, values: Floats, scale: float) -> Floats:
         """Return `values` + noise of density e**(-|x| / scale) / (2 scale)."""
-        ...
 
     def discrete_laplace(self, counts: Ints, scale: float) -> Ints:
         """Return `counts` + integers k with probability proportional to e**(-|k| / scale)."""
-        ...
 
     def choose(self, scores: Floats, scale: float) -> int:
         """Draw an index with probability proportional to e**(score / scale)."""
-        ...
 
 
 class Releases:

@@ -260,43 +260,34 @@ class Equations(Protocol):
     @property
     def table(self) -> Table:
         """Table of the reports."""
-        ...
 
     @property
     def contrasts(self) -> int:
         """Number of equations that constrain."""
-        ...
 
     @property
     def details(self) -> dict[str, Any]:
         """Keys of `Estimates.details` that these equations alone have."""
-        ...
 
     def at(self, fit: Sparse | None) -> tuple[Any, Floats]:
         """Return the design and the target, weighted by the variances at `fit`."""
-        ...
 
     def learn(self, design: Any, fit: Sparse) -> "tuple[Equations, bool]":
         """Return the equations without what the residual of `fit` tells of strings that are not
         listed, and whether that has settled."""
-        ...
 
     def doubt(self, design: Any) -> float:
         """Return the variance that `learn` adds to the estimate of a string in the fit, over that
         of noise, and takes from the residual."""
-        ...
 
     def remaining(self, design: Any, fit: Sparse) -> tuple[float, float]:
         """Return the part of a column that those in the fit leave, and the residuals' variance."""
-        ...
 
     def law(self, design: Any, fit: Sparse) -> Law:
         """Return the distribution of the error of a candidate that nobody holds."""
-        ...
 
     def variances(self, design: Any, fit: Sparse, correction: Floats) -> Floats:
         """Return the variance of each chosen estimate and of the sum of all."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,11 +24,9 @@ class Addressing(Protocol):
 
     def point(self, value: Value) -> int:
         """Return the integer that stands for `value`; raise ParameterError outside the domain."""
-        ...
 
     def cells(self, point: int, row: int) -> Sequence[int]:
         """Return the columns of `row` that `point` touches, in increasing order."""
-        ...
 
 
 class RandomizedAddressing(ABC):

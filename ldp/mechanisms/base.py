@@ -82,7 +82,6 @@ class ReportEncoder(Protocol):
     def encode(self, value: Value) -> bytes:
         """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a
         value outside the mechanism's domain."""
-        ...
 
 
 class CatalogueMechanism(ABC):

@@ -36,7 +36,6 @@ class Destination(Protocol):
     def send(self, identity: bytes, body: bytes) -> int:
         """Take a batch; return, when it is stored, how many of its reports were refused for good.
         Raise Unreachable if it is not taken now. `identity`: the 16 bytes of its id."""
-        ...
 
 
 class Item(NamedTuple):

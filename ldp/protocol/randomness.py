@@ -36,7 +36,6 @@ class BitSource(Protocol):
     def draw(self, count: int) -> int:
         """Draw `count` fair bits as an integer in [0, 2**count): ceil(count / 8) bytes,
         little-endian, without the surplus high bits."""
-        ...
 
 
 class SystemBits:

@@ -23,25 +23,20 @@ class Design(Protocol):
 
     def columns(self, chosen: Places) -> Floats:
         """Return the chosen columns: shape (equations, chosen)."""
-        ...
 
     def gram(self, some: Places, others: Places) -> Floats:
         """Return the products of `some` columns with `others`: shape (some, others)."""
-        ...
 
     def fitted(self, chosen: Places, coefficients: Floats) -> Floats:
         """Return the sum of the chosen columns times their coefficients: shape (equations,)."""
-        ...
 
     def correlations(self, residual: Floats) -> Floats:
         """Return the product of every column with `residual`, shape (equations,): shape
         (columns,)."""
-        ...
 
     @property
     def norms(self) -> Floats:
         """Lengths of the columns: shape (columns,)."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,11 +41,9 @@ class Evidence(Protocol):
 
     def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
         """Take a report of each of `streams`."""
-        ...
 
     def log_likelihoods(self) -> Floats:
         """Return ln P(reports | value) up to what no value changes: shape (streams, values)."""
-        ...
 
 
 def evidence(

@@ -48,15 +48,12 @@ class Law(Protocol):
 
     def upper(self, p: float) -> float:
         """Return the distance above the true count that an estimate exceeds with probability p."""
-        ...
 
     def lower(self, p: float) -> float:
         """Return the distance below the true count that an estimate exceeds with probability p."""
-        ...
 
     def tail(self, errors: Floats) -> Floats:
         """Return the probability of an estimate so many standard `errors` above the true count."""
-        ...
 
 
 class Bounds(Protocol):
@@ -65,12 +62,10 @@ class Bounds(Protocol):
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         """Return the ends (low, high), float64, shape (candidates,): they miss with probability
         `miss`, half on either side; `population`: see `Result.interval`."""
-        ...
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
         """Return the fields of `Estimates`, by name, that differ for the honest reports if `fakes`
         are among all: `bounds` and `p_value` at least, and those of `details` that do."""
-        ...
 
 
 class Normal:

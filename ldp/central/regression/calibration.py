@@ -145,7 +145,6 @@ class NoisyMoments(Protocol):
     @property
     def equations(self) -> Equations:
         """The normal equations with the variances of their noise."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

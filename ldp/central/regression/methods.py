@@ -63,11 +63,9 @@ class Method(Protocol):
     @property
     def words(self) -> str:
         """A line of description."""
-        ...
 
     def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
         """Release moments of `rows` with `noise` and solve them."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
