@@ -120,7 +120,7 @@ def test_one_class_says_what_a_result_is() -> None:
 @pytest.mark.exact
 def test_mechanisms_state_what_they_are() -> None:
     assert len(architecture.probes(LISTED)) <= 3, architecture.probes(LISTED)
-    assert len(architecture.type_checks(LISTED)) <= 112, architecture.type_checks(LISTED)
+    assert len(architecture.type_checks(LISTED)) <= 106, architecture.type_checks(LISTED)
 
 
 @pytest.mark.exact

@@ -60,7 +60,8 @@ def _tried_single(addressing: Addressing) -> tuple[Any, ...]:
         return (*addressing.bounds, sum(addressing.bounds) / 2)
     if isinstance(addressing, Levels):
         edges = _edges(addressing)
-        return _by(addressing, (edges[0], edges[-1], edges[len(edges) // 2]))
+        ends = (edges[0], edges[-1], edges[len(edges) // 2])
+        return tuple(zip(cycle(addressing.by), ends, strict=False)) if addressing.by else ends
     if isinstance(addressing, Products):
         low, high = (tuple(pair[end] for pair in addressing.bounds) for end in (0, 1))
         return low, high, (low[0], *high[1:])
@@ -178,11 +179,6 @@ def _edges(addressing: Levels) -> tuple[float, ...]:
     edges = sorted({0.0, *filter(math.isfinite, addressing.bins.edges)})
     plain = replace(addressing, by=())
     return tuple(edge for edge in edges if _knows(plain, edge))
-
-
-def _by(addressing: Levels, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the `numbers`, with categories each as a pair, by turns with each of them."""
-    return tuple(zip(cycle(addressing.by), numbers, strict=False)) if addressing.by else numbers
 
 
 def _texts(alphabets: Sequence[str], length: int, generator: np.random.Generator) -> list[Value]:

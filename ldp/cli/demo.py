@@ -96,9 +96,8 @@ def _emoji(users: int, out: Path, seed: int | None) -> tuple[Path, Path]:
     metric = Registry.load(out / "metrics.toml").metric("emoji")
     randomness = generator(seed)
     sample = symbols.sample(users, randomness)
-    assert sample.counts is not None
     absent = len(values) - len(symbols.values)
-    people = Population(values, counts=np.append(sample.counts, np.zeros(absent, int)))
+    people = Population(values, counts=np.append(sample.numbers, np.zeros(absent, int)))
     registry, truth, table = out / "metrics.toml", out / "truth.csv", out / "emoji.table"
     estimates = out / "estimates.csv"
     write_whole(truth, people.to_csv())
@@ -168,8 +167,7 @@ def _collect(
     demo."""
     fresh = store.with_name(f".{store.name}.part")
     shutil.rmtree(fresh, ignore_errors=True)
-    assert people.counts is not None
-    held = randomness.permutation(np.repeat(np.arange(len(people.values)), people.counts))
+    held = randomness.permutation(np.repeat(np.arange(len(people.values)), people.numbers))
     shares = [
         Share(
             mechanism=metric.mechanism.parameters(),

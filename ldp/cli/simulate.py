@@ -140,8 +140,7 @@ def _table(
     from ldp.tables.joint_table import WholeBuilder
 
     if not mechanism.needs_whole:
-        assert people.counts is not None
-        return draw_tables(mechanism, people.values, people.counts, randomness)
+        return draw_tables(mechanism, people.values, people.numbers, randomness)
     builder = WholeBuilder(mechanism)
     for batch in reported(mechanism, people, randomness):
         builder.add_batch(*batch)

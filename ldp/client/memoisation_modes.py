@@ -186,8 +186,7 @@ class HiddenByEpoch(ByEpoch):
     There are as many reports as the metric has slots, and every epoch that fits is charged."""
 
     def enter(self, connection: Connection, value: Value, now: int) -> None:
-        assert self.metric.epoch
-        next_end = self._epoch_end(now) + length(self.metric.epoch)
+        next_end = self._epoch_end(self._epoch_end(now))
         respond = self.responses.permanent_response
         pool.enter_epoch(
             connection, self.metric, next_end, self.bits, lambda: respond(self.metric, value)

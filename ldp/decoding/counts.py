@@ -15,7 +15,6 @@ from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.addressing import CellSets, Identity
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.dummies import MessageColumns
-from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.cityhash import CityBloom
 from ldp.protocol.hashing import PolynomialRows
@@ -189,7 +188,7 @@ def _pooled(table: Table, weighted: float | None) -> tuple[float, ...]:
             "sent under one permanent response, as sum K**2 / sum K over the clients "
             "(--weighted-reports-per-client X, or a CSV file reports,clients)"
         )
-    if weighted is None or weighted == 1 or not isinstance(mechanism, MemoisedMechanism):
+    if weighted is None or weighted == 1 or not mechanism.is_memoisable:
         return ()
     if not 1 <= weighted < np.inf:
         raise ParameterError("weighted_reports_per_client must be 1 or more")

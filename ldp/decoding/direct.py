@@ -16,7 +16,6 @@ from ldp.decoding.binomials import BinomialBounds
 from ldp.decoding.error_law import Collisions
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import Mechanism
-from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import Channel
 from ldp.protocol.kinds import Subset
 from ldp.tables.estimates import Estimates, Normal, Rule
@@ -98,9 +97,7 @@ def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> f
         both = (_subset_variance(mechanism, mechanism.layout, s, fewer + i) for i in (0, 1))
         return math.sqrt(n * np.interp(part, (0, 1), [*both]))
     variance = n * _united(mechanism.support, s).variance(held)
-    if more:
-        assert isinstance(mechanism, MemoisedMechanism)
-        assert mechanism.permanent_channel
+    if more and mechanism.permanent_channel:
         variance += more * n * _united(mechanism.permanent_channel, s).variance(held)
     return math.sqrt(variance)
 
@@ -125,7 +122,6 @@ def _united(channel: Channel, cells: int) -> Channel:
 def pooled_variance(mechanism: Mechanism, more: float) -> Callable[[int, Any], Any]:
     """Return the function of (reports, frequency) that is the variance which `more` further reports
     of every client under one permanent response add to a count."""
-    if not more:
-        return lambda reports, frequency: 0.0
-    assert isinstance(mechanism, MemoisedMechanism)
-    return lambda reports, frequency: more * mechanism.pooled_variance(reports, frequency)
+    return lambda reports, frequency: (
+        more * mechanism.pooled_variance(reports, frequency) if more else 0.0
+    )

@@ -13,7 +13,6 @@ from ldp.decoding.binomials import BinomialBounds
 from ldp.decoding.direct import pooled_variance
 from ldp.errors import DecodeError
 from ldp.mechanisms.bit_flip import BitFlip
-from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import Channel
 from ldp.tables.estimates import Estimates, Normal, Rule
 from ldp.tables.table import Table
@@ -73,10 +72,7 @@ def _sum_std_error(table: Table, bucket: Ints, share: Floats, scale: Floats, mor
     the reports and about by one in `scale`, shape (candidates,) each."""
     mechanism = table.mechanism
     variance = _sum_variance(table, mechanism.channel, bucket, share, scale)
-    if more:
-        assert isinstance(mechanism, MemoisedMechanism)
-        assert mechanism.permanent_channel
-        first = mechanism.permanent_channel
+    if more and (first := mechanism.permanent_channel):
         variance += more * _sum_variance(table, first, bucket, share, scale)
     return math.sqrt(variance)
 

@@ -18,7 +18,6 @@ import numpy as np
 from ldp.arrays import AnyInts, Floats, Ints, Places, Points
 from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import Collisions, ErrorLaw
-from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Index
 from ldp.tables.estimates import Estimates, Rule, spread
@@ -355,10 +354,7 @@ def sum_of_squares(table: Table, named_counts: AnyInts, more: float = 0.0, fakes
     scale, offsets = 1 / channel.gain, channel.holders(0, table.reports)
     cells = bulk.sum_of_squares(named_counts, scale, offsets)
     noise = n * (channel.variance(1.0) + (width - 1) * channel.variance(0.0) + 1 - 1 / rows)
-    if more:
-        assert isinstance(table.mechanism, MemoisedMechanism)
-        assert table.mechanism.permanent_channel
-        first = table.mechanism.permanent_channel
+    if more and (first := table.mechanism.permanent_channel):
         shared = first.variance(1.0) + (width - 1) * first.variance(0.0) + 1 - 1 / rows
         noise += more * n * shared
     around = max(0.0, cells - n**2 / (rows * width))

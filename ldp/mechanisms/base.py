@@ -79,9 +79,14 @@ class Setting(NamedTuple):
 class ReportEncoder(Protocol):
     """Encoder of any mechanism: the only object that turns a value into a report."""
 
+    _mechanism: "CatalogueMechanism"
+
     def encode(self, value: Value) -> bytes:
         """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a
         value outside the mechanism's domain."""
+
+    def __repr__(self) -> str:
+        return f"<Encoder of {self._mechanism.describe()}>"
 
 
 class CatalogueMechanism(ABC):
@@ -305,6 +310,11 @@ class Mechanism(CatalogueMechanism, ABC):
         return threshold(touched), threshold(self.channel.untouched)
 
     @property
+    def permanent_channel(self) -> Channel | None:
+        """Channel of the permanent response; None without one, where that is the true response."""
+        return None
+
+    @property
     def touches(self) -> int:
         """Number of cells of a row that a value touches, where a report names one of them (INDEX)
         or a set of cells (SUBSET)."""
@@ -368,6 +378,21 @@ class Mechanism(CatalogueMechanism, ABC):
         """
         return reports * self.support.variance(frequency)
 
+    def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
+        """Return by how much the variance of a count, in `reports` squared, grows with each further
+        report that every client sends under the same permanent response, if there is one.
+
+        Averaging does not remove the noise of the permanent response. With K reports a client their
+        covariance given the value is (h - l)**2 Var(B), where B is 1 if the permanent response
+        names the cell and h, l are the probabilities of the instantaneous step; n reports have
+        n (K - 1) such terms, and the estimator divides by (h - l)**2 `permanent_channel.gain`**2.
+        The sum is
+        (K - 1) n permanent_channel.variance(f), and the result one part in K - 1 of it.
+        `frequency`: a number or an array.
+        """
+        channel = self.permanent_channel
+        return reports * channel.variance(frequency) if channel else 0.0 * frequency
+
     def std_error(self, reports: int, frequency: float = 0.0, others_squared: float = 0.0) -> float:
         """Return the standard error, in reports, of the estimated count of a value: the root of
         `variance`, with the same arguments."""
@@ -412,7 +437,7 @@ class Mechanism(CatalogueMechanism, ABC):
         return high
 
 
-class Encoder:
+class Encoder(ReportEncoder):
     """Encoder that draws one report a value through the mechanism's channel.
 
     >>> from ldp import RandomizedResponse
@@ -453,9 +478,6 @@ class Encoder:
     def _report_bits(self) -> BitSource:
         """Return the source of one report's bits: those of the operating system at one request."""
         return ReportBits(self._size, self._tops) if self._is_system else self._bits
-
-    def __repr__(self) -> str:
-        return f"<Encoder of {self._mechanism.describe()}>"
 
 
 @lru_cache(maxsize=64)

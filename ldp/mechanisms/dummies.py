@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity, require_categories
-from ldp.mechanisms.base import FAKES, Case, Mechanism, Shape, threshold
+from ldp.mechanisms.base import FAKES, Case, Mechanism, ReportEncoder, Shape, threshold
 from ldp.protocol.channel import Channel, require_whole
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index, Kind
@@ -141,7 +141,7 @@ class Dummies(Mechanism):
         return share * float(self.channel.untouched) / self.sending
 
 
-class DummiesEncoder:
+class DummiesEncoder(ReportEncoder):
     """Encoder that draws all messages of a record."""
 
     def __init__(self, mechanism: Dummies, bits: BitSource) -> None:
@@ -163,6 +163,3 @@ class DummiesEncoder:
             columns[last], columns[place] = columns[place], columns[last]
         header, layout = mechanism.header, mechanism.layout
         return b"".join(pack_report(header, layout, 0, column) for column in columns)
-
-    def __repr__(self) -> str:
-        return f"<Encoder of {self._mechanism.describe()}>"

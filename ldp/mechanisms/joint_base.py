@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ldp.accounting.cost import Cost
-from ldp.mechanisms.base import CatalogueMechanism, Mechanism
+from ldp.mechanisms.base import CatalogueMechanism, Mechanism, ReportEncoder
 from ldp.protocol.channel import exact_log, round_up
 from ldp.protocol.hashing import Value
 from ldp.protocol.joint_layout import JointLayout
@@ -93,7 +93,7 @@ def claimed_ratio(mechanism: CatalogueMechanism) -> Fraction:
     return math.prod(ratios, start=Fraction(1))
 
 
-class JointEncoder:
+class JointEncoder(ReportEncoder):
     """Encoder that draws one report a value through the channels of all parts."""
 
     def __init__(self, mechanism: JointMechanism, bits: BitSource) -> None:
@@ -111,6 +111,3 @@ class JointEncoder:
         ]
         parts = [encoder.draw(p) for encoder, p in zip(self._encoders, points, strict=True)]
         return pack_report(self._header, self._layout, *self._layout.join(parts))
-
-    def __repr__(self) -> str:
-        return f"<Encoder of {self._mechanism.describe()}>"

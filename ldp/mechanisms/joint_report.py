@@ -43,6 +43,7 @@ class JointReport(JointMechanism):
     Report: the bodies of the parts' reports, one after the other; rows (cohorts) and noise of the
     parts are independent. The epsilons add.
 
+    >>> from ldp import UnaryEncoding
     >>> banner = UnaryEncoding(categories=("no", "yes"), epsilon=1.0)
     >>> both = JointReport(of=(banner, banner))
     >>> round(both.cost.epsilon, 9), [name for name, _ in both.parts]

@@ -11,14 +11,14 @@ import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError, ReportError
 from ldp.mechanisms.base import Encoder, Mechanism, threshold
 from ldp.mechanisms.permanent_response import Memory
 from ldp.mechanisms.secrets import LEAST_SECRET, Secret, message
-from ldp.protocol.channel import EXACT, Channel, exact_log, round_up
+from ldp.protocol.channel import EXACT, exact_log, round_up
 from ldp.protocol.hashing import Value, value_bytes
 from ldp.protocol.kinds import Bits, Index
 from ldp.protocol.randomness import BitSource, KeyedBits, SystemBits, uniform_below
@@ -33,11 +33,6 @@ class MemoisedMechanism(Mechanism, ABC):
     """
 
     is_memoisable: ClassVar[bool] = True
-
-    @cached_property
-    @abstractmethod
-    def permanent_channel(self) -> Channel | None:
-        """Channel of the permanent response; None where that is the true response."""
 
     @cached_property
     @abstractmethod
@@ -87,23 +82,6 @@ class MemoisedMechanism(Mechanism, ABC):
         ratio = max(high / low, (1 - low) / (1 - high)) if has_bits else high / low
         units = self.shape.columns if has_bits else 1
         return round_up(EXACT.multiply(exact_log(ratio), units))
-
-    def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
-        """Return by how much the variance of a count, in `reports` squared, grows with each further
-        report that every client sends under the same permanent response.
-
-        Averaging does not remove the noise of the permanent response. With K reports a client their
-        covariance given the value is (h - l)**2 Var(B), where B is 1 if the permanent response
-        names the cell and h, l are `instantaneous`; n reports have n (K - 1) such terms, and the
-        estimator divides by (h - l)**2 `permanent_channel.gain`**2. The sum is
-        (K - 1) n permanent_channel.variance(f), and the result one part in K - 1 of it.
-        `frequency`: a number or an array.
-        """
-        return (
-            reports * self.permanent_channel.variance(frequency)
-            if self.permanent_channel
-            else 0.0 * frequency
-        )
 
     def encoder(
         self,

@@ -205,12 +205,12 @@ class Shares(Question):
 
     @classmethod
     def is_about(cls, metric: "Metric") -> bool:
-        return bool(listed_in(metric))
+        return bool(metric.mechanism.labels or metric.candidates())
 
     @classmethod
     def release(cls, curated: Curated) -> tuple[central.Histogram, list[Statistic]]:
-        people = curated.people.mapped(curated.metric.mechanism.label)
-        histogram = curated.histogram(people, listed_in(curated.metric))
+        metric, people = curated.metric, curated.people.mapped(curated.metric.mechanism.label)
+        histogram = curated.histogram(people, metric.mechanism.labels or metric.candidates() or ())
         return histogram, statistics_of(histogram, curated.level)
 
     @classmethod
@@ -256,12 +256,6 @@ class CrossTable(Shares):
                 )
         names = tuple(map(BETWEEN.join, product(*lists.values())))
         return cls(**shared, domain=cells, values=names)
-
-
-def listed_in(metric: "Metric") -> tuple[str, ...]:
-    """Return the values that are public: the dictionary's, categories, or buckets; empty where
-    there are none."""
-    return metric.mechanism.labels or metric.candidates() or ()
 
 
 def statistics_of(histogram: central.Histogram, level: float) -> list[Statistic]:

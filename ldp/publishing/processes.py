@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from subprocess import PIPE, Popen
 from threading import Condition, Event, Lock
+from typing import Any
 
 from ldp.publishing.period import PeriodResult, PeriodTask
 
@@ -141,13 +142,11 @@ class _Process:
         """Have the process run a task. That it ended instead is a problem of the task."""
         if not self._process and not self.start():
             return PeriodResult(None, [task.problem("no process could be started to count it")])
-        assert self._process
-        assert self._process.stdin
-        assert self._process.stdout
+        process: Any = self._process
         try:
-            pickle.dump(task, self._process.stdin)
-            self._process.stdin.flush()
-            result: PeriodResult = pickle.load(self._process.stdout)  # noqa: S301 - our own
+            pickle.dump(task, process.stdin)
+            process.stdin.flush()
+            result: PeriodResult = pickle.load(process.stdout)  # noqa: S301 - our own
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
             text = f"the process that counted it ended with status {self._close()}; {REMEDY}"
             return PeriodResult(None, [task.problem(text)])

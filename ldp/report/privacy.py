@@ -42,7 +42,7 @@ def questions(file: SavedResult) -> Iterator[tuple[str, str]]:
     epsilon = report_epsilon(file)
     if math.isinf(epsilon):
         yield "One person's messages, before they are shuffled", UNSHUFFLED
-        behind = " ".join(map(_shuffled, filter(_trusts_shuffler, file.labels)))
+        behind = " ".join(_shuffled(label) for label in file.labels if label.trusts_shuffler)
         yield "Behind an honest relay", behind or NO_LABEL
         yield "Not covered", NOT_COVERED
         return
@@ -56,10 +56,6 @@ def questions(file: SavedResult) -> Iterator[tuple[str, str]]:
         " ".join(map(_capped, file.labels)) or NO_LABEL,
     )
     yield "Not covered", NOT_COVERED
-
-
-def _trusts_shuffler(label: Label) -> bool:
-    return label.trusts_shuffler
 
 
 def _shuffled(label: Label) -> str:

@@ -17,12 +17,12 @@ from ldp.collection.plausibility import is_plausible
 from ldp.decoding import decode
 from ldp.decoding.consistency import consistent
 from ldp.decoding.counts import FITTING
-from ldp.decoding.distribution import Distribution
 from ldp.decoding.numeric import MeanEstimate, decode_numbers
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.bit_flip import Buckets
+from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.numeric import Numeric
 from ldp.simulation.poisoning import (
     ATTACKS,
@@ -119,13 +119,10 @@ def require_attacks(mechanism: CatalogueMechanism) -> None:
     """Raise ParameterError for a mechanism that no attack of this file is for."""
     if mechanism.answers == "number":
         return
-    addressing = None
-    if (
-        isinstance(mechanism, Mechanism)
-        and mechanism.at_most_answers == 1 < mechanism.shape.columns
-    ):
-        addressing = mechanism.candidate_addressing
-    is_known = isinstance(addressing, tuple(FITTING)) and not isinstance(addressing, Buckets)
+    part, *others = parts_of(mechanism)
+    addressing = part.candidate_addressing
+    is_one = not others and part.at_most_answers == 1 < part.shape.columns
+    is_known = is_one and type(addressing) is not Buckets and isinstance(addressing, tuple(FITTING))
     if isinstance(addressing, Identity) and addressing.untouching:  # no report names such a value
         is_known = False
     if mechanism.needs_shuffler or not is_known:
@@ -256,9 +253,7 @@ def _number(estimate: Any, honest: Table) -> float:
     """Return the mean, or the estimated share below the edge nearest to the median of `honest`."""
     if isinstance(estimate, MeanEstimate):
         return estimate.mean
-    assert isinstance(estimate, Distribution)
-    middle = decode_numbers(honest)
-    assert isinstance(middle, Distribution)
+    middle: Any = decode_numbers(honest)
     return float(estimate.below[0][int(np.abs(middle.below[0] - 0.5).argmin())])
 
 

@@ -56,14 +56,21 @@ class Population:
             raise ParameterError(f"a population has at most {MOST_USERS} people")
 
     @property
+    def numbers(self) -> Ints:
+        """The `counts`; raises ParameterError where there are only frequencies."""
+        if self.counts is None:
+            raise ParameterError("the population has frequencies only; say how many users")
+        return self.counts
+
+    @property
     def users(self) -> int:
         """Return how many people there are."""
-        return int(self._fixed().sum())
+        return int(self.numbers.sum())
 
     @property
     def shares(self) -> Floats:
         """The frequency of each value, adding to 1."""
-        weights = self._weights().astype(np.float64)
+        weights: Floats = self._weights().astype(np.float64)
         return weights / float(weights.sum())
 
     def mapped(self, change: Callable[[Any], Any]) -> "Population":
@@ -75,9 +82,8 @@ class Population:
         weights = self._weights()
         sums: NDArray[Any] = np.zeros(len(places), weights.dtype)
         np.add.at(sums, [places[value] for value in values], weights)
-        if self.counts is None:
-            return Population(tuple(places), frequencies=sums)
-        return Population(tuple(places), counts=sums)
+        weight = "frequencies" if self.counts is None else "counts"
+        return Population(tuple(places), **{weight: sums})
 
     def sample(self, users: int, generator: np.random.Generator) -> "Population":
         """Return `users` people drawn independently with these frequencies."""
@@ -87,7 +93,7 @@ class Population:
 
     def truth(self) -> dict[Any, int]:
         """Return the count of each value."""
-        return dict(zip(self.values, self._fixed().tolist(), strict=True))
+        return dict(zip(self.values, self.numbers.tolist(), strict=True))
 
     def answer_counts(self) -> dict[Any, int]:
         """Return how many people have each answer of their sets; the count of each value, where
@@ -204,15 +210,8 @@ class Population:
             raise ParameterError(f"{path}: nobody holds any value")
         return cls(tuple(counts), counts=np.array([*counts.values()], dtype=np.int64))
 
-    def _weights(self) -> Ints | Floats:
-        weights = self.counts if self.counts is not None else self.frequencies
-        assert weights is not None
-        return weights
-
-    def _fixed(self) -> Ints:
-        if self.counts is None:
-            raise ParameterError("the population has frequencies only; say how many users")
-        return self.counts
+    def _weights(self) -> Any:
+        return self.frequencies if self.counts is None else self.counts
 
 
 def _largest_first(row: tuple[str, int]) -> tuple[int, str]:

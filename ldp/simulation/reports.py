@@ -46,12 +46,11 @@ def simulate(
     users = population.users
     if users * mechanism.messages >= _MOST_REPORTS:
         raise ParameterError("a billion reports or more: draw the table instead")
-    assert population.counts is not None
     if isinstance(mechanism, Dummies):
-        yield from shuffled_messages(mechanism, population.values, population.counts, generator)
+        yield from shuffled_messages(mechanism, population.values, population.numbers, generator)
         return
     points = points_of(mechanism, population.values)
-    left = population.counts.copy()
+    left = population.numbers.copy()
     while users:
         size = min(BATCH, users)
         taken = generator.multivariate_hypergeometric(left, size, method="marginals")

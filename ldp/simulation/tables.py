@@ -118,8 +118,7 @@ def draw_table(
         raise ParameterError("give either counts, or frequencies and users")
     if mechanism.answers == "sets":
         people = limited(mechanism, Population(tuple(values), counts=counts), generator)
-        assert people.counts is not None
-        values, counts = people.values, people.counts
+        values, counts = people.values, people.numbers
     held = np.flatnonzero(counts)
     points = bulk.points(
         mechanism.addressing, mechanism.shape.rows, [values[i] for i in held.tolist()]
