@@ -172,8 +172,8 @@ def _require_fitting(decoder: "_Decoder", table: "Table | JointTable") -> None:
 
 
 def _decode_values(table: Any, spelling: "Spelling | None", options: _Options) -> None:
-    from ldp.server import consistent
-    from ldp.server import decode as decoded
+    from ldp.decoding import decode as decoded
+    from ldp.decoding.consistency import consistent
     from ldp.tables.google_rappor import is_map, read_map
 
     if options.quantiles:  # of numbers in bins that a table of values counts
