@@ -178,8 +178,8 @@ def test_cleaning_belongs_to_the_version_and_to_the_dictionary(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (CATEGORIES + 'words = "clean"\n', "words belongs to mechanisms of words only"),
-        (WORDS + 'words = "cut"\n', 'words must be one of "clean", "refuse", not \'cut\''),
+        (CATEGORIES + 'words = "clean"\n', "words .* belongs to mechanisms of words"),
+        (WORDS + 'words = "cut"\n', "words must be one of .* not 'cut'"),
         (CATEGORIES + 'other = "Paris"\n', "other must name one of"),
         (WORDS + 'other = "none"\n', "other must name one of"),
     ],

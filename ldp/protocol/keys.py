@@ -33,30 +33,31 @@ class Form(NamedTuple):
     choices: Collection[Any] | None = None
     items: "Form | None" = None
     either: tuple["Form", ...] = ()
-    is_right: Callable[[Any], bool] = lambda value: True
-    read: Callable[[Any], Any] = lambda value: value
+    is_right: Callable[[Any], bool] | None = None
+    read: Callable[[Any], Any] | None = None
 
     def fits(self, value: Any) -> bool:
         """Return whether a value has this form."""
-        if self.either:
-            return any(form.fits(value) for form in self.either)
-        if self.types and type(value) not in self.types:
+        _, types, least, most, above, pattern, choices, items, either, is_right, _ = self
+        if either:
+            return any(form.fits(value) for form in either)
+        if types and type(value) not in types:
             return False
-        size = len(value) if isinstance(value, str | list | dict) else value
+        if choices is not None or not types:
+            return choices is None or value in choices
+        size = len(value) if type(value) in (str, list, dict) else value
         return (
-            (type(size) not in (int, float) or (self.least <= size <= self.most))
-            and (self.above == -math.inf or self.above < size)
-            and (not self.pattern or re.fullmatch(self.pattern, value) is not None)
-            and (self.choices is None or value in self.choices)
-            and (self.items is None or all(map(self.items.fits, value)))
-            and self.is_right(value)
+            (types == (date,) or (least <= size <= most and above < size))
+            and (not pattern or re.fullmatch(pattern, value) is not None)
+            and (items is None or all(map(items.fits, value)))
+            and (is_right is None or is_right(value))
         )
 
     def take(self, name: str, value: Any) -> Any:
         """Return what is made of the value of a key; raise ParameterError with its name."""
         if not self.fits(value):
             raise ParameterError(f"{name} must be {self.words}, not {shortened(value)}")
-        return self.read(value)
+        return self.read(value) if self.read else value
 
 
 class Key(NamedTuple):
@@ -89,7 +90,6 @@ def section(words: str, least: int = 0) -> Form:
     return Form(f"a section{words}", (dict,), least)
 
 
-ANY = Form("a value")
 TEXT = Form("a text", (str,))
 PLAIN = Form(
     "a text of one line, with a letter and no hidden characters", (str,), 1, is_right=is_plain
@@ -121,13 +121,14 @@ def read_keys(keys: Any, table: Mapping[str, Key], may_have_others: bool = False
         raise ParameterError("must be a section")
     if not may_have_others:
         require_known(keys, table)
-    for name, key in table.items():
-        if key.default is REQUIRED and name not in keys:
-            raise ParameterError(f"needs {name}, {key.form.words}")
-    return {
-        name: key.form.take(name, keys[name]) if name in keys else key.default
-        for name, key in table.items()
-    }
+    values = {name: key[2] for name, key in table.items()}
+    for name, value in keys.items():
+        if name in table:
+            values[name] = table[name].form.take(name, value)
+    if REQUIRED in values.values():
+        name = next(name for name, value in values.items() if value is REQUIRED)
+        raise ParameterError(f"needs {name}, {table[name].form.words}")
+    return values
 
 
 def require_known(names: Iterable[str], known: Collection[str]) -> None:

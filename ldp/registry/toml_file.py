@@ -190,13 +190,13 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
         raise RegistryError("\n".join(_with_lines(path, mistakes)))
     metrics = {name: reader.metrics[name] for name in sections}
     contents = Contents(path, product.pop("name"), groups, metrics, **product)
-    _require_one_presence(metrics)
+    _require_one_presence(metrics.values())
     _require_shufflers_apart(groups, contents.lifetime_epsilon, contents.sealing_keys)
     for name, metric in metrics.items():
         if metric.needs_shuffler:
             metrics[name] = metric._replace(sealing_key=contents.sealing_keys[0])
-    for name, group in groups.items():
-        _require_budget(name, group.caps, contents.lifetime_epsilon, metrics)
+    for metric in metrics.values():
+        _require_budget(metric, groups[metric.group].caps, contents.lifetime_epsilon)
     return contents
 
 
@@ -258,18 +258,18 @@ class _Metrics:
         self._path, self._product, self._groups = path, product, groups
         self._added = DEVELOPMENT if development else 0
         self.metrics = dict[str, Metric]()
-        self._table = METRIC | {
-            "version": Key(whole(1, MOST_VERSION - self._added)),
-            "group": Key(choice(*groups)),
-        }
 
     def read(self, name: str, keys: Any) -> None:
         """Add the metric of a section; raise an LdpError that names the key."""
         if len(name) > MOST_NAME:
             raise RegistryError(f"a metric's name has {MOST_NAME} bytes at most")
-        values = read_keys(keys, self._table, may_have_others=True)
+        values = read_keys(keys, METRIC, may_have_others=True)
+        if values["group"] not in self._groups:
+            choice(*self._groups).take("group", values["group"])
         group = self._groups[values["group"]]
         values["version"] += self._added
+        if values["version"] > MOST_VERSION:
+            whole(1, MOST_VERSION - self._added).take("version", keys["version"])
         values["reports_per_window"] = values["reports_per_window"] or _donations(keys, group.caps)
         members = _members(keys, self.metrics) if _is_joint(keys) else ()
         identity = (self._product, name, str(values["version"]))
@@ -278,7 +278,7 @@ class _Metrics:
             values["dictionary"] = self._path.parent / values["dictionary"]
         words, has_words = values.pop("words"), mechanism.spelling is not None
         if words and not has_words:
-            raise RegistryError("words belongs to mechanisms of words only")
+            raise RegistryError('words = "clean" or "refuse" belongs to mechanisms of words only')
         del values["preset"]
         cleans = has_words and words != "refuse"
         metric = Metric(name=name, members=members, cleans=cleans, **values)
@@ -401,30 +401,30 @@ def _members(keys: dict[str, Any], metrics: Mapping[str, Metric]) -> tuple[Metri
     return tuple(members)
 
 
-def _require_one_presence(metrics: Mapping[str, Metric]) -> None:
+def _require_one_presence(metrics: Iterable[Metric]) -> None:
     """Raise RegistryError for a group in which some metrics are hidden and some are not."""
-    for group in {metric.group for metric in metrics.values()}:
-        names = {metric.presence: name for name, metric in metrics.items() if metric.group == group}
-        if len(names) > 1:
+    first = dict[str, Metric]()
+    for metric in metrics:
+        other = first.setdefault(metric.group, metric)
+        if other.presence != metric.presence:
+            hidden, public = sorted((other, metric), key=lambda metric: metric.presence)
             raise RegistryError(
-                f"[group.{group}]: metric {names['hidden']!r} is hidden and {names['public']!r} is "
+                f"[group.{metric.group}]: metric {hidden.name!r} is hidden and {public.name!r} is "
                 "not: the reports of one would reveal what the other spent"
             )
 
 
-def _require_budget(group: str, caps: Caps, life: float, metrics: Mapping[str, Metric]) -> None:
-    """Raise RegistryError for a metric of the group that could never send a report."""
-    members = {name: metric for name, metric in metrics.items() if metric.group == group}
+def _require_budget(metric: Metric, caps: Caps, life: float) -> None:
+    """Raise RegistryError for a metric that could never send a report under its group's caps."""
     limit = min(caps.window_epsilon, caps.lifetime_epsilon, life)
-    for name, metric in members.items():
-        for description, cost, cap in (
-            ("a report costs", metric.mechanism.cost.epsilon, caps.report_epsilon),
-            (CHARGED_FOR[metric.memoise], metric.price, limit),
-        ):
-            if cap is not None and cost > cap:
-                raise RegistryError(
-                    f"[metric.{name}]: {description} {cost}, its group's cap is {cap}"
-                )
+    for description, cost, cap in (
+        ("a report costs", metric.mechanism.cost.epsilon, caps.report_epsilon),
+        (CHARGED_FOR[metric.memoise], metric.price, limit),
+    ):
+        if cap is not None and cost > cap:
+            raise RegistryError(
+                f"[metric.{metric.name}]: {description} {cost}, its group's cap is {cap}"
+            )
 
 
 def _mechanism(
@@ -443,12 +443,13 @@ def _mechanism(
     kind = METRIC_MECHANISMS[_mechanism_name(parameters.get("mechanism"), "preset" in keys)]
     name = kind.name
     own_keys, needed = _keys_of(kind)
-    if unknown := keys.keys() - own_keys - METRIC.keys():
+    parameter_keys = {key: value for key, value in keys.items() if key not in METRIC}
+    if unknown := parameter_keys.keys() - own_keys.keys():
         if others := sorted(unknown & _parameter_names()):
             own = ", ".join(own_keys)
             raise RegistryError(f"mechanism {name!r} takes {own}, not {others[0]!r}")
         require_known(keys, METRIC.keys() | own_keys.keys())
-    parameters.update({key: value for key, value in keys.items() if key in own_keys})
+    parameters.update(parameter_keys)
     if kind.has_seed(parameters):
         parameters.setdefault("seed", derived_seed(*identity))
     for key in ("categories", "by"):
