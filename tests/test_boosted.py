@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Simulated, gaussian_delta
-from ldp.central.regression import METHODS, Budget, PrivateLinearRegression, Rows, boosting
+from ldp.central.regression import METHODS, Budget, PrivateLinearRegression, Rows, methods
 from ldp.central.regression.methods import CLIP, ROUNDS, Boosted, residuals
 from ldp.central.regression.rows import GRID
 from ldp.errors import DecodeError
@@ -112,9 +112,9 @@ def test_a_wrong_boosting_is_caught(
 ) -> None:
     """Residuals that are not clipped; rounds that are free, as in the published code."""
     if wrong == "unclipped":
-        monkeypatch.setattr(boosting, "residuals", lambda rows, _: rows.target)
+        monkeypatch.setattr(methods, "residuals", lambda rows, _: rows.target)
     else:
-        monkeypatch.setattr(f"{boosting.__name__}.math", SimpleNamespace(sqrt=lambda _: 1.0))
+        monkeypatch.setattr(f"{methods.__name__}.math", SimpleNamespace(sqrt=lambda _: 1.0))
     assert most_found(neighbours, NOTHING) > 1.5
 
 
@@ -187,5 +187,5 @@ def test_it_is_nearer_than_the_default_where_there_is_a_signal(
         return float(np.median(np.linalg.norm(np.array(fits) - slopes, axis=1)))
 
     default, boosted = error(METHODS["ridge"]), error(METHODS["boosted"])
-    monkeypatch.setattr(boosting, "CLIP", 1.0)
+    monkeypatch.setattr(methods, "CLIP", 1.0)
     assert boosted < 0.6 * default < error(METHODS["boosted"])
