@@ -1,5 +1,17 @@
-"""Regressions over arrays: least squares, the lasso, and the lasso without bias."""
+"""Regressions over arrays: least squares, the lasso, and the lasso without bias.
+
+`PrivateLinearRegression` (`ldp.central.regression`) is found here too.
+"""
+
+from importlib import import_module
+from typing import Any
 
 from ldp.regression.least_squares import least_squares, nonnegative_lasso
 
 __all__ = ["least_squares", "nonnegative_lasso"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "PrivateLinearRegression":
+        raise AttributeError(f"module 'ldp.regression' has no attribute {name!r}")
+    return import_module("ldp.central.regression").PrivateLinearRegression

@@ -3,10 +3,10 @@
 import math
 
 import numpy as np
-from ldp.central.bisection import bisect
 from matplotlib.figure import Figure
 
 from ldp.accounting import Neighbours
+from ldp.accounting.bisection import bisect
 from ldp.central import Simulated
 from ldp.central.regression import METHODS, Budget, Moments, Rows, Scales
 from ldp.central.regression.comparison import gaussian_reports, sign_reports
