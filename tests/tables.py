@@ -155,9 +155,9 @@ same. What they read and write: [files](files.md).
 
 **Numbers** are taken as people write them: `1e6`, `200k`, `1.5M`, `1,000,000`, `1_000_000`.
 
-**Results.** Every command takes `--json`, which prints one object for a program. On a terminal the
-last line is often the command to go on with. A mistake is one line and exit status 2, a failed
-check status 1.
+**Results.** Every command but `demo`, `report` and `relay` takes `--json`, which prints one object
+for a program. On a terminal the last line is often the command to go on with. A mistake is one line
+and exit status 2, a failed check status 1.
 
 **Completion.** Put the line of your shell into its start-up file, and the names of commands and
 options complete with the tabulator key:
