@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from scipy.stats import binom
 
 from ldp import (
     BitFlip,
+    HierarchicalHistogram,
     OneBitMean,
     Piecewise,
     RandomizedResponse,
@@ -27,6 +30,30 @@ from ldp.mechanisms.numeric import Numeric, position
 from ldp.server import Table, decode, decode_mean, decode_regression
 from ldp.simulation import draw_table
 from tests.statistics import ALPHA
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "number",
+    [*map(np.int64, (-3, 2)), np.float32(2.5), np.uint8(2), Decimal("2.5"), Fraction(5, 2)],
+    ids=repr,
+)
+def test_numbers_of_every_real_type_are_the_same_number(number: Any) -> None:
+    bounds = (-3.0, 5.5)
+    assert position(number, bounds, "refuse") == position(float(number), bounds, "refuse")
+    mechanism = HierarchicalHistogram(epsilon=1.0)
+    assert mechanism.addressing.point(number) == mechanism.addressing.point(float(number))
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "value",
+    [True, np.bool_(True), 1j, np.float32("nan"), Decimal("nan"), Decimal("sNaN"), None, "nine"],
+    ids=repr,
+)
+def test_what_is_no_real_number_is_refused(value: Any) -> None:
+    with pytest.raises(ParameterError, match="not a number"):
+        position(value, (0.0, 1.0), "clip")
 
 
 @pytest.mark.exact

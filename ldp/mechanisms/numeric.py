@@ -13,10 +13,12 @@ import math
 import re
 from abc import ABC
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from numbers import Integral, Real
 from typing import ClassVar
 
 from ldp.errors import ParameterError
@@ -64,12 +66,17 @@ def require_outside(outside: object) -> None:
 
 
 def number_of(value: Value) -> int | float:
-    """Return the number that `value` is, or that its text writes, as a double; raise ParameterError
-    for anything else."""
+    """Return the number that `value` is, of any type of real numbers, or that its text writes, as a
+    double; raise ParameterError for anything else."""
     if isinstance(value, str) and len(value) <= LONGEST and _DECIMAL.fullmatch(value):
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
         return value
+    if isinstance(value, Real | Decimal) and not isinstance(value, bool):  # numpy's, Fraction
+        with suppress(OverflowError, ValueError):
+            number = int(value) if isinstance(value, Integral) else float(value)
+            if number == number:
+                return number
     raise ParameterError("value is not a number")
 
 
