@@ -196,6 +196,8 @@ def test_amplify_takes_the_target_that_a_metric_states(
     mechanism = Registry.load("metrics.toml").metric("city").mechanism
     assert result["reports"] == least_reports(mechanism, epsilon=0.5, delta=1e-6)
     assert 0.49 < result["shuffled"]["epsilon"] <= 0.5
+    assert run("amplify city --registry metrics.toml --delta 1e-6 --fakes 1%", monkeypatch) == 2
+    assert "nor with a metric's shuffled_epsilon" in capsys.readouterr().err
 
 
 @pytest.mark.exact
