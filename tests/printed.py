@@ -202,7 +202,7 @@ CASES: Mapping[str, Sequence[str]] = {
     "google's files": [
         "rappor export shortcut.table --candidates words.txt --out google",
         "rappor import --params google/params.csv --counts google/counts.csv --out a.table",
-        "decode a.table --candidates google/map.csv --out a.csv",
+        "decode a.table --rappor-map google/map.csv --out a.csv",
     ],
     "central": [f"central theme {R} --data theme.csv --seed 1 --out a.csv"],
     "published": [

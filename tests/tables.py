@@ -125,7 +125,7 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
             yield f"{_escaped(' '.join(paragraph.split()))}\n"
     yield f"    {name} {usage}\n"
     options = [option for option in command.params if isinstance(option, click.Option)]
-    for head, is_hidden in (("option", False), ("rare option, for `--config`", True)):
+    for head, is_hidden in (("option", False), ("rare option", True)):
         rows = [_option(option, context) for option in options if option.hidden is is_hidden]
         if rows:
             yield f"| {head} | what it is |\n| --- | --- |"

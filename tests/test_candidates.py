@@ -1,5 +1,6 @@
 """RAPPOR's decoders: known answers, google/rappor's own cases, error rates."""
 
+import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -262,6 +263,37 @@ def test_the_command_writes_googles_files_and_no_input_over(
     (tmp_path / "files/map.csv").write_text("value\nv1\n")
     assert run("rappor export x.table --candidates files/map.csv --out files", monkeypatch) == 2
     assert "is also an input" in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_a_map_of_one_hash_and_one_cohort_says_which_bit_is_whose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line such as `b,1` is a candidate and its bit in a map, and is no count beside it: with the
+    bits exchanged the counts are."""
+    monkeypatch.chdir(tmp_path)
+    Path("params.csv").write_text("k,h,m,p,q,f\n4,1,1,.25,.75,0\n")
+    Path("counts.csv").write_text("4000,2500,1500,1000,1000\n")
+    assert run("rappor import --params params.csv --counts counts.csv --out t", monkeypatch) == 0
+    counts = []
+    for first, second in ((1, 2), (2, 1)):
+        Path("map.csv").write_text(f"a,{first}\nb,{second}\n")
+        assert run("decode t --rappor-map map.csv --out e.csv", monkeypatch) == 0
+        rows = csv.DictReader(Path("e.csv").read_text().splitlines())
+        counts.append({row["value"]: float(row["estimate"]) for row in rows})
+    assert counts[0] == {"a": pytest.approx(3000, abs=1), "b": pytest.approx(1000, abs=1)}
+    assert counts[1] == {"a": counts[0]["b"], "b": counts[0]["a"]}
+    capsys.readouterr()
+    assert run("decode t --rappor-map map.csv --candidates map.csv --out e.csv", monkeypatch) == 2
+    assert "--rappor-map does not go with --candidates" in capsys.readouterr().err
+    draw_table(
+        CountMeanSketch(epsilon=1.0, rows=64, width=16, seed="00ff"),
+        ("a",),
+        counts=np.array([10]),
+        generator=np.random.default_rng(1),
+    ).save("sketch")
+    assert run("decode sketch --rappor-map map.csv --out e.csv", monkeypatch) == 2
+    assert "a map is for a table of rappor, and this one is of cms" in capsys.readouterr().err
 
 
 @pytest.mark.exact

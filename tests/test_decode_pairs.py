@@ -132,6 +132,10 @@ def test_ldp_decode_says_in_one_line_what_it_cannot_do(
             "--method does not go with this table, whic",
         ),
         (
+            ("decode", table, "--rule", "threshold=9", *out),
+            "--rule threshold does not go with this table, which is of pairs",
+        ),
+        (
             ("decode", table, "--candidates", store / "kinds.txt", *out),
             "give --candidates once for each member, in turn: shown, dismissed",
         ),

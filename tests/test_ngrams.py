@@ -293,6 +293,6 @@ def test_from_the_registry_to_discoveries(
     assert run("decode words.table --out x.csv") == 2
     assert "the table holds no whole reports" in capsys.readouterr().err
     assert run("decode whole.table --out x.csv --method 'puzzle, top = 3'") == 2
-    assert "--top goes with a puzzle" in capsys.readouterr().err
+    assert "--method puzzle does not go with this table, which is of" in capsys.readouterr().err
     assert run("decode words.table --part pairs --candidates words.csv --out x.csv") == 2
     assert "decoded with the puzzle it is part of" in capsys.readouterr().err

@@ -16,6 +16,7 @@ import click
 from ldp.cli.estimates import INTERVALS_UNDER_FAKES, OF_REPORTS, check_output, write_estimates
 from ldp.cli.options import FAKES, FILE, JSON, QUANTILES, say
 from ldp.cli.parsing import Typed, name_and_parameters, plain_number
+from ldp.cli.settings import rare
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
@@ -38,6 +39,7 @@ class _Options:
     candidates: tuple[str, ...]
     weighted_reports_per_client: str | None
     out: str
+    rappor_map: Path | None
     method: tuple[str, int | None]
     rule: Rule | None
     level: float
@@ -54,14 +56,14 @@ class _Options:
 
 def _rule(text: str) -> Rule:
     """Return the decision rule of a text such as fdr=0.05 or threshold=500."""
-    name, _, written = text.partition("=")
+    name, equals, written = text.partition("=")
     try:
-        number = float(plain_number(written)) if written else math.nan
+        number = float(plain_number(written)) if equals else math.nan
     except ValueError:
         raise ParameterError("is like fdr=0.05, bonferroni, none=0.05 or threshold=500") from None
     if name == "threshold":
         return Rule(threshold=number)
-    return Rule(control=name, alpha=number if written else Rule.alpha)
+    return Rule(control=name, alpha=number if equals else Rule.alpha)
 
 
 def _method(text: str) -> tuple[str, int | None]:
@@ -78,8 +80,7 @@ def _method(text: str) -> tuple[str, int | None]:
 @click.option(
     "--candidates",
     multiple=True,
-    help="File of candidates, one a line or CSV, - for stdin; or google/rappor's map, with the "
-    "bits that they set; for pairs once for each member.",
+    help="File of candidates, one a line or CSV, - for stdin; for pairs once for each member.",
 )
 @click.option("--part", help="Name of one table of a file that holds several, as words of sfp.")
 @click.option(
@@ -112,6 +113,7 @@ def _method(text: str) -> tuple[str, int | None]:
     help="Print counts that could be counts: a smaller error in all, and a bias, which is stated.",
 )
 @FAKES
+@rare("--rappor-map", FILE, None, "File of candidates and the bits they set, of google/rappor.")
 @JSON
 def decode(source: Path, part: str | None, **typed: Any) -> None:
     """Estimate how many reports of TABLE held each value, number, word or pair.
@@ -174,19 +176,17 @@ def _require_fitting(decoder: "_Decoder", table: "Table | JointTable") -> None:
 def _decode_values(table: Any, spelling: "Spelling | None", options: _Options) -> None:
     from ldp.decoding import decode as decoded
     from ldp.decoding.consistency import consistent
-    from ldp.tables.google_rappor import is_map, read_map
+    from ldp.tables.google_rappor import read_map
 
     if options.quantiles:  # of numbers in bins that a table of values counts
         _decode_numbers(table, spelling, options)
         return
     if len(options.candidates) > 1:
         raise ParameterError("give --candidates once")
-    names, places = None, None
-    for path in options.candidates:
-        if is_map(path, table):
-            names, places = read_map(path, table)
-        else:
-            names = _listed(path, spelling)
+    names = next((_listed(path, spelling) for path in options.candidates), None)
+    places = None
+    if options.rappor_map:
+        names, places = read_map(options.rappor_map, table)
     estimates = decoded(
         table,
         names,
@@ -216,8 +216,9 @@ def _decode_words(table: Any, _: "Spelling | None", options: _Options) -> None:
     from ldp.decoding.outcome import WORDS_RULE, discover_words
 
     method, top = options.method
-    if method in METHODS:
-        raise ParameterError(f"--method {method} does not go with this table, which is of words")
+    of = table.mechanism.name
+    if method != "auto" and (method, of) != ("puzzle", "sfp"):
+        raise ParameterError(f"--method {method} does not go with this table, which is of {of}")
     estimates = discover_words(table, options.rule or WORDS_RULE, top)
     write_estimates(estimates.at(level=options.level), options.out, "words tested", options.as_json)
 
@@ -228,6 +229,8 @@ def _decode_pairs(table: "JointTable", _: "Spelling | None", options: _Options) 
     paths, parts, names = options.candidates, table.mechanism.parts, table.member_names
     if paths and len(paths) != len(parts):
         raise ParameterError(f"give --candidates once for each member, in turn: {', '.join(names)}")
+    if options.rule and options.rule.threshold is not None:
+        raise ParameterError("--rule threshold does not go with this table, which is of pairs")
     listed = [_listed(path, part.spelling) for (_, part), path in zip(parts, paths, strict=False)]
     association = associate_members(table, listed or None, options.rule)
     for warning in association.details["warnings"]:
@@ -323,7 +326,7 @@ class _Decoder(NamedTuple):
 
 
 _OF_NUMBERS = frozenset(("consistency", "fakes", "quantiles", "weighted_reports_per_client"))
-_OF_VALUES = _OF_NUMBERS | {"candidates", "method", "rule"}
+_OF_VALUES = _OF_NUMBERS | {"candidates", "method", "rappor_map", "rule"}
 _values, _numbers = _Decoder(_decode_values, _OF_VALUES), _Decoder(_decode_numbers, _OF_NUMBERS)
 DECODERS: Mapping[str, _Decoder] = {
     "values": _values,

@@ -20,13 +20,13 @@ FITTING = {
     "amplify": (
         "one of METRIC --mechanism --epsilon",
         *("METRIC with --registry", "--registry with METRIC"),
-        "--fakes without --target",
     ),
     "audit": (
         "one of METRIC --preset --client --all --verify",
         *("METRIC with --registry", "--registry with METRIC"),
         "--encoder without --report --all --verify",
     ),
+    "decode": ("--rappor-map without --candidates",),
     "collect": (
         "--dev without --buffer --drain --write-small --retain --reset-watermark --shuffle-least "
         "--shuffle-longest --shuffle-smallest --allow-origin --sealed --relay-key --ids --rate "

@@ -56,7 +56,7 @@ def import_(
         table = read_reports(params, reports, scheme)
     table.save(out)
     words = f"{table.total:,} reports -> {out}"
-    following = f"ldp decode {out} --candidates map.csv --out estimates.csv"
+    following = f"ldp decode {out} --rappor-map map.csv --out estimates.csv"
     say({"reports": table.total, "written": str(out)}, words, as_json, following)
 
 

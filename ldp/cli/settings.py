@@ -24,7 +24,7 @@ _FORMS = {
 
 
 def rare(name: str, kind: Any, default: Any, words: str) -> Callable[..., Any]:
-    """Return a decorator, which adds a setting that the help leaves to docs/commands.md; it has
+    """Return a decorator, which adds an option that the help leaves to docs/commands.md; it has
     several values where `default` is ()."""
     settings: Any = {"type": kind, "default": default, "multiple": default == (), "help": words}
     return click.option(name, hidden=True, **settings)

@@ -54,7 +54,7 @@ def discover_words(
     if table.mechanism.name == SequenceFragmentPuzzle.name:
         words = discover(table, rule=rule, top=top)  # type: ignore[arg-type]
     elif top is not None:
-        raise ParameterError("--top goes with a puzzle (sfp)")
+        raise ParameterError("top goes with a puzzle (sfp)")
     elif table.mechanism.needs_whole:
         words = discover_ngrams(_whole(table), rule=rule)
     else:

@@ -125,21 +125,12 @@ def read_params(path: str | Path, scheme: str = SCHEME) -> Rappor:
         raise DecodeError(f"{path}: {error}") from None
 
 
-def is_map(path: str | Path, table: Table) -> bool:
-    """Return whether a file of candidates is a map for this table: a RAPPOR table, and every line
-    has a candidate and a position for each of several hash functions."""
-    mechanism = table.mechanism
-    if not isinstance(mechanism, Rappor) or not Path(path).is_file():
-        return False
-    cells = _rows(path)[:1]
-    return bool(cells) and len(cells[0]) > 2 and all(map(str.isdecimal, cells[0][1:]))
-
-
 def read_map(path: str | Path, table: Table) -> tuple[tuple[str, ...], NDArray[np.uint16]]:
     """Return the candidates of a map file for a RAPPOR table, and the bits they set: uint16, shape
-    (candidates, cohorts, hashes). Raises DecodeError."""
+    (candidates, cohorts, hashes). Raises DecodeError, also for a table of another mechanism."""
     mechanism = table.mechanism
-    assert isinstance(mechanism, Rappor)
+    if not isinstance(mechanism, Rappor):
+        raise DecodeError(f"a map is for a table of rappor, and this one is of {mechanism.name}")
     bits, hashes, cohorts = mechanism.bits, mechanism.hashes, mechanism.cohorts
     names: list[str] = []
     positions: list[list[int]] = []
