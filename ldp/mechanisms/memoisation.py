@@ -18,7 +18,7 @@ from ldp.errors import ParameterError, ReportError
 from ldp.mechanisms.base import Encoder, Mechanism, threshold
 from ldp.mechanisms.permanent_response import Memory
 from ldp.mechanisms.secrets import LEAST_SECRET, Secret, message
-from ldp.protocol.channel import EXACT, exact_log, round_up
+from ldp.protocol.channel import EXACT, Channel, exact_log, round_up
 from ldp.protocol.hashing import Value, value_bytes
 from ldp.protocol.kinds import Bits, Index
 from ldp.protocol.randomness import BitSource, KeyedBits, SystemBits, uniform_below
@@ -33,6 +33,11 @@ class MemoisedMechanism(Mechanism, ABC):
     """
 
     is_memoisable: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def permanent_channel(self) -> Channel | None:
+        """Channel of the permanent response; None where that is the true response."""
 
     @cached_property
     @abstractmethod
