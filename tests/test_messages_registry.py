@@ -120,7 +120,7 @@ def test_commands_that_rest_on_noise_refuse_it_and_the_others_say_what_is_left(
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("value,count\nOslo,300\nBergen,100\n")
     assert run("collect --registry metrics.toml --store reports", monkeypatch) == 2
-    assert "give sealed and relay_key in --config" in capsys.readouterr().err
+    assert "give --sealed KEYFILE and --relay-key PUBLIC" in capsys.readouterr().err
     relay = "relay --registry metrics.toml --collector http://127.0.0.1:1 --buffer waiting"
     assert run(relay, monkeypatch) == 2
     assert "from a relay that signs only: give --key" in capsys.readouterr().err

@@ -183,8 +183,8 @@ def _opener(registry: Registry, files: tuple[Path, ...]) -> "Callable[[Item], Co
     known = {key.fingerprint for key in keys}
     for fingerprint in (one for one in registry.sealing_keys if one not in known):
         raise ParameterError(
-            f"devices may seal to the key {fingerprint} of {registry.path}: name its file in the "
-            "setting sealed of --config"
+            f"devices may seal to the key {fingerprint} of {registry.path}: name its file with "
+            "--sealed"
         )
     return partial(open_with, keys)
 
@@ -205,7 +205,7 @@ def _require_relay(
     name = next((name for name, one in registry.metrics.items() if one.needs_shuffler), None)
     if name is not None and not (sealed and relay_key):
         raise ParameterError(
-            f"metric {name!r} comes from a relay only: give sealed and relay_key in --config"
+            f"metric {name!r} comes from a relay only: give --sealed KEYFILE and --relay-key PUBLIC"
         )
 
 

@@ -33,7 +33,7 @@ RISE_SECONDS = 43_200.0
 """Shortest time in which the file's day rises by one, in seconds of a clock that is never set."""
 PAGE_BYTES, CHECKPOINT_PAGES = 4096, 8192
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-_NUMBER = "buffer.db-commits"
+_COMMITS = "buffer.db-commits"
 ALL_IDS = range(16)
 """First hexadecimal digits of the ids of all batches."""
 
@@ -94,8 +94,8 @@ class BatchFile(ABC):
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self._path, _NEW_FILE, 0o600))
-            number = os.open(self._path.with_name(_NUMBER), _NEW_FILE, 0o600)
-            self._number = io.FileIO(number, "r+")
+            noted = os.open(self._path.with_name(_COMMITS), _NEW_FILE, 0o600)
+            self._noted = io.FileIO(noted, "r+")
             for path in self._path.parent.glob("buffer.db*"):  # the folder may be open to others
                 path.chmod(0o600)
             self._connection = sqlite3.connect(
@@ -114,7 +114,7 @@ class BatchFile(ABC):
     def _check_commits(self) -> None:
         """Raise BufferUnusable where commits that were acknowledged are lost. The connection only
         reads, so that it leaves the log as it is."""
-        noted = os.pread(self._number.fileno(), 21, 0).strip()
+        noted = os.pread(self._noted.fileno(), 21, 0).strip()
         address = f"{self._path.absolute().as_uri()}?mode=ro"
         reader = sqlite3.connect(address, uri=True, timeout=60)
         with closing(reader), self._buffer_errors():
@@ -124,7 +124,7 @@ class BatchFile(ABC):
             raise BufferUnusable(
                 f"{self._path} has {commits} commits of {int(noted)}: it or its log was damaged or "
                 "replaced. Put the newest files back; where they are lost, delete "
-                f"{_NUMBER}, and go on without what came in the other commits"
+                f"{_COMMITS}, and go on without what came in the other commits"
             )
 
     def _prepare(self, synchronous: str) -> None:
@@ -307,7 +307,7 @@ class BatchFile(ABC):
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-        self._number.close()
+        self._noted.close()
 
     def __del__(self) -> None:
         if hasattr(self, "_connection"):  # not where it could not be opened
@@ -337,7 +337,7 @@ class BatchFile(ABC):
                 raise
         with suppress(OSError):  # where the number is too small it shows no damage
             if commits:
-                os.pwrite(self._number.fileno(), b"%020d\n" % commits, 0)
+                os.pwrite(self._noted.fileno(), b"%020d\n" % commits, 0)
 
     def _tables(self) -> list[str]:
         return [
