@@ -133,7 +133,9 @@ def amplify(
     elif ways.count(True) != 1:
         raise ParameterError("give one of --users, --sizes or --target")
     if target is not None and fakes:
-        raise ParameterError("--fakes does not go with --target, nor with a metric's shuffled_epsilon")
+        raise ParameterError(
+            "--fakes does not go with --target, nor with a metric's shuffled_epsilon"
+        )
     if sizes is not None and sizes.is_dir():
         sizes = _sizes_in(sizes, subject.definition)
     unattested = 0
