@@ -31,10 +31,10 @@ STEPS, FAR, EXACT = 500, 1e6, 1e-8
 """Number of steps, and of times the first step, after which an end that was not reached counts as
 infinite; share of it by which the last step moves an end that is reached."""
 LEAST_SIGNAL = 2.0
-"""Signal below which the noise is expected to add more error than the features explain."""
+"""Signal below which more than half of it is estimated to be noise, whose part is 1."""
 NO_BETTER = (
-    "The noise hides whether the columns say anything about the target: its mean may predict it as "
-    "well"
+    "More than half of what this says of the columns and the target seems to be noise: the mean of "
+    "the target may predict as well"
 )
 LAPLACE_EXCESS = 3.0
 """Excess kurtosis of a Laplace number."""
