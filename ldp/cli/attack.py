@@ -37,7 +37,7 @@ MOST_REPORTS = 10**15
     help="Number of rare values that are raised, and of frequent ones that are hidden; "
     "by default 5, or half.",
 )
-@click.option("--runs", type=click.IntRange(min=1), default=10)
+@click.option("--runs", type=click.IntRange(min=1), default=10, help="Number of collections drawn.")
 @SEED
 @JSON
 def attack(

@@ -44,7 +44,9 @@ from ldp.registry.certificates import CLIENT, FORMAT, TRIALS, read_certificate
     "--all", "everything", is_flag=True, help="Audit every example and preset, and the client."
 )
 @click.option("--verify", type=FILE, help="Certificate to repeat, of which what differs is said.")
-@click.option("--trials", type=click.IntRange(100), default=TRIALS)
+@click.option(
+    "--trials", type=click.IntRange(100), default=TRIALS, help="Number of reports of each value."
+)
 @click.option(
     "--seed", type=click.IntRange(0), default=0, help="Seed of the values that are tried."
 )

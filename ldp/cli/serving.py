@@ -42,7 +42,7 @@ def service_options(port: int) -> Callable[..., Any]:
         click.option("--reset-watermark", is_flag=True, help=ahead),
         rare("--rate", COUNT, 20_000, "Largest number of requests a second."),
         rare("--most-requests", COUNT, 512, "Largest number of requests at one time."),
-        rare("--most-buffer", COUNT, 8192, "MiB that may wait; senders of more are to come later."),
+        rare("--most-buffer", COUNT, 8192, "Number of MiB that may wait in the buffer."),
         rare("--admit", str, None, "Function of yours, MODULE:NAME, that decides who may send."),
     )
     return lambda command: reduce(lambda whole, add: add(whole), reversed(options), command)
