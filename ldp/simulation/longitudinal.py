@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -132,57 +133,20 @@ class Collection:
         ]
         order = np.tile(np.arange(len(members)), (devices.size, 1))
         order = self._generator.permuted(order, axis=1)
-        books = np.zeros((devices.size, 2 * len(members)), dtype=np.int64)
+        slots = np.array([member.reports_per_window for member in members], dtype=np.int64)
+        granted, is_paid = np.tile(slots, (devices.size, 1)), np.zeros(order.shape, dtype=np.bool_)
+        charged = np.zeros(order.shape, dtype=np.int64)
         for place, member in enumerate(members):
             if member.name in self._metrics:
                 self._enter_epoch(member, day)
-                books[:, place] = self.charged[member.name][devices]
-        granted = np.zeros((devices.size, len(members)), dtype=np.int64)
-        for turn in order.T:
-            for place in range(len(members)):
-                its = np.flatnonzero(turn == place)
-                granted[its, place], books[its, len(members) + place] = self._grants(
-                    group, members, place, devices[its], books[its], ends
-                )
+                charged[:, place] = self.charged[member.name][devices]
+                is_paid[:, place] = bool(member.epoch) & self._paid[member.name][devices]
+        if self._limited:
+            aside = self._scenario.registry.set_aside(group.name, day_of(ends - 1))
+            _grant(group, members, aside, charged, order, is_paid, granted)
         for place, member in enumerate(members):
             if member.name in self._metrics and member.expires >= day_of(ends - 1):
                 yield self._send(member, day, devices, since, granted[:, place])
-
-    def _grants(
-        self,
-        group: Group,
-        members: Sequence[Metric],
-        place: int,
-        devices: Ints,
-        books: Ints,
-        ends: int,
-    ) -> tuple[Ints, Ints]:
-        """Return how many reports each device may send of a metric, and how many prices are set
-        aside. `books`: for every member what was charged, then what is set aside, in prices."""
-        metric = members[place]
-        slots = np.full(devices.size, metric.reports_per_window)
-        if not self._limited:
-            return slots, np.zeros_like(slots)
-        prices = [Fraction(member.price) for member in members]
-        aside = self._scenario.registry.set_aside(group.name, day_of(ends - 1))
-        different, which = _distinct(books)
-        grants = list[tuple[int, int]]()
-        for row in different.tolist():
-            charged, granted = row[: len(members)], row[len(members) :]
-            spent = [(a + b) * price for a, b, price in zip(charged, granted, prices, strict=True)]
-            in_window = [
-                n * price
-                for n, price, member in zip(granted, prices, members, strict=True)
-                if not member.epoch
-            ]
-            left = group.caps.allowance(sum(spent, Fraction(0)), sum(in_window, aside))
-            grant = mode_class(metric).afforded(metric, left)
-            grants.append((grant.reports, int(grant.epsilon / prices[place])))
-        table = np.array(grants, dtype=np.int64).reshape(-1, 2)[which]
-        if metric.epoch and metric.name in self._metrics:
-            is_paid = self._paid[metric.name][devices]
-            table[is_paid] = metric.reports_per_window, 0
-        return table[:, 0], table[:, 1]
 
     def _enter_epoch(self, metric: Metric, day: int) -> None:
         """Begin the epoch of a day, if there are epochs and it is a new one."""
@@ -330,6 +294,44 @@ def _total_prices(parts: Sequence[tuple[float, Ints]]) -> Floats:
         for row in different.tolist()
     ]
     return np.array(sums)[which]
+
+
+def _grant(
+    group: Group,
+    members: Sequence[Metric],
+    aside: Fraction,
+    charged: Ints,
+    order: Ints,
+    is_paid: Bools,
+    granted: Ints,
+) -> None:
+    """Write how many reports each device may send of each metric into `granted`, but where its
+    epoch `is_paid`; `order`: in which turn devices ask, `charged`: prices before. All shapes are
+    (devices, members). What is spent, in life and in the window, is a state, which devices share.
+    """
+    prices = [Fraction(member.price) for member in members]
+    different, at = _distinct(charged)
+    known = [(sum(map(mul, row, prices), Fraction(0)), aside) for row in different.tolist()]
+    numbers = {state: number for number, state in enumerate(known)}
+    everybody = np.arange(len(at))
+
+    def step(state: int, place: int) -> tuple[int, int]:
+        (spent, in_window), metric = known[state], members[place]
+        left = group.caps.allowance(spent, in_window)
+        grant = mode_class(metric).afforded(metric, left)
+        after = spent + grant.epsilon, in_window + (0 if metric.epoch else grant.epsilon)
+        if after not in numbers:
+            numbers[after] = len(known)
+            known.append(after)
+        return grant.reports, numbers[after]
+
+    for turn in order.T:
+        keys, which = np.unique(at * len(members) + turn, return_inverse=True)
+        steps = [step(*divmod(key, len(members))) for key in keys.tolist()]
+        reports, after = np.array(steps, dtype=np.int64).reshape(-1, 2)[which].T
+        asks = ~is_paid[everybody, turn]
+        granted[everybody[asks], turn[asks]] = reports[asks]
+        at[asks] = after[asks]
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
