@@ -272,8 +272,30 @@ class Distribution(Result):
         """Return what `quantile` would estimate from other tables of as many reports if this were
         the truth, shape (DRAWS,); for q in (0, 1)."""
         share, error = self.below
-        tables = (self._increasing(share + error * noise) for noise in self.error_draws.T)
-        return np.array([self._crossing(monotone, q)[1] for monotone in tables])
+        return self._crossings(share[:, None] + error[:, None] * self.error_draws, q)
+
+    def _crossings(self, shares: Floats, q: float) -> Floats:
+        """Return where the increasing function nearest to each column of `shares`, shape (bins - 1,
+        tables), reaches q: shape (tables,).
+
+        It is below q up to the bin k at which the sum of weight (share - q) is least. Bins on both
+        sides are fitted alone, so its heights there are the largest mean of bins that end before k,
+        and the least of those that begin there.
+        """
+        weights, tables = 1 / self.below[1] ** 2, np.arange(shares.shape[1])
+        width = np.concatenate([[0.0], np.cumsum(weights)])[:, None]
+        sums = np.zeros((len(shares) + 1, len(tables)))
+        np.cumsum(weights[:, None] * shares, axis=0, out=sums[1:])
+        at = np.argmin(sums - q * width, axis=0)
+        with np.errstate(invalid="ignore"):
+            means = (sums[at, tables] - sums) / (width[at, 0] - width)
+        ends = np.arange(len(sums))[:, None]
+        below = np.clip(np.where(ends < at, means, 0.0).max(axis=0), 0.0, 1.0)
+        above = np.clip(np.where(ends > at, means, 1.0).min(axis=0), 0.0, 1.0)
+        edges = np.array(self.bins.edges)
+        low, high = edges[at], edges[at + 1]
+        low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
+        return np.asarray(low + (high - low) * (q - below) / (above - below))
 
     def _crossing(self, monotone: Floats, q: float) -> tuple[int, float]:
         """Return the bin in which an increasing function reaches q, and where, by a line."""

@@ -177,7 +177,7 @@ def people_of_result(path: Path) -> Population:
     """Return numbers as the histogram of a result has them that `ldp decode` or `ldp publish`
     wrote, those of a bin spread over it. Raises ParameterError for a result that is not about one
     number, or has no histogram with a count above 0."""
-    from scipy.optimize import isotonic_regression  # late: it takes a tenth of a second
+    from scipy.optimize import isotonic_regression
 
     result = SavedResult.load(path)
     if result.facts["kind"] != "numbers":
@@ -267,13 +267,19 @@ def ranked(rows: Iterable[PercentileForecast]) -> tuple[PercentileForecast, ...]
 def expected(mechanism: Way, people: Population, users: int, q: float, part: float) -> Distribution:
     """Return what reports of `users` people give on average; by category that of one with a `part`
     of them, whose `q`-quantile is asked for."""
-    bins = bins_of(mechanism)
-    share = np.zeros(len(bins))
-    np.add.at(share, [bins.place(value) for value in people.values], people.shares)
+    share = _shares(bins_of(mechanism), people)
     if mechanism.by:
         assert isinstance(mechanism, HierarchicalHistogram)
         return expected_category(mechanism, share, users, part=part, q=q)
     return expected_distribution(mechanism, share, users)
+
+
+@lru_cache(maxsize=64)
+def _shares(bins: Bins, people: Population) -> Floats:
+    """Return the share of the people in every bin."""
+    share = np.zeros(len(bins))
+    np.add.at(share, [bins.place(value) for value in people.values], people.shares)
+    return share
 
 
 def finer(bins: Bins) -> Bins:
