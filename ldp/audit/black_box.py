@@ -52,7 +52,7 @@ def separation(seen: Sequence[Ints], error: float, tails: bool = False) -> float
 
     An event is one of the numbers; with `tails`, all from one number up, or all below it.
     """
-    from scipy.stats import beta
+    from scipy.special import betainccinv, betaincinv
 
     trials, numbers = len(seen[0]), 1 + int(max(part.max() for part in seen))
     half = trials // 2
@@ -70,8 +70,8 @@ def separation(seen: Sequence[Ints], error: float, tails: bool = False) -> float
 
     def bound(counts: Sequence[Ints], first: int, event: int, n: int) -> float:
         more, fewer = int(counts[first][event]), int(counts[1 - first][event])
-        low = float(beta.ppf(error / 2, more, n - more + 1)) if more else 0.0
-        high = float(beta.isf(error / 2, fewer + 1, n - fewer)) if fewer < n else 1.0
+        low = float(betaincinv(more, n - more + 1, error / 2)) if more else 0.0
+        high = float(betainccinv(fewer + 1, n - fewer, error / 2)) if fewer < n else 1.0
         return math.log(low / high) if low > high else 0.0
 
     options = [(first, event) for first in (0, 1) for event in range(first_counts[0].size)]

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ldp.arrays import Bools, Floats, Ints
 from ldp.audit.judging import Checks
 from ldp.audit.reports import Reports
+from ldp.bulk import count_by_two
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.hashing import Value
@@ -220,8 +221,6 @@ def _by_two(
 ) -> Iterator[Checks]:
     """Yield the checks of `statistics` by the remainders of two numbers, and of what repeats the
     report before that has the same remainders, in pairs: its lie, or its row."""
-    from ldp.bulk import count_by_two  # late: numba takes half a second to import
-
     mechanism = reports.mechanism
     moduli, size = _moduli(left[2], right[2], most)
     counted = [getattr(s, of) for of in ("seen", "possible") for s in statistics]

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Bools, Floats, Ints
+from ldp.arrays import Bools, Floats, Ints, binomial_above, binomial_ends, binomial_up_to
 from ldp.audit.judging import Checks
 from ldp.audit.law import MOST_OUTCOMES
+from ldp.bulk import walsh_hadamard
 
 LAGS = (*range(1, 33), 40, 48, 64, 96, 128, 192, 256, 384, 512)
 """Distances, in calls, between reports that are checked for independence."""
@@ -81,8 +82,6 @@ def odd_parities(counts: Ints) -> Ints:
 
 def hadamard(counts: Ints) -> Ints:
     """Return the Walsh-Hadamard transform of 2**k integers, not scaled."""
-    from ldp.bulk import walsh_hadamard  # late: numba takes half a second to import
-
     transform: Ints = walsh_hadamard(counts[None])[0]
     return transform
 
@@ -249,12 +248,9 @@ def count_checks(what: str, counts: Ints, sizes: Ints, probability: float) -> It
 def binomial_bins(size: int, probability: float) -> tuple[Floats, Floats]:
     """Return the inclusive upper ends of all bins of a binomial count but the last, and the bins'
     probabilities."""
-    from scipy.stats import binom
-
-    cuts = [binom.ppf(TAILS, size, probability), binom.isf(TAILS, size, probability)]
-    edges = np.unique(np.concatenate(cuts))
-    below = binom.cdf(edges, size, probability)
-    above = binom.sf(edges, size, probability)
+    edges = np.unique([binomial_ends(tail, size, probability) for tail in TAILS])
+    below = binomial_up_to(edges, size, probability)
+    above = binomial_above(edges, size, probability)
     inner = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))  # no cancellation in tails
     return edges, np.concatenate([below[:1], inner, above[-1:]])
 

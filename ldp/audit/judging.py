@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Ints, binomial_above, binomial_up_to
 
 LEAST_DEVIATION = 4.0
 """Standard deviations below which the exact p-value of a count is above 1e-7."""
@@ -43,10 +43,8 @@ class Audit:
 def binomial_p(observed: Ints, trials: Ints, probability: Floats) -> Floats:
     """Return the two-sided p-values of binomial counts, arrays of one shape: twice the smaller
     exact tail, at most 1."""
-    from scipy.stats import binom
-
-    lower = binom.cdf(observed, trials, probability)
-    upper = binom.sf(observed - 1, trials, probability)
+    lower = binomial_up_to(observed, trials, probability)
+    upper = binomial_above(observed - 1, trials, probability)
     smaller: Floats = np.minimum(1.0, 2 * np.minimum(lower, upper))
     return smaller
 

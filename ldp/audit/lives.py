@@ -16,7 +16,7 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 
-from ldp.arrays import Bools, Floats, Ints
+from ldp.arrays import Bools, Floats, Ints, binomial_above, binomial_law
 from ldp.audit.counts import never_checks, outcome_checks, payload_bits, sum_checks
 from ldp.audit.judging import Checks
 from ldp.mechanisms.memoisation import MemoisedMechanism
@@ -260,13 +260,8 @@ class _Unit:
 
     def distribution(self, reports: int) -> Floats:
         """Return P(k of so many reports name it), k = 0 .. reports."""
-        from scipy.stats import binom
-
-        law: Floats = sum(
-            weight * binom.pmf(np.arange(reports + 1), reports, shows)
-            for weight, shows in self._weights
-        )
-        return law
+        (other, zero), (one, shows) = self._weights
+        return other * binomial_law(reports, zero) + one * binomial_law(reports, shows)
 
     def chance(self) -> float:
         """Return P(a report names it)."""
@@ -295,10 +290,8 @@ class _Unit:
         if not is_same_response:
             first, second = self.decoded(reports), other.decoded(others)
             return np.outer([1 - first, first], [1 - second, second]).ravel()
-        from scipy.stats import binom
-
         law = np.zeros((2, 2))
         for weight, shows in self._weights:
-            first, second = (float(binom.sf(self.cut(n), n, shows)) for n in (reports, others))
-            law += weight * np.outer([1 - first, first], [1 - second, second])
+            tails = (float(binomial_above(self.cut(n), n, shows)) for n in (reports, others))
+            law += weight * np.multiply.outer(*([1 - tail, tail] for tail in tails))
         return law.ravel()

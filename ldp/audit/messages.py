@@ -17,9 +17,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom
 
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Ints, binomial_law
 from ldp.audit.judging import Checks, judge
 from ldp.errors import ReportError
 from ldp.mechanisms.base import threshold
@@ -61,12 +60,13 @@ def record_law(mechanism: Dummies) -> dict[tuple[int, int], float]:
     value) of a record."""
     law: Counter[tuple[int, int]] = Counter()
     share = 1 / len(mechanism.categories)
+    slots = binomial_law(mechanism.slots, mechanism.probability)
     for sent, dummies in product((0, 1), range(mechanism.slots + 1)):
         chance = mechanism.sending if sent else 1 - mechanism.sending
-        chance *= binom.pmf(dummies, mechanism.slots, mechanism.probability)
-        for own in range(dummies + 1):
+        chance *= slots[dummies]
+        for own, among in enumerate(binomial_law(dummies, share)):
             key = sent + own, sent + dummies
-            law[key] += float(chance * binom.pmf(own, dummies, share))  # type: ignore[assignment]
+            law[key] += float(chance * among)  # type: ignore[assignment]
     return dict(law)
 
 

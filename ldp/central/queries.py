@@ -216,7 +216,7 @@ def percentile(
     """
     if not 0 < q < 1 or not 0 < level < 1:
         raise ParameterError("a quantile and its level must lie strictly between 0 and 1")
-    from scipy.optimize import isotonic_regression  # late: it takes a tenth of a second
+    from scipy.optimize import isotonic_regression
 
     counts = np.array(histogram.counts, dtype=np.float64)
     total = float(counts.sum())

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Ints, binomial_above
 from ldp.protocol.channel import Channel
 from ldp.tables.fakes import Fakes
 
@@ -46,12 +46,10 @@ class BinomialBounds:
     def p_value(self) -> Floats:
         """Probabilities that honest reports, none of them a holder's, name a value as often as they
         do if all made-up ones name it: exact binomial tails, shape (candidates,)."""
-        from scipy.stats import binom
-
         about = self.reports if self.reports_about is None else self.reports_about
         honest = np.maximum(about - self.fakes, 0)
         lies = float(self.channel.untouched)
-        return np.asarray(binom.sf(self.named_counts - self.fakes - 1, honest, lies))
+        return binomial_above(self.named_counts - self.fakes - 1, honest, lies)
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
         """Return what differs under `fakes`; see `Bounds.under`."""

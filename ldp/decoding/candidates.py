@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ldp.arrays import Floats, Places
+from ldp.arrays import Floats, Places, binomial_above
 from ldp.arrays import Points as Map
+from ldp.bulk import add_to_cells, sum_cells
 from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import law_of_random_cells
@@ -121,24 +122,18 @@ class BloomDesign:
     def correlations(self, residual: Floats) -> Floats:
         """Return the product of every column with `residual`, shape (cohorts * bits,): shape
         (candidates,)."""
-        from ldp.bulk import sum_cells  # late: numba takes half a second to import
-
         cells = self.weight * residual.reshape(self.weight.shape)
         return np.asarray(sum_cells(self.map, cells) - self.mean * cells.sum())
 
     def combination(self, factors: Floats) -> Floats:
         """Return the sum of all columns times `factors`, shape (candidates,): shape (cohorts *
         bits,). None of the columns is in memory."""
-        from ldp.bulk import add_to_cells  # late: numba takes half a second to import
-
         cells = add_to_cells(self.map, factors, self.weight.shape[1])
         return np.asarray(((cells - self.mean * factors.sum()) * self.weight).ravel())
 
     @cached_property
     def norms(self) -> Floats:
         """Lengths of the columns: shape (candidates,)."""
-        from ldp.bulk import sum_cells  # late: numba takes half a second to import
-
         squares = self.weight**2
         sums = sum_cells(self.map, squares * (1 - 2 * self.mean))
         return np.asarray(np.sqrt(np.maximum(sums + self.mean**2 * squares.sum(), 0)))
@@ -146,7 +141,7 @@ class BloomDesign:
 
 def _marked(places: Map, width: int) -> "csr_array":
     """Return 1 at the places that each value has, shape (values, ...): shape (values, width)."""
-    from scipy.sparse import csr_array  # late: it takes a tenth of a second to import
+    from scipy.sparse import csr_array
 
     ends = np.arange(len(places) + 1) * math.prod(places.shape[1:])
     shape = (len(places), width)
@@ -207,7 +202,7 @@ class Shares:
         the weights 1' C**+ + correction' X' (1 - C C**+). Of a fit with MOST_WORK the result is the
         variance around the population, which is a little more.
         """
-        from scipy.sparse.linalg import cg  # late: it takes a tenth of a second to import
+        from scipy.sparse.linalg import cg
 
         gram, back = design.gram(fit.chosen, fit.chosen), design.combination(correction)
         back_products = design.correlations(back)[fit.chosen]
@@ -378,8 +373,6 @@ def from_map(
     by `method`; `more`: number of reports beyond one that every client sent under a permanent
     response (RAPPOR's). `patterns`: the whole reports, for estimates from those instead of their
     bits. Raises DecodeError for a table of more than MOST_CELLS cells."""
-    from scipy.stats import binom
-
     if table.counts.size > MOST_CELLS:
         raise DecodeError(
             f"a table of more than {MOST_CELLS:,} cells is too large for a regression"
@@ -409,7 +402,7 @@ def from_map(
     freedom = max(1, contrasts - fit.chosen.size)
     cells = bits.shape[2] * int((table.reports > 0).sum())
     mean = 1 - (1 - 1 / table.mechanism.shape.columns) ** bits.shape[2]
-    alike = len(candidates) * float(binom.sf((cells - 1) // 2, cells, mean))
+    alike = len(candidates) * float(binomial_above((cells - 1) // 2, cells, mean))
     details: dict[str, Any] = {
         "equations": contrasts,
         "fitted": int(fit.chosen.size),

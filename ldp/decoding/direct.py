@@ -57,8 +57,6 @@ def estimate_counts(
     is Binomial(n, q). Where each client sent `more` reports beyond one under a permanent response
     (`MemoisedMechanism.pooled_variance`), both are normal.
     """
-    from scipy.stats import norm
-
     mechanism, n = table.mechanism, table.total
     channel = mechanism.support
     count = channel.holders(named_counts, n)
@@ -70,7 +68,7 @@ def estimate_counts(
         values=candidates,
         count=count,
         std_error=np.sqrt(mechanism.variance(n, share) + beyond(n, share)),
-        p_value=norm.sf(count / noise) if more else exact.p_value,
+        p_value=Normal().tail(count / noise) if more else exact.p_value,
         reports=n,
         noise=noise,
         law=Normal() if more else Collisions(channel=channel, reports=n).law(),

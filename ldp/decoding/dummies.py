@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Ints, binomial_above, binomial_ends
 from ldp.decoding.binomials import two_binomials
 from ldp.decoding.direct import known_points
 from ldp.decoding.error_law import Collisions
@@ -112,10 +112,8 @@ class MessageBounds:
     @property
     def p_value(self) -> Floats:
         """Probabilities that dummies alone name a value as often: shape (candidates,)."""
-        from scipy.stats import binom
-
         seen, law = self.named_counts - self.fakes, self.dummies
-        return np.asarray(binom.sf(seen - 1, law.number, law.share))
+        return binomial_above(seen - 1, law.number, law.share)
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
         """Return what differs under `fakes`; see `Bounds.under`. Messages that do not add up to
@@ -146,13 +144,10 @@ class MessageBounds:
 
     def _exact(self, counts: Ints, tail: float) -> tuple[Floats, Floats]:
         """Return the ends by the exact tails of the dummies: the messages less c."""
-        from scipy.stats import binom
-
         law = self.dummies
-        least = binom.ppf(tail, law.number, law.share)
-        most = binom.isf(tail, law.number, law.share)
+        least, most = binomial_ends(tail, law.number, law.share)
         seen = counts.astype(np.float64)
-        return seen - float(most), seen - float(least)
+        return seen - most, seen - least
 
     def _saddlepoint(self, counts: Ints, tail: float) -> tuple[Floats, Floats]:
         law = self.dummies

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ldp.arrays import Ints
+from ldp.bulk import count_sets
 from ldp.decoding.direct import estimate_counts, known_points
 from ldp.mechanisms.addressing import CellSets
 from ldp.tables.estimates import Estimates, Rule
@@ -18,8 +19,6 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     """Return estimates from the reports that name a column of each candidate's set. Time: K log K
     for K columns; memory: a few numbers a column. Raises DecodeError for a candidate that is no
     category."""
-    from ldp.bulk import count_sets  # late: numba takes half a second to import
-
     known = known_points(table.mechanism, candidates)
     addressing = table.mechanism.addressing
     assert isinstance(addressing, CellSets)
@@ -35,8 +34,6 @@ def _sum_std_error(
     of their sets that hold its column - s u) / gain to it, with s candidates and u the probability
     that another's set does: on average 1 if its value is a candidate, else 0. The squares of these
     means are no error."""
-    from ldp.bulk import count_sets  # late: numba takes half a second to import
-
     columns, channel = np.flatnonzero(table.counts[0]), table.mechanism.support
     is_candidate: Ints = np.zeros(table.mechanism.shape.columns, np.int64)
     is_candidate[np.array(known) + addressing.first_row] = 1

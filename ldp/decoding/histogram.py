@@ -22,8 +22,6 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     """Return estimates of buckets by their labels; p-values and intervals are exact for binomials,
     and normal where each client sent `more` reports beyond one under a permanent response. Raises
     DecodeError for a candidate that is no bucket, and a bucket without reports."""
-    from scipy.stats import norm
-
     mechanism, n = table.mechanism, table.total
     assert isinstance(mechanism, BitFlip)
     number = {label: i for i, label in enumerate(mechanism.labels)}
@@ -44,7 +42,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
         values=candidates,
         count=count,
         std_error=np.sqrt(variance + beyond(n, share)),
-        p_value=norm.sf(count / noise) if more else exact.p_value,
+        p_value=Normal().tail(count / noise) if more else exact.p_value,
         reports=n,
         noise=noise,
         law=Normal(),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import AnyInts, Floats, Ints, Places, Points
+from ldp.bulk import gather, gather_groups, points
 from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import Collisions, ErrorLaw
 from ldp.mechanisms.sketch import MeanSketch
@@ -56,8 +57,6 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     columns: count = m/(m-1) (S - n/m). Time: candidates x rows hashes, 0.6 to 1 ns each, shared
     by all cores; memory: the table and the candidates. `more`: as for `direct.estimate_counts`.
     """
-    from ldp.bulk import points  # late: numba takes half a second to import
-
     mechanism, n = table.mechanism, table.total
     assert isinstance(mechanism, MeanSketch)
     cells, rows = table.named_counts(), mechanism.rows
@@ -92,8 +91,6 @@ def gather_with_error(
     """Return the number of reports that name the cells of each point, shape (points,), and the
     standard error of the sum of the points' estimates. Arguments as for `measure` and
     `ldp.bulk.gather`."""
-    from ldp.bulk import gather_groups  # late: numba takes half a second to import
-
     mechanism = table.mechanism
     assert isinstance(mechanism, MeanSketch)
     bounds = np.linspace(0, len(cells), min(len(cells), GROUPS) + 1).astype(int)
@@ -227,8 +224,6 @@ def measure_block(
 ) -> tuple[Table, Measurement | None]:
     """Return the `block` of a table's rows as a table of `sketch`, and the estimates of `points`,
     shape (points,), there; None where it has no reports. `polynomials`: those of all rows."""
-    from ldp.bulk import gather  # late: numba takes half a second to import
-
     part = Table(sketch, table.counts[block], table.reports[block])
     if not part.total:
         return part, None

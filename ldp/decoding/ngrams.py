@@ -22,7 +22,7 @@ from ldp.decoding.puzzle import fragment_number, fragments_of, no_estimates
 from ldp.errors import DecodeError
 from ldp.mechanisms import PairedFilters, RapporNgrams
 from ldp.protocol.spelling import PAD
-from ldp.tables.estimates import Estimates, Rule, table_details
+from ldp.tables.estimates import Estimates, Normal, Rule, table_details
 from ldp.tables.joint_table import JointTable, table_of
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
@@ -167,12 +167,10 @@ def _held_cells(mixture: Mixture, alpha: float) -> tuple[Places, Places]:
     The standard errors come from the observed information about the cells with a report or more;
     the others stay at 0, where the maximum has them.
     """
-    from scipy.stats import norm
-
     shares = accelerated_em(mixture, tolerance=STEP).shares
     cells = np.argsort(-shares, axis=None, kind="stable")[:MOST_PAIRS]
     cells = cells[shares.ravel()[cells] * mixture.total >= 1]
     rows, columns = np.unravel_index(cells, shares.shape)
     errors: Floats = np.sqrt(np.diag(covariance(mixture.information_of(shares, rows, columns))))
-    is_held = shares[rows, columns] > float(norm.isf(alpha)) * errors
+    is_held = shares[rows, columns] > Normal().upper(alpha) * errors
     return rows[is_held], columns[is_held]

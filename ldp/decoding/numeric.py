@@ -26,7 +26,7 @@ from ldp.regression.bounds import Unmapped
 from ldp.regression.intervals import LEAST_SIGNAL, NO_BETTER, Equations
 from ldp.regression.ridge import floored
 from ldp.regression.signs import from_signs, keep_ratio, unmapped_of
-from ldp.tables.estimates import table_details
+from ldp.tables.estimates import Normal, table_details
 from ldp.tables.fakes import Fakes, fake_reports
 from ldp.tables.result import Columns, Result
 from ldp.tables.statistics import Statistic, columns_of
@@ -83,10 +83,8 @@ class MeanEstimate(Result):
         """Return (low, high) within the bounds, which holds the population's mean with probability
         `level`: at least that for one bit and for fewer than 100 reports, else by the normal
         distribution."""
-        from scipy.stats import norm
-
         miss, (least, most) = 1 - level, self.bounds
-        reach = float(norm.isf(miss / 2))
+        reach = Normal().upper(miss / 2)
         if self.places is not None:
             low, high = (least + (most - least) * place for place in self.places(miss))
             if self.more:

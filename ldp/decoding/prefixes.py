@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ldp.bulk import coefficients
 from ldp.decoding.mean_sketch import (
     MIN_ROWS,
     Measurement,
@@ -105,8 +106,6 @@ def _measure_group(
 ) -> tuple[Table, Measurement, float]:
     """Return the group's rows as a table of local hashing, the estimates of its candidates, and the
     standard error of their sum. Raises DecodeError for a group without reports."""
-    from ldp.bulk import coefficients  # late: numba takes half a second to import
-
     rows = mechanism.rows // mechanism.groups
     sketch = LocalHashing(
         epsilon=mechanism.epsilon, rows=rows, seed=mechanism.seed, buckets=mechanism.buckets

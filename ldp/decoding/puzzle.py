@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Bools, Floats
+from ldp.bulk import coefficients
 from ldp.decoding import decode
 from ldp.decoding.mean_sketch import MIN_ROWS, measure_block
 from ldp.errors import DecodeError, ParameterError
@@ -185,8 +186,6 @@ def _screen_mask(
 def _estimates(table: Table, puzzle: SequenceFragmentPuzzle) -> Iterator[tuple[Floats, Floats]]:
     """Yield for each position the counts and p-values of all tagged fragments, from its rows: shape
     (tags * fragments,)."""
-    from ldp.bulk import coefficients  # late: numba takes half a second to import
-
     part = puzzle.fragments
     rows, polynomials = puzzle.fragment_rows, coefficients(part.addressing.rows, part.rows)
     points = _points(part.spelling)

@@ -41,6 +41,7 @@ import numpy as np
 
 from ldp.arrays import Floats, Ints, Places, add_at
 from ldp.arrays import Points as Map
+from ldp.bulk import sum_cells
 from ldp.errors import DecodeError
 from ldp.mechanisms import CatalogueMechanism, Rappor
 from ldp.mechanisms.base import FAKES
@@ -104,8 +105,6 @@ class FilterDesign:
     def correlations(self, residual: Floats) -> Floats:
         """Return the product of every column with `residual`, shape (cohorts * contrasts,): shape
         (candidates,)."""
-        from ldp.bulk import sum_cells  # late: numba takes half a second to import
-
         cells = np.einsum("cfe,ce->cf", self.parts, residual.reshape(len(self.root), -1))
         return np.asarray(sum_cells(self.map, cells))
 
@@ -121,8 +120,6 @@ class FilterDesign:
     @cached_property
     def norms(self) -> Floats:
         """Lengths of the columns: shape (candidates,)."""
-        from ldp.bulk import sum_cells  # late: numba takes half a second to import
-
         return np.asarray(np.sqrt(sum_cells(self.map, (self.parts**2).sum(axis=2))))
 
     def random_column(self, columns: Floats) -> Floats:

@@ -31,12 +31,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import binom
 
 from ldp.accounting.bisection import least_number
 from ldp.accounting.cost import Cost
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Ints, binomial_above
 from ldp.errors import ParameterError
 from ldp.mechanisms.dummies import Dummies, checked_shares
 from ldp.protocol.channel import require_whole
@@ -138,14 +136,16 @@ class DummyMessages:
     def delta(self, epsilon: float, *, reports: int) -> float:
         """Return an upper bound on delta at `epsilon` from 0 to 700 in a batch of `reports` honest
         people. Time: a few milliseconds."""
+        from scipy.stats import binom  # its masses are right to 1e-11
+
         total, rate = self.slots * reports, 2 * self.probability / self.values
         beyond, hiding = self._hiding(total)
         low, high = _window(total, rate)
         sums, omitted = np.arange(low, high + 1), (1 - self.sending) * math.expm1(epsilon) * hiding
         shift = omitted / self.sending / (math.exp(epsilon) + 1)
         least = np.ceil((sums + 1) / (1 + math.exp(-epsilon)) + shift)
-        first, second = (binom.sf(least - n, sums, 0.5) for n in (2, 1))
-        neither = binom.sf(least - 1, sums + 1, 0.5) * 2 / (sums + 1)
+        first, second = (binomial_above(least - n, sums, 0.5) for n in (2, 1))
+        neither = binomial_above(least - 1, sums + 1, 0.5) * 2 / (sums + 1)
         gaps = self.sending * first * (1 + ROUNDED)
         gaps -= (self.sending * math.exp(epsilon) * second + omitted * neither) * (1 - ROUNDED)
         inside = float(binom.pmf(sums, total, rate) @ np.maximum(gaps, 0)) * (1 + ROUNDED)
@@ -158,7 +158,7 @@ class DummyMessages:
             return 0.0, 0.0
         _, most = _window(total, self.probability)
         odds = self.probability / (1 - self.probability) * (1 - ROUNDED)
-        return float(binom.sf(most - 1, total, self.probability)), odds * (
+        return float(binomial_above(most - 1, total, self.probability)), odds * (
             total - most + 1
         ) / self.values
 
@@ -176,6 +176,8 @@ class DummyMessages:
                 return self.cost
         if excess(0.0) <= 0:
             return Cost(epsilon=0.0, delta=delta)
+        from scipy.optimize import brentq
+
         epsilon = brentq(excess, 0.0, high, rtol=1e-9)
         while excess(epsilon) > 0:
             epsilon *= 1 + 1e-9

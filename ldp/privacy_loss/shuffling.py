@@ -21,7 +21,6 @@ from functools import cache, cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import brentq
 
 from ldp.accounting.bisection import least_number
 from ldp.accounting.composition import sequential
@@ -252,6 +251,8 @@ def amplify_by_shuffling(mechanism: Shuffled, *, reports: int, delta: float) -> 
         return local
     if excess(0.0, ROUGH) <= 0:
         return Cost(epsilon=0.0, delta=delta)
+    from scipy.optimize import brentq
+
     certified = [local.epsilon]
     low = high = brentq(excess, 0.0, local.epsilon, (ROUGH,), xtol=1e-9, rtol=CLOSE)
     while fine_excess(high) > 0 and high < local.epsilon:

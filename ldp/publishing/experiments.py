@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
@@ -143,7 +143,7 @@ def intervals(
     r = TYPICAL * np.maximum(weight[np.argmax(is_known, 0), np.arange(many)], 1e-300)
     total = information + r
     noise = np.sqrt(total * np.log(total / (r * a**2))) / information
-    bound = norm.isf(3 * a / (math.pi * np.arange(1, count + 1)) ** 2)[:, None]
+    bound = -ndtri(3 * a / (math.pi * np.arange(1, count + 1)) ** 2)[:, None]
     held = (weight * np.where(is_known, people * bound, 0)).sum(0) / information
     mean = (weight * np.where(is_known, difference, 0)).sum(0) / information
     return mean, np.where(is_known.any(0), noise + held, np.inf)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldp.arrays import Floats, Places
+from ldp.regression.descent import descend
 from ldp.regression.least_squares import Design, inverse_diagonal
 
 STEP = 0.8
@@ -168,8 +169,6 @@ class _Working:
         """Return the fit of the columns that take part in descent."""
         gradient = self.products - self.gram @ self.coefficients
         if self.places.size:
-            from ldp.regression.descent import descend  # late: numba takes half a second to import
-
             penalties = np.where(self.free[self.places], 0.0, penalty)
             descend(self.gram, gradient, self.coefficients, penalties, exact, SWEEPS)
         inside = np.flatnonzero(self.coefficients)

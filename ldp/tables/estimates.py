@@ -173,8 +173,6 @@ class Estimates(Result):
     bounded: "Callable[[], Estimates] | None" = None
 
     def _under_fakes(self, share: float) -> "Estimates":
-        from scipy.stats import norm
-
         if self.bounded is not None:
             people, again = self.reports_per_person, self.bounded()
             return again.at(level=self.level, reports_per_person=people).under_fakes(share)
@@ -186,7 +184,7 @@ class Estimates(Result):
             )
         fakes = self.damage(share)
         if self.bounds is None:
-            p_value = norm.sf((self.count - fakes.raised) / self.noise)
+            p_value = Normal().tail((self.count - fakes.raised) / self.noise)
             return replace(self, fakes=fakes, p_value=p_value)
         changed = dict(self.bounds.under(fakes))
         details = {**self.details, **changed.pop("details", {})}

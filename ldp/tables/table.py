@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from ldp.arrays import AnyInts, Ints, add_at
+from ldp.bulk import count_bits, walsh_hadamard
 from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters
@@ -288,8 +289,6 @@ class Table:
         """
         if not self.mechanism.kind.is_signed:
             return self.counts
-        from ldp.bulk import walsh_hadamard  # late: numba takes half a second to import
-
         sums = walsh_hadamard(self.counts)
         sums += self.reports[:, None]
         sums >>= 1
@@ -447,8 +446,6 @@ def count_reports(
 def _count_bits(
     counts: AnyInts, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], workers: int
 ) -> None:
-    from ldp.bulk import count_bits  # late: numba takes half a second to import
-
     bounds = np.linspace(0, len(counts), workers + 1).astype(int)
     payloads = np.ascontiguousarray(payloads)
     if workers == 1:
