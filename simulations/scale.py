@@ -1,9 +1,12 @@
-"""What every command costs as its input grows: `make campaign-scale`, about ten minutes.
+"""What every command costs at its start and as its input grows: `make campaign-scale`, about
+fifteen minutes.
 
 Each command runs on inputs of three sizes, its least and a hundredth of that, which stands for its
 start. Prints processor time and peak memory, and exits 1 where time grows faster than the power
-1.15 of the size (least squares in logarithms, beyond the start), or where memory is above what is
-stated here: a start and so many bytes an item. `--sample` runs each at its least size.
+1.15 of the size (least squares in logarithms, beyond the start), where a command has a bar on its
+start (LIGHT, HEAVY) or on its largest size and misses it, or where memory is above what is stated
+here: a start and so many bytes an item. `--sample` runs each at its least size; `--page` prints the
+table of docs/benchmarks.md from committed results.
 """
 
 import argparse
@@ -14,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +28,8 @@ MOST = 1.15
 """Largest power of the size with which time may grow."""
 START = 320
 """MiB that a command may take for its start, of which scipy and pyarrow are the most."""
+LIGHT, HEAVY = (0.6, 120.0), (0.9, 150.0)
+"""Seconds of processor and MiB that the start of a command may take, where it has a bar."""
 SHORTEST = 0.05
 """Seconds of processor below which a difference is the machine's."""
 HEAD = """
@@ -159,6 +165,38 @@ def metrics(folder: Path, size: int) -> None:
     registry(folder, *((SKETCH, f"metric-{place}") for place in range(size)))
 
 
+def scenario(folder: Path, size: int) -> None:
+    """So many metrics of one group, and days of people who answer all of them."""
+    names = [f"metric{place}" for place in range(size)]
+    keys = 'mechanism = "rr"\nepsilon = {}\ncategories = ["a", "b", "c"]\n'
+    registry(folder, *((keys.format(1 + place % 7 / 4), name) for place, name in enumerate(names)))
+    (folder / "values.csv").write_text("value,count\na,3\nb,2\nc,1\n")
+    days = "".join(f'[metric.{name}]\npopulation = "values.csv"\nchange = 0.1\n' for name in names)
+    (folder / "days.toml").write_text(f"users = 500\ndays = 3\nstart = 2026-01-01\n{days}")
+
+
+def questions(folder: Path, size: int) -> None:
+    """So many questions of a product: shares, means and percentiles in turn."""
+    kinds = (
+        'values = ["a", "b", "c", "d"]\nwithin = 0.01\n',
+        "mean = [0, {0}]\nwithin = {1}\n",
+        "percentile = 0.95\nrange = [0, {0}]\nwithin = 0.2\n",
+        'values = ["n", "e", "s", "w", "i"]\nwithin = 0.005\n',
+        "percentile = 0.5\nwithin = 0.2\n",
+        "mean = [0, {0}]\nwithin = {1}\n",
+        'values = ["x", "y"]\nwithin = 0.01\n',
+    )
+    asked = "".join(
+        f'[question.q{place}]\nask = "What?"\nevery = "30d"\nuntil = 2027-06-30\n'
+        + kinds[place % len(kinds)].format(100 + place, (100 + place) / 50)
+        for place in range(size)
+    )
+    (folder / "questions.toml").write_text(
+        '[product]\nname = "scale"\nusers = 2_000_000\nstart = 2026-12-01\n'
+        f"day_epsilon = 400\nlifetime_epsilon = 4000\n{asked}"
+    )
+
+
 def nothing(folder: Path, size: int) -> None:
     (folder / "size.txt").write_text(str(size))
 
@@ -166,7 +204,8 @@ def nothing(folder: Path, size: int) -> None:
 @dataclass(frozen=True)
 class Growth:
     """A command whose input grows: `prepare` writes the input of a size to a folder, where it runs
-    with SIZE for the size; memory is at most `start` MiB and so many bytes an item."""
+    with SIZE for the size; memory is at most `start` MiB and so many bytes an item. Bars, where
+    there are some: seconds and MiB `at_start`, and the `most` seconds of the largest size."""
 
     words: str
     of: str
@@ -175,6 +214,8 @@ class Growth:
     each: float
     least: int = 2
     start: int = START
+    at_start: tuple[float, float] | None = None
+    most: float | None = None
 
     def measured(self, size: int) -> tuple[float, float]:
         """(seconds of processor, peak MiB) for an input of this size."""
@@ -202,7 +243,11 @@ GROWTHS = (
         "aggregate asked --registry metrics.toml store --out t --workers 1",
         *("reports", REPORTS, store(SKETCH), 200),
     ),
-    Growth("merge one.table other.table --out t", "cells", (65_536, 2**19, 2**22), cells, 60),
+    Growth(
+        "merge one.table other.table --out t",
+        *("cells", (65_536, 2**19, 2**22), cells, 60),
+        at_start=LIGHT,
+    ),
     Growth(
         "table import asked counts.csv --registry metrics.toml --out t",
         *("cells", (65_536, 2**18, 2**20), cells, 300),
@@ -211,22 +256,53 @@ GROWTHS = (
         f"decode asked.table --candidates values.txt {OUT}",
         *("candidates of a sketch", VALUES, table(SKETCH), 1500),
     ),
-    Growth(f"decode asked.table {OUT}", "values of a list", VALUES, table(LISTED), 3500),
+    Growth(
+        f"decode asked.table {OUT}",
+        *("values of a list", VALUES, table(LISTED), 3500),
+        at_start=LIGHT,
+    ),
     Growth(
         "publish --registry metrics.toml --store store --out results",
         *("reports", REPORTS, store(LISTED), 300),
+        at_start=HEAVY,
     ),
-    Growth("report asked.csv --out asked.html", "rows", VALUES, estimated, 2000),
+    Growth(
+        "report asked.csv --out asked.html",
+        *("rows", VALUES, estimated, 2000),
+        at_start=LIGHT,
+    ),
+    Growth(
+        "simulate --scenario days.toml --registry metrics.toml --reports store --seed 1",
+        *("metrics of a scenario", (5, 20, 100), scenario, 1e6),
+        most=20.0,
+    ),
+    Growth(
+        "attack asked --registry metrics.toml --fakes 1% --seed 1",
+        *("values of a list", (25, 250, 2_500), listed(LISTED), 1e5),
+    ),
+    Growth(
+        "plan product questions.toml --out planned",
+        *("questions", (7, 21, 63), questions, 1e6),
+        most=6.0,
+    ),
     Growth(
         "aggregate asked --registry metrics.toml store --out asked.table",
         *("reports of pairs", REPORTS, pairs, 500),
     ),
-    Growth("plan list --domain SIZE --users 1000000 --epsilon 4", "values", VALUES, nothing, 100),
+    Growth(
+        "plan list --domain SIZE --users 1000000 --epsilon 4",
+        *("values", VALUES, nothing, 100),
+        at_start=HEAVY,
+    ),
     Growth(
         "compare --population values.csv --epsilon 4 --users 1000000 --seed 1",
         *("values", VALUES, lambda folder, size: population(folder, size), 2000),
     ),
-    Growth("try rows.csv --column place --seed 1", "rows", REPORTS, column, 500),
+    Growth(
+        "try rows.csv --column place --seed 1",
+        *("rows", REPORTS, column, 500),
+        at_start=HEAVY,
+    ),
     Growth("try rows.csv --column x --seed 1", "rows of numbers", REPORTS, column, 500, start=520),
     Growth(
         "central asked --registry metrics.toml --data values.csv --seed 1",
@@ -249,18 +325,20 @@ GROWTHS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of processor, of the start and of each size, and peak MiB."""
+    """Seconds of processor, of the start and of each size, and peak MiB of the start and of each
+    size; the power of the size with which time grows."""
 
     command: str
     of: str
     sizes: Sequence[int]
     start: float
+    start_mib: float
     seconds: Sequence[float]
     mib: Sequence[float]
+    power: float
 
 
 ELSEWHERE = {
-    "attack": "runs of simulate --table and decode",
     "collect": "make bench-collector",
     "demo": "simulate, aggregate and decode",
     "device": "python -m simulations.benchmarks --only encode",
@@ -280,15 +358,44 @@ def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), logs, 1)[0])
 
 
-def bars(growth: Growth, figures: Sequence[tuple[float, float]], start: float) -> Iterator[Bar]:
-    """Of time beyond the start, and of the peak at the largest size."""
-    what = f"ldp {growth.words.split(' --')[0]}, {growth.of}"
+def power_of(growth: Growth, figures: Sequence[tuple[float, float]], start: float) -> float:
+    """The power of the size with which time beyond the start grows."""
     seconds = [max(processor - start, 0.0) for processor, _ in figures]
-    power = slope(growth.sizes[: len(figures)], seconds) if len(figures) > 1 else 0.0
+    return slope(growth.sizes[: len(figures)], seconds) if len(figures) > 1 else 0.0
+
+
+def bars(
+    growth: Growth, figures: Sequence[tuple[float, float]], at_start: tuple[float, float]
+) -> Iterator[Bar]:
+    """Of the start, of time beyond it, and of the peak at every size."""
+    what = f"ldp {growth.words.split(' --')[0]}, {growth.of}"
+    if growth.at_start:
+        limits = zip(at_start, growth.at_start, ("s", "MiB"), strict=True)
+        for figure, limit, unit in limits:
+            yield Bar(f"{what}: {unit} at the start", figure, f"<= {limit:g}", figure <= limit)
+    if growth.most and len(figures) == len(growth.sizes):
+        took, wanted = figures[-1][0], f"<= {growth.most:g}"
+        yield Bar(f"{what}: s of {growth.sizes[-1]:,}", took, wanted, took <= growth.most)
+    power = power_of(growth, figures, at_start[0])
     yield Bar(f"{what}: power of the size", power, f"<= {MOST}", power <= MOST)
     for size, (_, peak) in zip(growth.sizes, figures, strict=False):
         most = growth.start + growth.each * size / 2**20
         yield Bar(f"{what}: MiB of {size:,}", peak, f"<= {most:.0f}", peak <= most)
+
+
+def page(results: Any) -> str:
+    """The table of docs/benchmarks.md, from the file that this writes."""
+    lines = [
+        "| command | start | its memory | largest input | time | power | memory |",
+        "| --- | --: | --: | --: | --: | --: | --: |",
+    ]
+    for row in (Measured(**row) for row in results["rows"]):
+        lines.append(
+            f"| `ldp {row.command.split(' --')[0]}` | {row.start:.2f} s | {row.start_mib:.0f} MiB "
+            f"| {row.sizes[-1]:,} {row.of} | {row.seconds[-1]:.2f} s | {row.power:.2f} "
+            f"| {max(row.mib):.0f} MiB |"
+        )
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -296,21 +403,29 @@ def main() -> int:
     parser.add_argument("--sample", action="store_true", help="the least size of each")
     parser.add_argument("--only", default="", help="commands that begin so")
     parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--page", type=Path, help="results whose table is printed")
     options, provenance = parser.parse_args(), campaign.provenance()
+    if options.page:
+        print(page(json.loads(options.page.read_text("utf-8"))))
+        return 0
     rows, every, missed = list[Measured](), list[Bar](), 0
     for growth in GROWTHS:
         if not growth.words.startswith(options.only):
             continue
-        start, _ = growth.measured(max(growth.least, growth.sizes[0] // 100))
+        start = growth.measured(max(growth.least, growth.sizes[0] // 100))
         sizes = growth.sizes[: 1 if options.sample else None]
         figures = [growth.measured(size) for size in sizes]
         seconds, peaks = zip(*figures, strict=True)
-        rows.append(Measured(growth.words, growth.of, sizes, start, seconds, peaks))
+        power = power_of(growth, figures, start[0])
+        rows.append(Measured(growth.words, growth.of, sizes, *start, seconds, peaks, power))
         made = list(bars(growth, figures, start))
         times = ", ".join(
             f"{size:,}: {one:.2f} s" for size, one in zip(sizes, seconds, strict=True)
         )
-        print(f"     ldp {growth.words}: start {start:.2f} s, {times}", flush=True)
+        print(
+            f"     ldp {growth.words}: start {start[0]:.2f} s, {start[1]:.0f} MiB, {times}",
+            flush=True,
+        )
         missed |= campaign.shown(made)
         every += made
     campaign.write(options.out, provenance, {"bars": every, "rows": rows})

@@ -22,11 +22,24 @@ def test_time_that_grows_too_fast_is_seen(power: float, is_met: bool) -> None:
     growth = Growth("decode", "rows", (100, 1_000, 10_000), lambda folder, size: None, 1.0)
     figures = [(0.5 + 0.01 * size**power, 100.0) for size in growth.sizes]
     assert slope(growth.sizes, [1.0, 10.0, 100.0]) == pytest.approx(1)
-    grown, *memory = bars(growth, figures, start=0.5)
+    grown, *memory = bars(growth, figures, (0.5, 90.0))
     assert grown.met is is_met
     assert all(bar.met for bar in memory)
     heavy = [(seconds, START + 1.0) for seconds, _ in figures]
-    assert not any(bar.met for bar in [*bars(growth, heavy, start=0.5)][1:])
+    assert not any(bar.met for bar in [*bars(growth, heavy, (0.5, 90.0))][1:])
+
+
+@pytest.mark.exact
+def test_a_start_and_a_size_above_their_bars_are_seen() -> None:
+    growth = Growth(
+        *("decode", "rows", (10, 20, 30), lambda folder, size: None, 1.0),
+        at_start=(0.6, 120),
+        most=2.0,
+    )
+    figures = [(0.7, 100.0), (1.5, 100.0), (2.5, 100.0)]
+    seconds, mib, size, *_ = bars(growth, figures, (0.7, 110.0))
+    assert (seconds.met, mib.met, size.met) == (False, True, False)
+    assert all(bar.met for bar in bars(growth, [(0.5, 100.0)] * 3, (0.5, 110.0)))
 
 
 @pytest.mark.slow
