@@ -25,16 +25,16 @@ from ldp.tables.table import Table
 DIALECTS: Mapping[str, Mapping[str, str]] = {
     "duckdb": {
         "byte": "('0x' || substr(hex(payload), {hex}, 2))::BIGINT",
-        "bit": "get_bit(payload::BIT, cell + 7 - 2 * (cell % 8))",
-        "cells": "(SELECT range::INTEGER FROM range({columns})) AS cells(cell)",
+        "bits": "payload::BIT",
+        "list": "[{}]",
     },
     "postgres": {
         "byte": "get_byte(payload, {byte})",
-        "bit": "get_bit(payload, cell)",
-        "cells": "generate_series(0, {columns} - 1) AS cells(cell)",
+        "bits": "payload",
+        "list": "ARRAY[{}]",
     },
 }
-"""Expressions of each database: a byte of a payload, its bit `cell`, a row for every column."""
+"""Expressions of each database: a byte of a payload, what its get_bit takes, and a list."""
 COLUMNS = ("row", "column", "count")
 """Columns of what a query returns."""
 
@@ -108,12 +108,15 @@ def _whole_reports(mechanism: Mechanism) -> str:
 def _cells(dialect: str, layout: Layout) -> str:
     """Return the counts of the cells, by the kind of the reports."""
     words = DIALECTS[dialect]
-    if layout.is_bitmap:
-        cells = words["cells"].format(columns=layout.columns)
+    if layout.is_bitmap:  # of DuckDB the first bit of a byte is its highest
+        places = range(layout.columns)
+        bits = [place ^ 7 if dialect == "duckdb" else place for place in places]
+        sums = words["list"].format(", ".join(f"sum(get_bit(bits, {bit}))" for bit in bits))
         return (
-            f'  SELECT "row", cell AS "column", count(*) AS "count"\n'
-            f"  FROM reports CROSS JOIN {cells}\n"
-            f'  WHERE {words["bit"]} = 1 GROUP BY "row", cell'
+            f'  SELECT "row", unnest({words["list"].format(", ".join(map(str, places)))}) '
+            f'AS "column",\n  unnest({sums}) AS "count"\n'
+            f'  FROM (SELECT "row", {words["bits"]} AS bits FROM reports) AS payloads\n'
+            '  GROUP BY "row"'
         )
     number = _number(words["byte"], 0, layout.payload_bytes)
     column, count = "number", "count(*)"
