@@ -12,6 +12,7 @@ from ldp.cli import commands
 from ldp.publishing import Job, Publication, opened, publish
 from ldp.publishing.changes import update_changes
 from ldp.publishing.rows import KEY, SCHEMA
+from ldp.publishing.series import update_series
 from ldp.publishing.site import write_site
 from simulations.publish import START, write_registry, write_reports
 
@@ -39,6 +40,7 @@ class World:
         job = Job(stores=[self.store], out=out, **settings)
         with opened(out, job.period) as lock:
             result = publish(job, lock)
+            update_series(out, result.problems)
             update_changes(out, result.problems)
             write_site(job, result)
             return result

@@ -128,6 +128,7 @@ def publish(
         from ldp.publishing.control import broken_builds
         from ldp.publishing.experiments import write_differences
         from ldp.publishing.period import passing_by
+        from ldp.publishing.series import update_series
         from ldp.publishing.site import write_site
         from ldp.report.formats import counted
 
@@ -149,6 +150,7 @@ def publish(
         pairs = [_pair(pair, job.registry) for pair in arms]
         with opened(out, period) as lock:
             result = published(job, lock)
+            update_series(out, result.problems)
             changes = update_changes(out, result.problems)
             if not as_json:  # now, as they are never new again, whatever becomes of site and copies
                 click.echo("".join(f"{change}\n" for change in changes), nl=False)

@@ -12,20 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ldp.errors import DecodeError
 from ldp.files import open_replacement
 from ldp.mechanisms.base import FAKES
 from ldp.publishing.detection import ALPHA, Detection, Series, detect
-from ldp.publishing.outputs import Part, changes_path, parts
+from ldp.publishing.outputs import Part, changes_path, parts, summary_of
 from ldp.publishing.period import Problem, passing_by
-from ldp.publishing.rows import CHANGES_SCHEMA, DAMAGED, read_rows
-from ldp.publishing.state import estimates_path, kept_versions
+from ldp.publishing.rows import CHANGES_SCHEMA, DIGEST, read_rows
+from ldp.publishing.state import ALL_VERSIONS, kept_versions, published_versions
 from ldp.report.formats import points, quantity, signed
 from ldp.report.values import UNLISTED
-from ldp.tables.saved import read_summary
 
 WEEKDAYS = 7
-_DIGEST = b"ldp.digest"
 Key = tuple[str, str]
 """Statistic and value of a line."""
 
@@ -62,13 +59,16 @@ class Change:
 
 
 def update_changes(out: Path, problems: list[Problem]) -> list[Change]:
-    """Look for changes in every version of every metric in the folder of a publication that is not
-    as it was when they were looked for last, write them, and return those that are new: of a value
-    and period of which none was said before. Errors of a metric are among the `problems`."""
-    fresh = list[Change]()
-    for metric, version in kept_versions(out):
-        with passing_by(problems, metric):
-            fresh += _new_changes(out, metric, version)
+    """Look for changes in every version of every metric in the folder of a publication, or in its
+    series if it has one, that is not as it was when they were looked for last, write them, and
+    return those that are new: of a value and period of which none was said before. Errors of a
+    metric are among the `problems`."""
+    fresh, published = list[Change](), published_versions(out)
+    of_all = {metric for metric, version in published if version == ALL_VERSIONS}
+    for metric, version in published:
+        if version == ALL_VERSIONS or metric not in of_all:
+            with passing_by(problems, metric):
+                fresh += _new_changes(out, metric, version)
     return fresh
 
 
@@ -81,9 +81,12 @@ def _new_changes(out: Path, metric: str, version: int) -> list[Change]:
         return []
     changes = [*_changes(out, listed)]
     rows = [vars(change) for change in changes]
-    table = pa.Table.from_pylist(rows, CHANGES_SCHEMA.with_metadata({_DIGEST: digest}))
+    table = pa.Table.from_pylist(rows, CHANGES_SCHEMA.with_metadata({DIGEST: digest}))
     with open_replacement(changes_path(out, metric, version)) as temporary:
         pq.write_table(table, temporary)
+    if version == ALL_VERSIONS and not before:  # said of versions, before there was a series
+        for name, of_one in kept_versions(out):
+            before += read_changes(out, metric, of_one) if name == metric else []
     known = {change.key for change in before}
     return [change for change in changes if change.key not in known]
 
@@ -99,7 +102,7 @@ def _saved_changes(out: Path, metric: str, version: int) -> tuple[bytes, list[Ch
     if not path.exists():
         return b"", []
     table = read_rows(path, CHANGES_SCHEMA)
-    digest = (table.schema.metadata or {}).get(_DIGEST, b"")
+    digest = (table.schema.metadata or {}).get(DIGEST, b"")
     return digest, [Change(**row) for row in table.to_pylist()]
 
 
@@ -146,14 +149,6 @@ def _change(listed: Sequence[Part], key: Key, detection: Detection) -> Change:
 _UNKNOWN = (math.nan, math.nan)
 
 
-def summary_of(out: Path, part: Part) -> Mapping[str, Any]:
-    """Return the summary of the estimates of one period; raises DecodeError for a damaged one."""
-    try:
-        return read_summary(estimates_path(out, part.metric, part.version, part.period))
-    except DecodeError as error:
-        raise DecodeError(f"{error}; {DAMAGED}") from None
-
-
 def people_of(summary: Mapping[str, Any]) -> float:
     """Return the most reports of one person in a period, 1 where it was not known."""
     return float(summary.get("reports_per_person", 1))
@@ -171,16 +166,20 @@ def reach_of(summary: Mapping[str, Any]) -> float:
 
 def numbers_of(table: pa.Table, summary: Mapping[str, Any]) -> Mapping[Key, tuple[float, float]]:
     """Return estimate and standard error of each count, as shares of the reports, and mean of one
-    period; errors that reach further than a normal law's are widened as far. Of a period that
-    claims no error rate nothing is known."""
-    is_known = not summary.get("warning")
-    columns = (table[name].to_pylist() for name in ("statistic", "value", "estimate", "std_error"))
+    period; errors that reach further than a normal law's are widened as far. Nothing is known of a
+    period that claims no error rate, nor of what only some of its reports can tell."""
+    names = ("statistic", "value", "estimate", "std_error", "reports")
+    is_known, columns = not summary.get("warning"), (table[name].to_pylist() for name in names)
     units = {"count": max(1, summary["reports"]), "mean": 1}
     tail = summary.get("tail", 1.0)
     return {
         (statistic, value): (estimate / units[statistic], tail * error / units[statistic])
-        if is_known and estimate is not None and error is not None and math.isfinite(error)
+        if is_known
+        and reports == summary["reports"]
+        and estimate is not None
+        and error is not None
+        and math.isfinite(error)
         else _UNKNOWN
-        for statistic, value, estimate, error in zip(*columns, strict=True)
+        for statistic, value, estimate, error, reports in zip(*columns, strict=True)
         if statistic in units
     }

@@ -29,8 +29,8 @@ from scipy.special import ndtri
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.files import csv_text, write_whole
-from ldp.publishing.changes import Key, numbers_of, people_of, summary_of
-from ldp.publishing.outputs import Part, parts
+from ldp.publishing.changes import Key, numbers_of, people_of
+from ldp.publishing.outputs import Part, parts, summary_of
 from ldp.publishing.rows import read_rows
 from ldp.publishing.state import kept_versions
 from ldp.report.formats import percent, points, quantity, signed

@@ -1,7 +1,7 @@
 """History of a metric: what the data set says of all its periods, as lines to draw."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldp.protocol.strict_json import parse_json
-from ldp.publishing.changes import Change, read_changes, summary_of
-from ldp.publishing.outputs import Part, parts
+from ldp.publishing.changes import Change, read_changes
+from ldp.publishing.outputs import Part, parts, summary_of
 from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.rows import read_rows
-from ldp.publishing.state import kept_versions
+from ldp.publishing.state import ALL_VERSIONS, kept_versions, published_versions
 from ldp.report.formats import percent, quantity, span
 
 MOST_LINES = 30
@@ -73,10 +73,11 @@ class Line:
     def _text(self, number: float) -> str:
         return percent(number) if self.statistic == "count" else quantity(number)
 
-    def drawing(self, first: date, last: date) -> Mapping[str, Any]:
+    def drawing(self, first: date, last: date, seams: Iterable[date] = ()) -> Mapping[str, Any]:
         """Return where the line stands in a drawing that reaches from `first` to `last`: `line` and
         `band`, the intervals, as points of SVG; `end` and `whisker`, where the latest and the ends
-        of its interval are; `marks`, where changes began; and the same in `words`."""
+        of its interval are; `marks`, where changes began; `seams`, where versions did; and the same
+        in `words`."""
         ends = [end for p in self.points for end in (p.at, p.low, p.high) if end is not None]
         bottom, top = min(0.0, *ends), max(1e-12, *ends)
         days = max(1, (last - first).days)
@@ -99,6 +100,7 @@ class Line:
             "band": " ".join(upper + lower),
             "end": x(end),
             "marks": [x_of(change.since) for change in self.changes],
+            "seams": [*map(x_of, seams)],
             "whisker": (y(end.low, bottom), y(end.high, top)),
             "words": f"{self._text(start.at)} on {start.period}, {self.latest} on {end.period}",
         }
@@ -120,12 +122,14 @@ class Period:
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """All periods of one version of a metric, in the order of time, and its lines."""
+    """All periods of one version of a metric, or of all together, in the order of time, and its
+    lines; `seams`: later versions, and when the first of their periods begins."""
 
     metric: str
     version: int
     periods: Sequence[Period]
     lines: Sequence[Line]
+    seams: Mapping[int, date]
 
     @property
     def changes(self) -> Sequence[Change]:
@@ -145,11 +149,14 @@ class History:
 
 
 def histories(out: Path, problems: list[Problem]) -> Mapping[str, Sequence[History]]:
-    """Return the histories of all metrics in the folder of a publication, by metric; of each the
-    latest version first. Errors of a metric are among the `problems`."""
+    """Return the histories of all metrics in the folder of a publication, by metric: of each its
+    series if it has one, or its versions, the latest first. Errors of a metric are among the
+    `problems`."""
     by_metric = defaultdict[str, list[History]](list)
-    for metric, version in reversed(kept_versions(out)):
+    for metric, version in reversed(published_versions(out)):
         with passing_by(problems, metric):
+            if version == ALL_VERSIONS:
+                by_metric[metric].clear()
             if several := parts(out, metric, version):
                 by_metric[metric] += [_history(out, metric, version, several)]
     return by_metric
@@ -175,7 +182,9 @@ def _history(out: Path, metric: str, version: int, several: Sequence[Part]) -> H
         if line
     ]
     periods = [_period(out, part, table) for part, table in zip(several, tables, strict=True)]
-    return History(metric=metric, version=version, periods=periods, lines=lines)
+    several_versions = [] if version else [v for name, v in kept_versions(out) if name == metric]
+    begun = {v: listed[0].period for v in several_versions[1:] if (listed := parts(out, metric, v))}
+    return History(metric=metric, version=version, periods=periods, lines=lines, seams=begun)
 
 
 def _largest(table: pa.Table) -> Iterator[Mapping[str, Any]]:
@@ -200,8 +209,8 @@ def _point(period: date, row: Mapping[str, Any]) -> Point:
 def _period(out: Path, part: Part, table: pa.Table) -> Period:
     """Return a period as a whole; one in which nothing was found has no row, and the summary beside
     its estimates says the rest."""
-    rows = table.slice(0, 1).to_pylist()
+    rows = table.slice(0, 1).to_pylist() if part.version else []
     facts: Mapping[str, Any] = rows[0] if rows else summary_of(out, part)
     shared: dict[str, Any] = {name: facts.get(name) for name in ("reports", "noise_floor", "fakes")}
-    discovered = pc.sum(table["discovered"]).as_py() if rows else 0
+    discovered = pc.sum(table["discovered"]).as_py() if len(table) else 0
     return Period(first=part.period, discovered=discovered, revision=part.revision, **shared)

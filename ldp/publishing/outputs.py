@@ -5,7 +5,8 @@ database remembers the digest of each period that it has, and takes over those t
 a transaction of its own.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -13,18 +14,23 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as csv
+import pyarrow.parquet as pq
 
 from ldp.errors import DecodeError, LdpError, MissingPackage
 from ldp.files import open_replacement
 from ldp.publishing.period import Problem, passing_by
-from ldp.publishing.rows import CHANGES_SCHEMA, KEY, SCHEMA, read_rows
+from ldp.publishing.rows import CHANGES_SCHEMA, DAMAGED, DIGEST, KEY, SCHEMA, SUMMARY, read_rows
 from ldp.publishing.state import (
-    kept_versions,
+    ALL_VERSIONS,
+    estimates_path,
     load_states,
     lost_files,
+    published_versions,
     results_path,
+    series_periods,
     state_folder,
 )
+from ldp.tables.saved import read_summary
 
 _TYPES = {
     pa.string(): "TEXT",
@@ -70,6 +76,11 @@ def parts(out: Path, metric: str, version: int) -> list[Part]:
     """Return the parts of the data set in `out` that are of one version of a metric, in the order
     of time. Raises DecodeError where a file of one is lost and could not be written again."""
     listed = list[Part]()
+    if version == ALL_VERSIONS:
+        for period, path in series_periods(out, metric).items():
+            digest, facts = _metadata(path)
+            listed.append(Part(metric, version, period, digest, path, facts["revision"]))
+        return listed
     for period, state in load_states(state_folder(out, metric, version)).items():
         lost = lost_files(out, metric, version, period)
         if lost and state.digest:
@@ -83,6 +94,26 @@ def parts(out: Path, metric: str, version: int) -> list[Part]:
     return listed
 
 
+def _metadata(path: Path) -> tuple[str, Any]:
+    """Return the digest and the summary of one file of a series."""
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        return metadata[DIGEST].decode(), json.loads(metadata[SUMMARY])
+    except (OSError, pa.ArrowException, KeyError, ValueError):
+        raise DecodeError(f"{path}: {DAMAGED}") from None
+
+
+def summary_of(out: Path, part: Part) -> Mapping[str, Any]:
+    """Return the summary of the estimates of one period; raises DecodeError for a damaged one."""
+    if part.version == ALL_VERSIONS:
+        facts: Mapping[str, Any] = _metadata(part.path)[1]
+        return facts
+    try:
+        return read_summary(estimates_path(out, part.metric, part.version, part.period))
+    except DecodeError as error:
+        raise DecodeError(f"{error}; {DAMAGED}") from None
+
+
 def changes_path(out: Path, metric: str, version: int) -> Path:
     """Return the file of the changes of one version of a metric."""
     return out / "changes" / metric / f"v{version}.parquet"
@@ -92,7 +123,7 @@ def write_csv(out: Path, path: Path, problems: list[Problem]) -> None:
     """Write the data set in `out` as one CSV file, replaced whole. Damaged parts are left out, and
     are among the `problems`."""
     with open_replacement(path) as temporary, csv.CSVWriter(temporary, SCHEMA) as writer:
-        for metric, version in kept_versions(out):
+        for metric, version in published_versions(out):
             with passing_by(problems, metric):
                 for part in parts(out, metric, version):
                     with passing_by(problems, metric):
@@ -159,7 +190,7 @@ def _update(
     database.execute(f"SELECT metric, version, period, digest FROM {periods}")
     known: dict[Key, str] = {tuple(key): digest for *key, digest in database.fetchall()}
     written = 0
-    for metric, version in sorted({*kept_versions(out), *(key[:2] for key in known)}):
+    for metric, version in sorted({*published_versions(out), *(key[:2] for key in known)}):
         with passing_by(problems, metric):
             listed = {part.key: part for part in parts(out, metric, version)}
             before = {key: known[key] for key in known if key[:2] == (metric, version)}

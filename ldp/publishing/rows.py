@@ -58,6 +58,8 @@ CHANGES_SCHEMA = pa.schema(
     ]
 )
 """Columns of the changes: `period` in which one was said, `since` when it most likely began."""
+DIGEST, SUMMARY = b"ldp.digest", b"ldp.summary"
+"""Keys of a file's metadata: the digest of what it was made from, and a summary as JSON."""
 KEY = ("metric", "version", "period", "statistic", "value")
 """Columns that identify a row."""
 DAMAGED = "damaged; delete it: the next run writes it again from the kept table"

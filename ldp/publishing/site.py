@@ -23,7 +23,7 @@ from ldp.publishing.experiments import Experiment
 from ldp.publishing.history import HEIGHT, WIDTH, History, Line, histories
 from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.publish import PERIODS, Job, Publication, first_day
-from ldp.publishing.state import estimates_path
+from ldp.publishing.state import ALL_VERSIONS, estimates_path, kept_versions
 from ldp.registry import Registry
 from ldp.registry.certificates import Certificates, read_certificates
 from ldp.registry.page import page
@@ -188,7 +188,12 @@ def _recent_change(history: History) -> str:
 def _metric_page(job: Job, versions: Sequence[History], health: Health) -> str:
     """Return the page of a metric: its history, and the latest period as `ldp report` shows it."""
     latest = versions[0]
-    estimates = estimates_path(job.out, latest.metric, latest.version, latest.last)
+    paths = [
+        estimates_path(job.out, name, version, latest.last)
+        for name, version in kept_versions(job.out)
+        if name == latest.metric and latest.version in (version, ALL_VERSIONS)
+    ]
+    estimates = [path for path in paths if path.exists()][-1]
     above = _macros().history(versions, "../index.html", health, (WIDTH, HEIGHT))
     title = f"{latest.metric}, {latest.last}"
     return render(

@@ -24,7 +24,8 @@ FORM = (
     "a state of ldp publish (damaged; restore it and its table from a backup, or delete it: its "
     "period is then counted again from the store)"
 )
-
+ALL_VERSIONS = 0
+"""Version that stands for all versions of a metric together."""
 Members = Mapping[str, tuple[str, ...] | None]
 """Candidates of each member of a joint metric, None for one with categories."""
 
@@ -105,6 +106,14 @@ def kept_versions(out: Path) -> list[tuple[str, int]]:
     return sorted((path.parent.name, int(path.name[1:])) for path in folders)
 
 
+def published_versions(out: Path) -> list[tuple[str, int]]:
+    """Return metric and version of what is in the data set in `out`, sorted: those of
+    `kept_versions`, and before them all versions together where there is a series."""
+    versions = kept_versions(out)
+    of_all = {metric for metric, _ in versions if series_periods(out, metric)}
+    return sorted([*versions, *((metric, ALL_VERSIONS) for metric in of_all)])
+
+
 def load_states(folder: Path) -> Mapping[date, PeriodState]:
     """Return the states of the periods in `folder`, by first day, in the order of time; files that
     are not named by a day are left alone."""
@@ -127,6 +136,13 @@ def estimates_path(out: Path, metric: str, version: int, first: date) -> Path:
 def results_path(out: Path, metric: str, version: int, first: date) -> Path:
     """Return the file of the data set with the rows of one period."""
     return out / "results" / metric / f"v{version}" / f"{first}.parquet"
+
+
+def series_periods(out: Path, metric: str) -> Mapping[date, Path]:
+    """Return the files of a metric's series by the first day of their period, in order."""
+    folder = out / "results" / metric / f"v{ALL_VERSIONS}"
+    paths = ((_day(path.stem), path) for path in sorted(folder.glob("*.parquet")))
+    return {first: path for first, path in paths if first}
 
 
 def lost_files(out: Path, metric: str, version: int, first: date) -> list[Path]:
