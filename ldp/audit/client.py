@@ -58,7 +58,7 @@ for a shuffler."""
 TRIED = 8
 """Largest number of values of a mechanism that are recorded."""
 VALUES_OF_DAYS = (0, 1, 0, 2, 1)
-"""What a device with memoised responses records, a window each: the numbers of three values."""
+"""Numbers of the three values that a device with memoised responses records, a window each."""
 CATEGORIES = ("a", "b", "c", "d", "e", "f")
 YEARS = 60
 """Devices with memoised responses begin within so many years."""
@@ -70,7 +70,7 @@ START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 """Noon of the first day of an epoch."""
 SECRET_BYTES = 32
 FILTER = Rappor(bits=32, hashes=1, cohorts=8, f=0.76, p=0.25, q=0.75, seed="6c66")
-"""Of 32 bits; all reports of a response have an epsilon of 1, and one has half of that."""
+"""Filter of 32 bits: all reports of one response have an epsilon of 1, and one report has half."""
 COLUMN = MemoisedResponse(categories=CATEGORIES[:4], epsilon=0.5, lifetime_epsilon=1.0)
 RESPONSE = RandomizedResponse(categories=CATEGORIES, epsilon=1.0)
 CERTAIN = RandomizedResponse(categories=CATEGORIES, epsilon=6.0)

@@ -41,7 +41,7 @@ FITTING = {
         "--scenario without --population --users --day --table",
     ),
 }
-"""What a command takes: `A with B C`, A beside B or C only; `A without B C`, A beside neither."""
+"""Rules of options: `A with B C`, A beside B or C only; `A without B C`, A beside neither."""
 MOST_DIGITS = 18
 """Digits up to which a power of ten is written out."""
 WRITTEN = re.compile(r"([+-]?)([0-9][0-9,_]*)(\.[0-9]+)?(?:e([+-]?[0-9]{1,3}))?([kmg]?)", re.I)

@@ -67,7 +67,7 @@ _TOO_EARLY = Answer(422, '{"error":"sealed on a day that has not come"}')
 
 
 class Form(NamedTuple):
-    """What a file of batches is for. `scripts`: statements that bring a file of a format to the
+    """Purpose of a file of batches. `scripts`: statements that bring a file of a format to the
     present one, by the older format, 0 for an empty file."""
 
     user: str
@@ -173,7 +173,7 @@ class BatchFile(ABC):
             self._days = set(self._tables())
 
     def begin(self, today: date, lateness: timedelta, now: float) -> None:
-        """Believe `today` where the file is new. `now`: seconds since this machine started."""
+        """Set the day to `today` in a new file. `now`: seconds since this machine started."""
         if self.watermark == date.min:
             self.reset(today, lateness, now)
         elif self.day == date.min:  # written before there was a day

@@ -345,8 +345,8 @@ class Buffer(BatchFile):
             self._connection.execute("UPDATE plans SET is_written = 1 WHERE metric = ?", (metric,))
 
     def forget(self, metric: int, plan: Plan) -> bool:
-        """Overwrite and delete lots of a plan that is written, FORGOTTEN_BYTES at most so that
-        commits need not wait, and the plan with the last of them. Return whether there are more."""
+        """Delete lots of a written plan, overwritten first, FORGOTTEN_BYTES at most so that commits
+        need not wait, and the plan with the last of them. Return whether there are more."""
         with self._transaction():
             first, last, _ = self._oldest(metric, FORGOTTEN_BYTES, plan.last)
             self._connection.execute(

@@ -152,7 +152,7 @@ class Collector(Service):
             )
 
     def ask_flush(self) -> None:
-        """Have all reports moved soon, but for those that are too few for a file."""
+        """Ask that all reports are moved soon, but for those that are too few for a file."""
         self._ingestor.ask_flush()
 
     def drain(self) -> DrainResult:

@@ -118,16 +118,16 @@ class Writer(threading.Thread, Generic[B]):
 
     @property
     def is_behind(self) -> bool:
-        """Whether the clock shows a day that is taken no more."""
+        """Return whether the clock shows a day that is taken no more."""
         return self._clock() < self._buffer.watermark
 
     @property
     def is_settled(self) -> bool:
-        """Whether the clock shows the next day at most, or was ahead for SETTLED_SECONDS."""
+        """Return whether the clock shows the next day at most, or was ahead for SETTLED_SECONDS."""
         return self.days_ahead <= 1 or self._monotonic() - self._not_ahead >= SETTLED_SECONDS
 
     def follow(self) -> None:
-        """Have the buffer's day rise where the clock was ahead of it for SETTLED_SECONDS."""
+        """Raise the buffer's day where the clock was ahead of it for SETTLED_SECONDS."""
         now = self._monotonic()
         if self.days_ahead <= 0:
             self._not_ahead = now
@@ -276,7 +276,7 @@ class Ingestor(Worker):
         """Metrics for which a warning was logged that too few reports wait."""
 
     def ask_flush(self) -> None:
-        """Have the next `work` move everything but what is too little for a file."""
+        """Ask that the next `work` moves everything but what is too little for a file."""
         self._is_flush_asked = True
 
     def work(self, everything: bool = False) -> None:

@@ -44,7 +44,7 @@ BIAS = (
     "counts are those of the nearest increasing distribution function: what noise puts into empty "
     "bins is shared with their neighbours, and single bins that many hold are made flatter"
 )
-"""What `Distribution.monotone` does to counts, in words."""
+"""Sentence on what `Distribution.monotone` does to counts."""
 DRAWS = 399
 """Number of draws of the error from which the tests of bins have their law: of DRAWS + 1 numbers
 with one law, the 10 largest are a share of TAIL."""

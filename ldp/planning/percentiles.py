@@ -70,7 +70,7 @@ class PercentileForecast:
     true: float = 1.0
     """The percentile of the numbers that are assumed."""
     like: str = ""
-    """What is said of these numbers."""
+    """Name of the shape of these numbers."""
 
     @property
     def width(self) -> float:

@@ -229,7 +229,7 @@ class Answer:
 
     @cached_property
     def is_exact(self) -> bool:
-        """Whether that error is at most the one of the ask."""
+        """Return whether that error is at most the one of the ask."""
         return self.question.is_exact(self.mechanism, self.ask.within)
 
     @cached_property

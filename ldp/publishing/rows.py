@@ -63,7 +63,7 @@ DIGEST, SUMMARY = b"ldp.digest", b"ldp.summary"
 KEY = ("metric", "version", "period", "statistic", "value")
 """Columns that identify a row."""
 DAMAGED = "damaged; delete it: the next run writes it again from the kept table"
-"""What to do about a file that every run can write."""
+"""Advice about a file that every run can write."""
 EARLIER = "of an earlier version; delete it: the next run writes it again from the kept table"
 
 

@@ -37,7 +37,7 @@ UNSEEN = (
     "Noise that only looks random, as bits that follow from a key which somebody knows.",
     "Small differences: with 5,000 trials a probability of 0.5 can be wrong by 0.05 unseen.",
 )
-"""What no audit can see, in short: docs/audit.md has all of it."""
+"""Limits of every audit, in short; docs/audit.md has all of them."""
 SPANS = {"day": "any 24 hours", "year": "any year", "life": "a life"}
 
 

@@ -31,7 +31,7 @@ MOST = 0.9
 EXACT = 0.01
 """Change of a coefficient, in standard errors of a column alone, below which descent ends."""
 EXACT_OF_PORTIONS = 1e-4
-"""The same where columns come in portions, so that the fit is that of all of them at once."""
+"""Tolerance where columns come in portions, so that the fit is that of all of them at once."""
 SWEEPS = 1_000
 ROUNDS = 5
 PORTION = 1 << 11
