@@ -61,7 +61,7 @@ test-lowest: ## the fast tests with the lowest versions that pyproject.toml allo
 	.venv-lowest/bin/pytest -n 2 -m 'not slow and not campaign' -W default
 
 release: .venv/.ready ## source and wheel into dist/, their description checked
-	@! grep -n "ldp.invalid" pyproject.toml || (echo "replace the placeholder first: RELEASE.md, step 1"; exit 1)
+	@! grep -n "ldp.invalid" pyproject.toml clients/typescript/package.json || (echo "replace the placeholder first: RELEASE.md, step 1"; exit 1)
 	$(BIN)/pip install --quiet --disable-pip-version-check build twine
 	rm -rf dist && $(BIN)/python -m build && $(BIN)/twine check --strict dist/*
 
