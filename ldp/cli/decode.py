@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ldp.cli.estimates import INTERVALS_UNDER_FAKES, OF_REPORTS, check_output, write_estimates
-from ldp.cli.options import FAKES, FILE, JSON, QUANTILES, say
+from ldp.cli.options import FAKES, FILE, JSON, QUANTILES, say, warn
 from ldp.cli.parsing import Typed, name_and_parameters, plain_number
 from ldp.cli.settings import rare
 from ldp.decoding import METHODS
@@ -186,7 +186,7 @@ def _decode_values(table: Any, spelling: "Spelling | None", options: _Options) -
     names = next((_listed(path, spelling) for path in options.candidates), None)
     places = None
     if options.rappor_map:
-        names, places = read_map(options.rappor_map, table)
+        names, places = read_map(options.rappor_map, table, warn)
     estimates = decoded(
         table,
         names,

@@ -132,6 +132,11 @@ def say(result: dict[str, Any], words: str, as_json: bool, following: str = "") 
         click.echo(f"next: {following}")
 
 
+def warn(line: str) -> None:
+    """Print a line that a person should read beside the result."""
+    click.echo(f"ldp: {line}", err=True)
+
+
 @contextmanager
 def working(label: str) -> Iterator[None]:
     """Say on a terminal, from two seconds on, that something runs and for how long."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ldp.cli.options import FILE, JSON, say
+from ldp.cli.options import FILE, JSON, say, warn
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_together
 from ldp.protocol.md5_bloom import MD5_SCHEMES
@@ -50,14 +50,17 @@ def import_(
     from ldp.tables.google_rappor import read_reports, read_table
 
     if counts is not None:
-        table = read_table(params, counts, scheme)
+        table = read_table(params, counts, scheme, warn)
     else:
         assert reports is not None  # one of both
-        table = read_reports(params, reports, scheme)
+        table = read_reports(params, reports, scheme, warn)
     table.save(out)
-    words = f"{table.total:,} reports -> {out}"
-    following = f"ldp decode {out} --rappor-map map.csv --out estimates.csv"
-    say({"reports": table.total, "written": str(out)}, words, as_json, following)
+    epsilon = table.mechanism.cost.epsilon
+    words = f"{table.total:,} reports of epsilon {epsilon:.4g} -> {out}"
+    with_map = "" if table.mechanism.listed else "--rappor-map map.csv "
+    following = f"ldp decode {out} {with_map}--out estimates.csv"
+    result = {"reports": table.total, "epsilon": epsilon, "written": str(out)}
+    say(result, words, as_json, following)
 
 
 @rappor.command("export")

@@ -38,6 +38,13 @@ def bloom_map(table: Table, candidates: Sequence[str]) -> Points:
     return bulk.bloom_map(addressing, rows, candidates)
 
 
+def has_single_bits(places: Points | None) -> bool:
+    """Return whether a map is that of basic RAPPOR: one hash and one cohort, in which every
+    candidate has a bit of its own, whose debiased count is the candidate's."""
+    single = places is not None and places.shape[1:] == (1, 1)
+    return places is not None and single and len({*places.flat}) == len(places)
+
+
 def require_places(table: Table, candidates: int, places: Points) -> None:
     """Raise DecodeError unless `places` is a map of `candidates` candidates for the table: compiled
     code checks no bounds."""

@@ -9,7 +9,7 @@ import numpy as np
 from ldp.arrays import Points
 from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, dummies, geometry, histogram, mean_sketch
-from ldp.decoding.bloom_maps import bloom_map, require_places
+from ldp.decoding.bloom_maps import bloom_map, has_single_bits, require_places
 from ldp.decoding.report_patterns import require_decodable, require_independent
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.addressing import CellSets, Identity
@@ -109,15 +109,19 @@ def decode(
         weighted = weighted_reports_per_client
         by = partial(decode, table, candidates, rule=rule, weighted_reports_per_client=weighted)
         return replace(by(method="regression"), bounded=partial(by, method="mean-sketch"))
-    method = fitting[0] if method == "auto" else method
-    if places is not None and method not in BY_MAP:
+    if method == "auto":
+        method = "direct" if has_single_bits(places) else fitting[0]
+    elif places is not None and method not in BY_MAP:
         raise DecodeError(f"method {method!r} takes no places")
     if places is None and patterns is not None:
         places = bloom_map(table, candidates)
+    if places is not None:
+        require_places(table, len(candidates), places)
     if places is None:
         estimates = METHODS[method](table, tuple(candidates), rule, *pooled)
+    elif method == "direct":
+        estimates = direct.of_cells(table, tuple(candidates), places.ravel(), rule, *pooled)
     else:
-        require_places(table, len(candidates), places)
         estimates = bloom.from_map(
             table, tuple(candidates), places, rule, method, sum(pooled), patterns=patterns
         )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ldp.arrays import Ints
 from ldp.decoding.binomials import BinomialBounds
@@ -29,7 +30,14 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     cells = [table.mechanism.candidate_addressing.cells(point, 0) for point in points]
     if not all(cells):
         raise DecodeError("a candidate touches no cell; its count is the rest of the reports")
-    named_counts = table.named_counts()[0, [cell for (cell,) in cells]].astype(np.int64)
+    return of_cells(table, candidates, [cell for (cell,) in cells], rule, more)
+
+
+def of_cells(
+    table: Table, candidates: tuple[str, ...], cells: ArrayLike, rule: Rule, more: float = 0.0
+) -> Estimates:
+    """Return what `decode` does of candidates that have these `cells`, shape (candidates,)."""
+    named_counts = table.named_counts()[0, np.asarray(cells)].astype(np.int64)
     estimates = estimate_counts(table, candidates, named_counts, rule, more)
     return replace(estimates, sum_std_error=_sum_std_error(table.mechanism, estimates, more))
 

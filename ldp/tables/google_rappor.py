@@ -3,13 +3,17 @@
 Source: google/rappor @a13fa96, analysis/R/read_input.R and decode_dist.R, analysis/tools/
 sum_bits.py. A map lists for every candidate the positions of its bits, counted from 1 over all
 cohorts: cohort * bits + bit + 1. A client's report is its cohort and its bits, the highest first.
+What these programs read is read here, and said: each reader takes `say`, a function of one line.
 """
 
 import csv
-from collections.abc import Sequence
+import re
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,68 +21,142 @@ from numpy.typing import NDArray
 from ldp.arrays import Ints
 from ldp.errors import DecodeError, LdpError
 from ldp.files import csv_text
+from ldp.mechanisms.randomized_response import CoinResponse
 from ldp.mechanisms.rappor import Rappor
-from ldp.tables.table import MOST_REPORTS, Table, smallest_type
+from ldp.tables.table import MOST_REPORTS, Table
 
 PARAMS = ("k", "h", "m", "p", "q", "f")
 SCHEME = "rappor-md5-1byte"
 NOISED = ("irr", "rappor", "bloom")
 """Names of the column of reported bits: the first of these that a file has."""
 AT_ONCE = 1 << 16
+WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?(e[+-]?[0-9]{1,2})?", re.I)
+"""A whole number as R writes it: 100000, 1e+05 or 12.0."""
+EMPTY = ("", "NA")
+"""Cells of a map that hold no position, in R as here."""
+MOST_QUOTED = 40
+"""Number of characters of a cell that an error repeats."""
+EXPECTED = 20
+"""Number of reports that a cohort has on average from which an empty one is no chance: of 1e9."""
+Say = Callable[[str], None]
+Lines = list[tuple[int, list[str]]]
 
 
-def read_table(params: str | Path, counts: str | Path, scheme: str = SCHEME) -> Table:
-    """Return the table of a params and a counts file; `scheme`: name of the clients' hash.
+class Parameters(NamedTuple):
+    """Parameters of a file: the `mechanism`, and what its counts become on the way to its table.
 
-    `f` is read as it is written: how a client rounded it is not in the file. Raises DecodeError,
-    which names the file and the fault.
+    `cohorts` and `bits`: of the files; `is_inverted`: whether a reported bit is the opposite of the
+    mechanism's, as p is above q.
     """
-    mechanism = read_params(params, scheme)
-    rows, columns = mechanism.shape
-    numbers = _integers(counts)
-    if numbers.shape != (rows, columns + 1):
-        raise DecodeError(
-            f"{counts}: has {numbers.shape[0]} rows of {numbers.shape[1]} numbers, {params} says "
-            f"{rows} cohorts of 1 + {columns}"
-        )
-    reports, bits = numbers[:, 0], numbers[:, 1:]
-    if sum(reports.tolist()) > MOST_REPORTS:
+
+    mechanism: Rappor | CoinResponse
+    cohorts: int
+    bits: int
+    is_inverted: bool
+
+    def table(self, counts: Ints, reports: Ints) -> Table:
+        """Return the table of counts, shape (cohorts, bits), and reports, shape (cohorts,)."""
+        if self.is_inverted:
+            counts = reports[:, None] - counts
+        if self.bits == 1:
+            counts, reports = counts.sum(axis=0, keepdims=True), reports.sum(keepdims=True)
+        return Table.from_counts(self.mechanism, counts, reports)
+
+
+def _unsaid(_: str) -> None:
+    """Do nothing: the default of `say`."""
+
+
+def read_table(
+    params: str | Path, counts: str | Path, scheme: str = SCHEME, say: Say = _unsaid
+) -> Table:
+    """Return the table of a params and a counts file; `scheme`: name of the clients' hash. Rows
+    beyond the cohorts are those of the first cohorts again, and are added.
+
+    `f` is read as it is written: how a client rounded it is not in the file. With k = 1, boolean
+    RAPPOR, the table is one of `coin`, over all cohorts. Raises DecodeError, which names the file,
+    the line and the value.
+    """
+    parameters = read_params(params, scheme, say)
+    cohorts, columns = parameters.cohorts, parameters.bits
+    rows, numbers = _rows(counts), list[list[int]]()
+    for line, row in rows:
+        if len(row) != columns + 1:
+            raise DecodeError(
+                f"{counts}: line {line} has {len(row)} numbers; {params} says 1 + {columns}, the "
+                "reports of a cohort and the counts of its bits"
+            )
+        values = [_whole(cell, counts, line, "counts", "counts file") for cell in row]
+        wrong = next((value for value in values if not 0 <= value <= values[0]), None)
+        if wrong is not None:
+            raise DecodeError(
+                f"{counts}: line {line} counts {wrong} for a bit, below 0 or above its "
+                f"{values[0]} reports"
+            )
+        numbers.append(values)
+    if not rows or len(rows) % cohorts:
+        raise DecodeError(f"{counts}: has {len(rows)} rows, {params} says {cohorts} cohorts")
+    if sum(row[0] for row in numbers) > MOST_REPORTS:
         raise DecodeError(f"{counts}: a table holds at most {MOST_REPORTS} reports")
-    is_wrong = (bits < 0).any(axis=1) | (bits > reports[:, None]).any(axis=1)
-    if is_wrong.any():
-        line = 1 + int(is_wrong.argmax())
-        raise DecodeError(f"{counts}: line {line} counts a bit below 0 or above its reports")
-    return Table(mechanism, bits.astype(smallest_type(int(reports.max()))), reports)
+    if len(rows) > cohorts:
+        say(f"{counts}: {len(rows)} rows of {cohorts} cohorts, every {cohorts} of them added")
+    summed = np.array(numbers, np.int64).reshape(-1, cohorts, columns + 1).sum(axis=0)
+    return parameters.table(summed[:, 1:], summed[:, 0])
 
 
-def read_reports(params: str | Path, reports: str | Path, scheme: str = SCHEME) -> Table:
+def read_reports(
+    params: str | Path, reports: str | Path, scheme: str = SCHEME, say: Say = _unsaid
+) -> Table:
     """Return the table of a params file and a CSV file of clients' reports, such as
-    `client,cohort,bloom`: their sum. Raises DecodeError, which names the file and the line."""
-    mechanism = read_params(params, scheme)
-    rows, columns = mechanism.shape
+    `client,cohort,bloom`: their sum. Three columns of other names are these. Raises DecodeError,
+    which names the file, the line and the value."""
+    parameters = read_params(params, scheme, say)
+    rows, columns = parameters.cohorts, parameters.bits
     counts, totals = np.zeros((rows, columns), np.int64), np.zeros(rows, np.int64)
-    lines = enumerate(_rows(reports), 1)
-    header = next(lines, (1, list[str]()))[1]
+    listed = _rows(reports)
+    header = [cell.strip() for cell in listed[0][1]] if listed else []
     bits_name = next((name for name in NOISED if name in header), "")
-    if "cohort" not in header or not bits_name:
+    if "cohort" in header and bits_name:
+        cohort_at, bits_at = header.index("cohort"), header.index(bits_name)
+    elif len(header) == 3 and not _is_report(header, columns):
+        cohort_at, bits_at = 1, 2
+        say(f"{reports}: the columns {','.join(header)} are read as client,cohort,bloom")
+    else:
         raise DecodeError(f"{reports}: the first line must be client,cohort,bloom")
-    cohort_at, bits_at = header.index("cohort"), header.index(bits_name)
     cohorts = {str(row): row for row in range(rows)}
+    lines = iter(listed[1:])
     while some := list(islice(lines, AT_ONCE)):
-        some = [(line, row) for line, row in some if row]
-        if not some:
-            continue
         for line, row in some:
-            if len(row) != len(header) or row[cohort_at] not in cohorts:
-                raise DecodeError(f"{reports}: line {line} names no cohort from 0 to {rows - 1}")
+            if len(row) != len(header):
+                raise DecodeError(
+                    f"{reports}: line {line} has {len(row)} cells, the first line {len(header)}"
+                )
+            if row[cohort_at].strip() not in cohorts:
+                raise DecodeError(
+                    f"{reports}: line {line} names {_quoted(row[cohort_at])}, no cohort from 0 to "
+                    f"{rows - 1}; cohorts are counted from 0: if yours are from 1, take 1 away"
+                )
             if len(row[bits_at]) != columns or not {*row[bits_at]} <= {*"01"}:
-                raise DecodeError(f"{reports}: line {line} must have {columns} digits 0 or 1")
-        at = np.array([cohorts[row[cohort_at]] for _, row in some])
+                raise DecodeError(
+                    f"{reports}: line {line} holds {_quoted(row[bits_at])} and must have {columns} "
+                    "digits 0 or 1"
+                )
+        at = np.array([cohorts[row[cohort_at].strip()] for _, row in some])
         digits = "".join(row[bits_at] for _, row in some).encode()
         bits = np.frombuffer(digits, np.uint8).reshape(len(some), columns)[:, ::-1] - ord("0")
         np.add.at(counts, at, bits)
         np.add.at(totals, at, 1)
-    return Table(mechanism, counts.astype(smallest_type(int(totals.max()))), totals)
+    if rows > 1 and not totals[0] and totals.sum() > EXPECTED * rows:
+        say(
+            f"{reports}: no report is of cohort 0; cohorts are counted from 0: if yours are from "
+            "1, take 1 away"
+        )
+    return parameters.table(counts, totals)
+
+
+def _is_report(row: list[str], columns: int) -> bool:
+    """Return whether the cells of a first line are a report, not headings."""
+    return row[1].isdigit() and len(row[2]) == columns and {*row[2]} <= {*"01"}
 
 
 def file_texts(table: Table, candidates: Sequence[str]) -> dict[str, str]:
@@ -107,59 +185,105 @@ def file_texts(table: Table, candidates: Sequence[str]) -> dict[str, str]:
     }
 
 
-def read_params(path: str | Path, scheme: str = SCHEME) -> Rappor:
-    """Return the mechanism of a params file: a header k,h,m,p,q,f in any order, and one row. Raises
-    DecodeError."""
-    rows = [row for row in _rows(path) if row]
+def read_params(path: str | Path, scheme: str = SCHEME, say: Say = _unsaid) -> Parameters:
+    """Return the parameters of a file: a header k,h,m,p,q,f in any order, and one row. Where p is
+    above q they are those of the opposite bits: inverting all bits of a report makes p of 1 - p and
+    q of 1 - q, and leaves epsilon. Raises DecodeError."""
+    rows = [[cell.strip() for cell in row] for _, row in _rows(path)]
     if len(rows) != 2 or sorted(rows[0]) != sorted(PARAMS) or len(rows[1]) != len(PARAMS):
         raise DecodeError(f"{path}: must be a header {','.join(PARAMS)} and one row")
     texts = dict(zip(*rows, strict=True))
+    numbers = {name: _whole(texts[name], path, 2, name, "") for name in "khm"}
+    chances = dict[str, Decimal]()
+    for name in "pqf":
+        try:
+            chances[name] = Decimal(texts[name])
+        except ArithmeticError:
+            raise _wrong(path, 2, texts[name], f"{name} must be a number") from None
+    p, q, f = chances.values()
+    if p == q or f == 1:
+        said = f"p = q = {p}" if p == q else "f = 1"
+        raise DecodeError(f"{path}: with {said} reports tell nothing of any value")
+    if is_inverted := p > q:
+        say(f"{path}: p {p} is above q {q}: all bits are inverted, which leaves epsilon as it is")
+        p, q = 1 - p, 1 - q
+    k, h, m = numbers.values()
+    mechanism: Rappor | CoinResponse
     try:
-        k, h, m = (int(texts[name]) for name in "khm")
-        p, q, f = (float(texts[name]) for name in "pqf")
-    except ValueError:
-        raise DecodeError(f"{path}: k, h, m must be whole numbers and p, q, f numbers") from None
-    try:
-        return Rappor(bits=k, hashes=h, cohorts=m, p=p, q=q, f=f, scheme=scheme, permanent="keyed")
+        noise: dict[str, Any] = {"p": float(p), "q": float(q), "f": float(f)}
+        rappor = Rappor(
+            **(noise | ({"bits": 2} if k == 1 else {"bits": k, "hashes": h, "cohorts": m})),
+            scheme="identity" if k == 1 else scheme,
+            permanent="keyed",
+        )
+        mechanism = rappor
+        if k == 1:
+            gain, yes_if_no = float(rappor.channel.gain), float(rappor.channel.untouched)
+            mechanism = CoinResponse(alpha=gain, beta=yes_if_no / (1 - gain))
+            say(f"{path}: k = 1 is one question, answered yes where the bit is 1")
     except LdpError as error:
         raise DecodeError(f"{path}: {error}") from None
+    return Parameters(mechanism, m, k, is_inverted)
 
 
-def read_map(path: str | Path, table: Table) -> tuple[tuple[str, ...], NDArray[np.uint16]]:
+def read_map(
+    path: str | Path, table: Table, say: Say = _unsaid
+) -> tuple[tuple[str, ...], NDArray[np.uint16]]:
     """Return the candidates of a map file for a RAPPOR table, and the bits they set: uint16, shape
-    (candidates, cohorts, hashes). Raises DecodeError, also for a table of another mechanism."""
+    (candidates, cohorts, hashes).
+
+    A row is a set of positions, in any column: a position twice is one bit, cells without one are
+    left out, and cohort (position - 1) // bits has it. Of two rows of one string the first counts;
+    a string without letters is called "Empty", as in R. Raises DecodeError, with line and value,
+    also for a table of another mechanism.
+    """
     mechanism = table.mechanism
     if not isinstance(mechanism, Rappor):
         raise DecodeError(f"a map is for a table of rappor, and this one is of {mechanism.name}")
     bits, hashes, cohorts = mechanism.bits, mechanism.hashes, mechanism.cohorts
-    names: list[str] = []
-    positions: list[list[int]] = []
-    for number, row in enumerate(_rows(path), 1):
-        try:
-            numbers = [int(cell) for cell in row[1:]]
-        except ValueError:
-            raise DecodeError(f"{path}: line {number} holds a position that is no number") from None
-        if len(numbers) != cohorts * hashes:
-            raise DecodeError(
-                f"{path}: line {number} has {len(numbers)} positions, {cohorts} cohorts of "
-                f"{hashes} hashes have {cohorts * hashes}"
-            )
-        names.append(row[0])
-        positions.append(numbers)
-    if not names or not all(names) or len(set(names)) < len(names):
-        raise DecodeError(f"{path}: must name candidates, none twice and none empty")
-    places = np.array(positions).reshape(len(names), cohorts, hashes) - 1
-    first = bits * np.arange(cohorts)[:, None]
-    if ((places < first) | (places >= first + bits)).any():
-        raise DecodeError(f"{path}: a position lies outside its cohort's {bits} bits")
-    return tuple(names), (places - first).astype(np.uint16)
+    lines, repeated = dict[str, int](), 0
+    flat, lengths = array("q"), list[int]()
+    for line, row in _rows(path):
+        name = row[0] or "Empty"
+        if name in lines:
+            repeated += 1
+            continue
+        lines[name] = line
+        cells = [cell for cell in map(str.strip, row[1:]) if cell not in EMPTY]
+        for cell in cells:
+            position = _whole(cell, path, line, "positions", "map")
+            if not 1 <= position <= bits * cohorts:
+                raise DecodeError(
+                    f"{path}: line {line} holds position {position}; {cohorts} cohorts of {bits} "
+                    f"bits have 1 to {bits * cohorts}"
+                )
+            flat.append(position - 1)
+        lengths.append(len(cells))
+    if not lines:
+        raise DecodeError(f"{path}: must name candidates")
+    if repeated:
+        say(f"{path}: {repeated} rows repeat a string: the first row of each counts")
+    held = np.repeat(np.arange(len(lines)), lengths) * (bits * cohorts) + np.array(flat, np.int64)
+    held = np.unique(held)
+    numbers = np.bincount(held // bits, minlength=len(lines) * cohorts)
+    if (is_wrong := (numbers < 1) | (numbers > hashes)).any():
+        row_at, cohort = divmod(int(is_wrong.argmax()), cohorts)
+        raise DecodeError(
+            f"{path}: line {[*lines.values()][row_at]} has {numbers[is_wrong][0]} positions of "
+            f"cohort {cohort}, which are {1 + cohort * bits} to {(cohort + 1) * bits}; "
+            f"{hashes} hashes set 1 to {hashes} bits"
+        )
+    first = np.cumsum(numbers) - numbers
+    at = first[:, None] + np.minimum(np.arange(hashes), numbers[:, None] - 1)
+    places = (held % bits)[at].reshape(len(lines), cohorts, hashes)
+    return tuple(lines), places.astype(np.uint16)
 
 
-def _rows(path: str | Path) -> list[list[str]]:
-    """Return the rows of a CSV file; raises DecodeError."""
+def _rows(path: str | Path) -> Lines:
+    """Return (line, cells) of the rows of a CSV file, without blank ones; raises DecodeError."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as text:
-            return list(csv.reader(text))
+            return [*_numbered(csv.reader(text))]
     except OSError as error:
         raise DecodeError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -168,11 +292,28 @@ def _rows(path: str | Path) -> list[list[str]]:
         raise DecodeError(f"{path}: {error}") from None
 
 
-def _integers(path: str | Path) -> Ints:
-    rows = [row for row in _rows(path) if row]
-    if len({len(row) for row in rows}) != 1:
-        raise DecodeError(f"{path}: rows must be of one length")
-    try:
-        return np.array([[int(cell) for cell in row] for row in rows], dtype=np.int64)
-    except (ValueError, OverflowError):
-        raise DecodeError(f"{path}: counts must be whole numbers") from None
+def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
+    line = 1
+    for row in reader:
+        if row:
+            yield line, row
+        line = reader.line_num + 1
+
+
+def _whole(cell: str, path: str | Path, line: int, of: str, without_header: str) -> int:
+    """Return the whole number of a cell; raises DecodeError, which says `of` what it is one."""
+    if WHOLE.fullmatch(text := cell.strip()):
+        number = Decimal(text)
+        if number == number.to_integral_value():
+            return int(number)
+    note = f" (a {without_header} has no header)" if line == 1 and without_header else ""
+    verb = "whole numbers" if of[1:] else "a whole number"
+    raise _wrong(path, line, cell, f"{of} must be {verb}{note}")
+
+
+def _wrong(path: str | Path, line: int, cell: str, why: str) -> DecodeError:
+    return DecodeError(f"{path}: line {line} holds {_quoted(cell)}: {why}")
+
+
+def _quoted(cell: str) -> str:
+    return repr(cell if len(cell) <= MOST_QUOTED else f"{cell[:MOST_QUOTED]}...")
