@@ -210,7 +210,7 @@ def test_the_comparison_prints_every_method_on_boston_and_bike(
         ("regress bytes.csv --target y --bounds b.csv" + BUDGET, "not UTF-8"),
         ("regress nothing.csv --target y --bounds b.csv" + BUDGET, "is empty"),
         (BOSTON + BUDGET + " --level 1", "level must lie strictly"),
-        ("regress boston.csv" + BUDGET, "Missing --target, --bounds"),
+        ("regress boston.csv" + BUDGET, "Missing option '--target'"),
         (BOSTON + BUDGET + " --compare 20 --out x.csv", "--compare does not go with --out"),
         (BOSTON + BUDGET + " --compare 20 --method ssp", "--compare does not go with --method"),
         (BOSTON + " --epsilon 1", "Missing --delta"),

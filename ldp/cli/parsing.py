@@ -34,7 +34,13 @@ FITTING = {
     ),
     "plan number": ("--population without --from",),
     "rappor import": ("one of --counts --reports",),
-    "regress": ("--seed with --compare", "--compare without --method --level --out"),
+    "regress": (
+        *("one of --epsilon --randomized", "--epsilon with --bounds", "--seed with --compare"),
+        "--compare without --method --level --out",
+        "--randomized without --bounds --delta --method --neighbours --compare",
+        *("--feature with --randomized", "--model with --randomized", "--of with --randomized"),
+        *("--weights with --randomized", "--strata with --randomized"),
+    ),
     "simulate": (
         *("one of METRIC --scenario", "METRIC with --population"),
         *("METRIC with --reports --table", "--reports without --table", "--day with --reports"),
@@ -172,7 +178,7 @@ def _refuse_unfitting(command: click.Command, context: click.Context) -> None:
         if source in (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP):
             is_option = isinstance(parameter, click.Option)
             written.update(parameter.opts if is_option else [str(parameter.name).upper()])
-    name = context.command_path.partition(" ")[2]
+    name = context.command_path.removeprefix(context.find_root().command_path).strip()
     for rule in FITTING.get(name, ()):
         first, how, *others = rule.split()
         some = [other for other in others if other in written]

@@ -1,7 +1,9 @@
-"""`ldp regress`: a private linear regression of a CSV file, or all methods compared on it."""
+"""`ldp regress`: a private linear regression of a CSV file, or all methods compared on it; or one
+of answers that were randomised before."""
 
 import math
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -9,12 +11,19 @@ from typing import Any
 import click
 import numpy as np
 
-from ldp.cli.columns import read_bounds, read_columns
+from ldp.cli.columns import read_bounds, read_column, read_columns
 from ldp.cli.estimates import check_output
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.cli.parsing import Typed, name_and_parameters
+from ldp.cli.settings import rare
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text
+from ldp.regression.randomized_outcome import (
+    DESIGNS,
+    MODELS,
+    OutcomeDesign,
+    RandomizedOutcomeRegression,
+)
 from ldp.tables.result import write_with_summary
 
 WIDTH = 88
@@ -23,6 +32,11 @@ OF_METHODS = (
     *("clip_features", "clip_target", "budget_split"),
 )
 """Numbers that --method may state."""
+OF_WHOM = {
+    "population": "the population of which the rows are a random sample",
+    "people": "the people of the rows themselves, whoever else there is",
+}
+"""Of whom the intervals of a survey speak."""
 CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
 
 
@@ -41,10 +55,9 @@ def _method(text: str) -> tuple[str, dict[str, Any], Path | None]:
     "--bounds",
     "bounds_file",
     type=FILE,
-    required=True,
     help="CSV file column,low,high with public ranges of the target and of the columns to use.",
 )
-@click.option("--epsilon", type=float, required=True, help="Privacy loss of the release.")
+@click.option("--epsilon", type=float, help="Privacy loss of the release.")
 @click.option(
     "--delta", type=float, help="Delta of the release, far below 1 / rows; a pure method has none."
 )
@@ -57,11 +70,11 @@ def _method(text: str) -> tuple[str, dict[str, Any], Path | None]:
     "[0.4, 0.5, 0.1]'; norm = X shortens longer mapped rows to this public length, and public_rows "
     "= 'FILE' names a CSV file of rows that need no privacy, which robust adds exactly.",
 )
-@click.option(
+@rare(
     "--neighbours",
-    type=click.Choice(["replace-one", "add-remove"]),
-    default="replace-one",
-    help="Data sets that cannot be told apart; add-remove hides the number of rows too.",
+    click.Choice(["replace-one", "add-remove"]),
+    "replace-one",
+    "Data sets that cannot be told apart; add-remove hides the number of rows too.",
 )
 @click.option("--level", type=float, default=0.95, help="Level of the intervals.")
 @click.option("--out", default="-", help="CSV file to write the coefficients to; - prints them.")
@@ -73,12 +86,26 @@ def _method(text: str) -> tuple[str, dict[str, Any], Path | None]:
     help="Release nothing, and cross-validate every method on this number of splits, as 20.",
 )
 @SEED
+@click.option(
+    "--randomized",
+    "design",
+    type=Typed("DESIGN", OutcomeDesign.of),
+    help="Design of a survey whose target is a randomised answer, 0 or 1, which needs no epsilon: "
+    f"{'; '.join(DESIGNS.values())}.",
+)
+@rare("--feature", str, (), "Columns of numbers to predict a randomised answer from.")
+@rare(
+    "--model", click.Choice(MODELS), "linear", "Model of a randomised outcome, or of its log odds."
+)
+@rare("--weights", str, None, "Column of a survey's weights, as 1 / P(selected).")
+@rare("--strata", str, None, "Column of a survey's strata.")
+@rare("--of", click.Choice([*OF_WHOM]), "population", "Of whom the intervals of a survey speak.")
 @JSON
 def regress(
     data: Path,
     target: str,
-    bounds_file: Path,
-    epsilon: float,
+    bounds_file: Path | None,
+    epsilon: float | None,
     delta: float | None,
     method: tuple[str, dict[str, Any], Path | None],
     neighbours: str,
@@ -86,7 +113,10 @@ def regress(
     out: str,
     splits: int | None,
     seed: int | None,
+    design: OutcomeDesign | None,
+    feature: tuple[str, ...],
     as_json: bool,
+    **survey: Any,
 ) -> None:
     """Release the coefficients of a differentially private linear regression.
 
@@ -96,14 +126,24 @@ def regress(
     --compare no coefficient is released: every method is simulated on splits of the data, local
     ones beside the curator's, and the errors shown are not private.
 
-    A table of `moments` reports, which are private already, is read by ldp decode.
+    A table of `moments` reports, which are private already, is read by ldp decode. With
+    --randomized the target is a randomised answer of a survey, 0 or 1, and each --feature is in the
+    clear: no privacy is charged (docs/surveys.md).
 
     \b
     Example: ldp regress houses.csv --target price --bounds bounds.csv --epsilon 1 --delta 1e-6
     Example: ldp regress houses.csv --target price --bounds bounds.csv --epsilon 1 --delta 1e-6
              --compare 20
+    Example: ldp regress answers.csv --target y --feature age
+             --randomized "forced, truth = 2/3, yes = 1/6"
     """
     check_output(out, level)
+    if design is not None:
+        result, words = _of_answers(data, target, feature, design, level, out, **survey)
+        say(result, words, as_json)
+        return
+    assert bounds_file is not None  # goes with --epsilon, one of both is there
+    assert epsilon is not None
     from ldp.central.regression import PURE  # late: it loads scikit-learn
 
     name, parameters, public_rows = method
@@ -112,17 +152,17 @@ def regress(
     ranges = read_bounds(bounds_file)
     if target not in ranges:
         raise ParameterError(f"{bounds_file} has no row for the target column")
-    features = [column for column in ranges if column != target]
-    if not features:
+    names = [column for column in ranges if column != target]
+    if not names:
         raise ParameterError(f"{bounds_file} has no row for any column but the target")
-    table = read_columns(data, [*features, target], strict=splits is not None)
+    table = read_columns(data, [*names, target], strict=splits is not None)
     X, y = table[:, :-1], table[:, -1]
     if public_rows is not None:
-        public = read_columns(public_rows, [*features, target], strict=True)
+        public = read_columns(public_rows, [*names, target], strict=True)
         parameters["public_rows"] = public[:, :-1], public[:, -1]
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta or 0.0}
     bounds: dict[str, Any] = {
-        "bounds": np.array([ranges[column] for column in features]),
+        "bounds": np.array([ranges[column] for column in names]),
         "target_bounds": ranges[target],
     }
     if splits is not None:
@@ -131,7 +171,7 @@ def regress(
         result, words = _released(
             X,
             y,
-            features,
+            names,
             level,
             out,
             **budget,
@@ -256,6 +296,72 @@ def _covered(norm: float | None, clips: tuple[float, float], public: Any) -> str
         f"{words}, with rows longer than {norm:g} shortened to that: not the coefficients of the "
         "rows as they are, unless few rows are longer"
     )
+
+
+def _of_answers(
+    data: Path,
+    target: str,
+    features: tuple[str, ...],
+    design: OutcomeDesign,
+    level: float,
+    out: str,
+    *,
+    model: Any,
+    weights: str | None,
+    strata: str | None,
+    of: str,
+) -> tuple[dict[str, Any], str]:
+    """Return the regression of a randomised answer, as a summary and in words."""
+    weighted = [] if weights is None else [weights]
+    table = read_columns(data, [*features, *weighted, target], strict=True)
+    try:
+        fitted = RandomizedOutcomeRegression(design, model).fit(
+            table[:, : len(features)],
+            table[:, -1],
+            table[:, -2] if weighted else None,
+            None if strata is None else read_column(data, strata)[1],
+            of_people=of == "people",
+        )
+    except (DecodeError, ParameterError) as error:
+        raise ParameterError(f"{data}: {error}") from None
+    names = [*features, "(intercept)"]
+    columns = {
+        "coefficient": [*fitted.coef_.tolist(), fitted.intercept_],
+        "std. error": fitted.std_errors_.tolist(),
+    }
+    intervals = fitted.coefficient_intervals(level).tolist()
+    result = {
+        "model": model,
+        "design": asdict(design),
+        "rows": len(table),
+        "coefficients": dict(zip(names, columns["coefficient"], strict=True)),
+        "std_errors": dict(zip(names, columns["std. error"], strict=True)),
+        "intervals": dict(zip(names, intervals, strict=True)),
+        "intervals_cover": OF_WHOM[of],
+        "level": level,
+        "weights": weights,
+        "strata": strata,
+        "converged": fitted.converged_,
+        "at_edge": fitted.at_edge_,
+    }
+    if out != "-":
+        rows = zip(names, *columns.values(), *zip(*intervals, strict=True), strict=True)
+        write_with_summary(Path(out), csv_text([CSV_COLUMNS, *rows]), result)
+    unit = "shares" if model == "linear" else "log odds"
+    lines = [f"{model}, in {unit}: {len(table):,} rows, P(yes | yes) {design.yes_if_yes:.4g}, "]
+    lines[0] += f"P(yes | no) {design.yes_if_no:.4g}"
+    lines += [*_lines(names, columns, intervals, level), ""]
+    noted = f"The intervals are of {OF_WHOM[of]}. No privacy is charged: the answers were "
+    noted += "randomised before."
+    if not fitted.converged_:
+        noted = (
+            "Not converged: a share is estimated at 0 or 1, so that the likelihood has no largest "
+            "value, and there are no intervals. Leave features out, or use the linear model."
+        )
+    elif fitted.at_edge_:
+        where = "below 0 or above 1" if model == "linear" else "at 0 or 1"
+        noted += f" Fitted shares of {fitted.at_edge_:,} rows lie {where}."
+    return result, "\n".join([*lines, *wrap(noted, WIDTH), *_written(out)])
 
 
 def _compared(

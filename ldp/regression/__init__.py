@@ -1,4 +1,4 @@
-"""Regressions over arrays: least squares, the lasso, and the lasso without bias.
+"""Regressions over arrays: least squares, the lasso, the lasso without bias, randomised outcomes.
 
 `PrivateLinearRegression` (`ldp.central.regression`) is found here too.
 """
@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import Any
 
 from ldp.regression.least_squares import least_squares, nonnegative_lasso
+from ldp.regression.randomized_outcome import OutcomeDesign, RandomizedOutcomeRegression
 
-__all__ = ["least_squares", "nonnegative_lasso"]
+__all__ = ["OutcomeDesign", "RandomizedOutcomeRegression", "least_squares", "nonnegative_lasso"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,161 @@
+"""Do intervals of a regression of randomised answers cover what they say?
+
+`python -m simulations.surveys` draws 10,000 surveys of each setting (design, model, number of
+people, true share), fits each, prints the share of 95 % intervals that hold the true coefficient,
+writes them as JSON and exits 1 when one is below 94 or above 96 %. The twin, errors that take the
+answers for the outcomes, must miss. `--sample` draws 200 of each.
+"""
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ldp.arrays import Floats
+from ldp.regression import OutcomeDesign, RandomizedOutcomeRegression
+from simulations import campaign
+from simulations.campaign import Bar
+
+SURVEYS, SAMPLE = 10_000, 200
+DESIGNS = {
+    "forced": OutcomeDesign.forced(truth=2 / 3, yes=1 / 6),
+    "warner": OutcomeDesign.warner(statement=0.8),
+    "unrelated": OutcomeDesign.unrelated(sensitive=0.7, unrelated_yes=0.25),
+    "unrelated, estimated": OutcomeDesign.unrelated(
+        sensitive=0.7, unrelated_yes=0.25, unrelated_people=1_000
+    ),
+}
+UNRELATED = 0.25
+"""True share of yes to the unrelated question."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    design: str
+    model: Literal["linear", "logistic"]
+    people: int
+    share: float
+    of_people: bool = False
+
+
+SETTINGS = [
+    *(
+        Setting(design, model, people, share)
+        for design, people in (("forced", 1_000), ("forced", 4_000), ("warner", 2_000))
+        for model in ("linear", "logistic")
+        for share in (0.1, 0.3, 0.5, 0.7, 0.9)
+    ),
+    *(
+        Setting(design, model, 2_000, share)
+        for design in ("unrelated", "unrelated, estimated")
+        for model in ("linear", "logistic")
+        for share in (0.1, 0.5, 0.9)
+    ),
+    *(Setting("forced", "linear", 1_000, share, of_people=True) for share in (0.1, 0.5, 0.9)),
+]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Shares of intervals of slope and intercept that hold the true ones, of the surveys whose fit
+    converged; `naive`: of intervals whose errors are those of an outcome without noise."""
+
+    setting: Setting
+    surveys: int
+    converged: int
+    slope: float
+    intercept: float
+    naive: float
+    seconds: float
+
+
+def truth_of(setting: Setting) -> tuple[float, float]:
+    """The true slope and intercept for a covariate from -1 to 1: shares from 0.5 to 1.5 times that
+    of the middle, or of its rest."""
+    share = setting.share
+    if setting.model == "linear":
+        return 0.5 * min(share, 1 - share), share
+    return 0.5, float(np.log(share / (1 - share)))
+
+
+def drawn(setting: Setting, generator: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+    """Covariates, true outcomes and answers of a survey, whose design may be estimated."""
+    slope, intercept = truth_of(setting)
+    x = generator.uniform(-1, 1, setting.people)
+    predictor = intercept + slope * x
+    share = predictor if setting.model == "linear" else 1 / (1 + np.exp(-predictor))
+    held = generator.random(setting.people) < share
+    design = DESIGNS[setting.design]
+    chance = np.where(held, design.yes_if_yes, design.yes_if_no)
+    return x, held.astype(np.float64), (generator.random(setting.people) < chance).astype(float)
+
+
+def covered(setting: Setting, surveys: int, seed: int = 1) -> Coverage:
+    """The coverage of a setting over fresh surveys."""
+    generator = np.random.default_rng([seed, SETTINGS.index(setting)])
+    design, started = DESIGNS[setting.design], time.process_time()
+    holds, naive, converged = np.zeros(2), 0, 0
+    for _ in range(surveys):
+        x, held, answers = drawn(setting, generator)
+        used = design
+        if design.yes_if_no_variance:
+            seen = generator.binomial(1_000, UNRELATED) / 1_000
+            used = OutcomeDesign.unrelated(
+                sensitive=0.7, unrelated_yes=seen, unrelated_people=1_000
+            )
+        model = RandomizedOutcomeRegression(used, setting.model)
+        model.fit(x[:, None], answers, of_people=setting.of_people)
+        if not model.converged_:
+            continue
+        converged += 1
+        wanted = np.array(truth_of(setting))
+        if setting.of_people:
+            wanted = np.linalg.lstsq(np.column_stack([x, np.ones_like(x)]), held, rcond=None)[0]
+        low, high = model.coefficient_intervals(0.95).T
+        holds += (low <= wanted) & (wanted <= high)
+        half = design.gain * (high - low)[0] / 2
+        naive += bool(abs(model.coef_[0] - wanted[0]) <= half)
+    slope, intercept = (holds / max(1, converged)).tolist()
+    seconds = time.process_time() - started
+    naive_share = naive / max(1, converged)
+    return Coverage(setting, surveys, converged, slope, intercept, naive_share, seconds)
+
+
+def bars(results: list[Coverage], most: float) -> list[Bar]:
+    """What each coverage must be: within `most` of 95 %; the twin's below 90 %."""
+    lines = []
+    for result in results:
+        what = " ".join(map(str, vars(result.setting).values()))
+        for name in ("slope", "intercept"):
+            figure = getattr(result, name)
+            is_met = abs(figure - 0.95) <= most
+            lines.append(Bar(f"{what}: {name} in 95 % intervals", figure, f"+- {most:.3g}", is_met))
+        share = result.converged / result.surveys
+        lines.append(Bar(f"{what}: converged", share, "0.99 or more", share >= 0.99))
+        lines.append(
+            Bar(f"{what}: twin without the noise", result.naive, "< 0.9", result.naive < 0.9)
+        )
+    return lines
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sample", action="store_true", help="200 surveys of each setting")
+    parser.add_argument("--out", type=Path, help="JSON file of the result")
+    arguments = parser.parse_args()
+    made, results = campaign.provenance(), []
+    surveys, most = (SAMPLE, 0.08) if arguments.sample else (SURVEYS, 0.01)
+    for setting in SETTINGS:
+        results.append(covered(setting, surveys))
+        print(results[-1], file=sys.stderr, flush=True)
+    lines = bars(results, most)
+    campaign.write(arguments.out, made, {"surveys": surveys, "results": results, "bars": lines})
+    return campaign.shown(lines)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

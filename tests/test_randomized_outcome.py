@@ -1,0 +1,431 @@
+"""Regression of randomised answers: closed forms, another likelihood, coverage, `ldp regress`."""
+
+import csv
+import itertools
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import binom
+
+from ldp import RandomizedResponse
+from ldp.errors import DecodeError, ParameterError
+from ldp.regression import OutcomeDesign, RandomizedOutcomeRegression
+from ldp.server import Table, decode
+from simulations import surveys
+from tests.command_line import run
+from tests.statistics import ALPHA
+
+FORCED = OutcomeDesign.forced(truth=2 / 3, yes=1 / 6)
+DESIGNS = [
+    FORCED,
+    OutcomeDesign.warner(statement=0.2),
+    OutcomeDesign.unrelated(sensitive=0.7, unrelated_yes=0.25),
+    OutcomeDesign.unrelated(sensitive=0.7, unrelated_yes=0.25, unrelated_people=300),
+]
+
+
+def survey(design: OutcomeDesign, people: int, seed: int) -> tuple[Any, Any]:
+    """Two covariates and the answers of a logistic model."""
+    generator = np.random.default_rng(seed)
+    x = np.column_stack([generator.normal(40, 12, people), generator.random(people) < 0.4])
+    share = 1 / (1 + np.exp(-(-2.5 + 0.03 * x[:, 0] + 0.8 * x[:, 1])))
+    chance = design.yes_if_no + design.gain * (generator.random(people) < share)
+    return x.astype(np.float64), (generator.random(people) < chance).astype(np.float64)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("design", DESIGNS)
+def test_two_groups_have_the_closed_form(design: OutcomeDesign) -> None:
+    """A model with a coefficient for each group: debiased shares, their binomial errors, and that
+    of an estimated share of yes; in log odds by the delta method, of the observed information."""
+    numbers, yes = np.array([700, 1300]), np.array([300, 700])
+    x = np.repeat([0.0, 1.0], numbers)[:, None]
+    y = np.concatenate([np.arange(n) < s for n, s in zip(numbers, yes, strict=True)])
+    answered = yes / numbers
+    share = (answered - design.yes_if_no) / design.gain
+    variance = answered * (1 - answered) / numbers / design.gain**2
+    offset = design.yes_if_no_variance / design.gain**2
+    linear = RandomizedOutcomeRegression(design).fit(x, y)
+    np.testing.assert_allclose(
+        [linear.intercept_, linear.coef_[0]], [share[0], share[1] - share[0]]
+    )
+    errors = np.sqrt([variance.sum(), variance[0] + offset])
+    np.testing.assert_allclose(linear.std_errors_, errors)
+    logistic = RandomizedOutcomeRegression(design, "logistic").fit(x, y)
+    odds = np.log(share / (1 - share))
+    np.testing.assert_allclose(
+        [logistic.intercept_, logistic.coef_[0]], [odds[0], odds[1] - odds[0]], atol=1e-9
+    )
+    slopes = 1 / (share * (1 - share))
+    of_odds = slopes**2 * variance
+    errors = np.sqrt(
+        [
+            of_odds.sum() + (slopes[1] - slopes[0]) ** 2 * offset,
+            of_odds[0] + slopes[0] ** 2 * offset,
+        ]
+    )
+    np.testing.assert_allclose(logistic.std_errors_, errors, rtol=1e-7)
+    assert logistic.converged_
+    assert not logistic.at_edge_
+
+
+@pytest.mark.exact
+def test_the_share_of_a_binary_metric_is_that_of_decode() -> None:
+    mechanism = RandomizedResponse(categories=("yes", "no"), epsilon=1.0)
+    estimates = decode(Table.from_counts(mechanism, [[700, 300]], 1000))
+    chance = math.e / (math.e + 1)
+    design = OutcomeDesign.rates(yes_if_yes=chance, yes_if_no=1 - chance)
+    model = RandomizedOutcomeRegression(design).fit(np.zeros((1000, 0)), np.arange(1000) < 700)
+    assert 1000 * model.intercept_ == pytest.approx(estimates.count[0])
+
+
+def log_likelihood(b: Any, x: Any, y: Any, weights: Any, design: OutcomeDesign) -> float:
+    """Written out person by person, apart from the code that it tests."""
+    total = 0.0
+    for row, answer, weight in zip(x, y, weights, strict=True):
+        share = 1 / (1 + math.exp(-(b[-1] + sum(a * c for a, c in zip(b, row, strict=False)))))
+        yes = share * design.yes_if_yes + (1 - share) * design.yes_if_no
+        total += weight * math.log(yes if answer else 1 - yes)
+    return total
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("design", DESIGNS[:3])
+def test_the_likelihood_is_largest_there_and_curved_as_stated(design: OutcomeDesign) -> None:
+    """To 6 digits: the maximum found by scipy from another start, and the second differences."""
+    x, y = survey(design, 600, 1)
+    centred = (x - x.mean(axis=0)) / x.std(axis=0)
+    ones = np.ones(len(y))
+
+    def loss(b: Any) -> float:
+        return -log_likelihood(b, centred, y, ones, design)
+
+    best = minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-7}).x
+    best = minimize(loss, best, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).x
+    model = RandomizedOutcomeRegression(design, "logistic").fit(centred, y)
+    np.testing.assert_allclose([*model.coef_, model.intercept_], best, atol=2e-6)
+    step, units = 1e-3, np.eye(3)
+    hessian = [
+        [
+            (
+                loss(best + step * (u + v))
+                - loss(best + step * (u - v))
+                - loss(best - step * (u - v))
+                + loss(best - step * (u + v))
+            )
+            / (4 * step**2)
+            for v in units
+        ]
+        for u in units
+    ]
+    errors = np.sqrt(np.diag(np.linalg.inv(hessian)))
+    np.testing.assert_allclose(model.std_errors_, errors, rtol=1e-5)
+    plain = RandomizedOutcomeRegression(design, "logistic").fit(x, y)
+    np.testing.assert_allclose(plain.coef_ * x.std(axis=0), model.coef_, rtol=1e-7)
+
+
+@pytest.mark.exact
+@pytest.mark.filterwarnings("ignore:The Randomised link")
+@pytest.mark.parametrize("design", DESIGNS[:3])
+def test_statsmodels_with_the_same_link_has_the_same_numbers(design: OutcomeDesign) -> None:
+    """To 6 digits, where statsmodels is installed (the extra `dev`): a binomial GLM with the link
+    p = d + c / (1 + exp(-x'b)), and its observed information."""
+    sm: Any = pytest.importorskip("statsmodels.api")
+    base: Any = sm.families.links.Link
+    d, c = design.yes_if_no, design.gain
+
+    class Randomised(base):  # type: ignore[misc]
+        def __call__(self, p: Any) -> Any:
+            share = np.clip((np.asarray(p) - d) / c, 1e-9, 1 - 1e-9)
+            return np.log(share / (1 - share))
+
+        def inverse(self, z: Any) -> Any:
+            return d + c / (1 + np.exp(-z))
+
+        def deriv(self, p: Any) -> Any:
+            share = np.clip((np.asarray(p) - d) / c, 1e-9, 1 - 1e-9)
+            return 1 / (c * share * (1 - share))
+
+        def deriv2(self, p: Any) -> Any:
+            share = np.clip((np.asarray(p) - d) / c, 1e-9, 1 - 1e-9)
+            return (2 * share - 1) / (c * share * (1 - share)) ** 2
+
+        def inverse_deriv(self, z: Any) -> Any:
+            share = 1 / (1 + np.exp(-z))
+            return c * share * (1 - share)
+
+        def inverse_deriv2(self, z: Any) -> Any:
+            share = 1 / (1 + np.exp(-z))
+            return c * share * (1 - share) * (1 - 2 * share)
+
+    x, y = survey(design, 5_000, 2)
+    columns = np.column_stack([x, np.ones(len(y))])
+    glm = sm.GLM(y, columns, family=sm.families.Binomial(link=Randomised(), check_link=False))
+    fit = glm.fit(start_params=[0.0, 0.0, -0.5], maxiter=200, tol=1e-14, tol_criterion="params")
+    errors = np.sqrt(np.diag(np.linalg.inv(-glm.hessian(fit.params, observed=True))))
+    ours = RandomizedOutcomeRegression(design, "logistic").fit(x, y)
+    np.testing.assert_allclose([*ours.coef_, ours.intercept_], fit.params, rtol=1e-6)
+    np.testing.assert_allclose(ours.std_errors_, errors, rtol=1e-6)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("model", ["linear", "logistic"])
+def test_a_row_of_weight_two_is_two_rows(model: Any) -> None:
+    x, y = survey(FORCED, 800, 3)
+    weights = np.where(np.arange(800) % 3 == 0, 2.0, 1.0)
+    weighted = RandomizedOutcomeRegression(FORCED, model).fit(x, y, weights)
+    whole = np.repeat(np.arange(800), weights.astype(int))
+    repeated = RandomizedOutcomeRegression(FORCED, model).fit(x[whole], y[whole])
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-8)
+    assert weighted.intercept_ == pytest.approx(repeated.intercept_)
+
+
+@pytest.mark.exact
+def test_a_stratified_share_has_the_variance_of_the_textbook() -> None:
+    """A weighted mean of debiased answers, its ratio linearised: summed over strata, n / (n - 1)
+    times the squares of w (y - mean) about the stratum's, over the square of the weights' sum."""
+    generator = np.random.default_rng(4)
+    strata = np.repeat(["north", "east", "west"], (60, 100, 40))
+    weights = np.repeat([2.0, 0.5, 4.0], (60, 100, 40)) * generator.uniform(0.9, 1.1, 200)
+    y = (generator.random(200) < 0.4).astype(float)
+    model = RandomizedOutcomeRegression(FORCED).fit(np.zeros((200, 0)), y, weights, strata.tolist())
+    debiased = (y - 1 / 6) / (2 / 3)
+    mean = (weights * debiased).sum() / weights.sum()
+    variance = 0.0
+    for name in ("north", "east", "west"):
+        part = (weights * (debiased - mean))[strata == name]
+        variance += len(part) / (len(part) - 1) * ((part - part.mean()) ** 2).sum()
+    assert model.intercept_ == pytest.approx(mean)
+    assert model.std_errors_[0] == pytest.approx(math.sqrt(variance) / weights.sum())
+
+
+@pytest.mark.exact
+def test_of_people_is_the_noise_of_the_answers_alone() -> None:
+    """All 2**6 answers of six people, each with its probability: the estimates are in the mean the
+    least squares of the outcomes, and the variances in the mean those of the estimates."""
+    x, truth = np.array([[0.0], [1], [2], [3], [4], [5]]), np.array([0, 1, 0, 1, 1, 0])
+    chance = np.where(truth, FORCED.yes_if_yes, FORCED.yes_if_no)
+    means, squares, variances = np.zeros((3, 2))
+    for answers in itertools.product((0, 1), repeat=6):
+        y = np.array(answers)
+        p = float(np.prod(np.where(y, chance, 1 - chance)))
+        model = RandomizedOutcomeRegression(FORCED).fit(x, y, of_people=True)
+        b = np.append(model.coef_, model.intercept_)
+        means += p * b
+        squares += p * b**2
+        variances += p * np.diag(model.covariance_)
+    columns = np.column_stack([x, np.ones(6)])
+    np.testing.assert_allclose(means, np.linalg.lstsq(columns, truth, rcond=None)[0], atol=1e-12)
+    np.testing.assert_allclose(variances, squares - means**2, rtol=1e-9)
+
+
+@pytest.mark.exact
+def test_a_share_at_the_edge_is_not_converged_and_has_no_interval() -> None:
+    """Fewer yes than are forced: linear, a share below 0, which is counted; logistic, no largest
+    value of the likelihood. A little inside it is found."""
+    for yes, converged in ((150, False), (166, False), (180, True), (833, True), (840, False)):
+        y = np.arange(1000) < yes
+        x = np.zeros((1000, 0))
+        logistic = RandomizedOutcomeRegression(FORCED, "logistic").fit(x, y)
+        assert logistic.converged_ == converged
+        assert np.isfinite(logistic.coefficient_intervals()).all() == converged
+        linear = RandomizedOutcomeRegression(FORCED).fit(x, y)
+        assert linear.at_edge_ == (0 if 1 / 6 <= yes / 1000 <= 5 / 6 else 1000)
+        assert np.isfinite(linear.std_errors_).all()
+    x, y = np.repeat([0.0, 1.0], 500)[:, None], np.arange(1000) % 500 < np.repeat([60, 200], 500)
+    assert not RandomizedOutcomeRegression(FORCED, "logistic").fit(x, y).converged_
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("guess, truth = 1/2", "a design is one of warner, forced, unrelated, rates"),
+        ("forced, truth", "is not like truth = 2/3"),
+        ("forced, truth = x", "is not like truth = 2/3"),
+        ("forced, truth = 1/0", "is not like truth = 2/3"),
+        ("forced, truth = 1/2", "forced is written as 'forced, truth = 2/3, yes = 1/6'"),
+        ("forced, truth = 0.9, yes = 0.2", "truth . yes must be a number from 0 to 1"),
+        ("warner, statement = 1/2", "answers tell nothing"),
+        ("warner, statement = 3/2", "yes_if_yes must be a number from 0 to 1"),
+        ("unrelated, sensitive = 1/2, unrelated_yes = 2", "unrelated_yes must be a number"),
+        (
+            "unrelated, sensitive = .5, unrelated_yes = .5, unrelated_people = 0",
+            "must be 1 or more",
+        ),
+    ],
+)
+def test_a_wrong_design_says_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        OutcomeDesign.of(text)
+
+
+@pytest.mark.exact
+def test_wrong_data_say_what_is_wrong() -> None:
+    x, y = survey(FORCED, 20, 5)
+    model, probit = RandomizedOutcomeRegression(FORCED), cast("Any", "probit")
+    for wrong, message in (
+        (lambda: model.fit(x, y + 1), "answers must be 0 or 1; row "),
+        (lambda: model.fit(x[:-1], y), "a row for each person"),
+        (lambda: model.fit(x[:, 0], y), "of shape .rows, features."),
+        (lambda: model.fit(x * math.nan, y), "finite numbers"),
+        (lambda: model.fit(x, y, -y), "weights must be finite numbers above 0"),
+        (lambda: model.fit(x, y, None, ["a"] * 19), "strata must be one for each row"),
+        (lambda: model.fit(x, y, None, ["a"] * 19 + ["b"]), "stratum 'b' has one row"),
+        (lambda: model.fit(x, y).coefficient_intervals(1), "level must lie"),
+        (lambda: RandomizedOutcomeRegression(FORCED, probit), "must be one of linear, logistic"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            wrong()
+    with pytest.raises(DecodeError, match="do not determine"):
+        model.fit(np.column_stack([x, x.sum(axis=1)]), y)
+    with pytest.raises(ParameterError, match="only the linear model"):
+        RandomizedOutcomeRegression(FORCED, "logistic").fit(x, y, of_people=True)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    "setting", [surveys.SETTINGS[1], surveys.SETTINGS[6], surveys.SETTINGS[-1]]
+)
+def test_intervals_cover_and_those_without_the_noise_do_not(setting: surveys.Setting) -> None:
+    """400 surveys of 1,000 people. If 94 to 96 % of intervals hold, one of the two shares lies
+    outside these bounds, of exact binomial tails, with probability ALPHA at most, and the seeds are
+    fixed. The twin's errors, those of an outcome without noise, miss the same bounds."""
+    result = surveys.covered(setting, 400, seed=2)
+    least = binom.ppf(ALPHA / 4, result.converged, 0.94) / result.converged
+    most = binom.isf(ALPHA / 4, result.converged, 0.96) / result.converged
+    assert result.converged >= 396
+    assert least <= result.slope <= most
+    assert least <= result.intercept <= most
+    assert result.naive < least
+
+
+@pytest.fixture
+def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    monkeypatch.chdir(tmp_path)
+    x, y = survey(FORCED, 3_000, 6)
+    with open("answers.csv", "w", newline="") as text:
+        rows = csv.writer(text)
+        rows.writerow(["age", "town", "w", "region", "y"])
+        for i, (row, answer) in enumerate(zip(x, y, strict=True)):
+            rows.writerow([row[0], int(row[1]), 1 + i % 3, "abc"[i % 3], int(answer)])
+    return x, y
+
+
+REGRESS = ["regress", "answers.csv", "--target", "y", "--feature", "age", "--feature", "town"]
+
+
+def called(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["ldp", *words])
+    from ldp import cli
+
+    try:
+        cli.main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+@pytest.mark.exact
+def test_the_command_prints_and_writes_what_the_model_has(
+    answers: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*REGRESS, "--randomized", "forced, truth = 2/3, yes = 1/6"]
+    assert called([*words, "--out", "line.csv"], monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "linear, in shares: 3,000 rows, P(yes | yes) 0.8333, P(yes | no) 0.1667" in shown
+    assert "The intervals are of the population of which the rows are a random sample" in shown
+    assert "No privacy is charged: the answers were randomised before." in shown
+    model = RandomizedOutcomeRegression(FORCED).fit(*answers)
+    rows = [*csv.DictReader(Path("line.csv").read_text().splitlines())]
+    assert [row["term"] for row in rows] == ["age", "town", "(intercept)"]
+    for row, b, error in zip(
+        rows, [*model.coef_, model.intercept_], model.std_errors_, strict=True
+    ):
+        assert float(row["coefficient"]) == pytest.approx(b)
+        assert float(row["std_error"]) == pytest.approx(error)
+    summary = json.loads(Path("line.json").read_text())
+    assert (summary["converged"], summary["at_edge"], summary["rows"]) == (True, 0, 3000)
+    survey_words = ["--weights", "w", "--strata", "region", "--model", "logistic", "--json"]
+    assert called([*words, *survey_words], monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    fitted = RandomizedOutcomeRegression(FORCED, "logistic").fit(
+        *answers, 1 + np.arange(3000) % 3, ["abc"[i % 3] for i in range(3000)]
+    )
+    assert list(result["std_errors"].values()) == pytest.approx(fitted.std_errors_.tolist())
+    assert called([*words, "--of", "people"], monkeypatch) == 0
+    assert "of the people of the rows themselves" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (REGRESS, "give one of --epsilon, --randomized"),
+        ([*REGRESS, "--epsilon", "1", "--bounds", "b"], "--feature goes with --randomized"),
+        (["regress", "a", "--target", "y", "--epsilon", "1"], "--epsilon goes with --bounds"),
+        (
+            [*REGRESS, "--randomized", "warner, statement = 3/4", "--delta", "1e-6"],
+            "--randomized does not go with --delta",
+        ),
+        (
+            [
+                "regress",
+                "answers.csv",
+                "--target",
+                "age",
+                "--randomized",
+                "warner, statement = 3/4",
+            ],
+            "answers.csv: answers must be 0 or 1; row 1 holds",
+        ),
+        (
+            [*REGRESS, "--randomized", "forced, truth = 2/3"],
+            "forced is written as 'forced, truth = 2/3, yes = 1/6'",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(
+    answers: object,
+    words: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert called(words, monkeypatch) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_python_m_ldp_refuses_what_ldp_refuses(answers: object) -> None:
+    """The rules of what goes with what hold whatever the program is called."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ldp", *REGRESS], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "give one of --epsilon, --randomized" in done.stderr
+
+
+@pytest.mark.exact
+def test_an_edge_is_told_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("few.csv").write_text("y\n" + "1\n" * 10 + "0\n" * 90)
+    design = ["--randomized", "forced, truth = 2/3, yes = 1/6"]
+    assert called(["regress", "few.csv", "--target", "y", *design], monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Fitted shares of 100 rows lie below 0 or above 1." in shown
+    words = ["regress", "few.csv", "--target", "y", *design, "--model", "logistic"]
+    assert called(words, monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Not converged: a share is estimated at 0 or 1" in shown
+    assert "unbounded" in shown
+    assert run("regress --help", monkeypatch) == 0
