@@ -95,10 +95,3 @@ def finite(result: Any) -> Any:
     if isinstance(result, list | tuple):
         return [finite(value) for value in result]
     return None if isinstance(result, float) and not math.isfinite(result) else result
-
-
-def read_lines(text: str) -> list[str]:
-    """Return the nonempty lines of `text`. Only a newline ends a line (a carriage return before it
-    is dropped): values may contain the other line separators of Unicode."""
-    lines = [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
-    return [line for line in lines if line]

@@ -20,8 +20,8 @@ import click
 import ldp
 
 PACKAGE = Path(ldp.__file__).parent
-LOOSE = {"__init__", "__main__", "server", "errors", "files", "arrays"}
-BASE = {"errors", "arrays", "files"}
+LOOSE = {"__init__", "__main__", "server", "errors", "files", "data_files", "arrays"}
+BASE = {"errors", "arrays", "files", "data_files"}
 """Loose modules that everything may import."""
 NESTED = ("central/regression",)
 """Packages within others that are counted by themselves."""

@@ -269,7 +269,7 @@ def test_pooled_reports_are_weighted_by_a_number_or_a_file(
     assert printed[0] == printed[1] != printed[2]
     for text, words in (
         ("reports,people\n1,2\n", "must start with the line reports,clients"),
-        ("reports,clients\n1,-2\n", "line 2: two whole numbers"),
+        ("reports,clients\n1,-2\n", "line 2: whole numbers"),
         ("reports,clients\n", "reports must be whole numbers"),
     ):
         Path("sent.csv").write_text(text)

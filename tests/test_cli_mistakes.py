@@ -15,7 +15,7 @@ BAD = {
                        "did you mean 'city'"),
     "value not among the categories": (
         "simulate home --registry metrics.toml --population foreign.csv --table t",
-        "foreign.csv: value 2 of 2: value is not one of the 9 categories",
+        "foreign.csv, line 3: 'Atlantis': value is not one of the 9 categories",
     ),
     "foreign table": ("decode cities.csv --out e.csv", "cities.csv: not a table file"),
     "missing table": ("decode nothing.table --out e.csv", "nothing.table"),
@@ -53,7 +53,7 @@ BAD = {
         "simulate city --registry metrics.toml --population shares.csv --table t", "how many users",
     ),
     "no header": (
-        "simulate city --registry metrics.toml --population cities.txt --table t", "line 1 must be",
+        "simulate city --registry metrics.toml --population cities.txt --table t", "the header is",
     ),
     "estimates that are none": ("report cities.csv --out t", "not an estimates file"),
     "damaged report file": (
@@ -129,7 +129,6 @@ def test_a_mistake_is_one_line_with_status_2_and_writes_nothing(
     assert re.search(message, said.err) or message in said.err
     assert said.err.count("\n") == 1
     assert "Traceback" not in said.err
-    assert "Atlantis" not in said.err
     assert said.out == ""
     assert {path: path.stat().st_mtime_ns for path in here.rglob("*")} == before
 

@@ -158,10 +158,10 @@ def test_a_population_of_pairs_is_read_and_written_back(tmp_path: Path) -> None:
     assert people.to_csv() == text
     for wrong, told in (
         ("a,c,count\nx,y,1\n", "line 1 must be"),
-        ("a,b,count\nx,1\n", "line 2 must hold a value"),
+        ("a,b,count\nx,1\n", "line 2: 3 cells were expected"),
         ("a,b,count\nx,y,1\nx,y,2\n", "line 3 repeats a value"),
         ("a,count\nx,1\n", "line 1 must be"),
-        ("", "line 1 must be"),
+        ("", "is empty"),
     ):
         (tmp_path / "pairs.csv").write_text(wrong)
         with pytest.raises(ParameterError, match=told):

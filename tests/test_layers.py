@@ -13,7 +13,7 @@ from ldp.mechanisms import catalogue
 PACKAGE = Path(ldp.__file__).parent
 LAYERS: list[set[str]] = [
     {"errors", "arrays"},
-    {"protocol", "files"},
+    {"protocol", "files", "data_files"},
     {"accounting"},
     {"mechanisms", "central"},
     {"registry", "bulk", "privacy_loss", "regression"},
@@ -26,9 +26,22 @@ LAYERS: list[set[str]] = [
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 DEVICE_SAFE = {
-    *("errors", "files", "protocol", "accounting", "mechanisms", "registry", "client"),
+    *(
+        "errors",
+        "files",
+        "data_files",
+        "protocol",
+        "accounting",
+        "mechanisms",
+        "registry",
+        "client",
+    ),
 }
-EXTRAS = {"pytest_plugin.py": {"pytest"}, "sealing_keys.py": {"cryptography"}}
+EXTRAS = {
+    "pytest_plugin.py": {"pytest"},
+    "sealing_keys.py": {"cryptography"},
+    "data_files.py": {"pyarrow"},
+}
 """Packages that files of the device side import which are loaded on request only."""
 NESTED = {"central/regression": LAYER["regression"]}
 """A second product in a folder of its own, above what it is nested in."""

@@ -470,7 +470,7 @@ def test_values_end_at_newlines_only_and_a_csv_gives_its_value_column(tmp_path: 
     (tmp_path / "table.csv").write_text('count,value\n3,"a, b"\n2,"two\nlines"\n', newline="")
     assert read_values(tmp_path / "table.csv") == ("a, b", "two\nlines")
     (tmp_path / "table.csv").write_text("name,n\nOslo,3\n")
-    with pytest.raises(RegistryError, match="column named value"):
+    with pytest.raises(RegistryError, match="no column 'value', but name, n"):
         read_values(tmp_path / "table.csv")
 
 

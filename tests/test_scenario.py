@@ -272,7 +272,7 @@ WRONG: list[tuple[str, str, str]] = [
     ("change = 0.1\n", "change = '0.1'\n", "[metric.city]: change must be a number from 0 to 1"),
     ('population = "colours.csv"', "", "[metric.colour]: needs population"),
     ('population = "colours.csv"', 'population = "no.csv"', "no.csv: No such file"),
-    ('population = "colours.csv"', 'population = "cities.csv"', "value 1 of 3: value is not one"),
+    ('population = "colours.csv"', 'population = "cities.csv"', "line 2: 'Oslo': value is not one"),
     ('population = "colours.csv"', 'population = "-"', "population must be the name of a CSV file"),
     ('like = "city"', 'like = "town"', "like must name another metric of the scenario"),
     ('like = "city"', 'like = "home"', "like must name another metric of the scenario"),

@@ -131,7 +131,7 @@ def test_the_data_have_their_own_quantiles() -> None:
         ("trips.csv", "give --column, one of place, minutes, constant"),
         (
             "trips.csv --column town",
-            "there is no column 'town'; give --column, one of place, minutes, constant",
+            "has no column 'town', but place, minutes, constant",
         ),
         ("trips.csv --column constant", "one value only"),
         (

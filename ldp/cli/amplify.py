@@ -1,6 +1,5 @@
 """`ldp amplify`: what a report costs once an independent party has shuffled it, and when."""
 
-import csv
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -14,6 +13,8 @@ from ldp.accounting import Cost, group
 from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, say
 from ldp.cli.parsing import SHARE, name_and_parameters
+from ldp.cli.reading import chosen_reading, reading_options, whole_rows
+from ldp.data_files import read_table
 from ldp.errors import ParameterError
 from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.catalogue import CLASSES, PUBLIC
@@ -104,6 +105,7 @@ class _Subject(NamedTuple):
     help="Number of reports of one person in a batch.",
 )
 @JSON
+@reading_options
 def amplify(
     reports: int | None,
     sizes: Path | None,
@@ -216,11 +218,11 @@ def _mechanism(name: str, stated: Mapping[str, Any]) -> Shuffled:
 
 def _read_sizes(path: Path) -> list[tuple[int, int]]:
     """Return the attested size and the opened reports of each batch."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        try:
-            return [(int(row["attested"]), int(row["opened"])) for row in csv.DictReader(file)]
-        except (KeyError, TypeError, ValueError, csv.Error):
-            raise ParameterError(f"{path}: a line a batch, with columns attested,opened") from None
+    names = ["attested", "opened"]
+    table = read_table(path, chosen_reading())
+    if not {*names} <= {*table.header}:
+        raise ParameterError(f"{path}: a line a batch, with columns attested,opened")
+    return [(attested, opened) for attested, opened in whole_rows(table, names)]
 
 
 def _costs(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldp.cli.options import FAKES, FILE, JSON, REGISTRY, SEED, generator, require_local, say
+from ldp.cli.reading import chosen_reading, reading_options
 from ldp.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ MOST_REPORTS = 10**15
 @click.option("--runs", type=click.IntRange(min=1), default=10, help="Number of collections drawn.")
 @SEED
 @JSON
+@reading_options
 def attack(
     metric: str,
     registry: Path,
@@ -106,7 +108,7 @@ def _people(definition: "Metric", population: Path | None) -> "Population":
     from ldp.simulation import Population
 
     if population is not None:
-        return Population.from_csv(population).mapped(definition.cleaned)
+        return Population.of_metric(definition, population, chosen_reading())
     mechanism: Any = definition.mechanism
     if mechanism.is_numeric:
         return shaped_people(EVEN if mechanism.bounds else LOGNORMAL, mechanism.bounds)

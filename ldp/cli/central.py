@@ -9,6 +9,7 @@ import click
 
 from ldp.cli.estimates import check_output
 from ldp.cli.options import FILE, JSON, QUANTILES, REGISTRY, SEED, generator, require_local, say
+from ldp.cli.reading import chosen_reading, reading_options
 from ldp.files import csv_text, finite, write_whole
 from ldp.tables.result import write_with_summary
 
@@ -36,6 +37,7 @@ COLUMNS = ("value", *NUMBERS, *(f"local_{name}" for name in NUMBERS))
 @click.option("--out", default="-", help="CSV file, or page FILE.html, to write both answers to.")
 @SEED
 @JSON
+@reading_options
 def central(
     metric: str,
     registry: Path,
@@ -70,7 +72,7 @@ def central(
     check_output(out, level)
     definition = Registry.load(registry).metric(metric)
     require_local(definition, "ldp central")
-    people = Population.from_csv(data).mapped(definition.cleaned)
+    people = Population.of_metric(definition, data, chosen_reading())
     randomness = generator(seed)
     twin = central_twin(
         definition,

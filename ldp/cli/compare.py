@@ -12,6 +12,7 @@ import click
 
 from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
+from ldp.cli.reading import chosen_reading, reading_options
 from ldp.errors import MissingPackage, ParameterError
 from ldp.files import csv_text, write_whole
 from ldp.planning.candidates import CANDIDATES, OF_NUMBERS
@@ -62,6 +63,7 @@ COLOURS = {"local": "tab:orange", "shuffled": "tab:green", "central": "tab:blue"
 @click.option("--figure", type=FILE, help="Picture of them to write: .svg, .png or .pdf.")
 @SEED
 @JSON
+@reading_options
 def compare(
     population: str,
     epsilon: float,
@@ -95,7 +97,7 @@ def compare(
         raise ParameterError(f"--mechanism {mechanism} is of numbers: give --bounds LOW HIGH")
     are_numbers = bounds is not None or quantile is not None
     read = Population.numbers_from_csv if are_numbers else Population.from_csv
-    people = read(population)
+    people = read(population, chosen_reading())
     shared: dict[str, Any] = {
         "users": users,
         "epsilon": epsilon,

@@ -16,11 +16,13 @@ import click
 from ldp.cli.estimates import INTERVALS_UNDER_FAKES, OF_REPORTS, check_output, write_estimates
 from ldp.cli.options import FAKES, FILE, JSON, QUANTILES, say, warn
 from ldp.cli.parsing import Typed, name_and_parameters, plain_number
+from ldp.cli.reading import chosen_reading, reading_options, whole_rows
 from ldp.cli.settings import rare
+from ldp.data_files import read_table
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import csv_text, read_lines
+from ldp.files import csv_text
 from ldp.tables.estimates import Rule
 from ldp.tables.result import COUNT
 
@@ -115,6 +117,7 @@ def _method(text: str) -> tuple[str, int | None]:
 @FAKES
 @rare("--rappor-map", FILE, None, "File of candidates and the bits they set, of google/rappor.")
 @JSON
+@reading_options
 def decode(source: Path, part: str | None, **typed: Any) -> None:
     """Estimate how many reports of TABLE held each value, number, word or pair.
 
@@ -243,7 +246,7 @@ def _listed(path: str, spelling: "Spelling | None") -> tuple[str, ...]:
     """Return the values of a file, or for "-" of stdin, as reports spell them, each once."""
     from ldp.registry import read_values
 
-    values = read_values(Path("/dev/stdin" if path == "-" else path))
+    values = read_values(Path(path), chosen_reading())
     return tuple(dict.fromkeys(map(spelling.clean, values))) if spelling else values
 
 
@@ -255,20 +258,16 @@ def _weighted(option: str | None) -> float | None:
         return None
     with suppress(ValueError):
         return float(option)
-    try:
-        lines = read_lines(Path(option).read_text("utf-8-sig"))
-    except (OSError, UnicodeDecodeError):
+    if not Path(option).is_file():
         raise ParameterError(
             "--weighted-reports-per-client must be a number or a CSV file reports,clients"
-        ) from None
-    if not lines or lines[0].split(",") != ["reports", "clients"]:
+        )
+    table = read_table(option, chosen_reading())
+    if table.header != ["reports", "clients"]:
         raise ParameterError(f"{option} must start with the line reports,clients")
     clients = Counter[int]()
-    for number, line in enumerate(lines[1:], 2):
-        cells = line.split(",")
-        if len(cells) != 2 or not all(cell.isascii() and cell.isdigit() for cell in cells):
-            raise ParameterError(f"{option}, line {number}: two whole numbers were expected")
-        clients[int(cells[0])] += int(cells[1])
+    for reports, number in whole_rows(table, table.header):
+        clients[reports] += number
     return weighted_mean(clients)
 
 

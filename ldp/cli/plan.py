@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ldp.cli.options import FAKES, FILE, JSON, say
+from ldp.cli.reading import chosen_reading, reading_options
 from ldp.planning import Forecast, PercentilePlan, Plan, plan_percentile, report_bytes
 from ldp.planning import plan as planned
 from ldp.planning.percentiles import TABLES
@@ -78,6 +79,7 @@ def plan_list(fakes: float | None, as_json: bool, **question: Any) -> None:
 @click.option("--users", type=int, required=True, help="Number of users, with one report each.")
 @click.option("--epsilon", type=float, required=True, help="Privacy loss of one report.")
 @JSON
+@reading_options
 def plan_number(
     bounds: tuple[float, float] | None,
     quantile: float,
@@ -100,7 +102,7 @@ def plan_number(
     from ldp.planning.percentiles import people_of_result
     from ldp.simulation import Population
 
-    people = Population.numbers_from_csv(population) if population else None
+    people = Population.numbers_from_csv(population, chosen_reading()) if population else None
     people = people_of_result(result) if result else people
     ways = plan_percentile(
         users=users,

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from ldp.cli.options import FILE, JSON, say, warn
+from ldp.cli.reading import chosen_reading, reading_options
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_together
 from ldp.protocol.md5_bloom import MD5_SCHEMES
@@ -68,6 +69,7 @@ def import_(
 @click.option("--candidates", type=FILE, required=True, help="File of candidates, one a line.")
 @click.option("--out", required=True, type=FILE, help="Folder to write into.")
 @JSON
+@reading_options
 def export(table: Path, candidates: Path, out: Path, as_json: bool) -> None:
     """Write a TABLE of RAPPOR as google/rappor's params.csv, counts.csv and map.csv.
 
@@ -81,7 +83,7 @@ def export(table: Path, candidates: Path, out: Path, as_json: bool) -> None:
     from ldp.tables.joint_table import load_table
     from ldp.tables.table import Table
 
-    counted, names = load_table(table), read_values(candidates)
+    counted, names = load_table(table), read_values(candidates, chosen_reading())
     if not isinstance(counted, Table):
         raise DecodeError(f"{table}: holds several tables; google/rappor has files of one")
     texts = file_texts(counted, names)

@@ -15,6 +15,7 @@ from ldp.cli.columns import read_bounds, read_column, read_columns
 from ldp.cli.estimates import check_output
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.cli.parsing import Typed, name_and_parameters
+from ldp.cli.reading import reading_options
 from ldp.cli.settings import rare
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text
@@ -101,6 +102,7 @@ def _method(text: str) -> tuple[str, dict[str, Any], Path | None]:
 @rare("--strata", str, None, "Column of a survey's strata.")
 @rare("--of", click.Choice([*OF_WHOM]), "population", "Of whom the intervals of a survey speak.")
 @JSON
+@reading_options
 def regress(
     data: Path,
     target: str,
@@ -155,10 +157,10 @@ def regress(
     names = [column for column in ranges if column != target]
     if not names:
         raise ParameterError(f"{bounds_file} has no row for any column but the target")
-    table = read_columns(data, [*names, target], strict=splits is not None)
+    table = read_columns(data, [*names, target], is_private=splits is None)
     X, y = table[:, :-1], table[:, -1]
     if public_rows is not None:
-        public = read_columns(public_rows, [*names, target], strict=True)
+        public = read_columns(public_rows, [*names, target], is_private=False)
         parameters["public_rows"] = public[:, :-1], public[:, -1]
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta or 0.0}
     bounds: dict[str, Any] = {

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from ldp.cli.options import FILE
+from ldp.cli.reading import chosen_reading, reading_options
 
 
 @click.command()
@@ -20,6 +21,7 @@ from ldp.cli.options import FILE
     "--registry", type=FILE, help="Registry that says what metrics are about, and who owns them."
 )
 @click.option("--out", required=True, type=FILE, help="HTML file to write.")
+@reading_options
 def report(
     estimates: tuple[Path, ...],
     title: str | None,
@@ -51,4 +53,4 @@ def report(
 def _counts(truth: str) -> dict[str, int]:
     from ldp.simulation import Population  # late: it loads what compiles
 
-    return Population.from_csv(truth).truth()
+    return Population.from_csv(truth, chosen_reading()).truth()

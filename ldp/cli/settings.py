@@ -23,11 +23,11 @@ _FORMS = {
 """Forms of values by the types of options; other types read texts."""
 
 
-def rare(name: str, kind: Any, default: Any, words: str) -> Callable[..., Any]:
+def rare(name: str, kind: Any, default: Any, words: str, **others: Any) -> Callable[..., Any]:
     """Return a decorator, which adds an option that the help leaves to docs/commands.md; it has
     several values where `default` is ()."""
     settings: Any = {"type": kind, "default": default, "multiple": default == (), "help": words}
-    return click.option(name, hidden=True, **settings)
+    return click.option(name, hidden=True, **settings, **others)
 
 
 def setting_name(option: click.Parameter) -> str:

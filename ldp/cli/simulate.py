@@ -1,6 +1,5 @@
 """`ldp simulate`: values become reports, or a table."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -8,22 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.options import (
-    DAY,
-    FILE,
-    JSON,
-    REGISTRY,
-    SEED,
-    generator,
-    progress,
-    say,
-)
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SEED, generator, progress, say
+from ldp.cli.reading import chosen_reading, reading_options
 from ldp.collection import ReportWriter
 from ldp.collection.aggregate import with_metric
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism
 from ldp.registry import Metric, Registry
+from ldp.registry.definitions import listed_in
 from ldp.registry.explaining import label
 
 if TYPE_CHECKING:
@@ -52,6 +44,7 @@ if TYPE_CHECKING:
 @click.option("--truth", type=FILE, help="CSV file to write the true counts to.")
 @SEED
 @JSON
+@reading_options
 def simulate(
     metric: str | None,
     registry: Path,
@@ -88,12 +81,12 @@ def simulate(
 
     known = Registry.load(registry)
     definition = known.metric(metric)
-    people = Population.from_csv(population).mapped(definition.cleaned)
+    people = Population.of_metric(definition, population, chosen_reading())
+    people.require(definition.mechanism.check, listed_in(definition.mechanism))
     randomness = generator(seed)
     if users is not None:
         people = people.sample(users, randomness)
     mechanism, total = definition.mechanism, people.users
-    _check_values(population, mechanism, people.values)
     of_relay = definition.needs_shuffler and reports is not None
     if of_relay:
         _require_batch(definition, total)
@@ -170,12 +163,3 @@ def _clipped(mechanism: CatalogueMechanism, people: "Population") -> int:
         except ParameterError:
             clipped += count
     return clipped
-
-
-def _check_values(source: str, mechanism: CatalogueMechanism, values: Sequence[str]) -> None:
-    """Stop the run, before anything is written, at a value that the mechanism does not know."""
-    for number, value in enumerate(values, 1):
-        try:
-            mechanism.check(value)
-        except ParameterError as error:
-            raise ParameterError(f"{source}: value {number} of {len(values)}: {error}") from None

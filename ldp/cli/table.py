@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, say
+from ldp.cli.reading import chosen_reading, reading_options
 from ldp.errors import ParameterError
 
 
@@ -25,6 +26,7 @@ def table() -> None:
 @click.option("--day", "days", type=DAY, multiple=True, help="Day of collection; may be repeated.")
 @click.option("--out", required=True, type=FILE, help="Table file to write.")
 @JSON
+@reading_options
 def import_counts(
     metric: str,
     counts: Path,
@@ -48,7 +50,7 @@ def import_counts(
     definition = known.metric(metric)
     if not isinstance(definition.mechanism, Mechanism):
         raise ParameterError(f"{metric}: its reports have several parts, and a table each")
-    counted = read_counts(counts, definition.mechanism, map(str, days))
+    counted = read_counts(counts, definition.mechanism, map(str, days), chosen_reading())
     counted = counted.of_metric(definition.candidates(), bool(definition.memoise))
     counted.labelled(label(known, metric)).save(out)
     words = f"{counted.total:,} reports of {metric!r} -> {out}"

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import wrap
@@ -15,11 +15,14 @@ import numpy as np
 from ldp.cli.columns import read_column
 from ldp.cli.options import FILE, JSON, SEED, generator, say
 from ldp.cli.parsing import Typed
+from ldp.cli.reading import reading_options
+from ldp.data_files import number_forms
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 
 if TYPE_CHECKING:
     from ldp.planning.trial import Trial
+    from ldp.simulation import Population
 
 WIDTH, LONGEST = 96, 40
 MOST_DIFFERENT = 100_000
@@ -59,6 +62,7 @@ def _epsilons(text: str) -> tuple[float, ...]:
 @click.option("--out", type=FILE, help="Page to write, with the truth beside the estimates.")
 @SEED
 @JSON
+@reading_options
 def trial(
     data: Path,
     column: str | None,
@@ -81,15 +85,18 @@ def trial(
     from ldp.mechanisms.numeric import is_number, number_of
     from ldp.planning.trial import FEW_NUMBERS, are_numbers, try_numbers, try_values
     from ldp.report.formats import counted
-    from ldp.simulation import Population
 
-    name, cells = read_column(data, column)
-    held = Counter(filter(None, cells))
-    if not held:
+    name, sheet = read_column(data, column)
+    cells = sheet.cells(name)
+    if not any(cells):
         raise ParameterError(f"{data}: the column {name} has no values")
-    people = Population(tuple(held), counts=np.array([*held.values()], dtype=np.int64))
     epsilons = tuple({f"{epsilon:g}": epsilon for epsilon in epsilons}.values())
-    of_numbers = are_numbers(people) if kind == "auto" else kind == "numbers"
+    likely = (next(iter(number_forms(cell).values()), cell) for cell in cells)
+    of_numbers = are_numbers(_people(likely)) if kind == "auto" else kind == "numbers"
+    if of_numbers:
+        cells = sheet.numbers(name)
+    people = _people(cells)
+    held = people.truth()
     others = [value for value in held if not is_number(value)]
     if of_numbers and len(others) == len(held):
         raise ParameterError(f"{data}: no cell of {name} is a number; leave out --as numbers")
@@ -105,7 +112,7 @@ def trial(
     empty, left_out = len(cells) - people.users, 0
     if of_numbers:
         left_out = sum(held.pop(value) for value in others)
-        people = Population(tuple(held), counts=np.array([*held.values()], dtype=np.int64))
+        people = _people(filter(is_number, cells))
     head = f"{name}: {people.users:,} people, {len(held):,} different values, read as {read_as}"
     if of_numbers and different > MOST_DIFFERENT:
         people = people.mapped(lambda value: f"{number_of(value):.4g}")
@@ -149,6 +156,14 @@ def trial(
         "trials": rows,
     }
     say(result, "\n".join(lines), as_json, "" if out else f"{_typed(data, column)} --out try.html")
+
+
+def _people(cells: Iterable[str]) -> "Population":
+    """Return the people of `cells`, of whom one has none where it is empty."""
+    from ldp.simulation import Population
+
+    held = Counter(filter(None, cells))
+    return Population((*held,), counts=np.array([*held.values()], dtype=np.int64))
 
 
 def _interval(row: Mapping[str, Any]) -> str:

@@ -15,8 +15,8 @@ import numpy as np
 
 from ldp.collection.object_store import StorePath
 from ldp.collection.store import report_files
+from ldp.data_files import AS_WRITTEN, Reading, read_table
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import read_lines
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Layout
@@ -138,42 +138,42 @@ def _number(byte: str, start: int, size: int) -> str:
     return f"({' + '.join(terms) or '0'})"
 
 
-def read_counts(path: Path, mechanism: Mechanism, windows: Iterable[str] = ()) -> Table:
+def read_counts(
+    path: Path, mechanism: Mechanism, windows: Iterable[str] = (), reading: Reading = AS_WRITTEN
+) -> Table:
     """Return the table of a CSV file `row,column,count` as a query of `counting_query` returns it.
     Raises DecodeError, naming the file and the line, for another file or impossible counts."""
     rows, columns = mechanism.shape
     counts, reports = np.zeros((rows, columns), np.int64), np.zeros(rows, np.int64)
     try:
-        lines = read_lines(path.read_text("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise DecodeError(f"{path}: not UTF-8") from None
-    if not lines or tuple(lines[0].replace('"', "").split(",")) != COLUMNS:
-        raise DecodeError(f"{path}: must start with the line {','.join(COLUMNS)}")
-    seen = set[tuple[str, ...]]()
-    for line, text in enumerate(lines[1:], 2):
-        place = tuple(text.replace('"', "").split(","))[:2]
+        read = read_table(path, reading)
+        if tuple(read.header) != COLUMNS:
+            raise ParameterError(f"{path}: must start with the line {','.join(COLUMNS)}")
+        cells = zip(*map(read.numbers, COLUMNS), strict=True)
+    except ParameterError as error:
+        raise DecodeError(f"{error}") from None
+    seen = set[tuple[int, int | None]]()
+    for (line, _), texts in zip(read.rows, cells, strict=True):
         try:
-            row, column, count = _counted(text)
-            if place in seen:
+            row, count = int(texts[0]), int(texts[2])
+            column = int(texts[1]) if texts[1] else None
+            if (row, column) in seen:
                 raise IndexError
-            seen.add(place)
+            seen.add((row, column))
             target: Any = reports if column is None else counts[row]
             if min(row, column or 0) < 0:
                 raise IndexError
             target[row if column is None else column] = count
         except (ValueError, OverflowError):
-            raise DecodeError(f"{path}, line {line}: three whole numbers were expected") from None
+            raise DecodeError(
+                f"{read.where(line)}: three whole numbers were expected, not {texts!r:.60}"
+            ) from None
         except IndexError:
             raise DecodeError(
-                f"{path}, line {line}: a cell that is not in a table of {rows} x {columns}, or a "
+                f"{read.where(line)}: a cell that is not in a table of {rows} x {columns}, or a "
                 "second time"
             ) from None
     try:
         return Table.from_counts(mechanism, counts, reports, windows)
     except ParameterError as error:
         raise DecodeError(f"{path}: {error}") from None
-
-
-def _counted(text: str) -> tuple[int, int | None, int]:
-    row, column, count = text.replace('"', "").split(",")
-    return int(row), int(column) if column else None, int(count)

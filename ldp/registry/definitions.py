@@ -1,7 +1,6 @@
 """What metrics.toml defines: budget groups, metrics, and the files of their values."""
 
 import hashlib
-import io
 import math
 import re
 from contextlib import suppress
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ldp.accounting.policy import Caps, periods_touched
+from ldp.data_files import ARROW, AS_WRITTEN, SHOWN, Reading, read_table, read_text, table_of
 from ldp.errors import ParameterError, RegistryError
-from ldp.files import read_lines
 from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.sealed_report import SHUFFLER
 
@@ -221,31 +220,43 @@ def listed_in(mechanism: CatalogueMechanism) -> tuple[str, ...]:
     return mechanism.listed or mechanism.by or ()
 
 
-def read_values(path: Path) -> tuple[str, ...]:
-    """Return the values of a candidates file: one a line, UTF-8, blank lines skipped; or the
-    `value` column of a CSV, recognised by its name or first line. Raise RegistryError."""
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RegistryError(f"{path}: not UTF-8 (byte {error.start})") from None
-    values = read_lines(text)
-    columns = values[0].split(",") if values else []
-    if path.suffix == ".csv" or (len(columns) > 1 and "value" in columns):
-        import csv  # late: devices read no dictionary
+def read_values(path: Path, reading: Reading = AS_WRITTEN) -> tuple[str, ...]:
+    """Return the values of a candidates file: one a line, blank lines skipped; or the `value`
+    column of a table, recognised by its name or first line. Raise RegistryError."""
+    return tuple(value_lines(path, reading))
 
-        if "value" not in columns:
-            raise RegistryError(f"{path}: a CSV of candidates needs a column named value")
-        try:
-            rows = list(csv.DictReader(io.StringIO(text, newline="")))
-        except csv.Error as error:
-            raise RegistryError(f"{path}: not a CSV file: {error}") from None
-        values = [row["value"] for row in rows if row["value"]]
-    if not values:
+
+def value_lines(path: Path, reading: Reading = AS_WRITTEN) -> dict[str, int]:
+    """Return the values of a candidates file with the line of each. Raise RegistryError."""
+    lines = dict[str, int]()
+    try:
+        for line, value in _lines_of_values(path, reading):
+            if value in lines:
+                raise ParameterError(
+                    f"{path}, line {line}: {value[:SHOWN]!r} is on line {lines[value]} too"
+                )
+            lines[value] = line
+    except ParameterError as error:
+        raise RegistryError(str(error)) from None
+    if not lines:
         raise RegistryError(f"{path}: holds no values")
-    repetitions = len(values) - len(set(values))
-    if repetitions:
-        raise RegistryError(f"{path}: contains {repetitions} values more than once")
-    return tuple(values)
+    return lines
+
+
+def _lines_of_values(path: Path, reading: Reading) -> list[tuple[int, str]]:
+    if path.suffix in ARROW:
+        table = read_table(path, reading, ["value"])
+    else:
+        text = read_text(path, reading)
+        lines = (text if "\n" in text else text.replace("\r", "\n")).split("\n")
+        columns = re.split(r"[,;\t|]", next(filter(None, lines), ""))
+        is_table = len(columns) > 1 and "value" in [column.strip(' \r"') for column in columns]
+        if path.suffix != ".csv" and not is_table:
+            texts = [text.removesuffix("\r") for text in lines]
+            return [(line, text) for line, text in enumerate(texts, 1) if text]
+        table = table_of(path, text, reading)
+    values = zip(table.rows, table.cells("value"), strict=True)
+    return [(line, value) for (line, _), value in values if value]
 
 
 def read_bytes(path: Path) -> bytes:

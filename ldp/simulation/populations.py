@@ -1,11 +1,9 @@
 """Populations: which values people hold, and how many hold each."""
 
-import csv
-import io
-import sys
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import combinations
 from math import comb
 from pathlib import Path
@@ -16,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Floats, Ints
+from ldp.data_files import AS_WRITTEN, SHOWN, Reading, read_table
 from ldp.errors import ParameterError
 from ldp.files import csv_text
-from ldp.mechanisms.numeric import is_number
+from ldp.mechanisms.numeric import is_number, number_of
+from ldp.registry import Metric
+from ldp.registry.lookalikes import look
 
 MOST_USERS = 10**15
 KINDS = ("count", "frequency")
-SHOWN = 40
-"""Number of letters of a value that an error shows."""
 PAIR = ["category", "value"]
 """Columns of a number by category."""
 
@@ -33,13 +32,16 @@ class Population:
     """`values` and the number of people who hold each: `counts`, int64, shape (values,). The values
     of a joint metric are tuples of texts, those of a metric of several answers frozensets of texts.
 
-    A population read from frequencies holds them in `frequencies` (float64, they add to 1) and has
+    A population read from a file has its `path`, and of each value the first of its `lines`. One
+    read from frequencies holds them in `frequencies` (float64, they add to 1) and has
     no counts until `sample` draws some.
     """
 
     values: tuple[str, ...]
     counts: Ints | None = None
     frequencies: Floats | None = None
+    path: str = ""
+    lines: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.counts is None) == (self.frequencies is None):
@@ -83,13 +85,17 @@ class Population:
         sums: NDArray[Any] = np.zeros(len(places), weights.dtype)
         np.add.at(sums, [places[value] for value in values], weights)
         weight = "frequencies" if self.counts is None else "counts"
-        return Population(tuple(places), **{weight: sums})
+        first = dict(zip(reversed(values), reversed(self.lines), strict=False))
+        lines = tuple(first[value] for value in places if first)
+        changed: dict[str, Any] = {"values": tuple(places), "lines": lines, weight: sums}
+        return replace(self, **changed)
 
     def sample(self, users: int, generator: np.random.Generator) -> "Population":
         """Return `users` people drawn independently with these frequencies."""
         if not 1 <= users <= MOST_USERS:
             raise ParameterError(f"users must be from 1 to {MOST_USERS}")
-        return Population(self.values, counts=generator.multinomial(users, self.shares))
+        counts = generator.multinomial(users, self.shares)
+        return replace(self, counts=counts, frequencies=None)
 
     def truth(self) -> dict[Any, int]:
         """Return the count of each value."""
@@ -138,77 +144,86 @@ class Population:
         return csv_text([("value", "count"), *counts])
 
     @classmethod
-    def from_csv(cls, path: str | Path) -> "Population":
-        """Read `value,count` or `value,frequency` (UTF-8; "-" is standard input), or `value` with a
-        line a person; of numbers by category `category,value`, alike; of a joint metric `a,b,count`
-        and so on, of sets `answers,count` with "|" between answers. Raises ParameterError with the
-        line of the first mistake."""
-        try:
-            data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
-            text = data.decode("utf-8-sig")
-        except OSError as error:
-            raise ParameterError(f"cannot read {path}: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise ParameterError(f"{path}: not UTF-8 (byte {error.start})") from None
-        try:
-            return cls._from_rows(csv.reader(io.StringIO(text, newline="")), path)
-        except csv.Error as error:
-            raise ParameterError(f"{path}: not a CSV file: {error}") from None
-
-    @classmethod
-    def numbers_from_csv(cls, path: str | Path) -> "Population":
-        """Read the same of numbers, and of numbers by category the numbers alone. Raises
-        ParameterError with the first value that is no number."""
-        people = cls.from_csv(path).mapped(lambda v: v[-1] if isinstance(v, tuple) else v)
-        for value in people.values:
-            if not is_number(value):
-                raise ParameterError(f"{path}: {str(value)[:SHOWN]!r} is not a number")
-        return people
-
-    @classmethod
-    def _from_rows(cls, rows: Any, path: str | Path) -> "Population":
-        header = next(rows, list[str]())
-        if header in (["value"], PAIR):
-            return cls._from_people(rows, path, len(header))
-        names, kind = header[:-1], header[-1] if header else ""
+    def from_csv(
+        cls, path: str | Path, reading: Reading = AS_WRITTEN, *, are_numbers: bool = False
+    ) -> "Population":
+        """Read a table `value,count` or `value,frequency` ("-" is standard input), or `value` with
+        a line a person; of numbers by category `category,value`, alike; of a joint metric
+        `a,b,count` and so on, of sets `answers,count` with "|" between answers. `are_numbers`:
+        whether values are numbers, which become as programs write them. Raises ParameterError with
+        the line of the first mistake; in a private file an empty value is none."""
+        table = read_table(path, reading)
+        header = table.header
+        names, kind = (header, "") if header in (["value"], PAIR) else (header[:-1], header[-1])
         parts = list(ascii_lowercase[: len(names)])
         are_sets = names == ["answers"]
         is_joint = names == PAIR or (names == parts and len(names) > 1)
-        if not (names == ["value"] or are_sets or is_joint) or kind not in KINDS:
+        if not (names == ["value"] or are_sets or is_joint) or kind not in ("", *KINDS):
             raise ParameterError(
-                f"{path}: line 1 must be value, value,count or value,frequency "
-                "(or category,value or a,b,count of pairs, or answers,count of sets)"
+                f"{path}: line 1 must be value, value,count or value,frequency (or category,value "
+                f"or a,b,count of pairs, or answers,count of sets), not {','.join(header)!r:.60}"
             )
-        weights: dict[Any, float] = {}
-        for row in rows:
-            if not row:
-                continue
-            where = f"{path}: line {rows.line_num}"
-            if len(row) != len(header) or not (are_sets or all(row[:-1])):
-                raise ParameterError(f"{where} must hold a value and a {kind}")
-            value: Any = row[0] if names == ["value"] else tuple(row[:-1])
+        columns = [
+            table.numbers(name) if are_numbers and name == "value" else table.cells(name)
+            for name in names
+        ]
+        weights, lines = Counter[Any](), dict[Any, int]()
+        rows = zip(*columns, strict=True)
+        numbers = table.numbers(kind) if kind else ["1"] * len(table.rows)
+        for (line, _), cells, number in zip(table.rows, rows, numbers, strict=True):
+            where = table.where(line)
+            if not (are_sets or all(cells) or reading.is_private):
+                raise ParameterError(f"{where} must hold a value")
+            value: Any = cells[0] if len(names) == 1 else cells
             if are_sets:
-                value = frozenset(filter(None, row[0].split("|")))
-            if value in weights:
-                raise ParameterError(f"{where} repeats a value")
-            weights[value] = _weight(row[-1], kind, where)
-        if not weights or not any(weights.values()):
+                value = frozenset(filter(None, cells[0].split("|")))
+            if value in lines and kind and not reading.is_private:
+                raise ParameterError(
+                    f"{where} repeats a value, {_cut(value)} of line {lines[value]}"
+                )
+            weights[value] += _weight(number, kind or "count", where)
+            lines.setdefault(value, line)
+        if not any(weights.values()):
             raise ParameterError(f"{path}: nobody holds any value")
-        numbers = list(weights.values())
-        if kind == "count":
-            return cls(tuple(weights), counts=np.array(numbers, dtype=np.int64))
-        return cls(tuple(weights), frequencies=np.array(numbers) / sum(numbers))
+        origin: dict[str, Any] = {"path": str(path), "lines": (*lines.values(),)}
+        held = np.array([*weights.values()])
+        if kind == "frequency":
+            return cls((*weights,), frequencies=held / sum(weights.values()), **origin)
+        return cls((*weights,), counts=held.astype(np.int64), **origin)
 
     @classmethod
-    def _from_people(cls, rows: Any, path: str | Path, columns: int) -> "Population":
-        counts = Counter[Any]()
-        for row in filter(None, rows):
-            if len(row) != columns or not all(row):
-                raise ParameterError(f"{path}: line {rows.line_num} must hold a value")
-            counts[row[0] if columns == 1 else tuple(row)] += 1
-        if not counts:
-            raise ParameterError(f"{path}: nobody holds any value")
-        return cls(tuple(counts), counts=np.array([*counts.values()], dtype=np.int64))
+    def numbers_from_csv(cls, path: str | Path, reading: Reading = AS_WRITTEN) -> "Population":
+        """Read the same of numbers, and of numbers by category the numbers alone. Raises
+        ParameterError with the line of the first value that is no number."""
+        people = cls.from_csv(path, reading, are_numbers=True)
+        people = people.mapped(lambda v: v[-1] if isinstance(v, tuple) else v)
+        people.require(number_of)
+        return people
+
+    @classmethod
+    def of_metric(
+        cls, metric: Metric, path: str | Path, reading: Reading = AS_WRITTEN
+    ) -> "Population":
+        """Read the same of answers to `metric`, as its devices encode them."""
+        are_numbers = metric.mechanism.is_numeric
+        return cls.from_csv(path, reading, are_numbers=are_numbers).mapped(metric.cleaned)
+
+    def require(self, check: Callable[[Any], object], listed: Sequence[str] = ()) -> None:
+        """Raise ParameterError for the first value that `check` refuses, with its file, line and
+        text, and with the one of the values `listed` that looks like it."""
+        for place, value in enumerate(self.values):
+            try:
+                check(value)
+            except ParameterError as error:
+                where = f"{self.path}, line {self.lines[place]}: " if self.lines else ""
+                alike = [
+                    text for text in listed if isinstance(value, str) and look(text) == look(value)
+                ]
+                near = get_close_matches(str(value), listed, 1)
+                note = f"; did you mean {near[0]!r}?" if near else ""
+                if alike:
+                    note = f"; {alike[0]!r} is, of other bytes: {value!a}, {alike[0]!a}"
+                raise ParameterError(f"{where}{_cut(value)}: {error}{note}") from None
 
     def _weights(self) -> Any:
         return self.frequencies if self.counts is None else self.counts
@@ -218,12 +233,16 @@ def _largest_first(row: tuple[str, int]) -> tuple[int, str]:
     return -row[1], row[0]
 
 
-def _weight(text: str, kind: str, where: str) -> float:
+def _cut(value: Any) -> str:
+    """Return a value for an error, cut to SHOWN letters."""
+    parts = sorted(value) if isinstance(value, frozenset) else value
+    text = parts if isinstance(parts, str) else ",".join(parts)
+    return repr(text[:SHOWN])
+
+
+def _weight(text: str, kind: str, where: str) -> Any:
     wanted = f"a whole number from 0 to {MOST_USERS}" if kind == "count" else "a number >= 0"
-    try:
-        number = int(text) if kind == "count" else float(text)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= MOST_USERS:
-        raise ParameterError(f"{where}: {kind} must be {wanted}")
-    return number
+    number = float(text) if is_number(text) else -1.0
+    if not 0 <= number <= MOST_USERS or (kind == "count" and number != int(number)):
+        raise ParameterError(f"{where}: {kind} must be {wanted}, not {text[:SHOWN]!r}")
+    return int(number) if kind == "count" else number

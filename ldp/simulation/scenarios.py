@@ -27,7 +27,7 @@ from ldp.protocol.keys import (
 )
 from ldp.protocol.strict_json import read_toml
 from ldp.registry import Metric, Registry
-from ldp.registry.definitions import Memoise
+from ldp.registry.definitions import Memoise, listed_in
 from ldp.simulation.averaging import affordable
 from ldp.simulation.people import Scenario, ScenarioMetric
 from ldp.simulation.populations import Population
@@ -105,11 +105,9 @@ def _scenario_metric(
                 "like must name another metric of the scenario, which is like no other"
             )
         place = path.parent / keys.pop("population")
-        population = Population.from_csv(place).mapped(metric.cleaned)
-        for number, value in enumerate(population.values, 1):
-            with errors_in(f"{place}: value {number} of {len(population.values)}"):
-                metric.mechanism.check(value)
-                _require_few_answers(metric, value)
+        population = Population.of_metric(metric, place)
+        population.require(metric.mechanism.check, listed_in(metric.mechanism))
+        population.require(lambda value: _require_few_answers(metric, value))
         return ScenarioMetric(metric=metric, population=population, **keys)
 
 

@@ -1,0 +1,318 @@
+"""Tables of data that people bring: CSV text as spreadsheets, statistics programs and databases of
+several countries write it, Parquet and Arrow.
+
+Nothing is chosen where two readings are possible: the header line says the separator, the cells of
+a column their decimal sign, and options what these leave open. In a private file a line is a
+person: it changes nothing about how others are read, no error tells of it, and what does not fit
+is an empty cell.
+"""
+
+import codecs
+import io
+import re
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ldp.errors import ParameterError
+
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "|"}
+BOMS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""First bytes of text -> encoding; those of UTF-32 begin as those of UTF-16."""
+OTHERS = {
+    b"PK\x03\x04": "a workbook or a zip file",
+    b"\xd0\xcf\x11\xe0": "an old workbook",
+    b"\x1f\x8b": "compressed by gzip",
+    b"PAR1": "a Parquet file, whose name must end in .parquet",
+    b"ARROW1": "an Arrow file, whose name must end in .arrow",
+    b"$FL": "a file of SPSS",
+    b"<stata": "a file of Stata",
+}
+"""First bytes of files that are no text -> what they are."""
+NO_TEXT = "not {} text: name its encoding, as --encoding cp1252, or export it as UTF-8"
+ARROW = {".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow"}
+SHOWN = 40
+"""Number of letters of a value that an error shows."""
+_SPACES = " \u00a0\u2007\u2009\u202f"
+_MARKS = {".": f",'\u2019{_SPACES}", ",": f".'\u2019{_SPACES}"}
+_NUMBERS = {
+    decimal: re.compile(
+        rf"([+-]?)([1-9][0-9]{{0,2}}(?:([{marks}])[0-9]{{3}})(?:\3[0-9]{{3}})*|[0-9]*)"
+        rf"(?:\{decimal}([0-9]*))?(e[+-]?[0-9]+)?",
+        re.IGNORECASE,
+    )
+    for decimal, marks in _MARKS.items()
+}
+"""Numbers by decimal sign: digits, or groups of three with one mark between them all."""
+INFINITE = re.compile(" *[+-]?inf(inity)? *", re.IGNORECASE)
+_SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*')
+"""First line of a spreadsheet's file, which names the separator."""
+
+
+class Reading(NamedTuple):
+    """How a file is written, where the file itself does not say. `is_private`: its lines are
+    people, of whom a release alone may tell."""
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    is_private: bool = False
+
+
+AS_WRITTEN = Reading()
+
+
+class DataTable(NamedTuple):
+    """Cells below a header: `rows` of (line of the file, as many cells as the header has)."""
+
+    path: Path
+    header: list[str]
+    rows: list[tuple[int, list[str]]]
+    delimiter: str
+    reading: Reading
+    typed: frozenset[str] = frozenset()
+    """Columns of numbers that their file has as such."""
+
+    def where(self, line: int) -> str:
+        """Return the file and the line, as an error begins; of a private file no line."""
+        if self.reading.is_private:
+            return f"{self.path}"
+        return f"{self.path}, {'row' if self.path.suffix in ARROW else 'line'} {line}"
+
+    def place(self, name: str) -> int:
+        """Return the place of the column `name`; raise ParameterError unless there is one."""
+        if (times := self.header.count(name)) != 1:
+            has = f"has {times} columns {name!r}" if times else f"has no column {name!r}"
+            raise ParameterError(f"{self.path} {has}, but {', '.join(self.header)}")
+        return self.header.index(name)
+
+    def cells(self, name: str) -> list[str]:
+        """Return the cells of a column, as they are written."""
+        place = self.place(name)
+        return [cells[place] for _, cells in self.rows]
+
+    def numbers(self, name: str) -> list[str]:
+        """Return the cells of a column, numbers as programs write them and all others as they are.
+
+        The decimal sign is that of `reading`, or else the one of all cells that can be read in one
+        way. Raise ParameterError, with line and value,
+        for a cell that can be read in two ways, or in none with that decimal sign. Cells of a
+        private file are read by the header and `reading` alone, and are empty where they do not
+        fit.
+        """
+        if name in self.typed:
+            return self.cells(name)
+        if self.reading.is_private:
+            return [*map(self._private_number, self.cells(name))]
+        cells, numbers, wanted = self.cells(name), dict[str, str](), self.reading.decimal
+        forms = {cell: number_forms(cell) for cell in dict.fromkeys(cells)}
+        signs = "".join({sign for form in forms.values() if len(form) == 1 for sign in form})
+        for cell, form in forms.items():
+            sign = wanted or signs
+            if not wanted and len({*form.values()}) == 1:
+                sign = min(form)
+            if form and sign not in form:
+                raise ParameterError(
+                    f"{self.where(self.rows[cells.index(cell)][0])}: {cell[:SHOWN]!r} may be "
+                    f"{' or '.join(form.values())}: give --decimal . or --decimal ,"
+                )
+            numbers[cell] = form.get(sign, cell)
+        return [numbers[cell] for cell in cells]
+
+    def _private_number(self, cell: str) -> str:
+        """Return the number of a cell; "" for a text, and outside of comma-separated files for a
+        comma that may be a decimal sign."""
+        decimal, form = self.reading.decimal, number_forms(cell)
+        if decimal is None and self.delimiter != "," and "," in cell and len(form) > 1:
+            return ""
+        return form.get(decimal or ".", cell if INFINITE.fullmatch(cell) else "")
+
+
+def number_forms(text: str) -> dict[str, str]:
+    """Return the number that `text` is, as programs write it, by each decimal sign it may have.
+
+    >>> number_forms("-1,234.50"), number_forms("1 234"), number_forms("5%")
+    ({'.': '-1234.50'}, {'.': '1234', ',': '1234'}, {})
+    >>> number_forms("1,234")
+    {'.': '1234', ',': '1.234'}
+    """
+    forms = {}
+    for sign, pattern in _NUMBERS.items():
+        match = pattern.fullmatch(text.strip().replace("\u2212", "-"))
+        if match and (match[2] or match[4]):
+            fraction = f".{match[4]}" if match[4] else ""
+            forms[sign] = f"{match[1]}{re.sub('[^0-9]', '', match[2])}{fraction}{match[5] or ''}"
+    return forms
+
+
+def read_table(
+    path: str | Path, reading: Reading = AS_WRITTEN, names: Collection[str] = ()
+) -> DataTable:
+    """Return the table of a file of CSV text, Parquet or Arrow; "-" is standard input. `names`:
+    columns that are read of the latter two, by default all. Raise ParameterError, with the line
+    unless the file is private, for another file."""
+    path = Path(path)
+    if path.suffix in ARROW:
+        return _read_arrow(path, reading, names)
+    return table_of(path, read_text(path, reading), reading)
+
+
+def table_of(path: Path, text: str, reading: Reading = AS_WRITTEN) -> DataTable:
+    """Return the table of CSV text, of the file `path`; raise as `read_table`."""
+    lines = [*io.StringIO(text, newline="")]
+    first = next((number for number, line in enumerate(lines) if line.strip()), None)
+    if first is None:
+        raise ParameterError(f"{path} is empty")
+    stated = _SEPARATOR.fullmatch(lines[first])
+    wanted = reading.delimiter or (stated and stated[1])
+    first += 1 if stated else 0
+    headers = {sign: _header(lines[first:], sign) for sign in ([wanted] if wanted else DELIMITERS)}
+    wide = [sign for sign, (header, _) in headers.items() if len(header) > 1]
+    if len(wide) > 1:
+        possible = " or ".join(DELIMITERS[sign] for sign in wide)
+        raise ParameterError(
+            f"{path}, line {first + 1}: the separator may be {possible}: give --delimiter"
+        )
+    delimiter = wanted or (wide[0] if wide else ",")
+    header, length = headers[delimiter]
+    if not header:
+        raise ParameterError(f"{path}, line {first + 1}: not a CSV file: a quote is misplaced")
+    if reading.is_private and {"\ufffd", "\0"} & {*"".join(header)}:
+        raise ParameterError(f"{path}: the header is {NO_TEXT.format(reading.encoding or 'UTF-8')}")
+    while len(header) > 1 and not header[-1]:
+        header.pop()
+    table = DataTable(path, header, [], delimiter, reading)
+    read = _private_rows if reading.is_private else _rows
+    table.rows.extend(read(table, lines, first + length))
+    if len(header) == 1 and not wanted and table.rows and not reading.is_private:
+        for sign in [sign for sign in DELIMITERS if all(sign in row[0] for _, row in table.rows)]:
+            line, (cell,) = table.rows[0]
+            raise ParameterError(
+                f"{table.where(line)}: {cell[:SHOWN]!r} may be several cells, {DELIMITERS[sign]} "
+                f"between, below a header of one: give --delimiter"
+            )
+    return table
+
+
+def _header(lines: list[str], delimiter: str) -> tuple[list[str], int]:
+    """Return the names of columns and the number of lines that they stand on; no names where
+    `delimiter` leaves a quote misplaced."""
+    import csv  # late: devices read no tables
+
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        return [cell.strip() for cell in next(rows)], rows.line_num
+    except csv.Error:
+        return [], 1
+
+
+def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows from line `start` on, without blank ones; raise ParameterError for a line that
+    does not fit."""
+    import csv
+
+    rows, width = (
+        csv.reader(lines[start:], delimiter=table.delimiter, strict=True),
+        len(table.header),
+    )
+    while True:
+        line = start + rows.line_num + 1
+        try:
+            cells = next(rows, None)
+        except csv.Error as error:
+            raise ParameterError(f"{table.where(line)}: not a CSV file: {error}") from None
+        if cells is None:
+            return
+        if not "".join(cells).strip() and (width > 1 or not cells):
+            continue
+        if len(cells) < width or any(cells[width:]):
+            raise ParameterError(
+                f"{table.where(line)}: {width} cells were expected, not {len(cells)}: the header "
+                f"is {table.delimiter.join(table.header)!r:.60}"
+            )
+        if any(cell.startswith(" ") and cell.lstrip().startswith('"') for cell in cells):
+            raise ParameterError(f"{table.where(line)}: a blank stands before a quote")
+        yield line, cells[:width]
+
+
+def _private_rows(
+    table: DataTable, lines: list[str], start: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield a row for every line from line `start` on that is not empty: empty cells for a line
+    that does not fit."""
+    import csv
+
+    width = len(table.header)
+    for line, text in enumerate(lines[start:], start + 1):
+        if not text.strip("\r\n"):
+            continue
+        try:
+            (cells,) = csv.reader([text], delimiter=table.delimiter, strict=True)
+        except (csv.Error, ValueError):
+            cells = []
+        is_right = len(cells) >= width and not any(cells[width:])
+        yield line, cells[:width] if is_right else [""] * width
+
+
+def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
+    """Return the text of a file, or for "-" of standard input: in `reading.encoding`, else UTF-8,
+    or UTF-16 or 32 with its mark. Raise ParameterError for what is none, with its line unless the
+    file is private."""
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise ParameterError(f"cannot read {path}: {error.strerror}") from None
+    for beginning, what in OTHERS.items():
+        if data.startswith(beginning):
+            raise ParameterError(f"{path} is {what}: a CSV file was expected")
+    marked = next((encoding for mark, encoding in BOMS.items() if data.startswith(mark)), "utf-8")
+    encoding = reading.encoding or marked
+    errors = "replace" if reading.is_private else "strict"
+    try:
+        text = data.decode(encoding, errors).removeprefix("\ufeff")
+    except LookupError:
+        raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode(encoding, "replace")
+        line = len(before.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+        wrong = f"byte {error.start} (0x{data[error.start]:02x}) is {NO_TEXT}"
+        raise ParameterError(f"{path}, line {line}: {wrong.format(encoding.upper())}") from None
+    if "\0" in text and not reading.is_private:
+        raise ParameterError(f"{path}: byte {text.index(chr(0))} is 0: {NO_TEXT.format('UTF-8')}")
+    return text
+
+
+def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTable:
+    import pyarrow  # late: tables of text need no such package
+    from pyarrow import dataset
+
+    kind, columns, typed = ARROW[path.suffix], list[list[str]](), set[str]()
+    try:
+        source = dataset.dataset(path, format="parquet" if kind == "Parquet" else "feather")
+        header = source.schema.names
+        if not {*names} <= {*header}:
+            return DataTable(path, header, [], ",", reading)
+        header = [name for name in header if not names or name in names]
+        for name, column in zip(header, source.to_table(columns=header).columns, strict=True):
+            text = str(column.type)
+            if pyarrow.types.is_nested(column.type) or "binary" in text:
+                raise ParameterError(f"{path}: the column {name!r} holds {text}, which is no text")
+            if "string" not in text:
+                typed.add(name)
+            cells = column.to_pylist()
+            columns.append(["" if cell is None or cell != cell else str(cell) for cell in cells])
+    except FileNotFoundError:
+        raise ParameterError(f"cannot read {path}: No such file or directory") from None
+    except ParameterError:
+        raise
+    except (pyarrow.ArrowException, ValueError, ImportError):
+        raise ParameterError(f"{path} is not a {kind} file of one table") from None
+    rows = [(line, [*cells]) for line, cells in enumerate(zip(*columns, strict=True), 1)]
+    return DataTable(path, header, rows, ",", reading, frozenset(typed))

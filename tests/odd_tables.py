@@ -1,0 +1,72 @@
+"""Odd tables by seed, and what reading them must give: written letter by letter, with nothing of
+the reader that they test."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252", "latin-1", "mac-roman")
+LETTERS = 'abcXYZ 019.,;|\t"\n\r\u00e5\u00e9\u00fc-_/'
+ENDS = ("\n", "\r\n", "\r")
+
+
+@dataclass(frozen=True)
+class Odd:
+    """Bytes of a file, its delimiter, decimal sign and encoding, its texts and its numbers."""
+
+    data: bytes
+    options: tuple[str, str, str]
+    texts: list[str]
+    numbers: list[float]
+
+
+def odd_table(seed: int) -> Odd:
+    """Return one table of a text and a number, between others, of a random maker."""
+    chance = np.random.default_rng(seed)
+
+    def of(some: object) -> str:
+        return str(some[int(chance.integers(len(some)))])  # type: ignore[index, arg-type]
+
+    separator, end, encoding = of(",;\t|"), of(ENDS), of(ENCODINGS)
+    decimal = of(".,")
+    mark = of(["", "", "." if decimal == "," else ",", " ", "'"])
+    quotes_all, has_blanks = chance.random() < 0.3, chance.random() < 0.3
+    trailing = int(chance.integers(3)) if chance.random() < 0.3 else 0
+
+    def cell(text: str) -> str:
+        needs = any(letter in text for letter in f'{separator}"\n\r') or text.startswith(" ")
+        if needs or quotes_all:
+            return '"' + text.replace('"', '""') + '"'
+        return text
+
+    def line(cells: list[str]) -> str:
+        return separator.join(cell(text) for text in cells) + separator * trailing + end
+
+    def written(number: float) -> str:
+        whole, _, fraction = f"{abs(number):.{digits}f}".partition(".")
+        if mark and len(whole) > 3:
+            first = len(whole) % 3 or 3
+            groups = [whole[:first], *(whole[i : i + 3] for i in range(first, len(whole), 3))]
+            whole = mark.join(groups)
+        sign = "-" if number < 0 else ""
+        return sign + whole + (decimal + fraction if fraction else "")
+
+    size, digits = int(chance.integers(1, 30)), int(chance.integers(4))
+    texts = [
+        "t" + "".join(of(LETTERS) for _ in range(int(chance.integers(8)))) for _ in range(size)
+    ]
+    exact = [
+        round(float(chance.normal()) * 10 ** float(chance.integers(7)), digits) for _ in range(size)
+    ]
+    rows = [[text, written(number), "e"] for text, number in zip(texts, exact, strict=True)]
+    body = line(["name", "n", "rest"]) + "".join(
+        line(row) + (end if has_blanks and chance.random() < 0.2 else "") for row in rows
+    )
+    if chance.random() < 0.15:
+        body = f"sep={separator}{end}{body}"
+    return Odd(
+        data=body.encode(encoding),
+        options=(separator, decimal, encoding),
+        texts=texts,
+        numbers=exact,
+    )

@@ -1,0 +1,352 @@
+"""The one reader of tables that people bring: layouts of other makers, what is refused, private
+files, and odd tables by seed, which a writer of its own makes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ldp.data_files import DataTable, Reading, number_forms, read_table, read_text
+from ldp.errors import ParameterError, RegistryError
+from ldp.registry import read_values
+from ldp.simulation import Population
+from tests.command_line import run
+from tests.odd_tables import Odd, odd_table
+from tests.tiers import tiered
+
+PRIVATE = Reading(is_private=True)
+
+LAYOUTS: dict[str, bytes] = {
+    "spreadsheet, United States": b'City,Amount\r\nOslo,"1,234.50"\r\nBergen,"12,000.00"\r\n',
+    "spreadsheet, Germany": "\ufeffCity;Amount\r\nOslo;1.234,50\r\nBergen;12.000,00\r\n".encode(),
+    "spreadsheet, France": "City;Amount\r\nOslo;1\u202f234,50\r\nBergen;12\u202f000\r\n".encode(),
+    "spreadsheet, Sweden": "City;Amount\r\nOslo;1\u00a0234,5\r\nBergen;12\u00a0000\r\n".encode(),
+    "spreadsheet, Switzerland": "City;Amount\nOslo;1’234.50\nBergen;12’000.00\n".encode(),
+    "spreadsheet that names its separator": b"sep=;\nCity;Amount\nOslo;1234,5\nBergen;12000\n",
+    "spreadsheet's Unicode text": "City\tAmount\r\nOslo\t1.234,50\r\nBergen\t12.000,0\r\n".encode(
+        "utf-16"
+    ),
+    "spreadsheet with empty columns": b"City,Amount,,\nOslo,1234.5,,\n,,,\nBergen,12000,,\n",
+    "spreadsheet of an old Mac": b"City,Amount\rOslo,1234.5\rBergen,12000\r",
+    "statistics office": "City;Amount\nOslo;\u22121 234,50\nBergen;12 000,00\n".encode(),
+    "R, write.csv": b'"City","Amount"\n"Oslo",1234.5\n"Bergen",12000\n',
+    "R, write.csv2": b'"City";"Amount"\n"Oslo";1234,5\n"Bergen";12000\n',
+    "R, row names": b'"","City","Amount"\n"1","Oslo",1234.5\n"2","Bergen",12000\n',
+    "pandas": b",City,Amount\n0,Oslo,1234.5\n1,Bergen,12000.0\n",
+    "Stata, delimited": b"City\tAmount\nOslo\t1234.5\nBergen\t12000\n",
+    "SPSS, comma": b"City;Amount\nOslo;1234,50\nBergen;12000,00\n",
+    "SAS, blanks": b"City, Amount\nOslo, 1234.50\nBergen, 12000.00\n",
+    "PostgreSQL, COPY": b"City|Amount\nOslo|1234.5\nBergen|12000\n",
+    "BigQuery, quoted line": b'Note,City,Amount\n"two\nlines",Oslo,1234.5\nx,Bergen,1.2e4\n',
+    "Snowflake, all quoted": b'"City","Amount"\n"Oslo","1234.500"\n"Bergen","12000.000"\n',
+    "telemetry export": b"Amount\tCity\tsent\n1234.5\tOslo\t2026-01-01T00:00Z\n12000\tBergen\t\n",
+}
+"""Files of our own, as other programs write them."""
+
+
+def written(folder: Path, data: bytes | str, name: str = "data.csv") -> Path:
+    (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    return folder / name
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("maker", LAYOUTS)
+def test_a_layout_of_another_maker_is_read(maker: str, tmp_path: Path) -> None:
+    table = read_table(written(tmp_path, LAYOUTS[maker]))
+    assert [cell.strip() for cell in table.cells("City")] == ["Oslo", "Bergen"]
+    sign = -1 if maker == "statistics office" else 1
+    assert [*map(float, table.numbers("Amount"))] == [sign * 1234.5, 12000]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".feather"])
+def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet
+
+    table = pyarrow.table({"City": ["Oslo", None], "Amount": [1234.5, 1e-7], "n": [[1], [2]]})
+    path = tmp_path / f"data{suffix}"
+    (parquet.write_table if suffix == ".parquet" else feather.write_feather)(table, path)
+    read = read_table(path, names=["Amount", "City"])
+    assert read.cells("City") == ["Oslo", ""]
+    for decimal in (None, ".", ","):
+        read = read_table(path, Reading(decimal=decimal), ["Amount"])
+        assert [*map(float, read.numbers("Amount"))] == [1234.5, 1e-7]
+    with pytest.raises(ParameterError, match="'n' holds list"):
+        read_table(path)
+    with pytest.raises(ParameterError, match="has no column 'x', but City, Amount, n"):
+        read_table(path, names=["x"]).place("x")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("text", "forms"),
+    [
+        *(("1234", "1234 1234"), ("+1", "+1 +1"), (" 7 ", "7 7"), ("-.5", "-.5 -"), ("5.", "5 -")),
+        *(("1,234", "1234 1.234"), ("1.234", "1.234 1234"), ("12,345,678", "12345678 -")),
+        *(("0,123", "- 0.123"), ("0.123", "0.123 -"), ("1234,567", "- 1234.567"), ("1,5", "- 1.5")),
+        *(("1 234", "1234 1234"), ("1'234,5", "- 1234.5"), ("1,234.5", "1234.5 -")),
+        *(("1.234.567,5e-3", "- 1234567.5e-3"), ("1,234 567", "- -"), ("12,34,567", "- -")),
+        *(
+            ("5%", "- -"),
+            ("$5", "- -"),
+            ("", "- -"),
+            (".", "- -"),
+            ("nan", "- -"),
+            ("1_000", "- -"),
+        ),
+        *(("\uff11", "- -"), ("(5)", "- -"), ("5-", "- -"), ("1e", "- -"), ("1 2", "- -")),
+    ],
+)
+def test_a_number_is_read_by_its_decimal_sign(text: str, forms: str) -> None:
+    assert [number_forms(text).get(sign, "-") for sign in ".,"] == forms.split()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ('x,y\n"1,234.50",1\n"1,234",1\n', "1234.50 1234"),
+        ('x,y\n"1,5",1\n"1,234",1\n', "1.5 1.234"),
+        ("x;y\n1,5;1\n1.234;1\n", "1.5 1234"),
+        ("x;y\n1.5;1\n1.234;1\n", "1.5 1.234"),
+        ("x,y\n1.234,1\n0.5,1\n", "1.234 0.5"),
+        ("x,y\n1.234,1\n", "line 2: '1.234' may be 1.234 or 1234: give --decimal"),
+        ('x,y\n1.5,1\n"1,234",1\n', "1.5 1234"),
+        ('x,y\n1,1\n"1,234",1\n', "line 3: '1,234' may be 1234 or 1.234: give --decimal"),
+        ("x;y\n1.234;1\n", "line 2: '1.234' may be 1.234 or 1234: give --decimal"),
+        ('x,y\n1.5,1\n"1,5",1\n\n"1,234",1\n', "line 5: '1,234' may be"),
+    ],
+)
+def test_cells_that_can_be_read_in_two_ways_are_told_by_the_others(
+    text: str, numbers: str, tmp_path: Path
+) -> None:
+    table = read_table(written(tmp_path, text))
+    if numbers.startswith("line"):
+        with pytest.raises(ParameterError, match=numbers):
+            table.numbers("x")
+    else:
+        assert table.numbers("x") == numbers.split()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("a,b;c\n1,2;3\n", "line 1: the separator may be comma or semicolon: give --delimiter"),
+        ("a\tb|c\n", "line 1: the separator may be tab or |: give --delimiter"),
+        ("a,b\n1,2\n3\n", "line 3: 2 cells were expected, not 1: the header is 'a,b'"),
+        ('a,b\n"1\n2",3\n4,5,6\n', "line 4: 2 cells were expected, not 3"),
+        ('a,b\n1,2\n3,"4\n5,6\n', "line 3: not a CSV file: unexpected end of data"),
+        ('a,b\n"1"2,3\n', "line 2: not a CSV file: ',' expected after '\"'"),
+        ('a,b\n1, "2"\n', "line 2: a blank stands before a quote"),
+        ('"a,b\n1,2\n', "line 1: not a CSV file: a quote is misplaced"),
+        ("a\nOslo;6\nBergen;2\n", "line 2: 'Oslo;6' may be several cells, semicolon between"),
+        ("\n\n", "data.csv is empty"),
+        ("a,b\r\n1,M\u00e5l\r\n".encode("cp1252"), "line 2: byte 8 (0xe5) is not UTF-8 text: name"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "byte 1 is 0: not UTF-8 text: name its encoding"),
+        (b"PK\x03\x04rest", "data.csv is a workbook or a zip file"),
+    ],
+)
+def test_what_cannot_be_read_in_one_way_is_refused_with_its_line(
+    data: bytes | str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ParameterError) as caught:
+        read_table(written(tmp_path, data))
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(str(tmp_path / "data.csv"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.exact
+def test_an_option_says_what_the_file_does_not(tmp_path: Path) -> None:
+    path = written(tmp_path, "a,b;c\n1,2;3\n")
+    assert read_table(path, Reading(delimiter=";")).rows == [(2, ["1,2", "3"])]
+    assert read_table(path, Reading(delimiter=",")).rows == [(2, ["1", "2;3"])]
+    path = written(tmp_path, "a;b\n1.234;M\u00e5l\n".encode("cp1252"))
+    read = read_table(path, Reading(decimal=",", encoding="cp1252"))
+    assert (read.numbers("a"), read.cells("b")) == (["1234"], ["Mål"])
+    read = read_table(written(tmp_path, "a;b\n1.5;2\n"), Reading(decimal=","))
+    with pytest.raises(ParameterError, match=r"line 2: '1\.5' may be 1\.5: give --decimal"):
+        read.numbers("a")
+    with pytest.raises(ParameterError, match="--encoding hex is no encoding of text"):
+        read_text(path, Reading(encoding="hex"))
+    two = read_table(written(tmp_path, "a,a\n1,2\n"))
+    with pytest.raises(ParameterError, match="has 2 columns 'a'"):
+        two.place("a")
+
+
+# --- private files
+
+GOOD = ["1.5,2", '"1,234.50",3', "4,5"]
+SPOILS = ["", "x,y", "1,2,3", '"1', '1,"2', "1;2", "\u22121,5", '"1,5",2', '"1,234",2', "\x00,1"]
+
+
+def private(folder: Path, lines: list[str]) -> DataTable:
+    return read_table(written(folder, "\n".join(["x,y", *lines, ""])), PRIVATE)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("spoilt", SPOILS)
+def test_a_person_changes_nothing_about_how_others_are_read(spoilt: str, tmp_path: Path) -> None:
+    """Wherever the line stands, the numbers of all other lines stay. In a file that is not private
+    some of these lines change others, or are an error that names them."""
+    expected = [*private(tmp_path, GOOD).numbers("x")]
+    assert expected == ["1.5", "1234.50", "4"]
+    for place in range(len(GOOD) + 1):
+        table = private(tmp_path, [*GOOD[:place], spoilt, *GOOD[place:]])
+        numbers = table.numbers("x")
+        if spoilt:
+            del numbers[place]
+        assert numbers == expected
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("byte", [b"\xff", b"\xe5", b"\xf0\x9f", b"\x00"])
+def test_a_byte_that_is_no_text_spoils_its_own_cell_alone(byte: bytes, tmp_path: Path) -> None:
+    table = read_table(written(tmp_path, b"x,y\n1,2\n" + byte + b",4\n5,6\n"), PRIVATE)
+    assert (table.numbers("x"), table.numbers("y")) == (["1", "", "5"], ["2", "4", "6"])
+    with pytest.raises(ParameterError, match="the header is not UTF-8 text"):
+        read_table(written(tmp_path, b"x" + byte + b",y\n1,2\n"), PRIVATE)
+
+
+@pytest.mark.exact
+def test_a_private_number_is_read_by_header_and_options(tmp_path: Path) -> None:
+    """A comma is a mark of thousands in comma-separated files only, unless --decimal says so."""
+    cells = ("1.5", "1,5", "1,234", "1,234.5", "1.234,5", "inf", "nan", "few")
+    for delimiter, decimal, expected in (
+        (",", None, ("1.5", "", "1234", "1234.5", "", "inf", "", "")),
+        (";", None, ("1.5", "", "", "1234.5", "", "inf", "", "")),
+        (";", ".", ("1.5", "", "1234", "1234.5", "", "inf", "", "")),
+        (";", ",", ("", "1.5", "1.234", "", "1234.5", "inf", "", "")),
+    ):
+        rows = "".join(f'"{cell}"{delimiter}0\n' for cell in cells)
+        path = written(tmp_path, f"x{delimiter}y\n{rows}")
+        table = read_table(path, PRIVATE._replace(decimal=decimal))
+        assert tuple(table.numbers("x")) == expected
+
+
+# --- what is read
+
+
+@pytest.mark.exact
+def test_a_population_is_read_in_every_layout(tmp_path: Path) -> None:
+    for maker, data in LAYOUTS.items():
+        if maker.startswith(("R, row", "pandas", "BigQuery", "telemetry", "statistics", "SAS")):
+            continue
+        encoding = "utf-16" if data.startswith(b"\xff\xfe") else "utf-8"
+        text = data.decode(encoding).replace("City", "value").replace("Amount", "frequency")
+        people = Population.from_csv(written(tmp_path, text.encode(encoding)))
+        assert people.values == ("Oslo", "Bergen")
+        assert people.shares == pytest.approx([1234.5 / 13234.5, 12000 / 13234.5])
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("value,count\nOslo,6\n\nOslo,5\n", "line 4 repeats a value, 'Oslo' of line 2"),
+        (
+            "value,count\nOslo,6.5\n",
+            "line 2: count must be a whole number from 0 to 10+, not '6.5'",
+        ),
+        ('value,count\nOslo,"1,234"\n', "line 2: '1,234' may be 1234 or 1.234"),
+        ("value,count\n,6\n", "line 2 must hold a value"),
+        ("town,count\nOslo,6\n", "line 1 must be value, .*, not 'town,count'"),
+    ],
+)
+def test_a_mistake_in_a_population_names_line_and_value(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Population.from_csv(written(tmp_path, text))
+
+
+@pytest.mark.exact
+def test_numbers_of_a_population_become_as_programs_write_them(tmp_path: Path) -> None:
+    text = "value;count\n1.234,50;1.000.000\n7;3\n"
+    people = Population.numbers_from_csv(written(tmp_path, text))
+    assert people.truth() == {"1234.50": 1_000_000, "7": 3}
+    with pytest.raises(ParameterError, match=r"line 4: 'few': value is not a number"):
+        Population.numbers_from_csv(written(tmp_path, "value\n1\n\nfew\n"))
+
+
+@pytest.mark.exact
+def test_a_value_that_is_not_listed_is_named_with_what_looks_like_it(tmp_path: Path) -> None:
+    def check(value: str) -> None:
+        if value not in ("Oslo", "Malm\u00f6"):
+            raise ParameterError("value is not listed")
+
+    for value, note in (
+        ("Malmo\u0308", "; 'Malm\u00f6' is, of other bytes: 'Malmo\\u0308', 'Malm\\xf6'"),
+        ("Osl\u00f8", "; did you mean 'Oslo'?"),
+        ("x", ""),
+    ):
+        people = Population.from_csv(written(tmp_path, f"value,count\nOslo,1\n\n{value},1\n"))
+        with pytest.raises(ParameterError) as caught:
+            people.require(check, ["Oslo", "Malm\u00f6"])
+        expected = f"{tmp_path}/data.csv, line 4: {value!r}: value is not listed{note}"
+        assert str(caught.value) == expected
+
+
+@pytest.mark.exact
+def test_candidates_are_read_as_tables_are(tmp_path: Path) -> None:
+    for data in ("value;count\na, b;3\nc;2\n", "sep=;\nn;value\n1;a, b\n2;c\n", "a, b\rc\r"):
+        name = "list.txt" if data.startswith("a") else "table.csv"
+        assert read_values(written(tmp_path, data, name)) == ("a, b", "c")
+    assert read_values(written(tmp_path, "å\nb\n".encode("utf-16"), "u.txt")) == ("å", "b")
+    with pytest.raises(RegistryError, match=r"list.txt, line 4: 'a' is on line 1 too"):
+        read_values(written(tmp_path, "a\nb\n\na\n", "list.txt"))
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("as_json", [True])
+def test_a_command_reads_a_semicolon_and_takes_the_options(
+    as_json: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{i}.{100 + i};x\n" for i in range(1, 60))
+    written(tmp_path, f"n;g\n{rows}")
+    words = "try data.csv --column n --epsilon 2 --seed 1 --json"
+    assert run(words, monkeypatch) == 2
+    assert "data.csv, line 2: '1.101' may be 1.101 or 1101" in capsys.readouterr().err
+    means = dict[str, float]()
+    for decimal in ".,":
+        assert run(f"{words} --decimal {decimal}", monkeypatch) == 0
+        means[decimal] = json.loads(capsys.readouterr().out)["trials"][0]["true"]
+    assert means == {".": 30.13, ",": 30130}
+
+
+# --- odd tables
+
+
+def judged(odd: Odd, folder: Path) -> bool:
+    """Return whether an odd table was read without options. Raise AssertionError for a wrong
+    result, an error that does not name the file and the place, and one in spite of the options."""
+    path, wanted = written(folder, odd.data), Reading(*odd.options)
+    error = ""
+    for reading in (Reading(), wanted):
+        try:
+            table = read_table(path, reading)
+            texts, numbers = table.cells("name"), [*map(float, table.numbers("n"))]
+        except ParameterError as refusal:
+            error += str(refusal)
+        else:
+            assert (texts, numbers) == (odd.texts, odd.numbers)
+    assert not error or error.startswith((f"{path}, line ", f"{path}: byte "))
+    assert error.count(str(path)) <= 1, "in spite of the options"
+    assert "\n" not in error
+    private = read_table(path, wanted._replace(is_private=True))
+    if not any({*"\r\n"} & {*text} for text in odd.texts):  # a line is a person
+        assert [float(cell or "nan") for cell in private.numbers("n")] == odd.numbers
+    return not error
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("many", tiered([300, 20_000], slow=0))
+def test_odd_tables_are_read_rightly_or_refused_in_a_line(many: int, tmp_path: Path) -> None:
+    """At least half of them without options; `odd_table` shares nothing with the reader."""
+    assert sum(judged(odd_table(seed), tmp_path) for seed in range(many)) > many / 2
