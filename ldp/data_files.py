@@ -152,6 +152,23 @@ def number_forms(text: str) -> dict[str, str]:
     return forms
 
 
+def require_pairs(bounds: object) -> None:
+    """Raise ParameterError for a tuple of two lists, which others read as (lows, highs)."""
+    parts = bounds if isinstance(bounds, tuple) else ()
+    lists = [part if isinstance(part, list) else part.tolist() for part in parts if _is_list(part)]
+    if len(parts) == len(lists) == 2:
+        possible = [*zip(*lists, strict=False)], [*map(tuple, lists)]
+        raise ParameterError(
+            "bounds of two lists may be {} or {}: write the pairs (low, high) as one list of "
+            "tuples".format(*possible)
+        )
+
+
+def _is_list(part: object) -> bool:
+    """Return whether it is a list, or an array of numpy, which devices do not load."""
+    return isinstance(part, list) or type(part).__name__ == "ndarray"
+
+
 def read_table(
     path: str | Path, reading: Reading = AS_WRITTEN, names: Collection[str] = ()
 ) -> DataTable:

@@ -37,7 +37,9 @@ from ldp.central.regression.calibration import release_moments
 from ldp.central.regression.methods import FromMoments
 from ldp.central.regression.rows import COARSE, GRID, MOST_ROWS, ROUNDED, product
 from ldp.errors import DecodeError, ParameterError
+from ldp.mechanisms import RegressionMoments
 from ldp.regression import ridge
+from ldp.regression.bounds import Bounds
 from ldp.regression.intervals import Equations
 from tests.statistics import ALPHA
 from tests.tiers import tiered
@@ -61,6 +63,35 @@ def linear(n: int, columns: int, seed: int = 0, noise: float = 0.1) -> tuple[Flo
     X = generator.uniform(-1, 1, (n, columns))
     slopes = np.linspace(0.5, -0.3, columns)
     return X, np.clip(X @ slopes + generator.normal(0, noise, n), -1, 1)
+
+
+# --- bounds
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("of", [list, np.array])
+def test_lows_and_highs_are_not_read_as_pairs(of: Any) -> None:
+    """A tuple of two lists, which other packages read as (lows, highs), is refused with both ways
+    to read it, also where it has the shape of pairs; pairs are read."""
+    X, y = linear(200, 2)
+    wrong = (of([0, 1]), of([5, 10]))
+    for call in (
+        lambda: simulated(bounds=wrong, target_bounds=(-1, 1)).fit(X, y),
+        lambda: Bounds.of(wrong, 2, "bounds"),
+        lambda: RegressionMoments(features=1, bounds=wrong, epsilon=1.0),
+    ):
+        with pytest.raises(ParameterError) as caught:
+            call()
+        assert "may be [(0, 5), (1, 10)] or [(0, 1), (5, 10)]" in str(caught.value)
+    for pairs in (
+        [(0, 5), (1, 10)],
+        [[0, 5], [1, 10]],
+        ((0, 5), (1, 10)),
+        np.array([[0, 5], [1, 10]]),
+    ):
+        assert Bounds.of(pairs, 2, "bounds").high.tolist() == [5, 10]
+    with pytest.raises(ParameterError, match=r"as \[\(0, 5\), \(1, 10\)\], not \(lows, highs\)"):
+        Bounds.of([[0, 1, 2], [5, 10, 9]], 3, "bounds")
 
 
 # --- sensitivities

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import ClassVar
 
+from ldp.data_files import require_pairs
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Case, Mechanism, Shape
@@ -106,9 +107,13 @@ class RegressionMoments(Mechanism):
 
     def __post_init__(self) -> None:
         require_whole(self.features, "features", 1, MOST_FEATURES)
+        require_pairs(self.bounds)
         pairs = self.bounds if isinstance(self.bounds, list | tuple) else ()
         if len(pairs) != self.features + 1:
-            raise ParameterError("bounds must be a pair for every feature, and one for the target")
+            raise ParameterError(
+                "bounds must be a pair (low, high) for every feature, and one for the target, as "
+                "[(0, 5), (1, 10)], not (lows, highs)"
+            )
         object.__setattr__(self, "bounds", tuple(map(require_range, pairs)))
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         require_outside(self.outside)

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from ldp.arrays import Floats
+from ldp.data_files import require_pairs
 from ldp.errors import ParameterError
 from ldp.regression.intervals import Equations
 
@@ -21,6 +22,7 @@ class Bounds:
     def of(cls, pairs: object, columns: int, what: str) -> "Bounds":
         """Return the bounds of one pair for all `columns`, or of an array of shape (columns, 2).
         Raises ParameterError, which names `what`, for anything else."""
+        require_pairs(pairs)
         try:
             pairs = np.asarray(pairs, dtype=np.float64)
         except (TypeError, ValueError):
@@ -29,7 +31,8 @@ class Bounds:
             pairs = np.tile(pairs, (columns, 1))
         if pairs.shape != (columns, 2):
             raise ParameterError(
-                f"{what} must be one pair (low, high), or one for each of {columns} columns"
+                f"{what} must be one pair (low, high), or one for each of {columns} columns, as "
+                "[(0, 5), (1, 10)], not (lows, highs)"
             )
         if not np.isfinite(pairs).all() or not (pairs[:, 0] < pairs[:, 1]).all():
             raise ParameterError(f"{what} must be finite, each low below its high")
