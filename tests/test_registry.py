@@ -15,6 +15,7 @@ from ldp.mechanisms.presets import PRESETS
 from ldp.registry import Registry, read_values
 from ldp.registry.definitions import Queue
 from ldp.registry.explaining import label
+from ldp.registry.lookalikes import lookalike_notes
 from tests.command_line import run
 
 GOOD = """\
@@ -472,6 +473,36 @@ def test_values_end_at_newlines_only_and_a_csv_gives_its_value_column(tmp_path: 
     (tmp_path / "table.csv").write_text("name,n\nOslo,3\n")
     with pytest.raises(RegistryError, match="no column 'value', but name, n"):
         read_values(tmp_path / "table.csv")
+
+
+@pytest.mark.exact
+def test_lookalikes_of_a_dictionary_are_named_and_nothing_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of other normal forms, with and without a variation selector, or blanks at the ends; others
+    are not named, and the lock is of the bytes as they are."""
+    path = written(tmp_path, GOOD.replace('["chrome", "firefox"]', '["Oslo ", "Oslo", "Bergen"]'))
+    words = ("\u2764\ufe0f", "\u2764", "x", "caf\u00e9", "cafe\u0301", "\uff58", "X", "")
+    (tmp_path / "words.txt").write_text("\n".join(words))
+    metric = Registry.load(path).metric("browser")
+    assert [*lookalike_notes([metric])] == [
+        "metric browser: categories 1 and 2 look alike (normal form, variation selector or "
+        "blanks), and count apart: 4f 73 6c 6f 20 ('Oslo '), 4f 73 6c 6f ('Oslo')"
+    ]
+    notes = [*lookalike_notes([metric._replace(dictionary=tmp_path / "words.txt")])]
+    for note, places, bytes_of in zip(
+        notes,
+        ("1 and 2", "3 and 6", "4 and 5"),
+        ("e2 9d a4 ef b8 8f", "ef bd 98", "63 61 66 65 cc 81"),
+        strict=True,
+    ):
+        assert f"words.txt: lines {places} look alike" in note
+        assert bytes_of in note
+    before = metric.pinned()
+    for command in ("lock", "check"):
+        assert run(f"registry {command} {path}", monkeypatch) == 0
+        assert "categories 1 and 2 look alike" in capsys.readouterr().out
+    assert Registry.load(path).metric("browser").pinned() == before
 
 
 AUTOPLAY = """

@@ -18,6 +18,7 @@ from ldp.registry import Registry
 from ldp.registry.certificates import read_certificates
 from ldp.registry.definitions import BEHIND_RELAY
 from ldp.registry.explaining import changing_notes, marks_of
+from ldp.registry.lookalikes import lookalike_notes
 from ldp.registry.odds import epsilon_text, odds, odds_text, touched_sentence
 from ldp.registry.page import page as page_text
 from ldp.registry.sign_off import (
@@ -130,12 +131,15 @@ def check(
         f"note: metric {name} sends nothing for {what}, and that is seen: name other or words"
         for name, what in silent.items()
     ]
+    alike = [*lookalike_notes(loaded.metrics.values())]
+    lines += [f"note: {sentence}" for sentence in alike]
     lines += [f"metric {name} is not locked yet: run `ldp registry lock`" for name in unlocked]
     result = {
         "gone": gone,
         "expired": expired,
         "not_locked": unlocked,
         "silent_about": silent,
+        "lookalikes": alike,
         "worst_case_epsilon": worst,
         **({"worst_case_behind_relay": shuffled} if shuffled else {}),
         "worst_case_epsilon_of_all": of_all,
@@ -156,9 +160,11 @@ def lock(file: Path, as_json: bool) -> None:
     """
     loaded = Registry.load(file)
     loaded.lock(datetime.now(UTC).date())
-    result = {"locked": list(loaded.metrics), "written": str(loaded.lock_path)}
+    alike = [*lookalike_notes(loaded.metrics.values())]
+    pinned = {"locked": list(loaded.metrics), "written": str(loaded.lock_path)}
     words = f"metrics pinned: {', '.join(loaded.metrics)} -> {loaded.lock_path}"
-    say(result, words, as_json, f"ldp registry check {file}")
+    lines = [words, *(f"note: {sentence}" for sentence in alike)]
+    say({**pinned, "lookalikes": alike}, "\n".join(lines), as_json, f"ldp registry check {file}")
 
 
 @registry.command()
