@@ -56,15 +56,19 @@ def central(
     Numbers have a mean, or percentiles where the metric has them, values from a list a histogram,
     and other strings those whose noisy count reaches a threshold. The noise is OpenDP's, fresh in
     every run, and every run costs its epsilon again; with --seed all is a simulation. The number
-    of people is public. Without --table the reports are simulated from the data: publish the
-    curator's columns alone then.
+    of people is public. A line of --data is a person or several: an answer that the metric does not
+    take is unreadable, and counts as the middle of the bounds, or not at all. From 1 to 10 % of
+    epsilon buys noisy shares of what was read, clipped and unreadable; where half or more is
+    unreadable, nothing is released. Without --table the reports are simulated from the data:
+    publish the curator's columns alone then.
 
     \b
     Example: ldp central city --registry metrics.toml --data city.csv
     Example: ldp central city --registry metrics.toml --data city.csv --table city.table
     """
     from ldp.central import Releases, Simulated
-    from ldp.planning.twin import central_twin
+    from ldp.central.rows_read import epsilon_of_rows, release_rows_read
+    from ldp.planning.twin import central_twin, require_countable
     from ldp.registry import Registry
     from ldp.simulation import Population
     from ldp.tables.joint_table import load_table
@@ -72,49 +76,60 @@ def central(
     check_output(out, level)
     definition = Registry.load(registry).metric(metric)
     require_local(definition, "ldp central")
-    people = Population.of_metric(definition, data, chosen_reading())
+    reading = chosen_reading()._replace(is_private=True)
+    people = Population.of_metric(definition, data, reading)
+    require_countable(definition, people)
+    readable, counts = people.rows_read(definition.mechanism)
+    epsilon = definition.price if epsilon is None else epsilon
+    left = epsilon - epsilon_of_rows(epsilon, people.users)
     randomness = generator(seed)
+    noise: Any = Releases() if seed is None else Simulated(randomness)
     twin = central_twin(
         definition,
-        people,
+        readable,
         None if table is None else load_table(table),
-        epsilon=definition.price if epsilon is None else epsilon,
+        epsilon=left,
         delta=delta,
         level=level,
         quantiles=quantiles,
-        noise=Releases() if seed is None else Simulated(randomness),
+        noise=noise,
         generator=randomness,
     )
+    neighbours = twin.released.cost.neighbours
+    read = release_rows_read(counts, epsilon=epsilon, neighbours=neighbours, noise=noise)
+    read.require()
     summary = {
         "metric": metric,
         "kind": twin.kind,
         "simulation": twin.released.is_simulation,
         "local_is_simulated": table is None,
-        "people": twin.people,
-        "epsilon": twin.released.cost.epsilon,
+        "people": people.users,
+        "epsilon": read.epsilon + twin.released.cost.epsilon,
         "delta": twin.released.cost.delta,
         "neighbours": twin.released.cost.neighbours.value,
         "threshold": getattr(twin.released, "threshold", None),
         "level": level,
         "local_epsilon": definition.price,
         "no_local": twin.no_local,
+        "rows_read": read.summary,
     }
+    cost = f"{read.words} {_cost(summary)}"
     rows = [
         (curator.name, *finite([*curator[1:5], *(local or [None] * 5)[1:5]]))
         for curator, local in twin.lines
     ]
     lines = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     if out.endswith(".html"):
-        _write_page(Path(out), summary, lines)
+        _write_page(Path(out), summary, lines, cost)
     elif out != "-":
         write_with_summary(Path(out), csv_text([COLUMNS, *rows]), summary)
-    say({**summary, "lines": lines}, _words(summary, twin, out), as_json)
+    say({**summary, "lines": lines}, _words(summary, twin, out, cost), as_json)
 
 
-def _words(summary: dict[str, Any], twin: "Twin", out: str) -> str:
+def _words(summary: dict[str, Any], twin: "Twin", out: str, cost: str) -> str:
     head = "A simulation: " if summary["simulation"] else ""
     lines = [
-        f"{head}{summary['metric']}: {twin.kind} of {twin.people:,} people",
+        f"{head}{summary['metric']}: {twin.kind} of {summary['people']:,} people",
         "",
         f"{'':<24} {'curator':>12} {'std. error':>11} {'local':>12} {'std. error':>11}",
     ]
@@ -126,7 +141,7 @@ def _words(summary: dict[str, Any], twin: "Twin", out: str) -> str:
             f"... and {len(twin.lines) - SHOWN:,} more: --out FILE has all, with intervals"
         )
     written = [] if out == "-" else [f"-> {out}"]
-    return "\n".join([*lines, "", *wrap(_cost(summary), WIDTH), *written])
+    return "\n".join([*lines, "", *wrap(cost, WIDTH), *written])
 
 
 def _cost(summary: dict[str, Any]) -> str:
@@ -146,7 +161,9 @@ def _cost(summary: dict[str, Any]) -> str:
     return cost
 
 
-def _write_page(path: Path, summary: dict[str, Any], lines: list[dict[str, Any]]) -> None:
+def _write_page(
+    path: Path, summary: dict[str, Any], lines: list[dict[str, Any]], cost: str
+) -> None:
     """Write the page of both answers, with the first `MOST_ROWS` of them."""
     from markupsafe import Markup
 
@@ -156,7 +173,7 @@ def _write_page(path: Path, summary: dict[str, Any], lines: list[dict[str, Any]]
     macros: Any = environment("ldp.cli").get_template("central.html").module
     more = max(0, len(lines) - MOST_ROWS)
     marked = _marked(lines[:MOST_ROWS])
-    above = Markup(macros.answers(summary, marked, _cost(summary), more))
+    above = Markup(macros.answers(summary, marked, cost, more))
     kind = "a simulation" if summary["simulation"] else "a release"
     title = f"{summary['metric']}: {kind} of a trusted curator"
     write_whole(path, render([], title=title, above=above))

@@ -1,6 +1,5 @@
 """`ldp simulate`: values become reports, or a table."""
 
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,7 +113,7 @@ def simulate(
     if definition.needs_shuffler:
         result["messages"] = total * mechanism.messages
         words = f"{total:,} people's {result['messages']:,} messages of {metric!r} -> {place}"
-    if clipped := _clipped(mechanism, people):
+    if mechanism.outside == "clip" and (clipped := people.rows_read(mechanism)[1][1]):
         result["clipped"] = clipped
         words += f"\n{clipped:,} people hold a number out of bounds; their devices clip it"
     following = f"ldp aggregate {metric} --registry {registry} {reports} --out {metric}.table"
@@ -149,17 +148,3 @@ def _require_batch(metric: Metric, people: int) -> None:
             f"a relay passes on the messages of {least:,} people or more: give --users {least}, or "
             "--table"
         )
-
-
-def _clipped(mechanism: CatalogueMechanism, people: "Population") -> int:
-    """Return how many hold a number that is taken for the nearer bound."""
-    if mechanism.outside != "clip":
-        return 0
-    numeric: Any = mechanism
-    strict, clipped = replace(numeric, outside="refuse"), 0
-    for value, count in people.truth().items():
-        try:
-            strict.check(value)
-        except ParameterError:
-            clipped += count
-    return clipped

@@ -56,15 +56,10 @@ def central_twin(
     that the metric does not take, and for a population without counts.
     """
     mechanism: Any = metric.mechanism
-    if mechanism.answers in ("moments", "pairs"):
-        raise ParameterError(
-            f"metric {metric.name!r} is about tuples: name one of its members; a regression is "
-            "released by ldp regress"
-        )
+    require_countable(metric, people)
+    assert people.counts is not None  # require_countable
     if quantiles and not isinstance(mechanism, HierarchicalHistogram):
         raise ParameterError(f"metric {metric.name!r} has no percentiles")
-    if people.counts is None:
-        raise ParameterError("the data are frequencies: a curator counts people, value,count")
     for value in people.values:
         mechanism.check(value)
     if table is None:
@@ -95,3 +90,14 @@ def central_twin(
         people=people.users,
         no_local=reason,
     )
+
+
+def require_countable(metric: Metric, people: Population) -> None:
+    """Raise ParameterError for a metric of tuples, and for people without counts."""
+    if metric.mechanism.answers in ("moments", "pairs"):
+        raise ParameterError(
+            f"metric {metric.name!r} is about tuples: name one of its members; a regression is "
+            "released by ldp regress"
+        )
+    if people.counts is None:
+        raise ParameterError("the data are frequencies: a curator counts people, value,count")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import combinations
@@ -181,7 +182,8 @@ class Population:
                 raise ParameterError(
                     f"{where} repeats a value, {_cut(value)} of line {lines[value]}"
                 )
-            weights[value] += _weight(number, kind or "count", where)
+            note = "" if reading.is_private else f", not {number[:SHOWN]!r}"
+            weights[value] += _weight(number, kind or "count", where, note)
             lines.setdefault(value, line)
         if not any(weights.values()):
             raise ParameterError(f"{path}: nobody holds any value")
@@ -208,6 +210,25 @@ class Population:
         are_numbers = metric.mechanism.is_numeric
         return cls.from_csv(path, reading, are_numbers=are_numbers).mapped(metric.cleaned)
 
+    def rows_read(self, mechanism: Any) -> tuple["Population", tuple[int, int, int]]:
+        """Return the people as a curator counts them, and how many hold an answer of `mechanism`,
+        one that is moved to the nearer bound, and none: an empty one, or one that it refuses. These
+        count as the middle of the bounds, or where there are none not at all."""
+        is_clipping = mechanism.outside == "clip"
+        strict = replace(mechanism, outside="refuse") if is_clipping else mechanism
+        places = {value: _place(value, mechanism, strict) for value in self.values}
+        counts = np.bincount([*places.values()], self.numbers, 3).astype(np.int64)
+        within, clipped, unreadable = counts.tolist()
+        people = self
+        if unreadable and mechanism.is_numeric and mechanism.bounds:
+            middle = repr(sum(mechanism.bounds) / 2)
+            people = self.mapped(lambda value: value if places[value] < 2 else middle)
+        elif unreadable:
+            held = {value: count for value, count in self.truth().items() if places[value] < 2}
+            held = held or {mechanism.placeholder: 1}  # one person: nobody could be told from none
+            people = Population((*held,), counts=np.array([*held.values()], dtype=np.int64))
+        return people, (within, clipped, unreadable)
+
     def require(self, check: Callable[[Any], object], listed: Sequence[str] = ()) -> None:
         """Raise ParameterError for the first value that `check` refuses, with its file, line and
         text, and with the one of the values `listed` that looks like it."""
@@ -233,6 +254,16 @@ def _largest_first(row: tuple[str, int]) -> tuple[int, str]:
     return -row[1], row[0]
 
 
+def _place(value: Any, mechanism: Any, strict: Any) -> int:
+    """Return 0 for an answer as it is, 1 for one that is out of bounds, and 2 for none."""
+    is_empty = value == "" or (isinstance(value, tuple) and "" in value)
+    for place, check in enumerate(() if is_empty else (strict.check, mechanism.check)):
+        with suppress(ParameterError):
+            check(value)
+            return place
+    return 2
+
+
 def _cut(value: Any) -> str:
     """Return a value for an error, cut to SHOWN letters."""
     parts = sorted(value) if isinstance(value, frozenset) else value
@@ -240,9 +271,9 @@ def _cut(value: Any) -> str:
     return repr(text[:SHOWN])
 
 
-def _weight(text: str, kind: str, where: str) -> Any:
+def _weight(text: str, kind: str, where: str, note: str) -> Any:
     wanted = f"a whole number from 0 to {MOST_USERS}" if kind == "count" else "a number >= 0"
     number = float(text) if is_number(text) else -1.0
     if not 0 <= number <= MOST_USERS or (kind == "count" and number != int(number)):
-        raise ParameterError(f"{where}: {kind} must be {wanted}, not {text[:SHOWN]!r}")
+        raise ParameterError(f"{where}: {kind} must be {wanted}{note}")
     return int(number) if kind == "count" else number

@@ -1,0 +1,116 @@
+"""What a private release was fed: a private histogram of how the rows of a file were read.
+
+Intervals hold for numbers that were read. A column of texts would count as the middle of its
+bounds, and nobody would see it: an error would tell of a person's row. So a release spends a part
+of its epsilon on three counts of rows, and is not made where too few rows are readable.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ldp.accounting import Neighbours
+from ldp.central.mechanisms import DiscreteLaplace
+from ldp.central.noise import Noise
+from ldp.errors import ParameterError
+
+LEAST_SHARE, MOST_SHARE = 0.01, 0.1
+"""Least and largest part of epsilon that the histogram costs."""
+PRECISE = 0.02
+"""Standard error of a count, as a share of the rows, up to which its part of epsilon is raised."""
+LEAST_READABLE = 0.5
+"""Share of readable rows below which nothing is released."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsRead:
+    """Noisy shares of the rows `within` bounds, with a cell that was `clipped`, and with one that
+    is `unreadable`; `std_error`: of each, as a share of the rows; `epsilon`: their cost."""
+
+    within: float
+    clipped: float
+    unreadable: float
+    std_error: float
+    epsilon: float
+
+    @property
+    def is_precise(self) -> bool:
+        """Whether the shares tell anything, so that a release can be refused by them."""
+        return self.std_error <= PRECISE
+
+    @property
+    def words(self) -> str:
+        """The shares as sentences."""
+        words = (
+            f"Rows, by a private histogram of epsilon {self.epsilon:g}: {self.within:.1%} read and "
+            f"within bounds, {self.clipped:.1%} clipped to them, {self.unreadable:.1%} unreadable "
+            f"(std. error {self.std_error:.1%})."
+        )
+        few = " They tell nothing: the rows are too few, or epsilon is too small, for these shares."
+        return f"{words}{'' if self.is_precise else few}".replace("%", " %")
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The shares for a program."""
+        return {
+            "within_bounds": self.within,
+            "clipped": self.clipped,
+            "unreadable": self.unreadable,
+            "std_error": self.std_error,
+            "epsilon": self.epsilon,
+            "precise": self.is_precise,
+        }
+
+    def require(self) -> None:
+        """Raise ParameterError, with what was charged, where too few rows are readable."""
+        if self.is_precise and 1 - self.unreadable < LEAST_READABLE:
+            raise ParameterError(
+                f"nothing is released: by a private histogram {100 - 100 * self.unreadable:.1f} % "
+                f"of the rows are readable, and {100 * LEAST_READABLE:g} % must be. That cost "
+                f"epsilon {self.epsilon:g}. Look at how the cells of the columns are written, and "
+                "state --decimal, --delimiter or --encoding"
+            )
+
+
+def epsilon_of_rows(epsilon: float, rows: int | None) -> float:
+    """Return the part of `epsilon` that the histogram of so many public `rows` costs: the least at
+    which a count has a standard error of PRECISE of the rows, from LEAST_SHARE to MOST_SHARE of
+    epsilon; LEAST_SHARE where the number of rows is not public. What it leaves is exact: both parts
+    add to `epsilon` without rounding. Raises ParameterError for an epsilon out of range."""
+    if not 0 < epsilon < math.inf:
+        raise ParameterError(f"epsilon must be finite and > 0, got {epsilon!r}")
+    needed = 0.0
+    if rows is not None:
+        needed = 2 * 2 * math.asinh(1 / (math.sqrt(2) * PRECISE * rows)) * (1 + 1e-9)
+    part = min(max(LEAST_SHARE * epsilon, needed), MOST_SHARE * epsilon)
+    step = Fraction(math.ulp(epsilon))
+    return float(math.floor(Fraction(part) / step) * step)
+
+
+def release_rows_read(
+    counts: Sequence[int], *, epsilon: float, neighbours: Neighbours, noise: Noise
+) -> RowsRead:
+    """Return noisy shares of the rows within bounds, clipped and unreadable, whose true `counts`
+    these are. One row replaced changes two counts, one added one; then the number of rows is not
+    public, and shares are of the noisy sum."""
+    knows_rows = neighbours is not Neighbours.ADD_REMOVE
+    rows = sum(counts) if knows_rows else None
+    mechanism = DiscreteLaplace(
+        epsilon=epsilon_of_rows(epsilon, rows),
+        sensitivity=2.0 if knows_rows else 1.0,
+        neighbours=neighbours,
+    )
+    noisy = mechanism.release(np.array(counts, dtype=np.int64), noise).tolist()
+    whole = rows or max(1, sum(noisy))
+    shares = [min(1.0, max(0.0, round(count / whole, 4))) for count in noisy]
+    return RowsRead(
+        within=shares[0],
+        clipped=shares[1],
+        unreadable=shares[2],
+        std_error=mechanism.std_error / whole,
+        epsilon=mechanism.cost.epsilon,
+    )
