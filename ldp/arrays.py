@@ -1,11 +1,16 @@
-"""Types of arrays, one definition each, sums into cells, and tails of Binomial(number, share), of
-which scipy.stats takes a third of a second to import; for servers only."""
+"""Types of arrays, one definition each, values that come as one, sums into cells, and tails of
+Binomial(number, share), of which scipy.stats takes a third of a second to import; for servers only.
+"""
 
 from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ldp.errors import ParameterError
 
 Floats = NDArray[np.float64]
 """Array of real numbers: counts, probabilities, errors."""
@@ -21,6 +26,115 @@ AnyInts = NDArray[np.integer]
 """Cells of a table, of any width."""
 RowNumbers = NDArray[np.uint32]
 """Rows of a table, one a report or a value."""
+
+Seed = np.random.Generator | int | None
+"""Source of a simulation's randomness: a generator, the seed of one, or None: a new one."""
+
+
+Codes = tuple[tuple[Any, ...], Ints]
+"""The different values of a column, and the place of each row's among them."""
+
+
+def column_codes(rows: Any, name: str = "values", has_missing: bool = False) -> Codes:
+    """Return the different values of a column, of one in the order in which they come first, and
+    the place of each row's: int64, shape (rows,), -1 where the value is missing.
+
+    `rows`: a list or another iterable, a numpy array, an Arrow column, a Series of pandas or
+    polars; of pairs and the like also a frame, a column for each. Values become texts, rows of
+    several columns tuples of these, and lists in a row sets. Raises ParameterError, with `name`,
+    for what is no column, and unless `has_missing` for a missing value, with its position.
+    """
+    values, places = _codes(rows, name)
+    missing = np.flatnonzero(places < 0)
+    if missing.size and not has_missing:
+        others = f", and {missing.size - 1:,} more are" if missing.size > 1 else ""
+        raise ParameterError(
+            f"{name}: the value at position {missing[0]} is missing{others}: leave such rows out"
+        )
+    return values, places
+
+
+def texts(values: Any, name: str = "values") -> tuple[Any, ...]:
+    """Return the values of a column as a tuple. Arguments and errors as for `column_codes`, but
+    those in a list or tuple stay what they are."""
+    if isinstance(values, list | tuple) and not any(map(_is_missing, values)):
+        return tuple(values)
+    different, places = column_codes(values, name)
+    return tuple(different[place] for place in places.tolist())
+
+
+def _codes(rows: Any, name: str) -> Codes:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    is_arrow = hasattr(rows, "__arrow_c_stream__")
+    is_array = is_arrow or hasattr(rows, "__array__")
+    if isinstance(rows, str | bytes | dict) or not (is_array or hasattr(rows, "__iter__")):
+        raise ParameterError(f"{name} must be a list, an array or a column, not one value")
+    if not is_arrow and getattr(rows, "ndim", 1) != 1:
+        raise ParameterError(f"{name} must be one column")
+    rows = rows if is_array else [*rows]
+    try:
+        if is_arrow:
+            column = pa.chunked_array(rows)
+        elif is_array or not any(isinstance(row, tuple) for row in rows[:1]):
+            column = pa.chunked_array([pa.array(rows, from_pandas=True)])
+        else:
+            return _codes_one_by_one(rows)
+        if pa.types.is_struct(column.type):
+            columns = [_codes(field, name) for field in column.combine_chunks().flatten()]
+            return _codes_of_columns(columns) if len(columns) > 1 else columns[0]
+        if pa.types.is_nested(column.type):
+            return _codes_one_by_one(column.to_pylist())
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_floating(column.type):  # polars tells NaN from null
+            column = compute.if_else(compute.is_nan(column), None, column)
+        column = column.dictionary_encode().combine_chunks()
+    except pa.ArrowException:
+        return _codes_one_by_one(rows)
+    places = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return tuple(map(_text, column.dictionary.to_pylist())), places
+
+
+def _codes_of_columns(columns: Sequence[Codes]) -> Codes:
+    """Return the same of rows of several columns, each by itself."""
+    sizes = [len(values) + 1 for values, _ in columns]
+    numbers = np.ravel_multi_index([places + 1 for _, places in columns], sizes)
+    is_missing = np.any([places < 0 for _, places in columns], axis=0)
+    different, inverse = np.unique(numbers[~is_missing], return_inverse=True)
+    places = np.full(len(numbers), -1)
+    places[~is_missing] = inverse
+    cells = [
+        [values[place - 1] for place in some.tolist()]
+        for (values, _), some in zip(columns, np.unravel_index(different, sizes), strict=True)
+    ]
+    return tuple(zip(*cells, strict=True)), places
+
+
+def _codes_one_by_one(rows: Iterable[Any]) -> Codes:
+    places: dict[Any, int] = {}
+    numbers = [
+        -1 if _is_missing(row) else places.setdefault(_text(row), len(places)) for row in rows
+    ]
+    return tuple(places), np.array(numbers, dtype=np.int64)
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value, or one of several columns, is missing: None, NaN or pandas' NA."""
+    if isinstance(value, dict | tuple):
+        return any(map(_is_missing, value.values() if isinstance(value, dict) else value))
+    is_nan = isinstance(value, float) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _text(value: Any) -> Any:
+    """Return a value of a column as a text; bytes stay what they are."""
+    if isinstance(value, dict | tuple):
+        return tuple(map(_text, value.values() if isinstance(value, dict) else value))
+    if isinstance(value, AbstractSet | list | np.ndarray):
+        return frozenset(map(_text, value))
+    return value if isinstance(value, bytes) else str(value)
 
 
 def add_at(

@@ -42,7 +42,7 @@ from ldp.errors import DecodeError, MergeError, ParameterError, ReportError
 from ldp.mechanisms import Mechanism
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import split_report
-from ldp.simulation import Population, encode_batch, points_of, simulate
+from ldp.simulation import Population, encode_points, points_of, simulate
 from ldp.tables.estimates import Rule
 from ldp.tables.joint_table import JointTableBuilder, table_of, tables_of
 from ldp.tables.patterns import Patterns
@@ -95,7 +95,7 @@ def test_three_parts_are_associated_alike() -> None:
 @given(st.lists(st.integers(0, 40), min_size=2, max_size=2))
 def test_patterns_add_in_any_grouping_and_keep_every_report(cuts: list[int]) -> None:
     points = [part[[0, 3, 4, 1] * 10] for part in points_of(BOTH, PAIRS)]
-    rows, payloads = encode_batch(BOTH, points, np.random.default_rng(2))
+    rows, payloads = encode_points(BOTH, points, np.random.default_rng(2))
     low, high = sorted(cuts)
     slices = slice(0, low), slice(low, high), slice(high, None)
     counted = JointTableBuilder(BOTH)
@@ -455,7 +455,7 @@ def test_one_report_discovers_nothing() -> None:
             SubsetSelection(categories=tuple("wxyz"), epsilon=1.0),
         )
     )
-    people = Population((("a", "w"),), counts=np.array([1]))  # type: ignore[arg-type]
+    people = Population((("a", "w"),), counts=np.array([1]))
     patterns = Patterns.of(mixed, simulate(mixed, people, np.random.default_rng(1)))
     assert not associate(patterns, [None, None]).detected().any()
 

@@ -45,7 +45,7 @@ from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Bits, Index, Kind, Sign, Subset
 from ldp.protocol.randomness import SeededBits, SystemBits
 from ldp.protocol.wire import pack_report
-from ldp.simulation import encode_batch, points_of
+from ldp.simulation import encode_points, points_of
 from tests.examples import (
     CATALOGUED,
     Tabled,
@@ -293,7 +293,7 @@ def _batch_findings(
     for value in values:
         own = points_of(mechanism, about or [value])
         points = [np.repeat(part, trials, axis=0) for part in own]
-        rows, payloads = encode_batch(mechanism, points, generator)
+        rows, payloads = encode_points(mechanism, points, generator)
         reports = [
             (int(row), payload.tobytes()) for row, payload in zip(rows, payloads, strict=True)
         ]

@@ -550,7 +550,7 @@ def test_the_twin_of_sets_counts_answers_with_the_noise_of_all_of_a_person(
     """Two answers of a person: replacing one moves four counts by one. Of three two are drawn."""
     (tmp_path / "metrics.toml").write_text(SETS)
     people = Population(
-        (frozenset("ab"), frozenset("abc"), frozenset[str]()),  # type: ignore[arg-type]
+        (frozenset("ab"), frozenset("abc"), frozenset[str]()),
         counts=np.array([50, 30, 20]),
     )
     noise = Silence()

@@ -23,7 +23,7 @@ from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import HEADER_BYTES, split_report
 from ldp.server import Table, TableBuilder
-from ldp.simulation import draw_table, encode_batch, points_of
+from ldp.simulation import draw_table, encode_points, points_of
 from ldp.tables.joint_table import JointTable, empty_builder
 from tests.examples import (
     CATALOGUED,
@@ -190,7 +190,7 @@ def test_parts_are_counted_read_back_and_added_as_whole_reports_are(example: Exa
         assert table.total == len(reports)
     bulk = empty_builder(mechanism)
     points = [part[[0, 1, 0]] for part in points_of(mechanism, example.values)]
-    bulk.add_batch(*encode_batch(mechanism, points, np.random.default_rng(1)), window="2026-01-01")
+    bulk.add_batch(*encode_points(mechanism, points, np.random.default_rng(1)), window="2026-01-01")
     made = bulk.build()
     assert (made.total, made.windows) == (3, ("2026-01-01",))
 
@@ -355,7 +355,7 @@ def test_every_way_to_a_table_has_the_same_exact_law(example: Tabled, way: str) 
             )
         elif way == "bulk":
             builder = TableBuilder(mechanism)
-            builder.add_batch(*encode_batch(mechanism, points, generator))
+            builder.add_batch(*encode_points(mechanism, points, generator))
             tables.append(builder.build().counts)
         else:
             pairs = zip(example.values, held, strict=True)

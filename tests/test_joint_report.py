@@ -139,10 +139,10 @@ def test_the_tables_of_a_joint_report_are_those_of_its_parts() -> None:
     loud = [UnaryEncoding(categories=tuple(some), epsilon=64.0) for some in ("ab", "xyz")]
     mechanism, pairs = JointReport(of=tuple(loud)), (("a", "x"), ("b", "z"), ("a", "z"))
     counts, generator = np.array([5, 7, 11]), np.random.default_rng(1)
-    table = draw_tables(mechanism, pairs, counts, generator)  # type: ignore[arg-type]
+    table = draw_tables(mechanism, pairs, counts, generator)
     assert table["a"].counts.tolist() == [[16, 7]]  # type: ignore[index]
     assert table["b"].counts.tolist() == [[5, 0, 18]]  # type: ignore[index]
-    people = Population(pairs, counts=counts)  # type: ignore[arg-type]
+    people = Population(pairs, counts=counts)
     builder = JointTableBuilder(mechanism)
     for batch in simulate(mechanism, people, generator):
         builder.add_batch(*batch)

@@ -204,7 +204,7 @@ def test_hardly_any_word_is_found_that_nobody_holds(monkeypatch: pytest.MonkeyPa
 def test_what_cannot_be_solved_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = reports(each=200)
     coins = UnaryEncoding(categories=("a", "b"), epsilon=1.0)
-    pairs = Population((("a", "b"),), counts=np.array([5]))  # type: ignore[arg-type]
+    pairs = Population((("a", "b"),), counts=np.array([5]))
     other = JointReport(of=(coins, coins))
     for wrong in (
         table_of(whole),

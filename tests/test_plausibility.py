@@ -18,7 +18,7 @@ from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.batch import Item
 from ldp.protocol.wire import HEADER_BYTES
-from ldp.simulation.reports import encode_batch, points_of
+from ldp.simulation.reports import encode_points, points_of
 from ldp.tables.batches import candidate_cells
 from tests.collecting import Service, batch, counted, items, registry
 
@@ -82,7 +82,7 @@ def test_a_column_of_signs_that_far_too_many_reports_name_is_set_aside() -> None
     their column. 20,000 of them pass, 300 fakes in any row do not."""
     mechanism = HadamardCountMeanSketch(epsilon=4.0, rows=256, width=1024, seed="00")
     generator = np.random.default_rng(1)
-    rows, payloads = encode_batch(mechanism, points_of(mechanism, ["a"] * 20_000), generator)
+    rows, payloads = encode_points(mechanism, points_of(mechanism, ["a"] * 20_000), generator)
     assert is_plausible(mechanism, rows, payloads).all()
     fakes = np.zeros((300, payloads.shape[1]), np.uint8)
     good = is_plausible(

@@ -17,7 +17,7 @@ from ldp.errors import DecodeError, MergeError, ParameterError, ReportError
 from ldp.files import write_whole
 from ldp.protocol import wire
 from ldp.server import Table, TableBuilder
-from ldp.simulation import Population, encode_batch, points_of, simulate
+from ldp.simulation import Population, encode_points, points_of, simulate
 
 MECHANISM = CountMeanSketch(epsilon=4.0, rows=300, width=40, seed="abcd")
 DAY = date(2026, 1, 5)
@@ -74,7 +74,7 @@ def test_replacing_a_thousand_reports_changes_the_table_by_exactly_those(tmp_pat
     )
     rows = np.array(rows, dtype=np.uint32)
     bodies = np.frombuffer(b"".join(payloads), dtype=np.uint8).reshape(len(rows), -1)
-    fresh = encode_batch(
+    fresh = encode_points(
         MECHANISM,
         [np.repeat(part, 1000) for part in points_of(MECHANISM, ["c"])],
         np.random.default_rng(3),

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import AnyInts, Bools, Floats, Ints, Places
+from ldp.arrays import AnyInts, Bools, Floats, Ints, Places, texts
 from ldp.decoding import decode
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError
@@ -291,7 +291,8 @@ def associate(
     if not isinstance(mechanism, JointMechanism):
         raise DecodeError(f"reports of {mechanism.name} have one part: nothing goes together")
     count = len(mechanism.parts)
-    listed = [None] * count if candidates is None else list(candidates)
+    lists = [None] * count if candidates is None else candidates
+    listed = [None if some is None else texts(some, "candidates") for some in lists]
     if len(listed) != count:
         raise DecodeError(f"{len(listed)} lists of candidates for the {count} parts of a report")
     if not patterns.total:

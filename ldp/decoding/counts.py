@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ldp.arrays import Points
+from ldp.arrays import Points, texts
 from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, dummies, geometry, histogram, mean_sketch
 from ldp.decoding.bloom_maps import bloom_map, has_single_bits, require_places
@@ -92,8 +92,7 @@ def decode(
         raise DecodeError(
             f"a {table.mechanism.name} table needs a list of candidates (--candidates FILE)"
         )
-    if isinstance(candidates, str):
-        raise DecodeError("candidates must be a list of values, not one text")
+    candidates = texts(candidates, "candidates")
     if not candidates:
         raise DecodeError("the list of candidates is empty")
     if len(set(candidates)) < len(candidates):

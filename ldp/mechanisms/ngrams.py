@@ -57,7 +57,7 @@ class PairedFilters(Mechanism):
     bits: int
     hashes: int
     cohorts: int
-    seed: str
+    seed: str = "00"
     length: int
     alphabet: str
     fragment: int

@@ -31,9 +31,9 @@ def case_of(**parameters: Any) -> Case:
 class MeanSketch(Mechanism, ABC):
     """Mechanism in which a value touches one column of every row; `rows` is Apple's k, `width` m.
 
-    `seed`: lower-case hex, public, shared by devices and server. Raises ParameterError for rows
-    outside 1..2**24, width outside 2..2**24, more than 2**30 cells, epsilon outside (0, 64].
-    Subclasses have a field for the width, whose name is `columns_are`.
+    `seed`: lower-case hex, public, shared by devices and server; a registry derives another.
+    Raises ParameterError for rows outside 1..2**24, width outside 2..2**24, more than 2**30 cells,
+    epsilon outside (0, 64]. Subclasses have a field for the width, whose name is `columns_are`.
     """
 
     columns_are: ClassVar[str] = "width"
@@ -41,7 +41,7 @@ class MeanSketch(Mechanism, ABC):
 
     epsilon: float
     rows: int
-    seed: str
+    seed: str = "00"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))

@@ -29,7 +29,7 @@ class UnlistedWords(JointMechanism):
 
     epsilon: float
     fragment_epsilon: float
-    seed: str
+    seed: str = "00"
     length: int = 10
     alphabet: str = LETTERS
     fragment: int = 2

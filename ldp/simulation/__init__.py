@@ -1,7 +1,7 @@
 """Populations, their reports, and tables drawn without reports; seeded numpy generators only."""
 
 from ldp.simulation.populations import Population
-from ldp.simulation.reports import encode_batch, points_of, simulate
+from ldp.simulation.reports import encode_batch, encode_points, points_of, simulate
 from ldp.simulation.tables import draw_estimates, draw_table, draw_tables
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "draw_table",
     "draw_tables",
     "encode_batch",
+    "encode_points",
     "points_of",
     "simulate",
 ]

@@ -21,7 +21,7 @@ from ldp.protocol.hashing import Value
 from ldp.registry.definitions import Memoise
 from ldp.simulation.reports import (
     as_bytes,
-    encode_batch,
+    encode_points,
     noisy_bits,
     points_of,
     shuffled_messages,
@@ -85,7 +85,7 @@ class Fleet:
             return Encoded(np.zeros(len(payloads), np.uint32), payloads, None)
         if not self._memoise:
             points = [part[places] for part in self._points]
-            return Encoded(*encode_batch(self._mechanism, points, self._generator), None)
+            return Encoded(*encode_points(self._mechanism, points, self._generator), None)
         of_epoch = self._memoise == "epoch"
         about = self._of_epoch(devices, places) if of_epoch else self._of_secret(devices, places)
         payloads = instantaneous(self._memory, self._responses[about], self._generator)

@@ -23,7 +23,7 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import CellSets
 from ldp.mechanisms.numeric import Numeric
 from ldp.protocol.kinds import Bits, Index, Subset
-from ldp.simulation.reports import Batch, as_bytes, encode_batch, points_of
+from ldp.simulation.reports import Batch, as_bytes, encode_points, points_of
 from ldp.tables.table import Table, TableBuilder
 
 TRIES = 32
@@ -65,7 +65,7 @@ def random_items(scene: Scene, aims: Ints, number: int, generator: np.random.Gen
     which is the only one that tampers with no client."""
     points = points_of(scene.mechanism, [scene.values[aim] for aim in aims])
     chosen = generator.integers(0, aims.size, number)
-    return encode_batch(scene.mechanism, [part[chosen] for part in points], generator)
+    return encode_points(scene.mechanism, [part[chosen] for part in points], generator)
 
 
 def random_reports(scene: Scene, aims: Ints, number: int, generator: np.random.Generator) -> Batch:
@@ -221,7 +221,7 @@ def input_numbers(mechanism: Mechanism, number: int, generator: np.random.Genera
     numeric: Any = mechanism
     top = numeric.bounds[1] if numeric.bounds else max(filter(np.isfinite, numeric.bins.edges))
     points = points_of(mechanism, [float(top)] * number)
-    return encode_batch(mechanism, points, generator)
+    return encode_points(mechanism, points, generator)
 
 
 def output_numbers(honest: Table, number: int, aim: float = 1.0) -> Batch:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Ints, Seed, column_codes, texts
 from ldp.data_files import AS_WRITTEN, SHOWN, Reading, read_table
 from ldp.errors import ParameterError
 from ldp.files import csv_text
@@ -32,21 +32,29 @@ PAIR = ["category", "value"]
 class Population:
     """`values` and the number of people who hold each: `counts`, int64, shape (values,). The values
     of a joint metric are tuples of texts, those of a metric of several answers frozensets of texts.
+    Without counts `values` has a row a person, as a column of data (`ldp.arrays.column_codes`).
 
     A population read from a file has its `path`, and of each value the first of its `lines`. One
     read from frequencies holds them in `frequencies` (float64, they add to 1) and has
     no counts until `sample` draws some.
     """
 
-    values: tuple[str, ...]
+    values: Any
     counts: Ints | None = None
     frequencies: Floats | None = None
     path: str = ""
     lines: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.counts is None) == (self.frequencies is None):
+        if self.counts is not None and self.frequencies is not None:
             raise ParameterError("a population has either counts or frequencies")
+        if self.counts is None and self.frequencies is None:
+            values, places = column_codes(self.values)
+            object.__setattr__(self, "counts", np.bincount(places))
+        else:
+            values, weight = texts(self.values), "frequencies" if self.counts is None else "counts"
+            object.__setattr__(self, weight, np.asarray(getattr(self, weight)))
+        object.__setattr__(self, "values", values)
         weights = self._weights()
         if len(weights) != len(self.values) or not self.values:
             raise ParameterError("a population needs values, and a count or frequency for each")
@@ -91,11 +99,11 @@ class Population:
         changed: dict[str, Any] = {"values": tuple(places), "lines": lines, weight: sums}
         return replace(self, **changed)
 
-    def sample(self, users: int, generator: np.random.Generator) -> "Population":
+    def sample(self, users: int, generator: Seed = None) -> "Population":
         """Return `users` people drawn independently with these frequencies."""
         if not 1 <= users <= MOST_USERS:
             raise ParameterError(f"users must be from 1 to {MOST_USERS}")
-        counts = generator.multinomial(users, self.shares)
+        counts = np.random.default_rng(generator).multinomial(users, self.shares)
         return replace(self, counts=counts, frequencies=None)
 
     def truth(self) -> dict[Any, int]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp import bulk
-from ldp.arrays import Ints, Points
+from ldp.arrays import Ints, Points, Seed, column_codes, texts
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
@@ -34,15 +34,17 @@ Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
 
 
 def simulate(
-    mechanism: CatalogueMechanism, population: Population, generator: np.random.Generator
+    mechanism: CatalogueMechanism, population: Any, generator: Seed = None
 ) -> Iterator[Batch]:
     """Yield one report a person, or all messages for a shuffler, in uniformly random order: (rows,
-    payloads) by batches of 65,536.
+    payloads) by batches of 65,536. `population`: a Population, or a column of values.
 
     Every batch is a random subset of those not reported yet (multivariate hypergeometric) in
     random order, so memory is one batch whatever the population.
     """
-    population = limited(mechanism, population, generator)
+    generator = np.random.default_rng(generator)
+    people = population if isinstance(population, Population) else Population(population)
+    population = limited(mechanism, people, generator)
     users = population.users
     if users * mechanism.messages >= _MOST_REPORTS:
         raise ParameterError("a billion reports or more: draw the table instead")
@@ -57,7 +59,7 @@ def simulate(
         left -= taken
         users -= size
         holders = generator.permutation(np.repeat(np.arange(taken.size), taken))
-        yield encode_batch(mechanism, [part[holders] for part in points], generator)
+        yield encode_points(mechanism, [part[holders] for part in points], generator)
 
 
 def shuffled_messages(
@@ -100,17 +102,25 @@ def limited(
 
 def points_of(mechanism: CatalogueMechanism, values: Sequence[Value]) -> list[Points]:
     """Return the points of values, for each part of the mechanism's report (see `bulk.points`)."""
+    values = texts(values)
     return [
         bulk.points(part.addressing, part.shape.rows, part_values)
         for part, part_values in values_of_parts(mechanism, values)
     ]
 
 
-def encode_batch(
+def encode_batch(mechanism: CatalogueMechanism, values: Any, generator: Seed = None) -> Batch:
+    """Return one report for each value of a column (`ldp.arrays.column_codes`): rows, uint32,
+    shape (n,), and payloads, uint8, shape (n, payload bytes)."""
+    different, places = column_codes(values)
+    points = [part[places] for part in points_of(mechanism, different)]
+    return encode_points(mechanism, points, np.random.default_rng(generator))
+
+
+def encode_points(
     mechanism: CatalogueMechanism, points: Sequence[Points], generator: np.random.Generator
 ) -> Batch:
-    """Return one report for each value whose points (`points_of`) these are: rows, uint32, shape
-    (n,), and payloads, uint8, shape (n, payload bytes)."""
+    """Return the same for values whose points (`points_of`) these are."""
     batches = [
         _encode_part(part, part_points, generator)
         for part, part_points in zip(parts_of(mechanism), points, strict=True)

@@ -8,11 +8,12 @@ the table costs. Valid for one report a client, each with fresh randomness.
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
+from typing import Any
 
 import numpy as np
 
 from ldp import bulk
-from ldp.arrays import AnyInts, Floats, Ints, Points, add_at
+from ldp.arrays import AnyInts, Floats, Ints, Points, Seed, add_at, column_codes, texts
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
@@ -21,7 +22,7 @@ from ldp.mechanisms.joint_base import values_of_parts
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Subset
 from ldp.simulation.populations import Population
-from ldp.simulation.reports import draw_signs, encode_batch, limited, message_counts
+from ldp.simulation.reports import draw_signs, encode_points, limited, message_counts
 from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table, TableBuilder, smallest_type
 
@@ -96,26 +97,29 @@ _VALUES, _CHUNK, _HOLDERS = 256, 4096, 1 << 18
 
 def draw_table(
     mechanism: Mechanism,
-    values: Sequence[str],
+    values: Any,
     *,
-    generator: np.random.Generator,
+    generator: Seed = None,
     counts: Ints | None = None,
     frequencies: Floats | None = None,
     users: int | None = None,
 ) -> Table:
-    """Return a table with the exact law of one report from each client. Two laws, named by
+    """Return a table with the exact law of one report from each client. Three laws, named by
     arguments:
 
     `counts` (shape (values,)): how many clients hold each value is fixed; `frequencies` and
-    `users`: the clients are drawn first. Rows are drawn in blocks, each with a generator spawned
+    `users`: the clients are drawn first; none: `values` has a row a client
+    (`ldp.arrays.column_codes`). Rows are drawn in blocks, each with a generator spawned
     from `generator`, so the result does not depend on the number of processors.
     """
     if mechanism.needs_shuffler:
         raise ParameterError("one message is not a person's: draw_tables draws a person's")
+    generator = np.random.default_rng(generator)
     if frequencies is not None and users is not None and counts is None:
         counts = generator.multinomial(users, frequencies)
-    elif counts is None or frequencies is not None or users is not None:
+    elif frequencies is not None or users is not None:
         raise ParameterError("give either counts, or frequencies and users")
+    values, counts = _held(values, counts)
     if mechanism.answers == "sets":
         people = limited(mechanism, Population(tuple(values), counts=counts), generator)
         values, counts = people.values, people.numbers
@@ -147,21 +151,32 @@ def draw_table(
 
 def draw_tables(
     mechanism: CatalogueMechanism,
-    values: Sequence[str],
-    counts: Ints,
-    generator: np.random.Generator,
+    values: Any,
+    counts: Ints | None = None,
+    generator: Seed = None,
 ) -> Table | JointTable:
     """Return the same for any mechanism of the catalogue, `counts` clients holding each value:
     given these, the tables of the parts of joint reports are independent. Of messages for a
-    shuffler the table has all of a client's."""
+    shuffler the table has all of a client's. Without `counts` `values` has a row a client."""
+    generator = np.random.default_rng(generator)
+    values, counts = _held(values, counts)
     if isinstance(mechanism, Dummies):
         cells = message_counts(mechanism, values, counts, generator)
         return Table.from_counts(mechanism, cells[None, :], int(cells.sum()))
     tables = tuple(
-        draw_table(part, part_values, counts=counts, generator=generator)  # type: ignore[arg-type]
+        draw_table(part, part_values, counts=counts, generator=generator)
         for part, part_values in values_of_parts(mechanism, values)
     )
     return JointTable(mechanism, tables) if isinstance(mechanism, JointMechanism) else tables[0]
+
+
+def _held(values: Any, counts: Any) -> tuple[Sequence[Any], Ints]:
+    """Return values and how many clients hold each; of a column without counts a row is a
+    client."""
+    if counts is not None:
+        return texts(values), np.asarray(counts)
+    different, places = column_codes(values)
+    return different, np.bincount(places, minlength=len(different))
 
 
 def _draw_block(
@@ -243,7 +258,7 @@ def _draw_subsets(
     """Report by report: a set's cells depend on each other, so there is no shorter law."""
     builder = TableBuilder(mechanism)
     for part in _chunks(counts):
-        builder.add_batch(*encode_batch(mechanism, [np.repeat(points, part, axis=0)], generator))
+        builder.add_batch(*encode_points(mechanism, [np.repeat(points, part, axis=0)], generator))
     table = builder.build()
     return table.counts, table.reports
 

@@ -1,0 +1,141 @@
+"""Values of one's own: a list, an array, an Arrow column, a Series of pandas or polars."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ldp import HadamardCountMeanSketch, HierarchicalHistogram, JointReport, RandomizedResponse
+from ldp.arrays import column_codes, texts
+from ldp.decoding import decode
+from ldp.errors import ParameterError
+from ldp.simulation import Population, draw_table, draw_tables, encode_batch, simulate
+from ldp.tables.table import Table
+
+CITIES = ["Oslo", "Bergen", "Oslo", "Hell"]
+
+
+class Foreign:
+    """Series of a package that is not installed here: an Arrow stream, and no more."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self._column = pa.chunked_array([pa.array(values)])
+
+    def __iter__(self) -> Any:
+        raise AssertionError("it is read as Arrow")
+
+    def __arrow_c_stream__(self, schema: object = None) -> Any:
+        return self._column.__arrow_c_stream__(schema)
+
+
+def series(package: str) -> Callable[[list[Any]], Any]:
+    def of(values: list[Any]) -> Any:
+        pytest.importorskip(package)
+        return import_module(package).Series(values)
+
+    return of
+
+
+KINDS: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "iterator": iter,
+    "array": np.array,
+    "objects": lambda values: np.array(values, dtype=object),
+    "arrow": pa.array,
+    "chunks": lambda values: pa.chunked_array([values[:1], values[1:]]),
+    "dictionary": lambda values: pa.array(values).dictionary_encode(),
+    "foreign": Foreign,
+    "pandas": series("pandas"),
+    "polars": series("polars"),
+}
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_column_holds_the_same_values(kind: str) -> None:
+    values, places = column_codes(KINDS[kind](CITIES))
+    assert values == ("Oslo", "Bergen", "Hell")
+    assert places.tolist() == [0, 1, 0, 2]
+    assert texts(KINDS[kind](CITIES)) == tuple(CITIES)
+    numbers, places = column_codes(KINDS[kind]([2.5, 1.0, 2.5]))
+    assert numbers == ("2.5", "1.0")
+    assert places.tolist() == [0, 1, 0]
+    assert column_codes(KINDS[kind]([3, 1, 3]))[0] == ("3", "1")
+    assert column_codes(KINDS[kind]([True, False]))[0] == ("True", "False")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("kind", sorted({*KINDS} - {"array", "iterator"}))
+@pytest.mark.parametrize("values", [["a", None, "b", None], [1.5, float("nan"), 2.0, None]])
+def test_a_missing_value_is_named_with_its_position(kind: str, values: list[Any]) -> None:
+    column = KINDS[kind](values)
+    with pytest.raises(ParameterError, match="candidates: the value at position 1 is missing, and"):
+        column_codes(column, "candidates")
+    assert column_codes(column, has_missing=True)[1].tolist() == [0, -1, 1, -1]
+    with pytest.raises(ParameterError, match="position 1"):
+        texts(column)
+
+
+@pytest.mark.exact
+def test_rows_of_several_columns_are_pairs_and_lists_are_sets() -> None:
+    frame = pa.table({"country": ["NO", "SE", "NO"], "minutes": [1.5, 2.0, 1.5]})
+    values, places = column_codes(frame)
+    assert [values[place] for place in places] == [("NO", "1.5"), ("SE", "2.0"), ("NO", "1.5")]
+    assert column_codes([("NO", 1.5)])[0] == (("NO", "1.5"),)
+    holes = pa.table({"country": ["NO", None], "minutes": [None, 2.0]})
+    assert column_codes(holes, has_missing=True)[1].tolist() == [-1, -1]
+    assert column_codes(frame.select(["country"]))[0] == ("NO", "SE")
+    assert column_codes(pa.array([["a", "b"], ["b", "a"], []]))[0] == (frozenset("ab"), frozenset())
+    assert column_codes([{"a", "b"}, {"c"}])[0] == (frozenset("ab"), frozenset("c"))
+    assert column_codes([])[0] == ()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("wrong", ["Oslo", b"Oslo", 5, {"Oslo": 2}, np.zeros((2, 2))])
+def test_what_is_no_column_is_refused(wrong: object) -> None:
+    with pytest.raises(ParameterError, match="values must be"):
+        column_codes(wrong)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("kind", ["array", "arrow", "foreign", "pandas", "polars"])
+def test_public_functions_take_a_column(kind: str) -> None:
+    """Those of the simulation with the seed of a list give the same bytes and counts."""
+    of = KINDS[kind]
+    mechanism = RandomizedResponse(categories=("Oslo", "Bergen", "Hell"), epsilon=2.0)
+    assert Population(of(CITIES)).truth() == {"Oslo": 2, "Bergen": 1, "Hell": 1}
+    counted = Population(of(["Oslo", "Hell"]), counts=np.array([3, 4]))
+    assert counted.truth() == {"Oslo": 3, "Hell": 4}
+    rows, payloads = encode_batch(mechanism, of(CITIES), 1)
+    assert payloads.tolist() == encode_batch(mechanism, CITIES, 1)[1].tolist()
+    assert rows.tolist() == [0] * 4
+    (batch,) = simulate(mechanism, of(CITIES), 1)
+    assert batch[1].tolist() == next(simulate(mechanism, CITIES, 1))[1].tolist()
+    people = Population(CITIES)
+    table = draw_table(mechanism, people.values, counts=people.counts, generator=1)
+    assert draw_table(mechanism, of(CITIES), generator=1) == table
+    assert draw_tables(mechanism, of(CITIES), generator=1) == table
+    sketch = HadamardCountMeanSketch(epsilon=2.0, rows=8, width=16)
+    table = draw_table(sketch, CITIES)
+    assert decode(table, of(["Oslo", "Hell"])).values == ("Oslo", "Hell")
+
+
+@pytest.mark.exact
+def test_categories_of_a_mechanism_may_be_a_column() -> None:
+    mechanism = RandomizedResponse(categories=np.array(["a", "b"]), epsilon=1.0)  # type: ignore[arg-type]
+    assert mechanism == RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+    assert Table.from_bytes(Table.empty(mechanism).to_bytes()).mechanism == mechanism
+
+
+@pytest.mark.exact
+def test_frames_go_to_joint_mechanisms_and_numbers_by_category() -> None:
+    parts = (("x", "y"), ("1", "2"))
+    both = JointReport(of=tuple(RandomizedResponse(categories=p, epsilon=1.0) for p in parts))
+    frame = pa.table({"a": ["x", "y", "x"], "b": [1, 2, 1]})
+    assert draw_tables(both, frame).total == 3
+    histogram = HierarchicalHistogram(epsilon=2.0, by=("x", "y"), bounds=(0.0, 4.0), buckets=4)
+    assert draw_table(histogram, frame).total == 3
