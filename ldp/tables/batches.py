@@ -1,8 +1,11 @@
 """Batches of reports, checked: rows and payloads as arrays, of one part or of several."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldp.arrays import AnyInts, Ints
@@ -14,7 +17,7 @@ from ldp.protocol.kinds import Layout
 
 Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
 """Rows, shape (n,), and payloads, shape (n, payload bytes), of some reports."""
-_BATCH = 8192
+_BATCH = 1 << 15
 
 
 def require_same(mechanism: CatalogueMechanism, other: CatalogueMechanism) -> None:
@@ -55,32 +58,85 @@ def payload_numbers(layout: Layout, rows: AnyInts, payloads: NDArray[np.uint8]) 
     return numbers
 
 
-def batches(mechanism: CatalogueMechanism, reports: Iterable[bytes]) -> Iterator[Batch]:
-    """Yield checked reports in batches; at an invalid one raises ReportError, after yielding those
-    before it."""
-    header, layout = mechanism.header, mechanism.layout
-    rows: list[int] = []
-    payloads: list[bytes] = []
-
-    def batch() -> Batch:
-        block = np.frombuffer(b"".join(payloads), dtype=np.uint8)
-        return np.array(rows, dtype=np.uint32), block.reshape(len(rows), layout.payload_bytes)
-
-    for report in reports:
+def batches(mechanism: CatalogueMechanism, reports: Any) -> Iterator[Batch]:
+    """Yield checked reports in batches; at an invalid one raises ReportError with its position,
+    after yielding those before it. `reports`: an iterable of bytes, an Arrow column of them, or a
+    matrix of bytes, uint8, shape (n, bytes of a report)."""
+    first, size = 0, wire.HEADER_BYTES + mechanism.layout.body_bytes
+    for block in _blocks(reports, size):
         try:
-            if not isinstance(report, bytes | bytearray | memoryview):
+            batch = _checked(mechanism, block)
+        except (ReportError, TypeError, BufferError) as error:
+            number, reason = _first_invalid(mechanism, block, error)
+            if number:
+                yield _checked(mechanism, block[:number])
+            raise ReportError(f"{reason} (at position {first + number})") from None
+        yield batch
+        first += len(block)
+
+
+def _blocks(reports: Any, size: int) -> Iterator[Any]:
+    """Yield the reports in blocks: lists of bytes, or matrices where all are `size` bytes long."""
+    if isinstance(reports, np.ndarray) and reports.ndim == 2:
+        if reports.dtype != np.uint8:
+            raise ReportError("a matrix of reports must hold bytes: uint8")
+        yield from (reports[start : start + _BATCH] for start in range(0, len(reports), _BATCH))
+    elif hasattr(reports, "__arrow_c_stream__") or isinstance(reports, pa.Array):
+        for chunk in pa.chunked_array(reports if hasattr(reports, "chunks") else [reports]).chunks:
+            yield from _blocks(_matrix_of(chunk, size), size)
+    else:
+        several = iter(reports)
+        while block := [*islice(several, _BATCH)]:
+            yield block
+
+
+def _matrix_of(chunk: Any, size: int) -> Any:
+    """Return the bytes of an Arrow array of reports as a matrix; a list where some are missing or
+    of another length."""
+    try:
+        bodies = chunk.cast(pa.binary(size))
+    except pa.ArrowException:
+        return chunk.to_pylist()
+    if bodies.null_count:
+        return chunk.to_pylist()
+    every = np.frombuffer(bodies.buffers()[1], dtype=np.uint8)
+    return every.reshape(-1, size)[bodies.offset : bodies.offset + len(bodies)]
+
+
+def _checked(mechanism: CatalogueMechanism, block: Any) -> Batch:
+    """Return rows and payloads of a block of reports; raise ReportError, or the error that joining
+    what is no bytes raises, where one of them is invalid."""
+    layout, matrix = mechanism.layout, block
+    size, start = wire.HEADER_BYTES + layout.body_bytes, wire.HEADER_BYTES + layout.row_bytes
+    if isinstance(block, list):
+        if not {*map(len, block)} <= {size}:
+            raise ReportError("a report is too short or too long")
+        matrix = np.frombuffer(b"".join(block), dtype=np.uint8).reshape(-1, size)
+    if matrix.shape[1] != size or not all(
+        (column == byte).all() for column, byte in zip(matrix.T, mechanism.header, strict=False)
+    ):
+        raise ReportError("a report has another header")
+    rows = np.zeros(len(matrix), dtype=np.uint32)
+    for place, column in enumerate(matrix.T[wire.HEADER_BYTES : start]):
+        rows |= column.astype(np.uint32) << np.uint32(8 * place)
+    split_batch(layout, rows, matrix[:, start:])
+    return rows, matrix[:, start:]
+
+
+def _first_invalid(
+    mechanism: CatalogueMechanism, block: Any, error: Exception
+) -> tuple[int, Exception]:
+    """Return the position in a block of the first invalid report, and why it is; the end and
+    `error` where each of them is valid by itself."""
+    for number, report in enumerate(block):
+        try:
+            if not isinstance(report, bytes | bytearray | memoryview | np.ndarray):
                 raise ReportError("a report must be bytes")
-            row, payload = wire.split_report(bytes(report), header, layout)
-            layout.payload_number(payload)
-        except ReportError:
-            yield batch()
-            raise
-        rows.append(row)
-        payloads.append(payload)
-        if len(rows) == _BATCH:
-            yield batch()
-            rows, payloads = [], []
-    yield batch()
+            _, payload = wire.split_report(bytes(report), mechanism.header, mechanism.layout)
+            mechanism.layout.payload_number(payload)
+        except ReportError as reason:
+            return number, reason
+    return len(block), error
 
 
 def split_batch(

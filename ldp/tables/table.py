@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -89,6 +89,33 @@ class Table:
     def empty(cls, mechanism: Mechanism) -> "Table":
         """Return the table of no reports: the neutral element of `+`."""
         return TableBuilder(mechanism).build()
+
+    @overload
+    @classmethod
+    def from_reports(cls, mechanism: Mechanism, reports: Any, whole: bool = False) -> "Table": ...
+    @overload
+    @classmethod
+    def from_reports(
+        cls, mechanism: CatalogueMechanism, reports: Any, whole: bool = False
+    ) -> "Table | JointTable": ...
+    @classmethod
+    def from_reports(cls, mechanism: Any, reports: Any, whole: bool = False) -> Any:
+        """Return the table of whole reports, a JointTable where they have several parts. `reports`:
+        an iterable of bytes, an Arrow column of them, or a matrix of bytes, uint8, shape (n, bytes
+        of a report). `whole`: whether the table also holds the different reports, as it always does
+        where only these say what came together. Tables are added by `+`. Raises ReportError, with
+        the position of the first invalid report.
+
+        >>> from ldp import CoinResponse
+        >>> mechanism = CoinResponse(alpha=0.5, beta=0.5)
+        >>> Table.from_reports(mechanism, [mechanism.encoder().encode("yes")] * 3).total
+        3
+        """
+        from ldp.tables.joint_table import empty_builder
+
+        builder = empty_builder(mechanism, whole=whole or mechanism.needs_whole)
+        builder.add_all(reports)
+        return builder.build()
 
     @classmethod
     def from_counts(
@@ -363,9 +390,10 @@ class CountsReports(ABC):
         of this mechanism."""
         self.add_all([report])
 
-    def add_all(self, reports: Iterable[bytes]) -> None:
-        """Count many reports; at the first invalid one raises ReportError, after counting those
-        before it."""
+    def add_all(self, reports: Any) -> None:
+        """Count many reports; at the first invalid one raises ReportError with its position, after
+        counting those before it. `reports`: an iterable of bytes, an Arrow column of them, or a
+        matrix of bytes, uint8, shape (n, bytes of a report)."""
         for rows, payloads in batches(self._mechanism, reports):
             self.add_batch(rows, payloads)
 
