@@ -330,7 +330,7 @@ def _of_answers(
 ) -> tuple[dict[str, Any], str]:
     """Return the regression of a randomised answer, as a summary and in words."""
     weighted = [] if weights is None else [weights]
-    table = read_columns(data, [*features, *weighted, target], strict=True)
+    table = read_columns(data, [*features, *weighted, target], is_private=False)
     try:
         fitted = RandomizedOutcomeRegression(design, model).fit(
             table[:, : len(features)],
