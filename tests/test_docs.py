@@ -128,6 +128,7 @@ def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
         pytest.param("planning", marks=pytest.mark.campaign),
         "central",
         "surveys",
+        "active-people",
         "mechanisms/percentiles",
         "publishing",
     ],

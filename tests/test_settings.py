@@ -112,7 +112,11 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_defaults(tmp_path
         ("collect", 'store = "ftp://x/y"', "store is 'ftp://x/y': a store is a folder"),
         ("relay", 'delta = "x"', "delta must be a number, not 'x'"),
         ("relay", "fakes = 2", "fakes is 2: is a share such as 1% or 0.01"),
-        ("publish", 'period = "month"', "period is 'month': 'month' is not one of"),
+        (
+            "publish",
+            'period = "month"',
+            "period is 'month': must be day, week, or a number of days",
+        ),
         ("publish", "jobs = 65", "jobs is 65: 65 is not in the range"),
         ("publish", 'since = "today"', "since must be a date such as"),
     ],

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SPAN, STORE, say
-from ldp.cli.parsing import SHARE
+from ldp.cli.parsing import SHARE, Typed
 from ldp.cli.serving import begin_log, listening_on, own_hosts, serve
 from ldp.cli.settings import CONFIG, rare
 from ldp.errors import MissingPackage, ParameterError, ReportError
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 
 MOST_JOBS = 4
 """Most processes without jobs: each takes the memory of a run."""
+
+
+def _period(text: str) -> str:
+    """Return the period of a text: day, week or as 28d."""
+    if text in ("day", "week") or re.fullmatch("[1-9][0-9]{0,3}d", text):
+        return "day" if text == "1d" else text
+    raise ParameterError("must be day, week, or a number of days such as 28d")
 
 
 @click.command()
@@ -63,7 +71,13 @@ MOST_JOBS = 4
     metavar="[HOST:PORT]",
     help="Watch, and show the site there meanwhile; 127.0.0.1:8789 without an address.",
 )
-@rare("--period", click.Choice(["day", "week"]), "day", "Period, in UTC, that a row is about.")
+@rare(
+    "--period",
+    Typed("PERIOD", _period),
+    "day",
+    "Period, in UTC, that a row is about: day, week, or a number of days such as 28d.",
+)
+@rare("--metric", str, (), "Metrics to publish, by default all: those of one length of window.")
 @rare("--since", DAY, None, "First day on which a period may begin that is published.")
 @rare("--fakes", SHARE, None, "Share of the reports that may be made up.")
 @rare("--postgres", str, None, "PostgreSQL database to copy to, as service=metrics.")
@@ -75,6 +89,7 @@ def publish(
     stores: "tuple[StorePath, ...]",
     out: Path,
     period: str,
+    metric: tuple[str, ...],
     since: date | None,
     until: date | None,
     csv: Path | None,
@@ -94,7 +109,8 @@ def publish(
     rows of one data set; reports that come late re-open their day. Run it again as often as you
     like, from cron: a run that is killed is repeated, and a second one beside it ends with an
     error. With the setting fakes the intervals of what it counts hold for the honest reports,
-    whatever the made-up ones say. docs/publishing.md has the rest.
+    whatever the made-up ones say. A row is about a day, a week, or as with the setting period =
+    "28d" several days. docs/publishing.md has the rest.
 
     \b
     Example: ldp publish --registry metrics.toml --store reports --out published
@@ -112,7 +128,13 @@ def publish(
         raise ParameterError("--until is for one run: leave it out with --watch and --serve")
     share = None if fakes is None else float(fakes)
     fake_reports(0, share or 0.0)  # raises for a share out of range
-    Registry.load(registry).check(datetime.now(UTC).date())
+
+    def wanted() -> Registry:
+        """Return the registry as it is now, with the metrics that are asked for."""
+        whole = Registry.load(registry)
+        return whole._replace(metrics={m: whole.metric(m) for m in metric or whole.metrics})
+
+    wanted().check(datetime.now(UTC).date())
     ending, said = Event(), set[str]()
 
     def say_once(lines: Iterable[object], err: bool = False) -> None:
@@ -128,13 +150,14 @@ def publish(
         from ldp.publishing.control import broken_builds
         from ldp.publishing.experiments import write_differences
         from ldp.publishing.period import passing_by
+        from ldp.publishing.publish import counted_periods
         from ldp.publishing.series import update_series
         from ldp.publishing.site import write_site
         from ldp.report.formats import counted
 
         today = datetime.now(UTC).date()
         job = Job(
-            registry=Registry.load(registry),
+            registry=wanted(),
             stores=stores,
             out=out,
             today=until + timedelta(days=1) if until else today,
@@ -174,7 +197,7 @@ def publish(
                     f"{e.name}: {difference}" for difference in e.differences if difference.is_real
                 )
         say_once((f"ldp: {problem}" for problem in result.problems), err=True)
-        words = f"{counted(len(result.counted), period)} counted -> {out}"
+        words = f"{counted_periods(len(result.counted), period)} counted -> {out}"
         report = {
             "counted": [asdict(done) for done in result.counted],
             "changes": [asdict(change) for change in changes],

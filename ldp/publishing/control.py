@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ldp.publishing.period import Problem, passing_by
-from ldp.publishing.publish import PERIODS, Job
+from ldp.publishing.publish import Job, days_of
 from ldp.publishing.state import kept_versions, load_states, state_folder
 from ldp.tables.joint_table import load_table
 from ldp.tables.table import Table
@@ -126,7 +126,7 @@ def broken_builds(job: Job, problems: list[Problem]) -> Iterator[Broken]:
 
 
 def _broken(job: Job, metric: str, version: int, control: str) -> list[Broken]:
-    length = PERIODS[job.period]
+    length = days_of(job.period)
     states = load_states(state_folder(job.out, metric, version))
     latest = [*states.items()][-LATEST:]
     loaded = ((period, load_table(state.table_path)) for period, state in latest)

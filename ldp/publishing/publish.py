@@ -1,8 +1,8 @@
 """Publication of a registry: from a store to kept tables, estimates, a data set and a site.
 
-A period is a day or a week in UTC. It is complete when it has ended. Complete periods with files in
-the store that are not counted yet are counted; files that come later re-open their period, however
-old it is. Files are known by their day and name.
+A period is a day, a week or a number of days in UTC. It is complete when it has ended. Complete
+periods with files in the store that are not counted yet are counted; files that come later re-open
+their period, however old it is. Files are known by their day and name.
 """
 
 import json
@@ -39,12 +39,14 @@ from ldp.publishing.state import (
 )
 from ldp.publishing.subjects import Subject, stored_versions
 from ldp.registry import Registry
+from ldp.report.formats import counted
 
 PERIODS = {"day": 1, "week": 7}
-"""Lengths of a period in days, by name; a week begins on a Monday."""
+"""Lengths of periods that have names, in days; a week begins on a Monday. Others, as 28d, begin at
+a multiple of their length since 1970, as windows do."""
 NO_WEEKS = (
-    "a memoised metric has no weeks, as reports of several days share their noise; nothing of it "
-    'is counted: publish it with period = "day", in another folder for --out'
+    "a memoised metric has no weeks or months, as reports of several days share their noise; "
+    'nothing of it is counted: publish it with period = "day", in another folder for --out'
 )
 SETTINGS, LOCK = "publish.json", ".publish.lock"
 FORMAT = 1
@@ -53,6 +55,7 @@ DAMAGED = (
     "period of the runs before: it is written anew)"
 )
 """Form of the file of settings, in words."""
+_EPOCH = date(1970, 1, 1)
 
 
 @dataclass
@@ -137,7 +140,7 @@ def publish(job: Job, lock: int) -> Publication:
 def _due_tasks(job: Job, metric: str, version: int, is_stored: bool) -> list[PeriodTask]:
     """Return what there is to do for a version of a metric, in the order of time; delete what a
     killed run left among its tables."""
-    folder, days = state_folder(job.out, metric, version), PERIODS[job.period]
+    folder, days = state_folder(job.out, metric, version), days_of(job.period)
     states = load_states(folder)
     waiting = {
         first
@@ -151,8 +154,17 @@ def _due_tasks(job: Job, metric: str, version: int, is_stored: bool) -> list[Per
         subject = Subject.of_registry(job.registry, metric, days)
     else:
         subject = Subject.of_states(job.registry, metric, version, states)
-    if subject.memoised and job.period == "week":
+    if subject.memoised and days > 1:
         raise ParameterError(NO_WEEKS)
+    window = job.registry.groups[job.registry.metric(metric).group].caps.window
+    if days > 1 and not are_whole(window, job.period):
+        fitting = next(n for n in range(2, 10**6) if are_whole(window, f"{n}d"))
+        raise ParameterError(
+            f"its windows of {window / timedelta(days=1):g} days are cut by periods of {days} days"
+            f"{' from Monday' if job.period == 'week' else ''}, so people would count twice or not "
+            f'at all; nothing of it is counted: publish it with period = "{fitting}d" or a '
+            "multiple, in another folder for --out"
+        )
     remove_orphans(folder, states)
     complete = _complete(subject, job)
     tasks = (
@@ -190,14 +202,14 @@ def repeat(
 
 def _complete(subject: Subject, job: Job) -> Mapping[date, Files]:
     """Return the files of each complete period, by its first day, in the order of time."""
-    length = PERIODS[job.period]
+    length = days_of(job.period)
     periods = defaultdict[date, list[tuple[str, StorePath]]](list)
     try:
         files = report_files(job.stores, subject.metric, subject.version, job.since)
     except NoReports:
         return {}
     for day, path in files:
-        periods[first_day(date.fromisoformat(day), length)].append((day, path))
+        periods[first_day(date.fromisoformat(day), job.period)].append((day, path))
     return {
         first: listed
         for first, listed in sorted(periods.items())
@@ -205,6 +217,27 @@ def _complete(subject: Subject, job: Job) -> Mapping[date, Files]:
     }
 
 
-def first_day(day: date, length: int) -> date:
-    """Return the first day of the period of `length` days, 1 or 7, that holds `day`."""
-    return day - timedelta(days=day.weekday()) if length == PERIODS["week"] else day
+def days_of(period: str) -> int:
+    """Return the length of a period in days: of "day", "week" or, as text, "28d"."""
+    return PERIODS.get(period) or int(period.removesuffix("d"))
+
+
+def counted_periods(number: int, period: str) -> str:
+    """Return so many periods in words, such as "3 weeks" or "1 period of 28 days"."""
+    if period in PERIODS:
+        return counted(number, period)
+    length = f"of {days_of(period)} days"
+    return counted(number, f"period {length}", f"periods {length}")
+
+
+def first_day(day: date, period: str) -> date:
+    """Return the first day of the period that holds `day`."""
+    since = day.weekday() if period == "week" else (day - _EPOCH).days % days_of(period)
+    return day - timedelta(days=since)
+
+
+def are_whole(window: timedelta, period: str) -> bool:
+    """Return whether periods hold whole windows, which begin at multiples of their length since
+    1970; windows of a day and less are not asked for it."""
+    is_long = window > timedelta(days=1)
+    return not is_long or (period != "week" and not timedelta(days=days_of(period)) % window)

@@ -22,7 +22,7 @@ from ldp.publishing.control import Broken
 from ldp.publishing.experiments import Experiment
 from ldp.publishing.history import HEIGHT, WIDTH, History, Line, histories
 from ldp.publishing.period import Problem, passing_by
-from ldp.publishing.publish import PERIODS, Job, Publication, first_day
+from ldp.publishing.publish import Job, Publication, counted_periods, days_of, first_day
 from ldp.publishing.state import ALL_VERSIONS, estimates_path, kept_versions
 from ldp.registry import Registry
 from ldp.registry.certificates import Certificates, read_certificates
@@ -140,12 +140,14 @@ def health_of(
         return Health("ended", f"expired on {known.expires}", is_good=True)
     if not versions:
         return Health("no reports", "none was counted yet")
-    length = PERIODS[job.period]
+    length = days_of(job.period)
     latest = max(version.last for version in versions)
-    expected = first_day(job.today - timedelta(days=length), length)
+    expected = first_day(job.today - timedelta(days=length), job.period)
     if latest < expected:
         missing = (expected - latest).days // length
-        return Health("silent", f"no reports for {counted(missing, job.period)}, since {latest}")
+        return Health(
+            "silent", f"no reports for {counted_periods(missing, job.period)}, since {latest}"
+        )
     periods = [period for version in reversed(versions) for period in version.periods]
     earlier = [period.reports for period in periods[:-1][-USUAL:]]
     share = periods[-1].reports / median(earlier) if earlier else 1.0

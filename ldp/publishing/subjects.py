@@ -34,7 +34,10 @@ class Subject:
         """Return the version of `metric` that the registry has, in periods of `days`; raises
         RegistryError."""
         definition = registry.metric(metric)
-        window = registry.groups[definition.group].caps.window
+        window, span = registry.groups[definition.group].caps.window, timedelta(days=days)
+        most = definition.reports_of_one(span, window)
+        if min(window, span) > timedelta(days=1):  # its windows are whole (`publish.are_whole`)
+            most = definition.reports_per_window * max(1, span // window)
         return cls(
             metric=metric,
             version=definition.version,
@@ -44,7 +47,7 @@ class Subject:
             label=label(registry, metric),
             members={member.name: member.candidates() for member in definition.members},
             reports_per_person=(
-                definition.reports_of_one(timedelta(days=days), window),
+                most,
                 definition.reports_of_one(timedelta(days=1), window),
             ),
         )
