@@ -265,6 +265,26 @@ def require_numbers(table: Table, shares: Mapping[Any, Fraction]) -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(("mechanism", "values"), IN_ONE_TABLE)
+def test_a_single_report_is_decoded_or_refused_in_words(
+    mechanism: Mechanism, values: list[Any]
+) -> None:
+    """The smallest table: numbers, none of them NaN, or one line of reason."""
+    names = [*(mechanism.labels or map(str, values))]
+    builder = empty_builder(mechanism)
+    encoder = mechanism.encoder(SeededBits(b"single"))
+    builder.add_all(mechanism.split(encoder.encode(values[0])))
+    table: Any = builder.build()
+    try:
+        result: Any = decode_numbers(table) if mechanism.is_numeric else decode(table, names)
+        text = result.to_csv()
+    except DecodeError as error:
+        text = str(error)
+    assert text
+    assert "nan" not in text.lower()
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(("mechanism", "values"), OF_PARTS)
 def test_words_and_pairs_decode_at_the_smallest_or_say_why_not(
     mechanism: CatalogueMechanism, values: list[Any]
