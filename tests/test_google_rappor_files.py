@@ -232,3 +232,12 @@ def test_cohorts_from_1_are_refused_or_said(here: Path) -> None:
             continue
         read_reports("params.csv", "reports.csv", say=notes.append)
         assert len(notes) == (len(cohorts) > 40)
+
+
+@pytest.mark.exact
+def test_more_than_256_bits_have_the_hash_of_client_cpp(here: Path) -> None:
+    table, notes = table_of(
+        "k,h,m,p,q,f\n512,2,1,0.25,0.75,0.5\n", ",".join(["1000"] + 512 * ["400"])
+    )
+    assert table.mechanism.parameters()["scheme"] == "rappor-md5-le"
+    assert notes == ["params.csv: k 512 is above 256: the hash is rappor-md5-le, as of client/cpp"]

@@ -26,7 +26,8 @@ from ldp.mechanisms.rappor import Rappor
 from ldp.tables.table import MOST_REPORTS, Table
 
 PARAMS = ("k", "h", "m", "p", "q", "f")
-SCHEME = "rappor-md5-1byte"
+SCHEME, MOST_BITS, WIDE_SCHEME = "rappor-md5-1byte", 256, "rappor-md5-le"
+"""Hash of clients, the most bits that it names, and that of client/cpp for more."""
 NOISED = ("irr", "rappor", "bloom")
 """Names of the column of reported bits: the first of these that a file has."""
 AT_ONCE = 1 << 16
@@ -208,6 +209,9 @@ def read_params(path: str | Path, scheme: str = SCHEME, say: Say = _unsaid) -> P
         say(f"{path}: p {p} is above q {q}: all bits are inverted, which leaves epsilon as it is")
         p, q = 1 - p, 1 - q
     k, h, m = numbers.values()
+    if k > MOST_BITS and scheme == SCHEME:
+        scheme = WIDE_SCHEME
+        say(f"{path}: k {k} is above {MOST_BITS}: the hash is {scheme}, as of client/cpp")
     mechanism: Rappor | CoinResponse
     try:
         noise: dict[str, Any] = {"p": float(p), "q": float(q), "f": float(f)}
