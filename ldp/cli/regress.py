@@ -210,7 +210,8 @@ def _lines(names: list[str], columns: dict[str, Any], intervals: Any, level: flo
 
 
 def _interval(low: float, high: float) -> str:
-    return f"{low:.6g} to {high:.6g}" if math.isfinite(high - low) else "unbounded"
+    is_open = math.isinf(low) and math.isinf(high)
+    return "unbounded" if is_open else f"{low:.6g} to {high:.6g}"
 
 
 def _unbounded(intervals: Any) -> list[str]:
