@@ -294,13 +294,13 @@ def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
     errors = "replace" if reading.is_private else "strict"
     try:
         text = data.decode(encoding, errors).removeprefix("\ufeff")
-    except LookupError:
-        raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
     except UnicodeDecodeError as error:
         before = data[: error.start].decode(encoding, "replace")
         line = len(before.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
         wrong = f"byte {error.start} (0x{data[error.start]:02x}) is {NO_TEXT}"
         raise ParameterError(f"{path}, line {line}: {wrong.format(encoding.upper())}") from None
+    except (LookupError, UnicodeError):
+        raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
     if "\0" in text and not reading.is_private:
         raise ParameterError(f"{path}: byte {text.index(chr(0))} is 0: {NO_TEXT.format('UTF-8')}")
     return text

@@ -21,6 +21,16 @@ CONSENT = {
     "withdrawn": "the owner does not agree",
 }
 
+REASONS = {
+    "value": "with a value that is no answer of the metric",
+    "unknown metric": "of a metric that the registry does not have",
+    "consent": "of a metric or group that the owner was not asked for",
+    "cap": "after the budget was spent",
+    "expired": "of a metric that has expired",
+    "relay": "of a metric that needs a relay",
+}
+"""Reasons for which records are declined, in words after their number."""
+
 
 @click.command()
 @click.argument("file", type=FILE)
@@ -47,6 +57,7 @@ def device(file: Path, registry: Path, witness: Path | None, as_json: bool) -> N
         **status._asdict(),
         "next_upload": status.next_upload and status.next_upload.isoformat(),
         "leap": status.leap and status.leap.isoformat(),
+        "declined": dict(status.declined),
         "remaining": remaining,
         "batches": [
             {
@@ -82,6 +93,9 @@ def _lines(file: Path, registry: Registry, result: dict[str, Any]) -> list[str]:
         f"sealed batches; taken: {result['acknowledged']} batches; refused: {result['refused']} "
         f"reports; dropped: {result['dropped']} batches"
     )
+    if declined := result["declined"]:
+        texts = [f"{count:,} {REASONS.get(reason, reason)}" for reason, count in declined.items()]
+        lines.append(f"Records that were declined: {'; '.join(texts)}")
     if result["leap"]:
         lines.append(f"The clock went back: it once showed {result['leap']}")
     for state, head in (

@@ -25,7 +25,9 @@ def whole_rows(table: DataTable, names: list[str]) -> list[tuple[int, ...]]:
 
 
 def _delimiter(text: str) -> str:
-    sign = next((sign for sign, name in DELIMITERS.items() if text in (name, sign)), text)
+    sign = next(
+        (sign for sign, name in DELIMITERS.items() if text in (name, sign, ascii(sign)[1:-1])), text
+    )
     if len(sign) != 1 or sign in '"\r\n\0':
         raise ParameterError("is one character, or tab")
     return sign

@@ -69,6 +69,8 @@ DELETE FROM state WHERE name = 'latest'""",
 }
 """Statements that turn a file of a format into one of the next, by the older format."""
 BUSY_SECONDS = 0.25
+DECLINED = "declined "
+"""Beginning of the names under which declined records are counted."""
 
 
 class StorageError(LdpError, OSError):
@@ -205,6 +207,17 @@ def state(connection: sqlite3.Connection, name: str, default: Any = None) -> Any
 def remember(connection: sqlite3.Connection, name: str, value: Any) -> None:
     """Write the state of a name."""
     connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))
+
+
+def count_declined(connection: sqlite3.Connection, reason: str) -> None:
+    """Count a record that was declined for this reason."""
+    remember(connection, DECLINED + reason, state(connection, DECLINED + reason, 0) + 1)
+
+
+def declined_counts(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return how many records were declined, by reason."""
+    rows = connection.execute("SELECT name, value FROM state WHERE name GLOB ?", (f"{DECLINED}*",))
+    return {name.removeprefix(DECLINED): count for name, count in sorted(rows)}
 
 
 @contextmanager

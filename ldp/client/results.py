@@ -1,6 +1,8 @@
 """Results: what the calls of a client return; none raises into the app."""
 
+from collections.abc import Mapping
 from datetime import date, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ class Status(NamedTuple):
     more is sent now, in words; `next_upload`: the earliest time at which something can be, UTC,
     None where no clock decides it; `held`: sealed batches that no collector takes on the clock's
     day, and that wait for another; `leap`: the latest day that the clock showed, where it shows an
-    earlier one now."""
+    earlier one now; `declined`: records that were declined under the owner's consent, by reason."""
 
     consent: Consent
     storage: str = ""
@@ -86,3 +88,4 @@ class Status(NamedTuple):
     next_upload: datetime | None = None
     held: int = 0
     leap: date | None = None
+    declined: Mapping[str, int] = MappingProxyType({})

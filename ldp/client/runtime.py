@@ -28,7 +28,15 @@ from ldp.client.charges import (
     set_aside,
 )
 from ldp.client.destinations import path_of
-from ldp.client.device_file import DeviceFile, StorageError, remember, state
+from ldp.client.device_file import (
+    DECLINED,
+    DeviceFile,
+    StorageError,
+    count_declined,
+    declined_counts,
+    remember,
+    state,
+)
 from ldp.client.memoisation_modes import modes_of
 from ldp.client.pool import settle, withdraw_epochs
 from ldp.client.responses import AccountSecret, Responses, SecretFile
@@ -291,13 +299,18 @@ class Client:
                 if self._read_consent(connection) != "granted":
                     return Declined("consent", "the owner does not agree")
                 self._witness.check(connection)
-                if mistake is not None:
-                    return self._declare(mistake)
-                assert metric
-                settle(connection, self._registry)
-                now = periods.seconds_of(self._clock())
-                if not (may_seal and self._sealer.public_periods(connection, now)):
-                    return self._enter(connection, metric, value, now)
+                answer: Recorded | Declined | None = mistake
+                if metric is not None and mistake is None:
+                    settle(connection, self._registry)
+                    now = periods.seconds_of(self._clock())
+                    if not (may_seal and self._sealer.public_periods(connection, now)):
+                        answer = self._enter(connection, metric, value, now)
+                if isinstance(answer, Declined):
+                    count_declined(connection, answer.reason)
+            if mistake is not None:
+                return self._declare(mistake)
+            if answer is not None:
+                return answer
             self._seal(uploads=False)
             may_seal = False
 
@@ -398,6 +411,7 @@ class Client:
         """Delete records, responses, sealed batches and the device's secret after a withdrawal."""
         for table in ("pool", "seen"):
             connection.execute(f"DELETE FROM {table}")
+        connection.execute("DELETE FROM state WHERE name GLOB ?", (f"{DECLINED}*",))
         withdraw_epochs(connection)
         stop_calendars(connection)
         self._secret.delete()
@@ -494,6 +508,7 @@ class Client:
                 dropped=states.get("dropped", 0),
                 unasked=names_to_ask(connection, self._registry) if consent == "granted" else (),
                 witnesses_lost=state(connection, LOSSES, 0),
+                declined=declined_counts(connection),
             )
 
     def _read_sent(self) -> list[Sent]:
