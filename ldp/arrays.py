@@ -69,7 +69,7 @@ def _codes(rows: Any, name: str) -> Codes:
 
     is_arrow = hasattr(rows, "__arrow_c_stream__")
     is_array = is_arrow or hasattr(rows, "__array__")
-    if isinstance(rows, str | bytes | dict) or not (is_array or hasattr(rows, "__iter__")):
+    if isinstance(rows, str | bytes | dict) or not (is_array or isinstance(rows, Iterable)):
         raise ParameterError(f"{name} must be a list, an array or a column, not one value")
     if not is_arrow and getattr(rows, "ndim", 1) != 1:
         raise ParameterError(f"{name} must be one column")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 from scipy.stats import binom
 
 from ldp import HierarchicalHistogram
@@ -25,11 +26,13 @@ from ldp.publishing.rows import result_table
 from ldp.registry import Registry
 from ldp.registry.answers import StatementReader
 from ldp.report import render
-from ldp.report.by_category import face, truth_of
+from ldp.report.by_category import face
 from ldp.server import Table, TableBuilder, decode_by_category, decode_distribution
 from ldp.simulation import Population, draw_table
 from ldp.tables.result import CSV_DIGEST
 from ldp.tables.saved import SavedResult
+from ldp.tables.statistics import quantile_of, reports_needed, tells
+from ldp.tables.truth import numbers_by_category
 from tests.command_line import run
 from tests.devices import NOON, Memory
 from tests.statistics import ALPHA
@@ -435,11 +438,11 @@ def test_the_page_has_a_chart_for_each_statistic_with_a_line_for_each_category(
     decode_by_category(table).at(quantiles=(0.5, 0.99)).to_csv(path)
     read = SavedResult.load(path)
     assert [*dict.fromkeys(read.texts("value"))] == [*VERSIONS]
-    known = truth_of({**held, ("9", "1"): 1})
+    known = numbers_by_category({**held, ("9", "1"): 1})
     assert known is not None
     total, p50, p99 = face(read, known)["charts"]
     assert [line["category"] for line in total["lines"]] == [*VERSIONS]
-    assert [line["category"] for line in p50["lines"]] == ["other", "2.1", "2.0"]
+    assert [line["category"] for line in p50["lines"]] == [*VERSIONS]  # by share
     assert [line["holds"] for line in p50["lines"]] == [True] * 3
     assert (total["is_log"], p50["is_log"], len(p50["ticks"]) >= 3) == (False, True, True)
     for line in (*p50["lines"], *p99["lines"]):
@@ -449,7 +452,7 @@ def test_the_page_has_a_chart_for_each_statistic_with_a_line_for_each_category(
     assert "Share of all reports" in page
     assert "3 categories" in page
     assert "other is above 2.0, 2.1" in page
-    assert truth_of({"a": 3}) is None
+    assert numbers_by_category({"a": 3}) is None
     rows = path.read_text().splitlines()
     summary = path.with_suffix(".json")
     content = json.loads(summary.read_text())
@@ -469,8 +472,65 @@ def test_a_statistic_that_is_not_known_stands_on_the_page_without_a_dot(tmp_path
     decode_by_category(table).to_csv(path)
     read = SavedResult.load(path)
     charts = face(read, None)["charts"]
-    assert "not known" in {line["text"] for chart in charts for line in chart["lines"]}
-    assert "not known" in render([read])
+    texts = {line["text"] for chart in charts for line in chart["lines"]}
+    assert any(text.startswith("not enough reports: it takes more than ") for text in texts)
+    page = render([read])
+    assert "not enough reports: it takes more than " in page
+    assert "<b>not" not in page
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_a_percentile_without_an_interval_that_supports_it_is_no_number(
+    epsilon: float, tmp_path: Path
+) -> None:
+    """Eight countries of 3 to 35 %, as data of one's own have them: what is shown in bold is at
+    most twice the truth, or half of it, and what is not told is told with what it takes."""
+    generator = np.random.default_rng(4)
+    shares = dict(zip("abcdefgh", (0.35, 0.25, 0.15, 0.08, 0.06, 0.05, 0.03, 0.03), strict=True))
+    mechanism = HierarchicalHistogram(epsilon=epsilon, by=tuple(shares), magnitudes=(1, 1e5))
+    places = (np.arange(500) + 0.5) / 500
+    numbers = np.round(np.exp(6 + special.ndtri(places)), 1).tolist()
+    pairs: Any = [(name, number) for name in shares for number in numbers]
+
+    def simulated(users: float) -> Distributions:
+        counts = np.array([round(users * share / 500) for share in shares.values() for _ in places])
+        table = draw_table(mechanism, pairs, counts=counts, generator=generator)
+        return decode_by_category(table).at(quantiles=(0.5, 0.95))
+
+    decoded, path = simulated(200_000), tmp_path / "countries.csv"
+    decoded.to_csv(path)
+    charts = face(SavedResult.load(path), None)["charts"]
+    assert [line["category"] for line in charts[0]["lines"][:3]] == ["a", "b", "c"]
+    shown = {line.name: line for line in decoded.lines()}
+    untold = 0
+    for chart, q in zip(charts[1:], (0.5, 0.95), strict=True):
+        truth = float(np.quantile(numbers, q))
+        for line in chart["lines"]:
+            face_of_notebook = shown[f"{line['category']}, {chart['name']}"]
+            if line["estimate"] is None:
+                untold += 1
+                assert line["text"].startswith("not enough reports: it takes ")
+                assert face_of_notebook.instead == "not enough reports"
+            else:
+                assert truth / 2 < line["estimate"] < 2 * truth
+                assert face_of_notebook.instead == ""
+    assert 0 < untold < 16
+    assert "not enough reports" in decoded._repr_html_()
+    needed = decoded["c"].needed(0.95)
+    more = simulated(max(needed, 200_000.0))["c"].quantile(0.95)
+    assert tells(more.low, more.high)
+
+
+@pytest.mark.exact
+def test_what_it_takes_grows_with_the_square_of_the_noise() -> None:
+    assert reports_needed(0.5, 1000, held=100, error=1) == 1000
+    assert reports_needed(0.5, 1000, held=100, error=40) == 20_000  # 16: one digit, up
+    assert reports_needed(0.9, 1000, held=-5, error=40) == reports_needed(0.9, 1000, 40, 40)
+    assert (quantile_of("p99.5"), quantile_of("mean"), quantile_of("p")) == (0.995, None, None)
+    assert [tells(*ends) for ends in ((4, 16), (4, 17), (-16, -4), (-4, 4), (0, 0))] == [
+        *(True, False, True, False, True)
+    ]
 
 
 @pytest.mark.exact

@@ -29,9 +29,10 @@ from ldp.mechanisms import JointMechanism, Mechanism
 from ldp.mechanisms.base import FAKES
 from ldp.protocol.kinds import Index, Subset
 from ldp.tables.estimates import Normal, Rule, spread, widened
+from ldp.tables.frame import Columns
 from ldp.tables.joint_table import tables_of
 from ldp.tables.patterns import Patterns, group_reports
-from ldp.tables.result import Columns, Result
+from ldp.tables.result import Result
 from ldp.tables.table import Table
 
 MOST_STEPS, LAST_STEP = 20, 1e-6

@@ -7,7 +7,8 @@ crosses 0. That is linear in the nodes, so its standard error is known however s
 same tests of bins give an interval (Fieller 1954: a ratio by the difference that would be 0).
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, permutations
@@ -26,10 +27,19 @@ from ldp.decoding.distribution import (
 )
 from ldp.decoding.nodes import nodes_of_levels
 from ldp.errors import DecodeError, ParameterError
+from ldp.mechanisms.bins import EqualBins
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.tables.estimates import table_details
-from ldp.tables.result import Columns, Result
-from ldp.tables.statistics import Statistic, columns_of
+from ldp.tables.frame import Columns
+from ldp.tables.result import Line, Result
+from ldp.tables.statistics import (
+    NOT_ENOUGH,
+    Statistic,
+    columns_of,
+    quantile_of,
+    reports_needed,
+    tells,
+)
 from ldp.tables.table import Table
 
 MOVES = "the share of a category below any number"
@@ -55,6 +65,19 @@ class CategoryDistribution(Distribution):
 
     category: str
     q: float = 0.5
+
+    @property
+    def whole(self) -> float | None:
+        """Length of the stated range of the numbers; None where none is stated, or bins are parts
+        of doublings."""
+        edges = self.bins.edges
+        is_range = isinstance(self.bins, EqualBins) and math.isfinite(edges[-1] - edges[0])
+        return edges[-1] - edges[0] if is_range else None
+
+    def needed(self, q: float) -> float:
+        """Return of about how many reports, of all categories, the `q`-quantile would be told."""
+        held = self.held()
+        return reports_needed(q, self.reports, held.estimate, held.std_error)
 
     @cached_property
     def total(self) -> float:
@@ -188,6 +211,17 @@ class Distributions(Result):
     def headline(self) -> str:
         """One line: numbers of categories and of reports."""
         return f"Distributions of {len(self.of)} categories, from {self.reports:,} reports"
+
+    def lines(self) -> Iterator[Line]:
+        """Yield what a notebook shows: NaN and words for a percentile that the reports do not
+        tell."""
+        whole = next(iter(self.of.values())).whole
+        for line in super().lines():
+            q = quantile_of(line.name.rpartition(", ")[2])
+            if q is None or tells(line.low, line.high, whole):
+                yield line
+            else:
+                yield line._replace(estimate=nan, instead=NOT_ENOUGH)
 
     def _columns(self) -> Columns:
         statistics = {name: self[name].statistics() for name in self.of}

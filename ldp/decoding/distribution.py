@@ -34,7 +34,8 @@ from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.tables.estimates import table_details
 from ldp.tables.fakes import Fakes, fake_reports
-from ldp.tables.result import MOST_LINES, Columns, Result, new_axes
+from ldp.tables.frame import Columns, new_axes
+from ldp.tables.result import MOST_LINES, Result
 from ldp.tables.statistics import Statistic, columns_of, known_ends
 from ldp.tables.table import Table
 

@@ -28,7 +28,8 @@ from ldp.regression.ridge import floored
 from ldp.regression.signs import from_signs, keep_ratio, unmapped_of
 from ldp.tables.estimates import Normal, table_details
 from ldp.tables.fakes import Fakes, fake_reports
-from ldp.tables.result import Columns, Result
+from ldp.tables.frame import Columns
+from ldp.tables.result import Result
 from ldp.tables.statistics import Statistic, columns_of
 from ldp.tables.table import Table
 

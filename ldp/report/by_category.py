@@ -1,19 +1,19 @@
 """A number by category on the page: a chart a statistic, with a line a category."""
 
-import math
 from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
 from ldp.report.drawings import Rows, are_even, axis_of, bars
 from ldp.report.formats import percent, quantity, span
-from ldp.report.numbers import TrueNumbers, holds, meaning, split, true_numbers
 from ldp.report.numbers import facts as facts_of_numbers
+from ldp.report.numbers import holds, meaning, split
 from ldp.tables.saved import SavedResult
-from ldp.tables.statistics import known_ends
+from ldp.tables.statistics import NOT_ENOUGH, known_ends, quantile_of, reports_needed, tells
+from ldp.tables.truth import TOTAL, TrueNumbers
 
-TOTAL = "reports"
-"""Statistic that is the number of reports of a category."""
+ENDS = ((0, "bin_low"), (-1, "bin_high"))
+"""Places of the ends of all bins."""
 
 
 def _by_category(file: SavedResult) -> dict[str, tuple[Rows, Rows]]:
@@ -23,12 +23,16 @@ def _by_category(file: SavedResult) -> dict[str, tuple[Rows, Rows]]:
 
 
 def face(file: SavedResult, truth: Mapping[str, TrueNumbers] | None) -> dict[str, Any]:
-    """Return the data of the page of a `file`: a chart for each statistic, largest first. `truth`:
-    the numbers of each category of a simulation, drawn beside."""
+    """Return the data of the page of a `file`: a chart for each statistic, largest share first.
+    `truth`: the numbers of each category of a simulation, drawn beside."""
     groups = _by_category(file)
+    held = {category: _row(rows, TOTAL)["estimate"] for category, (rows, _) in groups.items()}
+    groups = dict(sorted(groups.items(), key=lambda pair: -held[pair[0]]))
     statistics = {category: rows for category, (rows, _) in groups.items()}
     names = [row["statistic"] for row in next(iter(statistics.values()))]
     is_even = all(are_even(bins) for _, bins in groups.values())
+    ends = [bins[place][end] for _, bins in groups.values() for place, end in ENDS if bins]
+    whole = max(ends) - min(ends) if is_even and ends and None not in ends else None
     shares = {
         category: percent(max(0.0, row["estimate"]) / max(1, file.facts["reports"]))
         for category, rows in statistics.items()
@@ -36,7 +40,7 @@ def face(file: SavedResult, truth: Mapping[str, TrueNumbers] | None) -> dict[str
         if row["statistic"] == TOTAL
     }
     return {
-        "charts": [_chart(file, statistics, name, truth, is_even) for name in names],
+        "charts": [_chart(file, statistics, name, truth, is_even, whole) for name in names],
         "shares": shares,
         "has_truth": truth is not None,
     }
@@ -48,13 +52,14 @@ def _chart(
     name: str,
     truth: Mapping[str, TrueNumbers] | None,
     is_even: bool,
+    whole: float | None,
 ) -> dict[str, Any]:
     """Return the lines of one statistic, and their axis."""
     is_total, n = name == TOTAL, max(1, file.facts["reports"])
     unit, words = (n / 100, _points) if is_total else (1, quantity)
     lines: list[dict[str, Any]] = []
     for category, rows in statistics.items():
-        row = next((row for row in rows if row["statistic"] == name), None)
+        row = _row(rows, name)
         if row is None:
             continue
         low, number, high = (
@@ -64,20 +69,22 @@ def _chart(
         if not is_total:
             low, high = known_ends(low, high)
             number = None if low is None or high is None else number
-        known = None if truth is None else _known(truth.get(category), name)
+        q, text = quantile_of(name), "not known" if number is None else words(number)
+        if q is not None and not tells(low, high, whole):
+            number, text = None, _not_enough(_row(rows, TOTAL), q, n)
+        known = None if truth is None else truth.get(category, TrueNumbers({})).statistic(name)
         lines.append(
             {
                 "category": category,
                 "estimate": number,
                 "low": low,
                 "high": high,
-                "text": "not known" if number is None else words(number),
+                "text": text,
                 "span": f"{span(low, high)} %" if is_total else span(low, high),
                 "truth": None if known is None else known / unit,
                 "holds": known is None or holds(row, known),
             }
         )
-    lines.sort(key=lambda line: -math.inf if line["estimate"] is None else -line["estimate"])
     axis = axis_of(lines, is_total or is_even)
     suffix = " %" * is_total
     return {
@@ -99,15 +106,20 @@ def _chart(
     }
 
 
+def _row(rows: Rows, name: str) -> Any:
+    """Return the row of a statistic, None where there is none."""
+    return next((row for row in rows if row["statistic"] == name), None)
+
+
+def _not_enough(held: Any, q: float, reports: int) -> str:
+    """Return what is said in place of a percentile that reports do not tell, and what it takes."""
+    needed = reports_needed(q, reports, held["estimate"], held["std_error"])
+    least = "more than" if held["estimate"] < held["std_error"] else "about"
+    return f"{NOT_ENOUGH}: it takes {least} {needed:,.0f}"
+
+
 def _points(number: float) -> str:
     return percent(number / 100)
-
-
-def _known(true: TrueNumbers | None, name: str) -> float | None:
-    """Return the statistic of the numbers of a category, None where nobody is of it."""
-    if name == TOTAL:
-        return 0.0 if true is None else float(true.between(None, None))
-    return true.statistic(name) if true else None
 
 
 def facts(file: SavedResult) -> list[tuple[str, str]]:
@@ -119,14 +131,3 @@ def facts(file: SavedResult) -> list[tuple[str, str]]:
         "to 100 % within their errors only."
     )
     return [*facts_of_numbers(file), ("Categories", words)]
-
-
-def truth_of(truth: Mapping[Any, int]) -> Mapping[str, TrueNumbers] | None:
-    """Return the numbers of each category of a `truth` with pairs; None for another."""
-    if not all(isinstance(value, tuple) and len(value) == 2 for value in truth):
-        return None
-    of: dict[str, dict[str, int]] = {}
-    for (category, number), count in truth.items():
-        of.setdefault(category, {})[number] = count
-    known = {category: true_numbers(counts) for category, counts in of.items()}
-    return {category: TrueNumbers(counts) for category, counts in known.items() if counts}

@@ -1,21 +1,16 @@
 """A number on the page: its statistics with intervals, and its histogram in the order of bins."""
 
 import math
-import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from itertools import accumulate
 from statistics import NormalDist
 from typing import Any
 
-from ldp.errors import DecodeError
 from ldp.report.drawings import Axis, Rows, bars, histogram, place_among
 from ldp.report.formats import percent, quantity, span
 from ldp.tables.result import COUNT
 from ldp.tables.saved import SavedResult, is_number
-from ldp.tables.statistics import known_ends
-
-_PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
+from ldp.tables.statistics import PERCENTILE, known_ends
+from ldp.tables.truth import TrueNumbers
 
 
 def split(rows: Iterable[Mapping[str, Any]]) -> tuple[Rows, Rows]:
@@ -102,7 +97,7 @@ def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]
 
 
 def meaning(statistic: str) -> str:
-    percentile = _PERCENTILE.fullmatch(statistic)
+    percentile = PERCENTILE.fullmatch(statistic)
     if statistic == "p50":
         return "the median"
     return f"{percentile[1]} % are at or below" if percentile else ""
@@ -131,46 +126,6 @@ def _visible_bins(level: float, statistics: Rows, bins: Rows) -> Rows:
 def _is_inside(number: float, row: Mapping[str, Any]) -> bool:
     low, high = row["bin_low"], row["bin_high"]
     return (low is None or low <= number) and (high is None or number < high)
-
-
-class TrueNumbers:
-    """Numbers that people of a simulation hold: number -> count."""
-
-    def __init__(self, counts: Mapping[float, int]) -> None:
-        self._numbers = sorted(counts)
-        self._sums = [0, *accumulate(counts[number] for number in self._numbers)]
-        self._counts = counts
-
-    def statistic(self, name: str) -> float | None:
-        """Return the statistic of this `name`, None for a name that is not known."""
-        n, percentile = self._sums[-1], _PERCENTILE.fullmatch(name)
-        mean = math.fsum(number * count for number, count in self._counts.items()) / n
-        if name == "variance":
-            squares = ((x - mean) ** 2 * count for x, count in self._counts.items())
-            return math.fsum(squares) / n
-        if percentile:
-            rank = bisect_left(self._sums, float(percentile[1]) / 100 * n - 1e-9)
-            return self._numbers[max(0, min(rank, len(self._numbers)) - 1)]
-        return mean if name == "mean" else None
-
-    def between(self, low: float | None, high: float | None) -> int:
-        """Return how many hold a number from `low` to below `high`; of one edge twice, that one."""
-        start = 0 if low is None else bisect_left(self._numbers, low)
-        end = len(self._numbers) if high is None else bisect_left(self._numbers, high)
-        if low == high and low is not None:
-            end = bisect_right(self._numbers, low)
-        return self._sums[end] - self._sums[start]
-
-
-def true_numbers(truth: Mapping[str, int]) -> Mapping[float, int] | None:
-    """Return a `truth` whose values are numbers, with a count above 0; None for another."""
-    try:
-        counts = {float(value): count for value, count in truth.items() if count > 0}
-    except ValueError:
-        return None
-    if not all(map(is_number, counts)):
-        raise DecodeError("the truth names a number that is not finite")
-    return counts or None
 
 
 def facts_of_coefficients(file: SavedResult) -> list[tuple[str, str]]:

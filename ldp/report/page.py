@@ -27,6 +27,7 @@ from ldp.report import by_category, crosstable, numbers, privacy, values
 from ldp.report.formats import counted, p_text, percent, quantity, visible_label, whole_number
 from ldp.report.trends import in_order, trend
 from ldp.tables.saved import SavedResult
+from ldp.tables.truth import numbers_by_category, true_numbers
 
 MOST_ROWS = 1000
 """Discovered values on a page, and others; more are counted, and left to the CSV."""
@@ -192,9 +193,9 @@ def _truths(files_read: Sequence[SavedResult], truth: Truths | None) -> list[Any
 def _matched(file: SavedResult, truth: Mapping[str, int], is_its_own: bool) -> Any:
     """Return the truth of a file as its face takes it, None where it is of something else."""
     if file.facts["kind"] == "numbers-by-category":
-        return by_category.truth_of(truth)
+        return numbers_by_category(truth)
     if file.facts["kind"] != "values":
-        return numbers.true_numbers(truth)
+        return true_numbers(truth)
     words = file.cleaned(truth)
     is_unlisted = is_its_own and file.facts["method"] in values.UNLISTED
     return (

@@ -66,6 +66,11 @@ class Population:
         if self.counts is not None and total > MOST_USERS:
             raise ParameterError(f"a population has at most {MOST_USERS} people")
 
+    @classmethod
+    def of(cls, values: Any) -> "Population":
+        """Return the people of a column of values, a row a person; a population as it is."""
+        return values if isinstance(values, cls) else cls(values)
+
     @property
     def numbers(self) -> Ints:
         """The `counts`; raises ParameterError where there are only frequencies."""

@@ -43,8 +43,7 @@ def simulate(
     random order, so memory is one batch whatever the population.
     """
     generator = np.random.default_rng(generator)
-    people = population if isinstance(population, Population) else Population(population)
-    population = limited(mechanism, people, generator)
+    population = limited(mechanism, Population.of(population), generator)
     users = population.users
     if users * mechanism.messages >= _MOST_REPORTS:
         raise ParameterError("a billion reports or more: draw the table instead")

@@ -17,7 +17,8 @@ import numpy as np
 from ldp.arrays import Bools, Floats
 from ldp.errors import ParameterError
 from ldp.tables.fakes import Fakes, NoBound
-from ldp.tables.result import Columns, Result
+from ldp.tables.frame import Columns
+from ldp.tables.result import Result
 
 if TYPE_CHECKING:
     from ldp.tables.joint_table import JointTable

@@ -7,7 +7,7 @@ knows, a subclass beside its decoder; a result that was read from a file has num
 
 import json
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -18,10 +18,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints
-from ldp.errors import MissingPackage, ParameterError
+from ldp.errors import ParameterError
 from ldp.files import csv_cells, finite, write_together
 from ldp.tables.fakes import NoBound
+from ldp.tables.frame import CELL_STYLE, Column, Columns, Frame, new_axes, number_text
 
 COLUMNS = (
     *("statistic", "value", "bin_low", "bin_high", "estimate", "unbiased", "std_error"),
@@ -36,13 +36,7 @@ CSV_DIGEST = "csv_sha256"
 """Key of a summary: the SHA-256 of the CSV file beside which it was written."""
 MOST_LINES = 20
 """Number of lines of a result that a notebook shows, and of bars of its plot."""
-_STYLE = "text-align:left;padding:2px 10px"
 _BAR = "display:block;height:10px;min-width:1px;background:#7fa8dc;width:{:.1f}%"
-
-Column = Sequence[str] | Floats | Ints
-Columns = Mapping[str, Column]
-"""Columns by name, in the order of COLUMNS: texts, or float64 with NaN where there is no number;
-`discovered` has integers."""
 
 
 def is_text(column: str) -> bool:
@@ -59,10 +53,12 @@ class Line(NamedTuple):
     low: float
     high: float
     discovered: bool | None = None
+    instead: str = ""
+    """What is shown in place of an estimate that the reports do not tell."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result(ABC):
+class Result(Frame):
     """Estimates with standard errors and intervals at `level`, the probability with which each
     holds the truth. `reports_per_person`: reports of the person who sent one, on average over the
     reports, at most; None where it is not known, and 1 is taken. `digits`: significant digits that
@@ -74,11 +70,6 @@ class Result(ABC):
     digits: ClassVar[int | None] = 6
     offers: ClassVar[frozenset[str]] = frozenset()
     """Other intervals that this kind has: of `selected` values, of the `population`."""
-
-    @property
-    @abstractmethod
-    def headline(self) -> str:
-        """One line that says what the result is of."""
 
     @property
     @abstractmethod
@@ -155,18 +146,6 @@ class Result(ABC):
         columns = self.at(level=level)._columns()
         return columns["low"], columns["high"]
 
-    def __repr__(self) -> str:
-        return f"<{self.headline}>"
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each row, with None where it has no number."""
-        names, columns = [*self.columns], self.columns.values()
-        cells = (
-            column if is_text(name) else _filled(column)
-            for name, column in zip(names, columns, strict=True)
-        )
-        return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
-
     def to_csv(self, path: str | Path | None = None) -> str:
         """Return the columns as CSV text; with `path`, write it there and the summary beside it.
         Raises ParameterError for a path that ends in .json."""
@@ -197,28 +176,6 @@ class Result(ABC):
         cells = [format(number, form) for number in numbers]
         return ["" if cell == "nan" else cell for cell in cells] if np.isnan(array).any() else cells
 
-    def to_arrow(self) -> Any:
-        """Return the columns as a pyarrow Table, null where there is no number."""
-        import pyarrow
-
-        arrays = {
-            name: pyarrow.array(column, from_pandas=not is_text(name))
-            for name, column in self.columns.items()
-        }
-        return pyarrow.table(arrays)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
-        """Return the columns as a stream of Arrow, which other packages ask for."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-    def to_pandas(self) -> Any:
-        """Return the columns as a pandas DataFrame; raises MissingPackage without pandas."""
-        return _package("pandas", "to_pandas").DataFrame(dict(self.columns))
-
-    def to_polars(self) -> Any:
-        """Return the columns as a polars DataFrame; raises MissingPackage without polars."""
-        return _package("polars", "to_polars").from_arrow(self.to_arrow())
-
     def lines(self) -> Iterator[Line]:
         """Yield what a notebook shows: all rows but bins, in their order."""
         columns = self.columns
@@ -247,7 +204,7 @@ class Result(ABC):
         more = f"<p>{left_out:,} more</p>" if left_out else ""
         interval = f"{100 * self.level:.10g} % interval"
         heads = "".join(
-            f'<th style="{_STYLE}">{head}</th>' for head in ("", "estimate", interval, "")
+            f'<th style="{CELL_STYLE}">{head}</th>' for head in ("", "estimate", interval, "")
         )
         table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
         return f"<p>{escape(self.headline)}</p>{table}{more}"
@@ -274,10 +231,6 @@ def _is_empty(column: Column) -> bool:
     return isinstance(column, np.ndarray) and bool(column.size) and bool(np.isnan(column).all())
 
 
-def _filled(column: Column) -> list[float | None]:
-    return [None if number != number else number for number in np.asarray(column).tolist()]
-
-
 def _written(number: float, digits: int) -> str:
     """Return a number with so many significant digits, or as a whole one; "" for an open end."""
     if not math.isfinite(number):
@@ -301,40 +254,14 @@ def summary_path(path: Path) -> Path:
     return path.with_suffix(".json") if path.suffix == ".csv" else Path(f"{path}.json")
 
 
-def new_axes(axes: Any) -> Any:
-    """Return `axes`, or new ones of matplotlib if they are None; raise MissingPackage."""
-    try:
-        from matplotlib import pyplot
-    except ModuleNotFoundError as error:
-        raise MissingPackage.of("plot", error.name, "plot") from None
-    if axes is None:
-        _, axes = pyplot.subplots(layout="constrained")
-    return axes
-
-
-def _package(name: str, method: str) -> Any:
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ModuleNotFoundError:
-        raise MissingPackage(f"{method} needs {name}: pip install {name}") from None
-
-
 def _html_rows(lines: list[Line]) -> Iterable[str]:
     most = max((line.estimate for line in lines if line.discovered is not None), default=0.0)
     for line in lines:
-        cells = [f"<bdi>{escape(line.name)}</bdi>", _number(line.estimate)]
-        cells.append(f"{_number(line.low)} to {_number(line.high)}")
+        cells = [f"<bdi>{escape(line.name)}</bdi>", line.instead or number_text(line.estimate)]
+        cells.append(f"{number_text(line.low)} to {number_text(line.high)}")
         share = max(0.0, line.estimate / most) if line.discovered is not None and most > 0 else 0.0
         cells.append(f'<span style="{_BAR.format(100 * share)}"></span>' if share else "")
         width = "" if line.discovered is None else ";width:12em"
-        *texts, bar = (f'<td style="{_STYLE}">{cell}</td>' for cell in cells)
+        *texts, bar = (f'<td style="{CELL_STYLE}">{cell}</td>' for cell in cells)
         weight = ' style="font-weight:bold"' if line.discovered else ""
-        yield f"<tr{weight}>{''.join(texts)}{bar.replace(_STYLE, _STYLE + width)}</tr>"
-
-
-def _number(number: float) -> str:
-    if not math.isfinite(number):
-        return "open"
-    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+        yield f"<tr{weight}>{''.join(texts)}{bar.replace(CELL_STYLE, CELL_STYLE + width)}</tr>"

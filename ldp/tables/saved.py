@@ -26,15 +26,8 @@ from ldp.protocol.spelling import Spelling
 from ldp.protocol.strict_json import are_texts, read_json
 from ldp.registry.label import Label
 from ldp.tables.estimates import CONTROLS
-from ldp.tables.result import (
-    COLUMNS,
-    COUNT,
-    CSV_DIGEST,
-    Columns,
-    Result,
-    is_text,
-    summary_path,
-)
+from ldp.tables.frame import Columns
+from ldp.tables.result import COLUMNS, COUNT, CSV_DIGEST, Result, is_text, summary_path
 
 LINES = 10_000
 """Lines that are read at once."""
