@@ -10,6 +10,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ldp.mechanisms.catalogue import *  # noqa: F403
+    from ldp.planning.error_curves import compare as compare
+    from ldp.planning.simulated import simulate as simulate
+    from ldp.planning.trial import try_column as try_column
+
+_ON_DATA = {"compare": "error_curves", "simulate": "simulated", "try_column": "trial"}
+"""Modules of `ldp.planning` with the functions that take data; they need the extra `server`."""
 
 
 def __getattr__(name: str) -> Any:
@@ -18,7 +24,16 @@ def __getattr__(name: str) -> Any:
     from ldp.mechanisms import catalogue
 
     if name == "__all__":
-        return sorted(["__version__", "register", *catalogue.PUBLIC])
+        return sorted(["__version__", "register", *_ON_DATA, *catalogue.PUBLIC])
+    if name in _ON_DATA:
+        from importlib import import_module
+
+        from ldp.errors import MissingPackage
+
+        try:
+            return getattr(import_module(f"ldp.planning.{_ON_DATA[name]}"), name)
+        except ModuleNotFoundError as error:
+            raise MissingPackage.of(f"ldp.{name}", error.name, "server") from None
     if name == "register":
         return catalogue.register
     if name not in catalogue.PUBLIC:

@@ -136,7 +136,7 @@ def test_the_data_have_their_own_quantiles() -> None:
         ("trips.csv --column constant", "one value only"),
         (
             "trips.csv --column place --as numbers",
-            "no cell of place is a number; leave out --as numbers",
+            "no cell of place is a number; read it as categories",
         ),
         ("trips.csv --column place --epsilon 1,x", "must be numbers with commas between"),
         ("trips.csv --column place --epsilon 0", "epsilon"),
@@ -194,7 +194,7 @@ class Headings(HTMLParser):
 
 @pytest.mark.exact
 @pytest.mark.parametrize(("column", "shown"), tiered([("place", "town 0"), ("minutes", "p95")]))
-def test_the_page_has_a_section_for_each_epsilon_beside_the_truth(
+def test_the_page_has_a_chart_of_the_errors_and_the_last_epsilon_beside_the_truth(
     trips: Path,
     column: str,
     shown: str,
@@ -207,8 +207,10 @@ def test_the_page_has_a_section_for_each_epsilon_beside_the_truth(
     page = Headings()
     page.feed(Path("try.html").read_text("utf-8"))
     assert f"{column}: a simulation, made from the data and not private" in page.text
-    for words in (f"{column}, epsilon 1", f"{column}, epsilon 4", shown, "truth", "curator"):
+    for words in ("what reports say at epsilon 4", shown, "truth", "curator"):
         assert words in page.text
+    assert "at epsilon 1" not in page.text
+    assert Path("try.html").read_text("utf-8").count("<polyline") == (3 if column == "place" else 2)
     assert "randomised on the device" not in page.text
     assert not page.loaded
 
@@ -235,7 +237,7 @@ def test_very_many_different_values_are_refused_and_numbers_rounded(
 ) -> None:
     """A million of either took minutes without a word."""
     exact = answer("--column minutes --epsilon 4", monkeypatch, capsys)
-    monkeypatch.setattr("ldp.cli.trial.MOST_DIFFERENT", 39)
+    monkeypatch.setattr("ldp.planning.trial.MOST_DIFFERENT", 39)
     assert run("try trips.csv --column place", monkeypatch) == 2
     error = capsys.readouterr().err
     assert "place has 40 different values, and ldp try takes 39 at most" in error

@@ -4,26 +4,72 @@ A simulation of one report a person. Nothing in it is private: it is made from t
 the list of values.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ldp.arrays import Seed, column_codes
 from ldp.decoding import decode
+from ldp.decoding.by_category import decode_by_category
 from ldp.decoding.distribution import decode_distribution
 from ldp.errors import ParameterError
 from ldp.mechanisms.numeric import is_number, number_of
 from ldp.planning.candidates import report_bytes
+from ldp.planning.error_curves import BOUND, CURATOR, Curve, ErrorCurves
 from ldp.planning.numbers import Percentile
+from ldp.planning.plan import lower_bound
 from ldp.planning.values import Shares
 from ldp.simulation import Population, draw_table
 from ldp.tables.result import Result
+from ldp.tables.statistics import known_ends, tells
 
 FEW_NUMBERS = 20
 """Largest number of different numbers that are taken for categories."""
 MOST_OTHERS = 0.01
 """Largest share of people without a number in a column that is read as numbers."""
+MOST_DIFFERENT = 100_000
+"""Most different categories; so many different numbers are rounded, and take seconds then."""
+MOST_GROUPS = 8
+"""Most categories whose errors are drawn: those of most people."""
+QUANTILES = (0.5, 0.95)
+LONGEST = 40
+BETWEEN = " / "
+"""Separator of a category and the value that is counted in it."""
+VALUE_CELLS = {
+    "epsilon": "{epsilon:g}",
+    "mechanism": "{mechanism}",
+    "values found": "{detected:,}",
+    "people in them": "{people_in_detected:.1%}",
+    "a value needs about": "{noise_floor:,.0f}",
+    "std. error": "{std_error:,.0f}",
+    "curator's std. error": "{curator_std_error:.3g}",
+}
+"""Heading of a column -> its cells, of the figures of a row."""
+VALUE_NOTES = (
+    "Found: told from noise; on average at most 5 % of them are held by nobody. A value needs "
+    "about so many of the {:,} people to be found half of the time. Std. error: of the "
+    "count of a value that few hold. Curator's: of a histogram by somebody who is trusted "
+    "with the values, at the same epsilon. The list of values is that of the data: for values "
+    "that nobody can list see sfp, prefix and rappor-ngrams."
+)
+NUMBER_CELLS = {
+    "epsilon": "{epsilon:g}",
+    "mechanism": "{mechanism}",
+    "": "{label}",
+    "in the data": "{true:,.6g}",
+    "estimate": "{text}",
+    "95 % interval": "{interval}",
+    "curator": "{curator:,.5g}",
+}
+NUMBER_NOTES = (
+    "No device knows the range of the numbers. Not known above: the reports set no end. Curator: "
+    "what somebody who is trusted with the numbers would release, at the same epsilon a "
+    "percentile. With a known range see ldp plan number --range."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +80,21 @@ class Trial:
     epsilon: float
     result: Result
     rows: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Trials(ErrorCurves):
+    """Trials of a column at several epsilons. `people`: who hold the values; `facts`: how the
+    column was read, JSON-ready."""
+
+    trials: tuple[Trial, ...]
+    people: Population
+    facts: Mapping[str, Any]
+
+    @property
+    def figures(self) -> list[dict[str, Any]]:
+        """Rows of figures of all trials."""
+        return [row for trial in self.trials for row in trial.rows]
 
 
 def are_numbers(people: Population) -> bool:
@@ -66,6 +127,7 @@ def try_values(
             "detected": int(detected.sum()),
             "people_in_detected": float(counts[detected].sum() / people.users),
             "std_error": estimates.noise,
+            "mean_std_error": question.std_error(mechanism),
             "noise_floor": estimates.noise_floor(),
             "curator_std_error": question.curator(generator, len(counts)).std_error,
         }
@@ -79,31 +141,283 @@ def try_numbers(
     quantiles: tuple[float, ...],
     generator: np.random.Generator,
 ) -> list[Trial]:
-    """Return a trial at each epsilon of numbers whose range no device knows. Raises ParameterError
-    for a value that is no number, and quantiles or epsilons out of range."""
-    numbers = people.mapped(lambda value: repr(float(number_of(value))))
+    """Return a trial at each epsilon of numbers whose range no device knows; of pairs of a category
+    and a number by category, those of most people first. Raises ParameterError for a value that is
+    no number, too many categories, and quantiles or epsilons out of range."""
+    groups = _by_category(people)
+    names = tuple(groups) if len(groups) > 1 else ()
+    everybody = people.mapped(lambda value: _number(value[-1] if names else value))
     trials = []
     for epsilon in epsilons:
-        shared: Any = {"users": numbers.users, "epsilon": epsilon, "people": numbers}
-        mechanism = Percentile(**shared, q=max(quantiles)).best()
-        table = draw_table(mechanism, numbers.values, counts=numbers.counts, generator=generator)
-        distribution, rows = decode_distribution(table), []
-        for q in quantiles:
-            question = Percentile(**shared, q=q, way=mechanism)
-            statistic = distribution.quantile(q)
-            rows.append(
-                {
-                    "epsilon": epsilon,
-                    "mechanism": mechanism.name,
-                    "statistic": statistic.name,
-                    "true": question.truth,
-                    "estimate": statistic.estimate,
-                    "low": statistic.low,
-                    "high": statistic.high,
-                    "curator": question.truth + float(question.curator(generator, 1).errors[0]),
-                }
-            )
-        trials.append(
-            Trial(epsilon=epsilon, result=distribution.at(quantiles=quantiles), rows=tuple(rows))
-        )
+        shared: Any = {"users": everybody.users, "epsilon": epsilon, "people": everybody}
+        mechanism = Percentile(**shared, q=max(quantiles), by=names).best()
+        table = draw_table(mechanism, people.values, counts=people.counts, generator=generator)
+        decoder: Any = decode_by_category if names else decode_distribution
+        result = decoder(table).at(quantiles=quantiles)
+        rows = []
+        for name, held in groups.items():
+            distribution = result[name] if names else result
+            for q in quantiles:
+                question = Percentile(
+                    users=held.users, epsilon=epsilon, people=held, q=q, way=mechanism
+                )
+                statistic = distribution.quantile(q)
+                rows.append(
+                    {
+                        "epsilon": epsilon,
+                        "mechanism": mechanism.name,
+                        **({"value": name, "people": held.users} if names else {}),
+                        "statistic": statistic.name,
+                        "true": question.truth,
+                        "estimate": statistic.estimate,
+                        "low": statistic.low,
+                        "high": statistic.high,
+                        "curator": question.truth + float(question.curator(generator, 1).errors[0]),
+                    }
+                )
+                if names and not tells(statistic.low, statistic.high):
+                    rows[-1]["reports_needed"] = distribution.needed(q)
+        trials.append(Trial(epsilon=epsilon, result=result, rows=tuple(rows)))
     return trials
+
+
+def _by_category(people: Population) -> dict[str, Population]:
+    """Return the numbers of the people of each category, largest first; all by "" where values are
+    no pairs."""
+    groups: dict[str, dict[str, int]] = {}
+    for value, count in people.truth().items():
+        category, number = value if isinstance(value, tuple) else ("", value)
+        held = groups.setdefault(category, {})
+        held[_number(number)] = held.get(_number(number), 0) + count
+    largest = sorted(groups.items(), key=lambda pair: -sum(pair[1].values()))
+    return {
+        name: Population(tuple(held), counts=np.array([*held.values()])) for name, held in largest
+    }
+
+
+def _number(value: Any) -> str:
+    return repr(float(number_of(value)))
+
+
+def try_column(
+    values: Any,
+    *,
+    by: Any = None,
+    epsilon: float | Sequence[float] = (1, 2, 4),
+    read_as: str = "auto",
+    name: str = "",
+    seed: Seed = None,
+) -> Trials:
+    """Return what reports of a column of data would say at each epsilon, one a person, beside the
+    data and a trusted curator: a frame, and a picture of the error by epsilon.
+
+    `values`: a list, an array, an Arrow column or a Series, with a row a person; rows without a
+    value are left out. `by`: a column of categories, in each of which numbers have their
+    percentiles, and values their counts. `read_as`: "categories", "numbers", or "auto": more than
+    FEW_NUMBERS different numbers are numbers. `name`: that of the column. Raises ParameterError for
+    a column without two different values, or with too many, and an epsilon out of range.
+
+    >>> import ldp
+    >>> cities = ["Oslo"] * 600 + ["Bergen"] * 300 + ["Hell"] * 100
+    >>> trials = ldp.try_column(cities, epsilon=(1, 4), name="city", seed=1)
+    >>> [(row["mechanism"], row["detected"]) for row in trials.rows()]
+    [('rr', 3), ('rr', 3)]
+    """
+    epsilons = (epsilon,) if isinstance(epsilon, int | float) else (*dict.fromkeys(epsilon),)
+    if read_as not in ("auto", "categories", "numbers"):
+        raise ParameterError("read_as must be auto, categories or numbers")
+    with suppress(AttributeError):
+        name = name or str(values.name or "")  # that of a Series
+    column = _column(values, by, read_as, name or "values")
+    generator = np.random.default_rng(seed)
+    people, of_numbers = column.people, column.facts["read_as"] == "numbers"
+    if of_numbers:
+        trials, columns = try_numbers(people, epsilons, QUANTILES, generator), NUMBER_CELLS
+        unit = "half the interval, as a share of the number"
+    else:
+        trials, columns = try_values(people, epsilons, generator), VALUE_CELLS
+        unit = "standard error of a count, in people"
+    rows = [row for trial in trials for row in trial.rows]
+    texts = [
+        {**row, "interval": _interval(row), "label": _label(row), "text": _estimate_text(row)}
+        for row in rows
+    ]
+    keys = dict.fromkeys(key for row in rows for key in row)
+    frame: dict[str, Any] = {key: [row.get(key, math.nan) for row in rows] for key in keys}
+    return Trials(
+        about=column.about,
+        frame={
+            key: cells if isinstance(cells[0], str) else np.array(cells)
+            for key, cells in frame.items()
+        },
+        curves=tuple(_number_curves(rows) if of_numbers else _value_curves(rows, people)),
+        of=unit,
+        heads=tuple(columns),
+        cells=tuple(
+            tuple(form.format(**row).replace("%", " %") for form in columns.values())
+            for row in texts
+        ),
+        notes=column.notes + _needs(rows),
+        trials=tuple(trials),
+        people=people,
+        facts=column.facts,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Column:
+    """Column as it was read: who holds what, what is said of it, and of the answers."""
+
+    people: Population
+    about: str
+    notes: str
+    facts: dict[str, Any]
+
+
+def _column(values: Any, by: Any, read_as: str, name: str) -> _Column:
+    """Return a column of data as a trial takes it."""
+    different, places = column_codes(values, name, has_missing=True)
+    groups, group = (("",), np.zeros_like(places)) if by is None else _groups(by, places)
+    is_blank = np.array([value == "" for value in different] + [True])  # the last: missing
+    is_empty = is_blank[places] | (group < 0)
+    counts = np.bincount(places[~is_empty], minlength=len(different)).tolist()
+    held = {value: count for value, count in zip(different, counts, strict=True) if count}
+    if not held:
+        raise ParameterError(f"the column {name} has no values")
+    everybody = Population(tuple(held), counts=np.array([*held.values()]))
+    of_numbers = are_numbers(everybody) if read_as == "auto" else read_as == "numbers"
+    others = [value for value in held if not is_number(value)]
+    if of_numbers and len(others) == len(held):
+        raise ParameterError(f"no cell of {name} is a number; read it as categories")
+    if not of_numbers and len(held) > MOST_DIFFERENT:
+        raise ParameterError(
+            f"{name} has {len(held):,} different values, and ldp try takes "
+            f"{MOST_DIFFERENT:,} at most: take a part of the rows, or see sfp, prefix and "
+            "rappor-ngrams for values that nobody lists"
+        )
+    is_other = np.array([of_numbers and not is_number(value) for value in different] + [False])
+    left_out = ~is_empty & is_other[places]
+    is_rounded = of_numbers and len(held) > MOST_DIFFERENT
+    texts = [f"{number_of(v):.4g}" if is_rounded and is_number(v) else v for v in different]
+    is_in = ~is_empty & ~left_out
+    people = _people(texts, places[is_in], groups, group[is_in], of_numbers)
+    facts: dict[str, Any] = {
+        "column": name,
+        "read_as": "numbers" if of_numbers else "categories",
+        "people": people.users,
+        "values": len(held) - len(others) * of_numbers,
+        "empty": int(is_empty.sum()),
+        "left_out": int(left_out.sum()),
+    }
+    about = (
+        f"{name}: {people.users:,} people, {facts['values']:,} different values, read as "
+        f"{facts['read_as']}{' of 4 digits' * is_rounded}"
+    )
+    for other in others[:1]:
+        row = int(np.argmax(places == different.index(other))) + 1
+        first = f"as {other[:LONGEST]!r} in row {row:,}"
+    if not of_numbers and others and len(held) - len(others) > FEW_NUMBERS:
+        about += f", because {len(others):,} of them are no numbers, {first}"
+    if len(groups) > 1:
+        about += f", by {len(groups):,} categories"
+    if is_empty.any():
+        about += f"; {_counted(facts['empty'], 'empty cell')} left out"
+    if left_out.any():
+        about += f"; {_counted(facts['left_out'], 'cell')} without a number left out, {first}"
+    notes = NUMBER_NOTES if of_numbers else VALUE_NOTES.format(people.users)
+    if of_numbers and any(number_of(value) < 0 for value in held if is_number(value)):
+        notes += " Numbers below 0 are taken for 0 here: `signed = true` gives them bins."
+    return _Column(people=people, about=about, notes=notes, facts=facts)
+
+
+def _groups(by: Any, places: Any) -> tuple[tuple[str, ...], Any]:
+    """Return the categories and that of each row; raise ParameterError for another number of
+    rows."""
+    groups, group = column_codes(by, "by", has_missing=True)
+    if len(group) != len(places):
+        raise ParameterError(f"by has {len(group):,} rows and the values have {len(places):,}")
+    return groups, group
+
+
+def _people(
+    texts: Sequence[str], places: Any, groups: Sequence[str], group: Any, of_numbers: bool
+) -> Population:
+    """Return who holds what: values, pairs of a category and a number, or of a category and a value
+    as one text. `texts`: of each place; `groups`: the names of each `group`."""
+    numbers, counts = np.unique(places * len(groups) + group, return_counts=True)
+    people: dict[Any, int] = {}
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        value, category = texts[number // len(groups)], groups[number % len(groups)]
+        key: Any = value
+        if len(groups) > 1:
+            key = (category, value) if of_numbers else f"{category}{BETWEEN}{value}"
+        people[key] = people.get(key, 0) + count
+    return Population(tuple(people), counts=np.array([*people.values()]))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _estimate_text(row: Mapping[str, Any]) -> str:
+    """Return the estimate of a percentile as text, if reports tell it."""
+    is_told = "estimate" in row and "reports_needed" not in row
+    return f"{row['estimate']:,.5g}" if is_told else "not enough"
+
+
+def _needs(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what it would take to tell the percentiles that are not told; "" where all are."""
+    needs: dict[str, list[str]] = {}
+    for row in rows:
+        if "reports_needed" in row:
+            words = f"{_label(row)} {row['reports_needed']:,.0f}"
+            needs.setdefault(f"{row['epsilon']:g}", []).append(words)
+    if not needs:
+        return ""
+    epsilon, texts = [*needs.items()][-1]
+    return (
+        " Not enough: reports, to tell the number; the ends of its interval are more than four "
+        f"times apart. About so many would do at epsilon {epsilon}: {', '.join(texts)}."
+    )
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    """Return the name of a percentile, and of its category."""
+    return " ".join(str(row[key]) for key in ("value", "statistic") if key in row)
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    """Return the interval of a percentile as text; "" for a row of counts, which has none."""
+    if "low" not in row:
+        return ""
+    low, high = known_ends(row["low"], row["high"])
+    if low is not None and high is not None:
+        return f"{low:.5g} to {high:.5g}"
+    beyond = [(word, end) for word, end in (("above", low), ("below", high)) if end is not None]
+    return " ".join(["not known", *(f"{word} {end:.5g}" for word, end in beyond)])
+
+
+def _value_curves(rows: Sequence[Mapping[str, Any]], people: Population) -> Iterator[Curve]:
+    epsilons = tuple(float(row["epsilon"]) for row in rows)
+    yield Curve("reports", epsilons, tuple(row["mean_std_error"] for row in rows))
+    bound = (people.users * lower_bound(len(people.values), epsilon) for epsilon in epsilons)
+    yield Curve(BOUND, epsilons, tuple(map(math.sqrt, bound)))
+    yield Curve(CURATOR, epsilons, tuple(row["curator_std_error"] for row in rows))
+
+
+def _number_curves(rows: Sequence[Mapping[str, Any]]) -> Iterator[Curve]:
+    """Yield a curve a percentile; by category of the largest percentile, of the categories of most
+    people."""
+    last = rows[-1]["statistic"]
+    labels = dict.fromkeys(
+        _label(row) for row in rows if "value" not in row or row["statistic"] == last
+    )
+    for label in [*labels][:MOST_GROUPS]:
+        some = [row for row in rows if _label(row) == label]
+        yield Curve(label, tuple(float(row["epsilon"]) for row in some), tuple(map(_error, some)))
+
+
+def _error(row: Mapping[str, Any]) -> float:
+    """Return half the interval of a percentile as a share of it; NaN where an end is open."""
+    low, high = known_ends(row["low"], row["high"])
+    return math.nan if low is None or high is None else (high - low) / 2 / (abs(row["true"]) or 1.0)

@@ -1,0 +1,256 @@
+"""Errors by epsilon, as a frame, a chart and a table: of mechanisms compared, or of a trial."""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldp.arrays import Seed
+from ldp.errors import ParameterError
+from ldp.mechanisms import CatalogueMechanism
+from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
+from ldp.mechanisms.numeric import number_of
+from ldp.planning.candidates import CANDIDATES, OF_NUMBERS, report_bytes
+from ldp.planning.numbers import Mean, Percentile
+from ldp.planning.plan import lower_bound
+from ldp.planning.question import Question
+from ldp.planning.values import Shares
+from ldp.simulation import Population
+from ldp.tables.frame import Columns, Frame, new_axes, number_text, table_html
+
+BOUND, CURATOR = "least error there is", "trusted curator"
+"""Names of the curves that are of no mechanism on devices."""
+COLOURS = ("#17345f", "#c26a1b", "#2f7d4f", "#7d3f99", "#a32d3b", "#3a8fa3", "#8a7a1f", "#5b5b5b")
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 700, 300, 60, 230, 10, 40
+"""Sizes of the chart and its margins, in pixels."""
+MOST_NUMBERS = 500
+"""Most different numbers that are drawn as they are; of more each is read to 3 digits."""
+Source = str | CatalogueMechanism | Callable[[float], CatalogueMechanism]
+"""A mechanism by its name, one that is changed to each epsilon, or a function from an epsilon."""
+
+
+class Curve(NamedTuple):
+    """Errors at several epsilons; NaN where there is none."""
+
+    name: str
+    epsilons: tuple[float, ...]
+    errors: tuple[float, ...]
+
+    @property
+    def is_dashed(self) -> bool:
+        """Return whether the curve is of no mechanism on devices."""
+        return self.name.startswith((BOUND, CURATOR))
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ErrorCurves(Frame):
+    """Errors by epsilon. `frame`: its columns; `curves`: what is drawn, `of` that quantity;
+    `heads` and `cells`: the table that is shown; `notes`: what is said below it."""
+
+    about: str
+    frame: Columns
+    curves: tuple[Curve, ...]
+    of: str
+    heads: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    notes: str
+
+    @property
+    def headline(self) -> str:
+        """One line: of which data, that it is a simulation."""
+        return f"{self.about}. A simulation, made from the data: nothing here is private."
+
+    @property
+    def columns(self) -> Columns:
+        """Columns by name."""
+        return self.frame
+
+    def _repr_html_(self) -> str:
+        """Return the chart and the table that Jupyter shows."""
+        table = table_html(self.heads, self.cells)
+        return f"<p>{escape(self.headline)}</p>{self.svg()}{table}<p>{escape(self.notes)}</p>"
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the curves on logarithmic axes, and return the axes of matplotlib: `axes`, or new
+        ones. Raises MissingPackage without matplotlib."""
+        axes = new_axes(axes)
+        for curve, colour in self._coloured():
+            style = "--" if curve.is_dashed else "o-"
+            axes.plot(curve.epsilons, curve.errors, style, color=colour, label=curve.name)
+        axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel=self.of)
+        epsilons = sorted({epsilon for curve in self.curves for epsilon in curve.epsilons})
+        axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+        axes.minorticks_off()
+        axes.legend()
+        axes.set_title(self.about, fontsize="medium", parse_math=False)
+        return axes
+
+    def _coloured(self) -> list[tuple[Curve, str]]:
+        """Return each curve with its colour."""
+        return [(curve, COLOURS[i % len(COLOURS)]) for i, curve in enumerate(self.curves)]
+
+    def svg(self) -> str:
+        """Return the chart as a picture that loads nothing: logarithmic axes, a line a curve."""
+        points = [pair for curve in self.curves for pair in zip(*curve[1:], strict=True)]
+        known = [(x, y) for x, y in points if math.isfinite(y) and y > 0]
+        if not known:
+            return ""
+        ends = [(min(column), max(column)) for column in zip(*known, strict=True)]
+        right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+
+        def at(number: float, axis: int) -> float:
+            low, high = ends[axis]
+            part = math.log(number / low) / math.log(high / low) if high > low else 0.5
+            first, last = ((LEFT, right), (bottom, TOP))[axis]
+            return round(first + (last - first) * (0.04 + 0.92 * part), 1)
+
+        ticks = [
+            f'<text x="{at(x, 0)}" y="{bottom + 18}" text-anchor="middle">{x:g}</text>'
+            for x in sorted({x for x, _ in known})
+        ]
+        for y in _round_numbers(*ends[1]):
+            height = at(y, 1)
+            ticks.append(
+                f'<path d="M{LEFT} {height}H{right}" stroke="#ddd"/>'
+                f'<text x="{LEFT - 6}" y="{height + 4}" text-anchor="end">{number_text(y)}</text>'
+            )
+        lines = []
+        for place, (curve, colour) in enumerate(self._coloured()):
+            pairs = [p for p in zip(*curve[1:], strict=True) if math.isfinite(p[1]) and p[1] > 0]
+            corners = " ".join(f"{at(x, 0)},{at(y, 1)}" for x, y in pairs)
+            dashes, height = ' stroke-dasharray="5 4"' * curve.is_dashed, TOP + 12 + 18 * place
+            lines.append(
+                f'<polyline points="{corners}" fill="none" stroke="{colour}" stroke-width="2"'
+                f'{dashes}/><path d="M{right + 12} {height - 4}h22" stroke="{colour}" '
+                f'stroke-width="2"{dashes}/><text x="{right + 40}" y="{height}">'
+                f"{escape(curve.name)}</text>"
+                + "".join(
+                    f'<circle cx="{at(x, 0)}" cy="{at(y, 1)}" r="3" fill="{colour}"/>'
+                    for x, y in pairs
+                )
+            )
+        height = max(HEIGHT, TOP + 24 + 18 * len(lines))
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+            f'width="{WIDTH}" role="img" aria-label="{escape(self.of)} by epsilon" '
+            f'font-family="sans-serif" font-size="12" fill="currentColor">{"".join(ticks + lines)}'
+            f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 6}" text-anchor="middle">epsilon: '
+            f"{escape(self.of)}</text></svg>"
+        )
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Return round numbers from `low` to `high`, few enough for an axis."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for digits in ((1,), (1, 3), (1, 2, 5)):
+        numbers = [digit * 10.0**power for power in powers for digit in digits]
+        numbers = [number for number in numbers if low <= number <= high]
+        if len(numbers) >= 3:
+            break
+    return numbers
+
+
+def compare(
+    mechanisms: Sequence[Source],
+    values: Any,
+    epsilons: Sequence[float] = (0.5, 1.0, 2.0, 4.0),
+    seed: Seed = None,
+) -> ErrorCurves:
+    """Return the errors of mechanisms on the same data by epsilon, beside the least error that any
+    unbiased mechanism has, for values of a list, and a trusted curator's.
+
+    `mechanisms`: names, as "pgr", of which the plan's is taken; mechanisms, whose epsilon is
+    replaced; or functions from an epsilon to one, as for a mechanism of your own. All are about one
+    kind of answers: values (the error is the root mean square over the counts of all values), a
+    number (of the mean), or a number in bins (of the 95th percentile). `values`: a column of data
+    with a row a person, or a Population. Raises ParameterError for mechanisms about different
+    kinds, and for a number out of range.
+    """
+    people, generator = Population.of(values), np.random.default_rng(seed)
+    if not mechanisms or not epsilons:
+        raise ParameterError("give one mechanism or more, and one epsilon or more")
+    rows, unit = list[dict[str, Any]](), ""
+    for epsilon in map(float, epsilons):
+        built = [_mechanism(source, people, epsilon) for source in mechanisms]
+        question = _question(built, people, epsilon)
+        unit = "reports" if isinstance(question, Shares) else "units of the numbers"
+        pairs = [*zip(mechanisms, built, strict=True)]
+        names = [source if isinstance(source, str) else way.name for source, way in pairs]
+        for place, (name, mechanism) in enumerate(zip(names, built, strict=True), 1):
+            label = name if names.count(name) == 1 else f"{name} ({place})"
+            rows.append({"mechanism": label, "epsilon": epsilon})
+            if mechanism is not None:
+                rows[-1] |= _errors(question, mechanism, generator)
+        curator = question.curator(generator).std_error
+        rows.append({"mechanism": CURATOR, "epsilon": epsilon, "std_error": curator})
+        if isinstance(question, Shares):
+            least = math.sqrt(people.users * lower_bound(question.domain, question.epsilon))
+            rows.append({"mechanism": BOUND, "epsilon": epsilon, "std_error": least})
+    names = [str(row["mechanism"]) for row in rows]
+    columns: dict[str, Any] = {
+        name: np.array([row.get(name, math.nan) for row in rows])
+        for name in ("epsilon", "std_error", "measured", "report_bytes")
+    }
+    curves = []
+    for name in dict.fromkeys(names):
+        places = [place for place, other in enumerate(names) if other == name]
+        xs, errors = (tuple(columns[of][places].tolist()) for of in ("epsilon", "std_error"))
+        curves.append(Curve(name, xs, errors))
+    return ErrorCurves(
+        about=f"{people.users:,} people, {len(people.values):,} different values",
+        frame={"mechanism": names, **columns},
+        curves=tuple(curves),
+        of=f"standard error, in {unit}",
+        heads=("", *(f"epsilon {epsilon:g}" for epsilon in epsilons)),
+        cells=tuple((curve.name, *map(number_text, curve.errors)) for curve in curves),
+        notes=f"Standard errors in {unit}, as the mechanisms state them; `measured` is of draws.",
+    )
+
+
+def _mechanism(source: Source, people: Population, epsilon: float) -> Any:
+    """Return the mechanism at an epsilon; None where the plan has none of that name."""
+    if isinstance(source, str):
+        if source not in CANDIDATES:
+            raise ParameterError(f"no mechanism {source!r}; known: {', '.join(CANDIDATES)}")
+        try:
+            return Shares.of(people, epsilon).best(source)
+        except ParameterError:
+            return None
+    if callable(source):
+        return source(epsilon)
+    names = {field.name: field.default for field in fields(source)}
+    if "epsilon" not in names:
+        raise ParameterError(f"{source.name} has no epsilon: give a function from one to it")
+    changes: dict[str, Any] = {name: 0 for name, default in names.items() if default == 0}
+    if replace(source, **changes) != source:  # somebody chose them
+        changes = {}
+    return replace(source, epsilon=epsilon, **changes)
+
+
+def _question(mechanisms: Sequence[Any], people: Population, epsilon: float) -> Question:
+    """Return the question that all of the mechanisms answer; None is one of counts."""
+    about = {("values", None) if way is None else (way.answers, way.by) for way in mechanisms}
+    bounds = {way.bounds for way in mechanisms if way and way.name in OF_NUMBERS}
+    has_bins = {bool(way) and way.name == HierarchicalHistogram.name for way in mechanisms}
+    if len(about) > 1 or len(bounds) > 1 or len(has_bins) > 1:
+        raise ParameterError("compare mechanisms about one kind of answers, and one range")
+    if not bounds and True not in has_bins:
+        return Shares.of(people, epsilon)
+    if len(people.values) > MOST_NUMBERS:
+        people = people.mapped(lambda value: f"{number_of(value):.3g}")
+    shared: dict[str, Any] = {"users": people.users, "epsilon": epsilon, "people": people}
+    if True in has_bins:
+        return Percentile(**shared, q=0.95, way=mechanisms[0])
+    return Mean(**shared, bounds=bounds.pop())
+
+
+def _errors(question: Question, mechanism: Any, generator: np.random.Generator) -> dict[str, float]:
+    """Return the standard error that a mechanism states, and that of draws where there are any."""
+    errors = {"std_error": question.std_error(mechanism), "report_bytes": report_bytes(mechanism)}
+    with suppress(ParameterError):  # a mechanism of cohorts has no estimate from one cell
+        errors["measured"] = question.simulate(mechanism, generator)[0]
+    return errors

@@ -1,0 +1,271 @@
+"""What somebody with data types: try_column, simulate, compare."""
+
+import builtins
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ldp
+from ldp.errors import MissingPackage, ParameterError
+from ldp.mechanisms import (
+    BitFlip,
+    CatalogueMechanism,
+    CountMeanSketch,
+    HierarchicalHistogram,
+    JointReport,
+    LocalHashing,
+    OneBitMean,
+    PrivSet,
+    RandomizedResponse,
+    Rappor,
+    SubsetSelection,
+    UnaryEncoding,
+)
+from ldp.planning import lower_bound
+from ldp.simulation import Population
+from tests.command_line import run
+
+GENERATOR = np.random.default_rng(7)
+CITIES = ("Oslo", "Bergen", "Hell")
+PLACES = GENERATOR.choice(CITIES, 3000, p=(0.6, 0.3, 0.1))
+MINUTES = np.round(GENERATOR.lognormal(3, 1, 3000), 1)
+
+
+@pytest.fixture
+def frames() -> list[Callable[[dict[str, Any]], Any]]:
+    """Those of the packages that are installed; Arrow is."""
+    makers: list[Callable[[dict[str, Any]], Any]] = [pa.table]
+    for package in ("pandas", "polars"):
+        try:
+            makers.append(__import__(package).DataFrame)
+        except ModuleNotFoundError:
+            continue
+    return makers
+
+
+@pytest.mark.exact
+def test_a_column_of_values_is_tried(frames: list[Any]) -> None:
+    """The three lines of an analyst; a frame of any package says the same as a list."""
+    expected = ldp.try_column(PLACES.tolist(), name="city", seed=1)
+    for frame in frames:
+        trials = ldp.try_column(frame({"city": PLACES})["city"], name="city", seed=1)
+        assert trials.rows() == expected.rows()
+    assert expected.headline.startswith("city: 3,000 people, 3 different values, read as categor")
+    assert [row["epsilon"] for row in expected.rows()] == [1, 2, 4]
+    errors = expected.to_arrow().column("std_error").to_pylist()
+    assert errors == sorted(errors, reverse=True)
+    curves = {curve.name: curve for curve in expected.curves}
+    bound = [math.sqrt(3000 * lower_bound(3, epsilon)) for epsilon in (1, 2, 4)]
+    assert curves["least error there is"].errors == pytest.approx(bound)
+    assert all(a < b for a, b in zip(bound, np.array(curves["reports"].errors) * 1.01, strict=True))
+
+
+@pytest.mark.exact
+def test_numbers_are_tried_by_category_those_of_most_people_first(frames: list[Any]) -> None:
+    for frame in frames:
+        data = frame({"city": PLACES, "minutes": MINUTES})
+        trials = ldp.try_column(data["minutes"], by=data["city"], epsilon=4, seed=1)
+        assert [(row["value"], row["statistic"]) for row in trials.rows()] == [
+            (city, statistic) for city in CITIES for statistic in ("p50", "p95")
+        ]
+        for row in trials.rows():
+            held = np.sort(MINUTES[row["value"] == PLACES])
+            q = float(row["statistic"][1:]) / 100
+            assert row["true"] == held[math.ceil(q * len(held)) - 1]
+            assert row["people"] == len(held)
+        assert [curve.name for curve in trials.curves] == [f"{city} p95" for city in CITIES]
+
+
+@pytest.mark.exact
+def test_values_by_category_are_pairs_and_what_is_missing_is_left_out() -> None:
+    trials = ldp.try_column(
+        ["a", None, "b", "", "a", "b"] * 50,
+        by=["x", "x", "y", "y", None, "x"] * 50,
+        epsilon=8,
+        seed=1,
+    )
+    assert trials.people.truth() == {"x / a": 50, "x / b": 50, "y / b": 50}
+    assert "150 empty cells left out" in trials.headline
+    with pytest.raises(ParameterError, match="by has 1 rows and the values have 2"):
+        ldp.try_column(["a", "b"], by=["x"])
+
+
+@pytest.mark.exact
+def test_a_trial_and_a_comparison_show_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = ldp.try_column(PLACES, epsilon=(1, 4), name="<city>", seed=1)
+    compared = ldp.compare(["rr", "pgr"], PLACES, epsilons=(1, 4), seed=1)
+    for errors in (trials, compared):
+        page = errors._repr_html_()
+        assert "<city>" not in page
+        picture = ElementTree.fromstring(errors.svg())
+        lines = [
+            line.get("points") for line in picture.iter("{http://www.w3.org/2000/svg}polyline")
+        ]
+        assert len(lines) == len(errors.curves)
+        for line in lines:
+            (x, y), (x2, y2) = (map(float, pair.split(",")) for pair in str(line).split())
+            assert x < x2
+            assert y < y2  # the error falls
+        pytest.importorskip("matplotlib").use("agg")
+        labels = [text.get_text() for text in errors.plot().get_legend().get_texts()]
+        assert labels == [curve.name for curve in errors.curves]
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingPackage, match="with the extra plot"):
+        trials.plot()
+
+
+@pytest.mark.exact
+def test_a_chart_without_a_known_error_is_left_out() -> None:
+    trials = ldp.try_column(np.arange(100), epsilon=0.1, seed=1)
+    assert "<svg" not in trials._repr_html_()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("mechanism", "values", "truth"),
+    [
+        (RandomizedResponse(categories=CITIES, epsilon=2.0), ["Oslo", "Hell"] * 50, {"Bergen": 0}),
+        (CountMeanSketch(epsilon=2.0, rows=8, width=16), ["Oslo", "Hell"] * 50, {"Hell": 50}),
+        (LocalHashing(epsilon=2.0, rows=8), ["Oslo", "Hell"] * 50, {"Hell": 50}),
+        (
+            Rappor(f=0.0, p=0.25, q=0.75, bits=8, hashes=2, cohorts=2, seed="00"),
+            ["a", "b"] * 50,
+            {"b": 50},
+        ),
+        (PrivSet(categories=CITIES, epsilon=2.0, at_most=2), [{"Oslo", "Hell"}] * 9, {"Hell": 9}),
+        (OneBitMean(bounds=(0.0, 8.0), epsilon=2.0), [2, 4] * 50, {"mean": 3}),
+        (HierarchicalHistogram(epsilon=2.0), [2.0, 4.0] * 500, {"p50": 2, "p95": 4}),
+        (
+            HierarchicalHistogram(epsilon=4.0, by=("a", "b")),
+            [("a", 2.0), ("b", 4.0), ("b", 4.0)] * 500,
+            {"a, reports": 500, "b, p50": 4},
+        ),
+        (BitFlip(bounds=(0.0, 8.0), buckets=4, bits=4, epsilon=2.0), [2, 4] * 50, {}),
+        (
+            JointReport(of=(UnaryEncoding(categories=("a", "b"), epsilon=4.0),) * 2),
+            [("a", "b"), ("b", "b")] * 100,
+            {"a + b": 100, "a + a": 0},
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_every_kind_of_mechanism_is_simulated_beside_its_truth(
+    mechanism: CatalogueMechanism, values: list[Any], truth: dict[str, float]
+) -> None:
+    simulated = ldp.simulate(mechanism, values, seed=1)
+    shown = {line.name: known for line, known in simulated.lines()}
+    for name, number in truth.items():
+        assert shown[name] == number
+    again = ldp.simulate(mechanism, Population.of(values), seed=1)
+    assert again.rows() == simulated.rows()
+    assert simulated.table.total == len(values)
+    assert ("true" in simulated.rows()[0], "in truth" in simulated._repr_html_()) == (True, True)
+    pytest.importorskip("matplotlib").use("agg")
+    assert simulated.plot().get_title().endswith("(x)")
+
+
+@pytest.mark.exact
+def test_a_histogram_has_the_true_counts_of_its_bins() -> None:
+    mechanism = HierarchicalHistogram(epsilon=2.0, bounds=(0.0, 4.0), buckets=4)
+    simulated = ldp.simulate(mechanism, [0.5, 1.5, 1.7, 3.9], seed=1)
+    counts = [row["true"] for row in simulated.rows() if row["statistic"] == "count"]
+    assert sum(counts) == 4
+    assert [count for count in counts if count] == [1, 2, 1]
+
+
+@pytest.mark.exact
+def test_eight_oracles_are_compared_in_one_line() -> None:
+    """With one of the reader's, as a function from an epsilon; what is measured holds what the
+    mechanisms state, to 10 %."""
+    names = ("unary", "subset", "pgr", "cms", "hcms", "local-hashing", "hadamard")
+    known = [name for name in names if name != "hadamard"]
+
+    def mine(epsilon: float) -> SubsetSelection:
+        return SubsetSelection(categories=CITIES, epsilon=epsilon)
+
+    compared = ldp.compare([*known, mine], PLACES, (1.0, 2.0), seed=1)
+    rows = compared.rows()
+    assert len(rows) == 2 * (len(known) + 3)
+    bound = [row["std_error"] for row in rows if row["mechanism"] == "least error there is"]
+    for row in rows:
+        if row["measured"] is not None:
+            assert row["measured"] == pytest.approx(row["std_error"], rel=0.1)
+            assert row["std_error"] >= 0.999 * bound[int(row["epsilon"]) - 1]
+    assert compared.curves[1].name == "subset (2)"
+    assert compared.curves[1].errors == compared.curves[6].errors
+
+
+@pytest.mark.exact
+def test_a_mechanism_is_changed_to_each_epsilon() -> None:
+    """With what it chooses by itself chosen again, and what somebody chose left."""
+    values = [str(i) for i in range(40)] * 5
+    names = tuple(map(str, range(40)))
+    free = SubsetSelection(categories=names, epsilon=4.0)
+    fixed = SubsetSelection(categories=names, epsilon=4.0, size=7)
+    curves = ldp.compare([free, fixed], values, (1.0, 4.0), seed=1).curves
+    for curve, size in zip(curves, (0, 7), strict=False):
+        for epsilon, error in zip(curve.epsilons, curve.errors, strict=True):
+            there = SubsetSelection(categories=names, epsilon=epsilon, size=size)
+            assert error == pytest.approx(math.sqrt(there.variance(200, 1 / 40)))
+
+
+@pytest.mark.exact
+def test_numbers_are_compared_with_numbers_only() -> None:
+    mean = OneBitMean(bounds=(0.0, 100.0), epsilon=1.0)
+    compared = ldp.compare([mean], MINUTES, (1.0, 2.0), seed=1)
+    assert [curve.name for curve in compared.curves] == ["one-bit-mean", "trusted curator"]
+    with pytest.raises(ParameterError, match="one kind of answers"):
+        ldp.compare([mean, "rr"], MINUTES, (1.0,))
+    with pytest.raises(ParameterError, match="no mechanism 'rrr'; known: "):
+        ldp.compare(["rrr"], PLACES)
+    with pytest.raises(ParameterError, match="rappor has no epsilon: give a function"):
+        ldp.compare([Rappor(f=0.0, p=0.25, q=0.75, scheme="identity", categories=CITIES)], PLACES)
+    with pytest.raises(ParameterError, match="one mechanism or more"):
+        ldp.compare([], PLACES)
+
+
+@pytest.mark.exact
+def test_the_command_tries_by_a_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{city},{number}" for city, number in zip(PLACES, MINUTES, strict=True)]
+    Path("trips.csv").write_text("\n".join(["city,minutes", *lines]) + "\n")
+    words = "try trips.csv --column minutes --by city --epsilon 4 --seed 1"
+    assert run(f"{words} --out try.html", monkeypatch) == 0
+    out = capsys.readouterr().out
+    assert "read as numbers, by 3 categories" in out
+    assert "Bergen p95" in out
+    assert "Bergen p95" in Path("try.html").read_text("utf-8")
+
+
+@pytest.mark.exact
+def test_a_base_installation_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = builtins.__import__
+
+    def without_numpy(name: str, *rest: Any) -> Any:
+        if name.split(".")[0] == "numpy":
+            raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+        return load(name, *rest)
+
+    for name in [name for name in sys.modules if name.startswith("ldp.planning")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(builtins, "__import__", without_numpy)
+    for name in ("try_column", "simulate", "compare"):
+        with pytest.raises(MissingPackage, match=f"ldp.{name} needs the package numpy: .* server"):
+            getattr(ldp, name)
+
+
+@pytest.mark.exact
+def test_naming_a_mechanism_loads_no_numpy() -> None:
+    code = "import sys, ldp; ldp.RandomizedResponse, dir(ldp); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "numpy" not in done.stdout.split()
