@@ -1,16 +1,20 @@
 """The example notebooks: written from their cells, with what the cells show.
 
 `python -m tests.notebooks` (`make notebooks`) writes them into docs/notebooks;
-`tests/test_display.py` runs their cells and holds what they show to that, pictures aside.
+`tests/test_display.py` runs their cells and holds what they show to that, pictures aside. Each runs
+in a process and a folder of its own, as a reader's does.
 """
 
 import ast
 import base64
 import io
 import json
+import os
+import subprocess
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 FOLDER = Path(__file__).parent.parent / "docs" / "notebooks"
@@ -19,10 +23,37 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
 def run(notebook: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """Run the code cells in order; return the outputs of each."""
+    """Run the code cells in order, in a new process and an empty folder; return the outputs of
+    each. Raises CalledProcessError where a cell fails."""
+    paths = os.pathsep.join([str(FOLDER.parent.parent), os.environ.get("PYTHONPATH", "")])
+    commands = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    with TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "from tests.notebooks import run_here; run_here()",
+            ],
+            input=json.dumps(notebook),
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": paths, "PATH": commands, "MPLBACKEND": "agg"},
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+            check=True,
+        )
+    outputs: list[list[dict[str, Any]]] = json.loads(done.stdout)
+    return outputs
+
+
+def run_here() -> None:
+    """Run the code cells of the notebook on standard input, and print the outputs as JSON."""
+    sys.stdin.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     names: dict[str, Any] = {}
-    code = (cell for cell in notebook["cells"] if cell["cell_type"] == "code")
-    return [_outputs("".join(cell["source"]), names, place) for place, cell in enumerate(code, 1)]
+    code = [cell for cell in json.load(sys.stdin)["cells"] if cell["cell_type"] == "code"]
+    outputs = [
+        _outputs("".join(cell["source"]), names, place) for place, cell in enumerate(code, 1)
+    ]
+    print(json.dumps(outputs))
 
 
 def _outputs(source: str, names: dict[str, Any], place: int) -> list[dict[str, Any]]:
@@ -142,13 +173,50 @@ print(f"{100 * row.estimate:.1f} % took {row.bin_low:g} to {row.bin_high:g} ms")
         "# ## A picture\nNeeds the extra `plot`.",
         "distribution.plot()",
     ],
+    "from-data-to-sign-off": [
+        """# From data to sign-off
+You have a frame, and wonder what people would tell you about it under local differential privacy.
+Load yours with pandas, polars or pyarrow; this one is drawn.""",
+        """from subprocess import PIPE, Popen
+from urllib.request import urlopen
+
+import numpy as np
+import pyarrow as pa
+
+import ldp
+
+draw, n = np.random.default_rng(1), 100_000
+country, theme = draw.choice(["norway", "sweden", "denmark"], n), draw.choice(["light", "dark"], n)
+frame = pa.table({"country": country, "theme": theme, "minutes": draw.lognormal(3, 1, n)})""",
+        """# ## Is it worth asking?
+Shares: the error by epsilon beside the least error there is, and what would be found.""",
+        'ldp.try_column(frame["theme"], name="theme", seed=1)',
+        "# Percentiles by group: where an interval supports no number, it says what it would take.",
+        'ldp.try_column(frame["minutes"], by=frame["country"], name="minutes", seed=1)',
+        "# Pairs: the theme in each country.",
+        'ldp.try_column(frame["theme"], by=frame["country"], name="theme", seed=1)',
+        "# Words that nobody listed, beside the truth: here the names of the countries.",
+        'ldp.simulate(ldp.PrefixExtension(epsilon=4.0, rows=1280), frame["country"], seed=1)',
+        """# ## Ask for it
+A registry and an app for your own screen. While the collector runs, its page shows each report in
+words, and what they estimate: type `python app/app.py` beside it.""",
+        """def start(words):
+    return Popen(["ldp", *words.split()], stdout=PIPE, text=True)
+
+
+ask = "--product weather --metric theme --question Theme? --answers light,dark --owner me@home.org"
+[start(f"init {folder} {ask}").wait() for folder in ("app --dev", "release")]
+collector = start("collect --dev --listen 127.0.0.1:0 --registry app/metrics.toml")
+page = urlopen(collector.stdout.readline().split()[-1]).read().decode()
+collector.terminate()""",
+        """# ## Sign it
+What a privacy officer reads before anybody is asked: `officer.html`.""",
+        'start("registry page release/metrics.toml --out officer.html").wait()',
+    ],
 }
 
 
 def main() -> None:
-    import matplotlib
-
-    matplotlib.use("agg")
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     for name, cells in NOTEBOOKS.items():
         write(name, cells)
