@@ -337,7 +337,7 @@ def _of_answers(
             table[:, : len(features)],
             table[:, -1],
             table[:, -2] if weighted else None,
-            None if strata is None else read_column(data, strata)[1],
+            None if strata is None else read_column(data, strata)[1].cells(strata),
             of_people=of == "people",
         )
     except (DecodeError, ParameterError) as error:
