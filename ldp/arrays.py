@@ -5,6 +5,7 @@ Binomial(number, share), of which scipy.stats takes a third of a second to impor
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ AnyInts = NDArray[np.integer]
 RowNumbers = NDArray[np.uint32]
 """Rows of a table, one a report or a value."""
 
+WHOLE = {str, bytes, int, frozenset}
+"""Types of values that are never missing."""
 Seed = np.random.Generator | int | None
 """Source of a simulation's randomness: a generator, the seed of one, or None: a new one."""
 
@@ -57,8 +60,12 @@ def column_codes(rows: Any, name: str = "values", has_missing: bool = False) -> 
 def texts(values: Any, name: str = "values") -> tuple[Any, ...]:
     """Return the values of a column as a tuple. Arguments and errors as for `column_codes`, but
     those in a list or tuple stay what they are."""
-    if isinstance(values, list | tuple) and not any(map(_is_missing, values)):
-        return tuple(values)
+    if isinstance(values, list | tuple):
+        kinds = {*map(type, values)}
+        if kinds == {tuple}:
+            kinds = {*map(type, chain.from_iterable(values))}
+        if kinds <= WHOLE or not any(map(_is_missing, values)):
+            return tuple(values)
     different, places = column_codes(values, name)
     return tuple(different[place] for place in places.tolist())
 

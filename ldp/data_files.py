@@ -119,10 +119,11 @@ class DataTable(NamedTuple):
             if not wanted and len({*form.values()}) == 1:
                 sign = min(form)
             if form and sign not in form:
-                raise ParameterError(
-                    f"{self.where(self.rows[cells.index(cell)][0])}: {cell[:SHOWN]!r} may be "
-                    f"{' or '.join(form.values())}: give --decimal . or --decimal ,"
-                )
+                what = f"may be {' or '.join(form.values())}: give --decimal . or --decimal ,"
+                if wanted:
+                    what = f"is no number with the decimal sign {wanted}"
+                where = self.where(self.rows[cells.index(cell)][0])
+                raise ParameterError(f"{where}: {cell[:SHOWN]!r} {what}")
             numbers[cell] = form.get(sign, cell)
         return [numbers[cell] for cell in cells]
 
@@ -321,7 +322,11 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
             text = str(column.type)
             if pyarrow.types.is_nested(column.type) or "binary" in text:
                 raise ParameterError(f"{path}: the column {name!r} holds {text}, which is no text")
-            if "string" not in text:
+            kinds = pyarrow.types
+            if any(
+                is_number(column.type)
+                for is_number in (kinds.is_integer, kinds.is_floating, kinds.is_decimal)
+            ):
                 typed.add(name)
             cells = column.to_pylist()
             columns.append(["" if cell is None or cell != cell else str(cell) for cell in cells])

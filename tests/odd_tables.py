@@ -12,12 +12,14 @@ ENDS = ("\n", "\r\n", "\r")
 
 @dataclass(frozen=True)
 class Odd:
-    """Bytes of a file, its delimiter, decimal sign and encoding, its texts and its numbers."""
+    """Bytes of a file, its delimiter, decimal sign and encoding, its texts and its numbers.
+    `damaged_line`: the line that has a cell too many or too few, 0 for none."""
 
     data: bytes
     options: tuple[str, str, str]
     texts: list[str]
     numbers: list[float]
+    damaged_line: int
 
 
 def odd_table(seed: int) -> Odd:
@@ -59,14 +61,22 @@ def odd_table(seed: int) -> Odd:
         round(float(chance.normal()) * 10 ** float(chance.integers(7)), digits) for _ in range(size)
     ]
     rows = [[text, written(number), "e"] for text, number in zip(texts, exact, strict=True)]
-    body = line(["name", "n", "rest"]) + "".join(
-        line(row) + (end if has_blanks and chance.random() < 0.2 else "") for row in rows
-    )
+    last = of(["rest", "rest", "rest, of all", "a;b"])
+    body, damaged_line = line(["name", "n", last]), 0
     if chance.random() < 0.15:
         body = f"sep={separator}{end}{body}"
+    damaged = int(chance.integers(size)) if chance.random() < 0.1 else -1
+    for number, row in enumerate(rows):
+        if number == damaged:
+            row = row[:1] if chance.random() < 0.5 else [*row, "more"]
+            damaged_line = 1 + body.replace("\r\n", "\n").replace("\r", "\n").count("\n")
+            body += separator.join(map(cell, row)) + end
+            continue
+        body += line(row) + (end if has_blanks and chance.random() < 0.2 else "")
     return Odd(
         data=body.encode(encoding),
         options=(separator, decimal, encoding),
         texts=texts,
         numbers=exact,
+        damaged_line=damaged_line,
     )

@@ -64,17 +64,19 @@ def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> N
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import feather, parquet
 
-    table = pyarrow.table({"City": ["Oslo", None], "Amount": [1234.5, 1e-7], "n": [[1], [2]]})
+    columns = {"City": ["Oslo", None], "Amount": [1.234, 1e-7], "n": [[1], [2]], "b": [True, None]}
+    table = pyarrow.table(columns)
     path = tmp_path / f"data{suffix}"
     (parquet.write_table if suffix == ".parquet" else feather.write_feather)(table, path)
     read = read_table(path, names=["Amount", "City"])
     assert read.cells("City") == ["Oslo", ""]
     for decimal in (None, ".", ","):
         read = read_table(path, Reading(decimal=decimal), ["Amount"])
-        assert [*map(float, read.numbers("Amount"))] == [1234.5, 1e-7]
+        assert [*map(float, read.numbers("Amount"))] == [1.234, 1e-7]
+    assert read_table(path, PRIVATE, ["b"]).numbers("b") == ["", ""]
     with pytest.raises(ParameterError, match="'n' holds list"):
         read_table(path)
-    with pytest.raises(ParameterError, match="has no column 'x', but City, Amount, n"):
+    with pytest.raises(ParameterError, match="has no column 'x', but City, Amount, n, b"):
         read_table(path, names=["x"]).place("x")
 
 
@@ -167,7 +169,9 @@ def test_an_option_says_what_the_file_does_not(tmp_path: Path) -> None:
     read = read_table(path, Reading(decimal=",", encoding="cp1252"))
     assert (read.numbers("a"), read.cells("b")) == (["1234"], ["Mål"])
     read = read_table(written(tmp_path, "a;b\n1.5;2\n"), Reading(decimal=","))
-    with pytest.raises(ParameterError, match=r"line 2: '1\.5' may be 1\.5: give --decimal"):
+    with pytest.raises(
+        ParameterError, match=r"line 2: '1\.5' is no number with the decimal sign ,"
+    ):
         read.numbers("a")
     with pytest.raises(ParameterError, match="--encoding hex is no encoding of text"):
         read_text(path, Reading(encoding="hex"))
@@ -335,7 +339,11 @@ def judged(odd: Odd, folder: Path) -> bool:
         except ParameterError as refusal:
             error += str(refusal)
         else:
+            assert not odd.damaged_line
             assert (texts, numbers) == (odd.texts, odd.numbers)
+    if odd.damaged_line:
+        assert f"{path}, line {odd.damaged_line}: 3 cells were expected, not " in error
+        return False
     assert not error or error.startswith((f"{path}, line ", f"{path}: byte "))
     assert error.count(str(path)) <= 1, "in spite of the options"
     assert "\n" not in error
@@ -348,5 +356,5 @@ def judged(odd: Odd, folder: Path) -> bool:
 @pytest.mark.exact
 @pytest.mark.parametrize("many", tiered([300, 20_000], slow=0))
 def test_odd_tables_are_read_rightly_or_refused_in_a_line(many: int, tmp_path: Path) -> None:
-    """At least half of them without options; `odd_table` shares nothing with the reader."""
-    assert sum(judged(odd_table(seed), tmp_path) for seed in range(many)) > many / 2
+    """A third of them and more without options; `odd_table` shares nothing with the reader."""
+    assert sum(judged(odd_table(seed), tmp_path) for seed in range(many)) > many / 3

@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -30,6 +31,7 @@ from ldp.mechanisms import (
     UnaryEncoding,
 )
 from ldp.planning import lower_bound
+from ldp.planning.error_curves import Curve
 from ldp.simulation import Population
 from tests.command_line import run
 
@@ -124,8 +126,12 @@ def test_a_trial_and_a_comparison_show_themselves(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.exact
 def test_a_chart_without_a_known_error_is_left_out() -> None:
-    trials = ldp.try_column(np.arange(100), epsilon=0.1, seed=1)
-    assert "<svg" not in trials._repr_html_()
+    trials = ldp.try_column(np.tile(MINUTES, 10), epsilon=(1, 4), seed=1)
+    assert "<svg" in trials._repr_html_()
+    for curve in trials.curves:
+        assert curve.errors[0] > curve.errors[1] > 0
+    unknown = replace(trials, curves=(Curve("p95", (1.0,), (math.nan,)),))
+    assert "<svg" not in unknown._repr_html_()
 
 
 @pytest.mark.exact

@@ -88,7 +88,7 @@ def test_the_share_of_a_binary_metric_is_that_of_decode() -> None:
 
 @pytest.mark.exact
 @pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.parametrize("yes", [240, 400, 700])
+@pytest.mark.parametrize("yes", [180, 240, 400, 700])
 def test_intervals_of_log_odds_are_those_of_the_likelihood(design: OutcomeDesign, yes: int) -> None:
     """Of a share: its ends are the log odds at which the binomial likelihood of the answers has
     fallen by half the squared quantile, further by the variance that an estimated share adds; and

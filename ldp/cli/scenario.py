@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.cli.options import generator, progress, say
+from ldp.cli.reading import chosen_reading
 from ldp.collection import ReportWriter
 from ldp.collection.holding import Holding
 from ldp.files import write_whole
@@ -77,7 +78,7 @@ def simulate_days(
     as_json: bool,
 ) -> None:
     """Run a scenario, write what the options name, and print the result."""
-    scenario = read_scenario(path, Registry.load(registry))
+    scenario = read_scenario(path, Registry.load(registry), chosen_reading())
     randomness = generator(seed)
     people = draw_people(scenario, randomness)
     collection = Collection(scenario, people, randomness)

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import wrap
@@ -119,10 +120,6 @@ VALUE_LINE = "{:>7}  {:<13} {:>8} {:>12} {:>11} {:>11} {:>11}"
 NUMBER_LINE = "{:>7}  {:<23} {:<{width}} {:>12} {:>10} {:>24} {:>10}"
 
 
-MARKED = ("estimate", "low", "high", "true")
-"""Figures of a row that are drawn."""
-
-
 def _write_page(trials: "Trials", out: Path) -> None:
     """Write the page of `ldp report`: what `trial.html` makes of the table and the chart of the
     error by epsilon, then what reports at the last epsilon say, and the truth beside it."""
@@ -136,7 +133,7 @@ def _write_page(trials: "Trials", out: Path) -> None:
     rows, last = trials.figures, trials.trials[-1]
     floor = Axis(0.0, max(row.get("noise_floor", 0.0) for row in rows) or 1.0)
     marked = [
-        {**row, **Axis(0.0, 2 * abs(row["true"]) or 1.0).mark(*map(row.get, MARKED))}
+        {**row, **Axis(0.0, 2 * abs(row["true"]) or 1.0).mark(*_marks(row))}
         if "true" in row
         else {**row, **floor.mark(*[row["noise_floor"]] * 3)}
         for row in rows
@@ -156,3 +153,9 @@ def _write_page(trials: "Trials", out: Path) -> None:
             intro=f"{INTRO} Below the chart stands what reports say at epsilon {last.epsilon:g}.",
         )
     write_whole(out, page)
+
+
+def _marks(row: Mapping[str, Any]) -> list[float | None]:
+    """Return the figures of a row that are drawn; None for an estimate that reports do not tell."""
+    estimate = None if "reports_needed" in row else row["estimate"]
+    return [estimate, row["low"], row["high"], row["true"]]

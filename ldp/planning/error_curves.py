@@ -24,8 +24,8 @@ from ldp.tables.frame import Columns, Frame, new_axes, number_text, table_html
 
 BOUND, CURATOR = "least error there is", "trusted curator"
 """Names of the curves that are of no mechanism on devices."""
-COLOURS = ("#17345f", "#c26a1b", "#2f7d4f", "#7d3f99", "#a32d3b", "#3a8fa3", "#8a7a1f", "#5b5b5b")
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 700, 300, 60, 230, 10, 40
+COLOURS = ("#3b73b9", "#c26a1b", "#2f7d4f", "#7d3f99", "#a32d3b", "#3a8fa3", "#8a7a1f", "#5b5b5b")
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 700, 300, 60, 230, 24, 40
 """Sizes of the chart and its margins, in pixels."""
 MOST_NUMBERS = 500
 """Most different numbers that are drawn as they are; of more each is read to 3 digits."""
@@ -138,8 +138,8 @@ class ErrorCurves(Frame):
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'width="{WIDTH}" role="img" aria-label="{escape(self.of)} by epsilon" '
             f'font-family="sans-serif" font-size="12" fill="currentColor">{"".join(ticks + lines)}'
-            f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 6}" text-anchor="middle">epsilon: '
-            f"{escape(self.of)}</text></svg>"
+            f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 6}" text-anchor="middle">epsilon</text>'
+            f'<text x="0" y="12">{escape(self.of)}</text></svg>'
         )
 
 
@@ -151,7 +151,7 @@ def _round_numbers(low: float, high: float) -> list[float]:
         numbers = [number for number in numbers if low <= number <= high]
         if len(numbers) >= 3:
             break
-    return numbers
+    return numbers if len(numbers) > 1 else [low, high]
 
 
 def compare(
@@ -206,7 +206,10 @@ def compare(
         curves=tuple(curves),
         of=f"standard error, in {unit}",
         heads=("", *(f"epsilon {epsilon:g}" for epsilon in epsilons)),
-        cells=tuple((curve.name, *map(number_text, curve.errors)) for curve in curves),
+        cells=tuple(
+            (curve.name, *("-" if math.isnan(e) else number_text(e) for e in curve.errors))
+            for curve in curves
+        ),
         notes=f"Standard errors in {unit}, as the mechanisms state them; `measured` is of draws.",
     )
 

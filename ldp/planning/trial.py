@@ -21,6 +21,7 @@ from ldp.mechanisms.numeric import is_number, number_of
 from ldp.planning.candidates import report_bytes
 from ldp.planning.error_curves import BOUND, CURATOR, Curve, ErrorCurves
 from ldp.planning.numbers import Percentile
+from ldp.planning.percentiles import expected
 from ldp.planning.plan import lower_bound
 from ldp.planning.values import Shares
 from ldp.simulation import Population, draw_table
@@ -35,6 +36,10 @@ MOST_DIFFERENT = 100_000
 """Most different categories; so many different numbers are rounded, and take seconds then."""
 MOST_GROUPS = 8
 """Most categories whose errors are drawn: those of most people."""
+MANY_NUMBERS = 2000
+"""Number of different numbers above which a plan is made from 3 digits of each."""
+USELESS = 4.0
+"""Largest error, in percentiles, that is drawn."""
 QUANTILES = (0.5, 0.95)
 LONGEST = 40
 BETWEEN = " / "
@@ -146,7 +151,7 @@ def try_numbers(
     no number, too many categories, and quantiles or epsilons out of range."""
     groups = _by_category(people)
     names = tuple(groups) if len(groups) > 1 else ()
-    everybody = people.mapped(lambda value: _number(value[-1] if names else value))
+    everybody = _rounded(people.mapped(lambda value: _number(value[-1] if names else value)))
     trials = []
     for epsilon in epsilons:
         shared: Any = {"users": everybody.users, "epsilon": epsilon, "people": everybody}
@@ -175,10 +180,32 @@ def try_numbers(
                         "curator": question.truth + float(question.curator(generator, 1).errors[0]),
                     }
                 )
+                if not names or q == max(quantiles):
+                    rounded = question.with_(people=_rounded(held))
+                    rows[-1]["error"] = _relative_error(rounded, everybody.users)
                 if names and not tells(statistic.low, statistic.high):
                     rows[-1]["reports_needed"] = distribution.needed(q)
         trials.append(Trial(epsilon=epsilon, result=result, rows=tuple(rows)))
     return trials
+
+
+def _relative_error(question: Percentile, users: int) -> float:
+    """Return the error of a percentile that half of the tables are expected to exceed, as a share
+    of it, of people who are among so many `users`; NaN for one that is useless."""
+    way: Any = question.way
+    people: Any = question.people
+    part = question.users / users
+    law = expected(way, people, users, question.q, part)
+    errors = law.quantile_draws(question.q) - question.truth
+    error = float(np.median(np.abs(errors))) / question.whole
+    return error if error <= USELESS else math.nan
+
+
+def _rounded(people: Population) -> Population:
+    """Return the people with numbers of 3 digits where they hold very many: enough for a plan."""
+    if len(people.values) <= MANY_NUMBERS:
+        return people
+    return people.mapped(lambda value: f"{float(value):.3g}")
 
 
 def _by_category(people: Population) -> dict[str, Population]:
@@ -233,7 +260,7 @@ def try_column(
     people, of_numbers = column.people, column.facts["read_as"] == "numbers"
     if of_numbers:
         trials, columns = try_numbers(people, epsilons, QUANTILES, generator), NUMBER_CELLS
-        unit = "half the interval, as a share of the number"
+        unit = "median error of a percentile, as a share of it"
     else:
         trials, columns = try_values(people, epsilons, generator), VALUE_CELLS
         unit = "standard error of a count, in people"
@@ -414,10 +441,5 @@ def _number_curves(rows: Sequence[Mapping[str, Any]]) -> Iterator[Curve]:
     )
     for label in [*labels][:MOST_GROUPS]:
         some = [row for row in rows if _label(row) == label]
-        yield Curve(label, tuple(float(row["epsilon"]) for row in some), tuple(map(_error, some)))
-
-
-def _error(row: Mapping[str, Any]) -> float:
-    """Return half the interval of a percentile as a share of it; NaN where an end is open."""
-    low, high = known_ends(row["low"], row["high"])
-    return math.nan if low is None or high is None else (high - low) / 2 / (abs(row["true"]) or 1.0)
+        errors = tuple(row["error"] for row in some)
+        yield Curve(label, tuple(float(row["epsilon"]) for row in some), errors)

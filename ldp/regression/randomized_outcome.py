@@ -277,8 +277,8 @@ class RandomizedOutcomeRegression:
         observed = self._derivatives(b, x, y, weight)[2]
         inverse = np.linalg.inv(observed)
         lowest = self._log_likelihood(x @ b, y, weight) - step**2 / (2 * inverse[place, place])
-        error = math.sqrt(inverse[place, place])
-        at = b + inverse[:, place] * step / inverse[place, place]
+        farthest = min(1.0, math.sqrt(inverse[place, place]))  # of a step: a log odds at most
+        at = b + inverse[:, place] * math.copysign(farthest, step) / inverse[place, place]
         for _ in range(STEPS):
             scores, _, observed, _, _ = self._derivatives(at, x, y, weight)
             score = scores.sum(axis=0)
@@ -288,8 +288,8 @@ class RandomizedOutcomeRegression:
                 change = np.linalg.solve(slopes, gaps)
             except np.linalg.LinAlgError:
                 break
-            at = at + change / max(1.0, abs(change[place]) / error)
-            if abs(change[place]) <= 1e-6 * error:
+            at = at + change / max(1.0, abs(change[place]) / farthest)
+            if abs(change[place]) <= 1e-6 * farthest:
                 is_right = (at[place] - b[place]) * step > 0
                 return float(at[place]) if is_right else math.copysign(math.inf, step)
         return math.copysign(math.inf, step)

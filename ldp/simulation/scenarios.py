@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ldp.data_files import AS_WRITTEN, Reading
 from ldp.errors import ParameterError
 from ldp.protocol.keys import (
     DAY,
@@ -71,7 +72,7 @@ METRIC = {
 }
 
 
-def read_scenario(path: str | Path, registry: Registry) -> Scenario:
+def read_scenario(path: str | Path, registry: Registry, reading: Reading = AS_WRITTEN) -> Scenario:
     """Read and check a scenario of the registry's metrics; files that it names lie beside it.
     Raises ParameterError with the place and the remedy."""
     path = Path(path)
@@ -80,7 +81,7 @@ def read_scenario(path: str | Path, registry: Registry) -> Scenario:
         keys = read_keys(document, SCENARIO)
         sections, devices = keys.pop("metric"), keys.pop("devices")
         metrics = [
-            _scenario_metric(path, registry.metric(name), about, sections)
+            _scenario_metric(path, registry.metric(name), about, sections, reading)
             for name, about in sections.items()
         ]
         if isinstance(devices, int):
@@ -89,7 +90,7 @@ def read_scenario(path: str | Path, registry: Registry) -> Scenario:
 
 
 def _scenario_metric(
-    path: Path, metric: Metric, about: Any, sections: Mapping[str, Any]
+    path: Path, metric: Metric, about: Any, sections: Mapping[str, Any], reading: Reading
 ) -> ScenarioMetric:
     with errors_in(f"[metric.{metric.name}]"):
         keys = read_keys(about, METRIC)
@@ -105,7 +106,7 @@ def _scenario_metric(
                 "like must name another metric of the scenario, which is like no other"
             )
         place = path.parent / keys.pop("population")
-        population = Population.of_metric(metric, place)
+        population = Population.of_metric(metric, place, reading)
         population.require(metric.mechanism.check, listed_in(metric.mechanism))
         population.require(lambda value: _require_few_answers(metric, value))
         return ScenarioMetric(metric=metric, population=population, **keys)
