@@ -317,7 +317,7 @@ def test_a_table_of_real_reports_takes_the_place_of_simulated_ones(
         (CENTRAL.format("fit", "minutes"), "is about tuples"),
         (CENTRAL.format("home", "home") + " --quantile 0.5", "'home' has no percentiles"),
         (CENTRAL.format("waits", "minutes") + " --quantile 1", "0<x<1"),
-        (CENTRAL.format("home", "minutes"), "not one of the"),
+        (CENTRAL.format("home", "minutes"), "nothing is released"),
         (CENTRAL.format("home", "shares"), "are frequencies"),
         (CENTRAL.format("home", "home") + " --table minutes.table", "is not of the metric 'home'"),
         (CENTRAL.format("home", "home") + " --level 2", "level must lie strictly"),

@@ -238,7 +238,9 @@ class Population:
             people = self.mapped(lambda value: value if places[value] < 2 else middle)
         elif unreadable:
             held = {value: count for value, count in self.truth().items() if places[value] < 2}
-            held = held or {mechanism.placeholder: 1}  # one person: nobody could be told from none
+            likely = (*mechanism.labels, "0", frozenset())
+            one = next(value for value in likely if not _place(value, mechanism, strict))
+            held = held or {one: 1}  # an error would tell that nobody is readable
             people = Population((*held,), counts=np.array([*held.values()], dtype=np.int64))
         return people, (within, clipped, unreadable)
 
