@@ -70,7 +70,8 @@ def batches(mechanism: CatalogueMechanism, reports: Any) -> Iterator[Batch]:
             number, reason = _first_invalid(mechanism, block, error)
             if number:
                 yield _checked(mechanism, block[:number])
-            raise ReportError(f"{reason} (at position {first + number})") from None
+            where = f" (at position {first + number})" if first + len(block) > 1 else ""
+            raise ReportError(f"{reason}{where}") from None
         yield batch
         first += len(block)
 
