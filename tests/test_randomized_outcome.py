@@ -180,8 +180,8 @@ def test_the_likelihood_is_largest_there_and_curved_as_stated(design: OutcomeDes
 @pytest.mark.filterwarnings("ignore:The Randomised link")
 @pytest.mark.parametrize("design", DESIGNS[:3])
 def test_statsmodels_with_the_same_link_has_the_same_numbers(design: OutcomeDesign) -> None:
-    """To 6 digits, where statsmodels is installed (the extra `dev`): a binomial GLM with the link
-    p = d + c / (1 + exp(-x'b)), and its observed information."""
+    """To 6 digits, where statsmodels is installed, which no extra does: a binomial GLM with the
+    link p = d + c / (1 + exp(-x'b)), and its observed information."""
     sm: Any = pytest.importorskip("statsmodels.api")
     base: Any = sm.families.links.Link
     d, c = design.yes_if_no, design.gain
