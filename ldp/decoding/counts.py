@@ -108,8 +108,10 @@ def decode(
         weighted = weighted_reports_per_client
         by = partial(decode, table, candidates, rule=rule, weighted_reports_per_client=weighted)
         return replace(by(method="regression"), bounded=partial(by, method="mean-sketch"))
-    if method == "auto":
-        method = "direct" if has_single_bits(places) else fitting[0]
+    is_auto = method == "auto"
+    method = fitting[0] if is_auto else method
+    if is_auto and has_single_bits(places):
+        method = "direct"
     elif places is not None and method not in BY_MAP:
         raise DecodeError(f"method {method!r} takes no places")
     if places is None and patterns is not None:
