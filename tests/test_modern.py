@@ -125,7 +125,7 @@ def test_the_tuned_field_is_a_prime_near_the_best_or_the_least_that_is_enough(
         (lambda: BitFlip(bounds=(0, 1), epsilon=1.0, buckets=1, bits=1), "buckets"),
         (lambda: BitFlip(bounds=(0, 1), epsilon=1.0, buckets=4, bits=5), "bits"),
         (lambda: RegressionMoments(features=0, bounds=(), epsilon=1.0), "features"),
-        (lambda: RegressionMoments(features=1, bounds=((0, 1),), epsilon=1.0), "a pair .* for every"),
+        (lambda: RegressionMoments(features=1, bounds=((0, 1),), epsilon=1.0), "a pair .* every"),
         (
             lambda: OneBitMean(bounds=(0, 9), epsilon=1.0, outside="refuse").encoder().encode(9.5),
             "outside of",
