@@ -46,12 +46,12 @@ _NUMBERS = {
     decimal: re.compile(
         rf"([+-]?)([1-9][0-9]{{0,2}}(?:([{marks}])[0-9]{{3}})(?:\3[0-9]{{3}})*|[0-9]*)"
         rf"(?:\{decimal}([0-9]*))?(e[+-]?[0-9]+)?",
-        re.IGNORECASE,
+        re.IGNORECASE | re.ASCII,
     )
     for decimal, marks in _MARKS.items()
 }
 """Numbers by decimal sign: digits, or groups of three with one mark between them all."""
-INFINITE = re.compile(" *[+-]?inf(inity)? *", re.IGNORECASE)
+INFINITE = re.compile(" *[+-]?inf(inity)? *", re.IGNORECASE | re.ASCII)
 _SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*')
 """First line of a spreadsheet's file, which names the separator."""
 
@@ -179,19 +179,25 @@ def read_table(
     path = Path(path)
     if path.suffix in ARROW:
         return _read_arrow(path, reading, names)
+    if reading.is_private:
+        return _table(path, _private_lines(path, reading), reading)
     return table_of(path, read_text(path, reading), reading)
 
 
 def table_of(path: Path, text: str, reading: Reading = AS_WRITTEN) -> DataTable:
     """Return the table of CSV text, of the file `path`; raise as `read_table`."""
-    lines = [*io.StringIO(text, newline="")]
+    return _table(path, [*io.StringIO(text, newline="")], reading)
+
+
+def _table(path: Path, lines: list[str], reading: Reading) -> DataTable:
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
     if first is None:
         raise ParameterError(f"{path} is empty")
     stated = _SEPARATOR.fullmatch(lines[first])
     wanted = reading.delimiter or (stated and stated[1])
     first += 1 if stated else 0
-    headers = {sign: _header(lines[first:], sign) for sign in ([wanted] if wanted else DELIMITERS)}
+    of_header = lines[first : first + 1] if reading.is_private else lines[first:]
+    headers = {sign: _header(of_header, sign) for sign in ([wanted] if wanted else DELIMITERS)}
     wide = [sign for sign, (header, _) in headers.items() if len(header) > 1]
     if len(wide) > 1:
         possible = " or ".join(DELIMITERS[sign] for sign in wide)
@@ -263,14 +269,12 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
 def _private_rows(
     table: DataTable, lines: list[str], start: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield a row for every line from line `start` on that is not empty: empty cells for a line
-    that does not fit."""
+    """Yield a row for every line from line `start` on, blank ones too, since the number of rows is
+    public: empty cells for a line that does not fit."""
     import csv
 
     width = len(table.header)
     for line, text in enumerate(lines[start:], start + 1):
-        if not text.strip("\r\n"):
-            continue
         try:
             (cells,) = csv.reader([text], delimiter=table.delimiter, strict=True)
         except (csv.Error, ValueError):
@@ -279,10 +283,36 @@ def _private_rows(
         yield line, cells[:width] if is_right else [""] * width
 
 
-def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
-    """Return the text of a file, or for "-" of standard input: in `reading.encoding`, else UTF-8,
-    or UTF-16 or 32 with its mark. Raise ParameterError for what is none, with its line unless the
-    file is private."""
+def _private_lines(path: Path, reading: Reading) -> list[str]:
+    """Return the lines of a file, each decoded by itself, so that no byte of one changes another;
+    lines end as the header does."""
+    data = _read_bytes(path)
+    marked = next((encoding for mark, encoding in BOMS.items() if data.startswith(mark)), "utf-8")
+    encoding = reading.encoding or marked
+    try:
+        is_by_line = b"\n".decode(encoding, "replace") == "\n"
+    except (LookupError, UnicodeError):
+        raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
+    if not is_by_line:
+        raise ParameterError(
+            f"{path}: in {encoding.upper()} a row could change how others are read: export it as "
+            "UTF-8"
+        )
+    ending = re.search(b"\r\n|\n|\r", data)
+    rows = data.split(b"\r" if ending and ending[0] == b"\r" else b"\n")
+    rows = rows if rows[-1] else rows[:-1]
+    lines = []
+    for row in rows:
+        try:
+            lines.append(row.removesuffix(b"\r").decode(encoding, "replace").removeprefix("\ufeff"))
+        except UnicodeError:  # of encodings that know no replacement
+            lines.append("\ufffd")
+    return lines
+
+
+def _read_bytes(path: str | Path) -> bytes:
+    """Return the bytes of a file, or for "-" of standard input; raise ParameterError for one that
+    cannot be read, and for one that is no text."""
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     except OSError as error:
@@ -290,11 +320,17 @@ def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
     for beginning, what in OTHERS.items():
         if data.startswith(beginning):
             raise ParameterError(f"{path} is {what}: a CSV file was expected")
+    return data
+
+
+def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
+    """Return the text of a file, or for "-" of standard input: in `reading.encoding`, else UTF-8,
+    or UTF-16 or 32 with its mark. Raise ParameterError for what is none, with its line."""
+    data = _read_bytes(path)
     marked = next((encoding for mark, encoding in BOMS.items() if data.startswith(mark)), "utf-8")
     encoding = reading.encoding or marked
-    errors = "replace" if reading.is_private else "strict"
     try:
-        text = data.decode(encoding, errors).removeprefix("\ufeff")
+        text = data.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode(encoding, "replace")
         line = len(before.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
@@ -302,7 +338,7 @@ def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
         raise ParameterError(f"{path}, line {line}: {wrong.format(encoding.upper())}") from None
     except (LookupError, UnicodeError):
         raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
-    if "\0" in text and not reading.is_private:
+    if "\0" in text:
         raise ParameterError(f"{path}: byte {text.index(chr(0))} is 0: {NO_TEXT.format('UTF-8')}")
     return text
 
@@ -328,6 +364,13 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
                 for is_number in (kinds.is_integer, kinds.is_floating, kinds.is_decimal)
             ):
                 typed.add(name)
+            elif reading.is_private:  # a text that is none, a time that Python has not
+                if pyarrow.types.is_dictionary(column.type):
+                    column = column.cast(column.type.value_type, safe=False)
+                texts = column.cast(pyarrow.string(), safe=False).cast(pyarrow.binary())
+                cells = [cell and cell.decode("utf-8", "replace") for cell in texts.to_pylist()]
+                columns.append([cell or "" for cell in cells])
+                continue
             cells = column.to_pylist()
             columns.append(["" if cell is None or cell != cell else str(cell) for cell in cells])
     except FileNotFoundError:

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp import OneBitMean, RandomizedResponse
+from ldp import (
+    HierarchicalHistogram,
+    OneBitMean,
+    PrefixExtension,
+    PrivSet,
+    RandomizedResponse,
+)
 from ldp.accounting import Neighbours
 from ldp.central import DiscreteLaplace, Simulated
 from ldp.central.regression import METHODS
@@ -22,6 +28,7 @@ from ldp.central.rows_read import (
     epsilon_of_rows,
     release_rows_read,
 )
+from ldp.data_files import Reading
 from ldp.errors import ParameterError
 from ldp.simulation import Population
 from tests.command_line import run
@@ -236,6 +243,36 @@ def test_a_curator_counts_an_unreadable_number_as_the_middle(tmp_path: Path) -> 
     nobody = Population(("oslo",), counts=np.array([3])).rows_read(city)
     assert nobody[0].users == 1
     assert nobody[1] == (0, 0, 3)
+
+
+@pytest.mark.exact
+def test_every_metric_counts_unreadable_people_without_an_error() -> None:
+    """Numbers by category, bounded or not, words and sets: one readable person or none."""
+    bounded = HierarchicalHistogram(epsilon=1.0, bounds=(0, 10), by=("a", "b"), outside="clip")
+    for mechanism, good, wrong in (
+        (bounded, ("a", "5"), ("a", "x")),
+        (HierarchicalHistogram(epsilon=1.0, by=("a", "b")), ("a", "5"), ("q", "3")),
+        (PrefixExtension(epsilon=4.0, rows=40960, seed="00"), "abc", "0"),
+        (PrivSet(categories=("x", "y", "z"), epsilon=1.0, at_most=2), frozenset({"x"}), ""),
+    ):
+        for values in ((good, wrong), (wrong,)):
+            people = Population(values, counts=np.ones(len(values), dtype=np.int64))
+            readable, counts = people.rows_read(mechanism)
+            assert counts == (len(values) - 1, 0, 1)
+            for value in readable.values:
+                mechanism.check(value)
+
+
+@pytest.mark.exact
+def test_a_count_that_is_none_is_one_unreadable_person(tmp_path: Path) -> None:
+    """ "x, y" without quotes, in a file of counts."""
+    path = tmp_path / "data.csv"
+    path.write_text("value,count\nOslo,50\nBergen,49\nx, y,1\n")
+    city = RandomizedResponse(categories=("Oslo", "Bergen"), epsilon=1.0)
+    people = Population.from_csv(path, Reading(is_private=True))
+    assert people.rows_read(city)[1] == (99, 0, 1)
+    with pytest.raises(ParameterError, match="line 4"):
+        Population.from_csv(path)
 
 
 @pytest.mark.exact

@@ -85,7 +85,7 @@ def epsilon_of_rows(epsilon: float, rows: int | None) -> float:
         raise ParameterError(f"epsilon must be finite and > 0, got {epsilon!r}")
     needed = 0.0
     if rows is not None:
-        needed = 2 * 2 * math.asinh(1 / (math.sqrt(2) * PRECISE * rows)) * (1 + 1e-9)
+        needed = 4 * math.asinh(1 / (math.sqrt(2) * PRECISE * max(rows, 1))) * (1 + 1e-9)
     part = min(max(LEAST_SHARE * epsilon, needed), MOST_SHARE * epsilon)
     step = Fraction(math.ulp(epsilon))
     return float(math.floor(Fraction(part) / step) * step)

@@ -46,17 +46,17 @@ def read_bounds(path: Path) -> dict[str, tuple[float, float]]:
 
 def read_columns(path: Path, names: list[str], *, is_private: bool) -> Any:
     """Return the columns `names` of a file as numbers: shape (rows, names). A cell that is none is
-    NaN in a private file, and in others an error that names its line. Raise ParameterError for a
-    file that is no table, or lacks a column or rows."""
+    NaN in a private file, which may have no rows, and in others an error that names its line. Raise
+    ParameterError for a file that is no table, or lacks a column or rows."""
     table = read_table(path, chosen_reading()._replace(is_private=is_private), names)
     for name in names:
         table.place(name)
-    if not table.rows:
-        raise ParameterError(f"{path} has no rows")
     if not is_private:
+        if not table.rows:
+            raise ParameterError(f"{path} has no rows")
         return _finite(table, names)
     columns = [[float(cell or "nan") for cell in table.numbers(name)] for name in names]
-    return np.array(columns, dtype=np.float64).T
+    return np.array(columns, dtype=np.float64).T.reshape(-1, len(names))
 
 
 def _finite(table: DataTable, names: list[str]) -> Any:

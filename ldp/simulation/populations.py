@@ -195,8 +195,13 @@ class Population:
                 raise ParameterError(
                     f"{where} repeats a value, {_cut(value)} of line {lines[value]}"
                 )
-            note = "" if reading.is_private else f", not {number[:SHOWN]!r}"
-            weights[value] += _weight(number, kind or "count", where, note)
+            try:
+                weight = _weight(number, kind or "count", where)
+            except ParameterError:
+                if not reading.is_private:
+                    raise
+                value, weight = ("", "") if is_joint else "", 1  # one line is one person
+            weights[value] += weight
             lines.setdefault(value, line)
         if not any(weights.values()):
             raise ParameterError(f"{path}: nobody holds any value")
@@ -234,13 +239,12 @@ class Population:
         within, clipped, unreadable = counts.tolist()
         people = self
         if unreadable and mechanism.is_numeric and mechanism.bounds:
-            middle = repr(sum(mechanism.bounds) / 2)
+            middle: Any = repr(sum(mechanism.bounds) / 2)
+            middle = (mechanism.by[0], middle) if mechanism.by else middle
             people = self.mapped(lambda value: value if places[value] < 2 else middle)
         elif unreadable:
             held = {value: count for value, count in self.truth().items() if places[value] < 2}
-            likely = (*mechanism.labels, "0", frozenset())
-            one = next(value for value in likely if not _place(value, mechanism, strict))
-            held = held or {one: 1}  # an error would tell that nobody is readable
+            held = held or {_an_answer(mechanism): 1}  # an error would tell that there is none
             people = Population((*held,), counts=np.array([*held.values()], dtype=np.int64))
         return people, (within, clipped, unreadable)
 
@@ -269,6 +273,16 @@ def _largest_first(row: tuple[str, int]) -> tuple[int, str]:
     return -row[1], row[0]
 
 
+def _an_answer(mechanism: Any) -> Any:
+    """Return an answer that devices of `mechanism` take."""
+    if mechanism.by:
+        return mechanism.by[0], "0"
+    if mechanism.answers == "sets":
+        return frozenset[str]()
+    letters = mechanism.spelling.alphabet[:1] if mechanism.spelling else "0"
+    return next(iter(mechanism.labels), letters)
+
+
 def _place(value: Any, mechanism: Any, strict: Any) -> int:
     """Return 0 for an answer as it is, 1 for one that is out of bounds, and 2 for none."""
     is_empty = value == "" or (isinstance(value, tuple) and "" in value)
@@ -286,9 +300,9 @@ def _cut(value: Any) -> str:
     return repr(text[:SHOWN])
 
 
-def _weight(text: str, kind: str, where: str, note: str) -> Any:
+def _weight(text: str, kind: str, where: str) -> Any:
     wanted = f"a whole number from 0 to {MOST_USERS}" if kind == "count" else "a number >= 0"
     number = float(text) if is_number(text) else -1.0
     if not 0 <= number <= MOST_USERS or (kind == "count" and number != int(number)):
-        raise ParameterError(f"{where}: {kind} must be {wanted}{note}")
+        raise ParameterError(f"{where}: {kind} must be {wanted}, not {text[:SHOWN]!r}")
     return int(number) if kind == "count" else number
