@@ -475,3 +475,55 @@ def test_an_edge_is_told_in_words(
     assert "Not converged: a share is estimated at 0 or 1" in shown
     assert "unbounded" in shown
     assert run("regress --help", monkeypatch) == 0
+
+
+@pytest.mark.exact
+def test_a_covariate_far_from_0_has_the_interval_of_one_near_it() -> None:
+    """Years: the ends were sought in steps of a thousandth of the standard error."""
+    generator = np.random.default_rng(3)
+    year = generator.integers(2015, 2025, 500)
+    truth = generator.random(500) < 1 / (1 + np.exp(-0.4 * (year - 2020)))
+    said = np.where(generator.random(500) < 2 / 3, truth, generator.random(500) < 0.5)
+    found = [
+        RandomizedOutcomeRegression(FORCED, "logistic").fit((year - shift)[:, None], said)
+        for shift in (2020, 0)
+    ]
+    near, far = (model.coefficient_intervals()[0] for model in found)
+    assert np.isfinite(near).all()
+    assert far == pytest.approx(near, rel=1e-4)
+
+
+@pytest.mark.exact
+def test_weights_have_no_unit() -> None:
+    generator = np.random.default_rng(4)
+    x, weight = generator.random((200, 1)), 1 + generator.random(200)
+    y = generator.random(200) < 0.2 + 0.5 * x[:, 0]
+    for kind in ("linear", "logistic"):
+        fits = [
+            RandomizedOutcomeRegression(FORCED, kind).fit(x, y, weights=unit * weight)
+            for unit in (1.0, 1e-200)
+        ]
+        assert fits[1].coef_ == pytest.approx(fits[0].coef_, rel=1e-9)
+        assert fits[1].covariance_ == pytest.approx(fits[0].covariance_, rel=1e-9)
+
+
+@pytest.mark.exact
+def test_answers_that_are_all_alike_have_no_error_of_a_population() -> None:
+    model = RandomizedOutcomeRegression(FORCED)
+    with pytest.raises(DecodeError, match="all answers are alike"):
+        model.fit(np.zeros((30, 0)), np.ones(30))
+    assert model.fit(np.zeros((30, 0)), np.ones(30), of_people=True).covariance_[0, 0] > 0
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "text",
+    [
+        "warner, statement = 1e400",
+        "warner, statement = 0.7, statement = 0.8",
+        "forced, truth = -0.5, yes = 0.7",
+    ],
+)
+def test_a_design_that_cannot_be_is_refused(text: str) -> None:
+    with pytest.raises(ParameterError):
+        OutcomeDesign.of(text)

@@ -74,7 +74,8 @@ class OutcomeDesign:
     def forced(cls, *, truth: float, yes: float) -> "OutcomeDesign":
         """Return the design of forced response: the truth with probability `truth`, "yes" with
         probability `yes`, else "no"."""
-        _require_share("truth + yes", truth + yes)
+        for name, share in (("truth", truth), ("yes", yes), ("truth + yes", truth + yes)):
+            _require_share(name, share)
         return cls(yes_if_yes=truth + yes, yes_if_no=yes)
 
     @classmethod
@@ -111,11 +112,13 @@ class OutcomeDesign:
         name, *parts = (part.strip() for part in text.split(","))
         numbers = dict[str, float]()
         for part in parts:
-            key, _, number = part.partition("=")
+            key, _, number = map(str.strip, part.partition("="))
             try:
-                numbers[key.strip()] = float(Fraction(number.strip()))
-            except (ValueError, ZeroDivisionError):
+                share = float(Fraction(number))
+            except (ValueError, ArithmeticError):
                 raise ParameterError(f"{part!r} is not like truth = 2/3") from None
+            if numbers.setdefault(key, share) != share:
+                raise ParameterError(f"the design says {key} twice")
         if name not in DESIGNS:
             raise ParameterError(
                 f"a design is one of {', '.join(DESIGNS)}, as {DESIGNS['forced']!r}"
@@ -200,6 +203,9 @@ class RandomizedOutcomeRegression:
         weight = np.ones(len(answers)) if weights is None else np.asarray(weights, np.float64)
         if weight.shape != answers.shape or not (np.isfinite(weight) & (weight > 0)).all():
             raise ParameterError("weights must be finite numbers above 0, one for each row")
+        if self.model == "linear" and not of_people and np.ptp(answers) == 0:
+            raise DecodeError("all answers are alike, so how far they vary is not known")
+        weight = weight / weight.mean()
         scale = np.abs(columns).max(axis=0)
         columns = columns / np.where(scale > 0, scale, 1.0)
         gram = (columns * weight[:, None]).T @ columns
@@ -277,7 +283,8 @@ class RandomizedOutcomeRegression:
         observed = self._derivatives(b, x, y, weight)[2]
         inverse = np.linalg.inv(observed)
         lowest = self._log_likelihood(x @ b, y, weight) - step**2 / (2 * inverse[place, place])
-        farthest = min(1.0, math.sqrt(inverse[place, place]))  # of a step: a log odds at most
+        farthest = math.sqrt(inverse[place, place])  # of a step: a log odds at most, or a fiftieth
+        farthest = min(max(1.0, abs(step) / 50), farthest)
         at = b + inverse[:, place] * math.copysign(farthest, step) / inverse[place, place]
         for _ in range(STEPS):
             scores, _, observed, _, _ = self._derivatives(at, x, y, weight)
