@@ -67,6 +67,9 @@ def test_made_up_reports_may_all_be_of_one_version() -> None:
     shares = [summary(1000, 3.0, fakes=0.05), summary(200, 4.0, fakes=0.05)]
     (row,), facts = combined([first, second], shares)
     assert facts["fakes"] == pytest.approx(10 / 1200)
+    raised = [{**one, "fakes_raise": 40.0} for one in shares]
+    floor = combined([first, second], raised)[1]["noise_floor"]
+    assert floor == pytest.approx(facts["noise_floor"] + 80)
     assert (row["low"], row["high"]) == (pytest.approx(590), pytest.approx(820))
     _, facts = combined([first, second], [shares[0], summary(200, 4.0)])
     assert facts["fakes"] is None

@@ -125,6 +125,7 @@ def combined(
         row["discovered"] = bool(is_found)
     tail = max(summary["tail"] for summary in summaries)
     floor = tail * Normal().upper(rule.largest(p_value)) * math.hypot(*noises)
+    floor += sum(s.get("fakes_raise") or 0.0 for s in summaries)
     moves = [summary.get("fakes_move") for summary in summaries]
     reports = sum(summary["reports"] for summary in summaries)
     warnings = filter(None, (summary.get("warning") for summary in summaries))
@@ -188,8 +189,10 @@ def _sum(
 def _p_value(p_values: Sequence[float | None], noises: Floats) -> float | None:
     from scipy.special import ndtr, ndtri
 
-    if len(p_values) == 1 or None in p_values:
-        return p_values[0] if len(p_values) == 1 else None
+    if len(p_values) == 1:
+        return p_values[0]
+    if None in p_values or not 0 < math.hypot(*noises) < math.inf:
+        return None
     z = -ndtri(np.clip(np.array(p_values, np.float64), LEAST, 1 - 2.0**-53))
     return float(ndtr(-(noises @ z) / math.hypot(*noises)))
 
