@@ -84,7 +84,7 @@ def _codes(rows: Any, name: str) -> Codes:
     try:
         if is_arrow:
             column = pa.chunked_array(rows)
-        elif is_array or not any(isinstance(row, tuple) for row in rows[:1]):
+        elif is_array or not any(isinstance(row, tuple) for row in rows):
             column = pa.chunked_array([pa.array(rows, from_pandas=True)])
         else:
             return _codes_one_by_one(rows)
@@ -98,7 +98,7 @@ def _codes(rows: Any, name: str) -> Codes:
         if pa.types.is_floating(column.type):  # polars tells NaN from null
             column = compute.if_else(compute.is_nan(column), None, column)
         column = column.dictionary_encode().combine_chunks()
-    except pa.ArrowException:
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
         return _codes_one_by_one(rows)
     places = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return tuple(map(_text, column.dictionary.to_pylist())), places
@@ -106,15 +106,14 @@ def _codes(rows: Any, name: str) -> Codes:
 
 def _codes_of_columns(columns: Sequence[Codes]) -> Codes:
     """Return the same of rows of several columns, each by itself."""
-    sizes = [len(values) + 1 for values, _ in columns]
-    numbers = np.ravel_multi_index([places + 1 for _, places in columns], sizes)
-    is_missing = np.any([places < 0 for _, places in columns], axis=0)
-    different, inverse = np.unique(numbers[~is_missing], return_inverse=True)
+    numbers = np.column_stack([places for _, places in columns])
+    is_missing = (numbers < 0).any(axis=1)
+    different, inverse = np.unique(numbers[~is_missing], axis=0, return_inverse=True)
     places = np.full(len(numbers), -1)
-    places[~is_missing] = inverse
+    places[~is_missing] = inverse.ravel()
     cells = [
-        [values[place - 1] for place in some.tolist()]
-        for (values, _), some in zip(columns, np.unravel_index(different, sizes), strict=True)
+        [values[place] for place in some.tolist()]
+        for (values, _), some in zip(columns, different.T, strict=True)
     ]
     return tuple(zip(*cells, strict=True)), places
 

@@ -139,3 +139,26 @@ def test_frames_go_to_joint_mechanisms_and_numbers_by_category() -> None:
     assert draw_tables(both, frame).total == 3
     histogram = HierarchicalHistogram(epsilon=2.0, by=("x", "y"), bounds=(0.0, 4.0), buckets=4)
     assert draw_table(histogram, frame).total == 3
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("rows", "values"),
+    [
+        ([None, ("a", "b"), ("a", "c")], (("a", "b"), ("a", "c"))),
+        ([2**70, 1], (str(2**70), "1")),
+    ],
+)
+def test_odd_rows_keep_what_they_are(rows: list[Any], values: tuple[Any, ...]) -> None:
+    found, places = column_codes(rows, has_missing=True)
+    assert found == values
+    assert places.tolist() == [*([-1] * rows.count(None)), *range(len(values))]
+
+
+@pytest.mark.exact
+def test_many_columns_of_many_values_are_told_apart() -> None:
+    names = [f"c{number}" for number in range(8)]
+    columns = [pa.array([f"{name}{row}" for row in range(1000)]) for name in names]
+    found, places = column_codes(pa.table(columns, names=names))
+    assert len(found) == 1000
+    assert all(found[place][3] == f"c3{row}" for row, place in enumerate(places.tolist()))

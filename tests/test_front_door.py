@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import numpy as np
@@ -275,3 +275,34 @@ def test_naming_a_mechanism_loads_no_numpy() -> None:
     code = "import sys, ldp; ldp.RandomizedResponse, dir(ldp); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "numpy" not in done.stdout.split()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ldp.try_column([["a"], ["a", "b"]] * 50),
+        lambda: ldp.try_column(["a", "b"] * 50, epsilon=()),
+        lambda: ldp.compare([], ["a", "b"]),
+        lambda: ldp.compare(["rr"], ["a", "b"], ()),
+        lambda: ldp.compare(cast(Any, [lambda epsilon: epsilon]), ["a", "b"]),
+        lambda: ldp.simulate("rr", ["a", "b"]),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_question_is_refused_in_one_line(call: Callable[[], object]) -> None:
+    with pytest.raises(ParameterError):
+        call()
+
+
+@pytest.mark.exact
+def test_one_mechanism_and_one_epsilon_need_no_list() -> None:
+    people = ["a", "b", "c"] * 100
+    alone, listed = (
+        ldp.compare(names, people, epsilons, seed=1).columns
+        for names, epsilons in (
+            (cast(Any, "rr"), cast(Any, 1.0)),
+            (["rr"], cast(Any, np.array([1.0]))),
+        )
+    )
+    assert [*map(str, alone["mechanism"])] == [*map(str, listed["mechanism"])]
+    assert ldp.try_column(people, epsilon=cast(Any, np.int64(1)), seed=1).rows()

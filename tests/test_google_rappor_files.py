@@ -14,7 +14,7 @@ import pytest
 from ldp import CoinResponse, Rappor
 from ldp.errors import DecodeError
 from ldp.server import Table, decode
-from ldp.tables.google_rappor import read_map, read_reports, read_table
+from ldp.tables.google_rappor import read_map, read_params, read_reports, read_table
 from tests.command_line import run
 
 PARAMS = "k,h,m,p,q,f\n8,2,2,0.25,0.75,0.5\n"
@@ -241,3 +241,13 @@ def test_more_than_256_bits_have_the_hash_of_client_cpp(here: Path) -> None:
     )
     assert table.mechanism.parameters()["scheme"] == "rappor-md5-le"
     assert notes == ["params.csv: k 512 is above 256: the hash is rappor-md5-le, as of client/cpp"]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "row", ["8,2,0,.25,.75,.5", "1,1,-1,.25,.75,.5", "8,0,4,.25,.75,.5", "8,2,4,nan,.75,.5"]
+)
+def test_parameters_that_cannot_be_are_named(row: str, here: Path) -> None:
+    (here / "params.csv").write_text(f"k,h,m,p,q,f\n{row}\n")
+    with pytest.raises(DecodeError, match="line 2 holds"):
+        read_params(here / "params.csv")

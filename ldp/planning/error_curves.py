@@ -1,10 +1,11 @@
 """Errors by epsilon, as a frame, a chart and a table: of mechanisms compared, or of a trial."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from html import escape
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,9 +156,9 @@ def _round_numbers(low: float, high: float) -> list[float]:
 
 
 def compare(
-    mechanisms: Sequence[Source],
+    mechanisms: Source | Sequence[Source],
     values: Any,
-    epsilons: Sequence[float] = (0.5, 1.0, 2.0, 4.0),
+    epsilons: float | Sequence[float] = (0.5, 1.0, 2.0, 4.0),
     seed: Seed = None,
 ) -> ErrorCurves:
     """Return the errors of mechanisms on the same data by epsilon, beside the least error that any
@@ -171,9 +172,12 @@ def compare(
     kinds, and for a number out of range.
     """
     people, generator = Population.of(values), np.random.default_rng(seed)
-    if not mechanisms or not epsilons:
-        raise ParameterError("give one mechanism or more, and one epsilon or more")
+    if isinstance(mechanisms, str) or not isinstance(mechanisms, Iterable):
+        mechanisms = [mechanisms]
+    if not mechanisms:
+        raise ParameterError("give one mechanism or more")
     rows, unit = list[dict[str, Any]](), ""
+    epsilons = epsilons_of(epsilons)
     for epsilon in map(float, epsilons):
         built = [_mechanism(source, people, epsilon) for source in mechanisms]
         question = _question(built, people, epsilon)
@@ -214,6 +218,22 @@ def compare(
     )
 
 
+def require_mechanism(mechanism: Any) -> Any:
+    """Return a mechanism; raise ParameterError for what is none."""
+    with suppress(AttributeError):
+        if mechanism.fingerprint and mechanism.layout:
+            return mechanism
+    raise ParameterError(f"{mechanism!r} is no mechanism")
+
+
+def epsilons_of(epsilons: Any) -> tuple[float, ...]:
+    """Return one epsilon or several as a tuple, each once; raise ParameterError for none."""
+    several = [epsilons] if isinstance(epsilons, Real) else [*dict.fromkeys(epsilons)]
+    if not several or not all(isinstance(epsilon, Real) for epsilon in several):
+        raise ParameterError("give one epsilon or more, each a number")
+    return tuple(e if isinstance(e, int | float) else float(e) for e in several)
+
+
 def _mechanism(source: Source, people: Population, epsilon: float) -> Any:
     """Return the mechanism at an epsilon; None where the plan has none of that name."""
     if isinstance(source, str):
@@ -223,8 +243,9 @@ def _mechanism(source: Source, people: Population, epsilon: float) -> Any:
             return Shares.of(people, epsilon).best(source)
         except ParameterError:
             return None
+    built = require_mechanism(source(epsilon) if callable(source) else source)
     if callable(source):
-        return source(epsilon)
+        return built
     names = {field.name: field.default for field in fields(source)}
     if "epsilon" not in names:
         raise ParameterError(f"{source.name} has no epsilon: give a function from one to it")

@@ -12,6 +12,7 @@ import numpy as np
 from ldp.arrays import Floats, Seed
 from ldp.decoding.outcome import outcome
 from ldp.mechanisms import CatalogueMechanism
+from ldp.planning.error_curves import require_mechanism
 from ldp.simulation import Population, draw_tables
 from ldp.simulation import simulate as reported
 from ldp.tables.frame import Columns, Frame, new_axes, number_text, table_html
@@ -85,6 +86,7 @@ def simulate(mechanism: CatalogueMechanism, values: Any, seed: Seed = None) -> S
     >>> simulate(mechanism, ["yes"] * 700 + ["no"] * 300, seed=1).rows()[0]["true"]
     700.0
     """
+    require_mechanism(mechanism)
     people, generator = Population.of(values), np.random.default_rng(seed)
     if mechanism.needs_whole:
         builder = empty_builder(mechanism, whole=True)

@@ -19,7 +19,7 @@ from ldp.decoding.distribution import decode_distribution
 from ldp.errors import ParameterError
 from ldp.mechanisms.numeric import is_number, number_of
 from ldp.planning.candidates import report_bytes
-from ldp.planning.error_curves import BOUND, CURATOR, Curve, ErrorCurves
+from ldp.planning.error_curves import BOUND, CURATOR, Curve, ErrorCurves, epsilons_of
 from ldp.planning.numbers import Percentile
 from ldp.planning.percentiles import expected
 from ldp.planning.plan import lower_bound
@@ -250,7 +250,7 @@ def try_column(
     >>> [(row["mechanism"], row["detected"]) for row in trials.rows()]
     [('rr', 3), ('rr', 3)]
     """
-    epsilons = (epsilon,) if isinstance(epsilon, int | float) else (*dict.fromkeys(epsilon),)
+    epsilons = epsilons_of(epsilon)
     if read_as not in ("auto", "categories", "numbers"):
         raise ParameterError("read_as must be auto, categories or numbers")
     with suppress(AttributeError):
@@ -305,6 +305,8 @@ def _column(values: Any, by: Any, read_as: str, name: str) -> _Column:
     """Return a column of data as a trial takes it."""
     different, places = column_codes(values, name, has_missing=True)
     groups, group = (("",), np.zeros_like(places)) if by is None else _groups(by, places)
+    if not all(isinstance(value, str) for value in different):
+        raise ParameterError(f"{name} must hold a text or a number in each row, no list")
     is_blank = np.array([value == "" for value in different] + [True])  # the last: missing
     is_empty = is_blank[places] | (group < 0)
     counts = np.bincount(places[~is_empty], minlength=len(different)).tolist()

@@ -201,6 +201,11 @@ def read_params(path: str | Path, scheme: str = SCHEME, say: Say = _unsaid) -> P
             chances[name] = Decimal(texts[name])
         except ArithmeticError:
             raise _wrong(path, 2, texts[name], f"{name} must be a number") from None
+        if not chances[name].is_finite() or not 0 <= chances[name] <= 1:
+            raise _wrong(path, 2, texts[name], f"{name} must be from 0 to 1")
+    for name in "khm":
+        if numbers[name] < 1:
+            raise _wrong(path, 2, texts[name], f"{name} must be 1 or more")
     p, q, f = chances.values()
     if p == q or f == 1:
         said = f"p = q = {p}" if p == q else "f = 1"
