@@ -187,7 +187,7 @@ def test_people_of_a_percentile_are_numbers_that_may_have_categories(tmp_path: P
     (tmp_path / "people.csv").write_text("\n".join(["category,value", *pairs, ""]))
     assert product(tmp_path, question).answer().accepted[0].epsilon == alone.epsilon
     (tmp_path / "people.csv").write_text("value\nabc\n3\n")
-    with pytest.raises(ParameterError, match=r"people.csv: 'abc' is not a number"):
+    with pytest.raises(ParameterError, match=r"people.csv, line 2: 'abc': value is not a number"):
         product(tmp_path, question)
 
 
