@@ -470,3 +470,18 @@ def test_no_standard_error_is_less_than_the_noise_of_the_bits() -> None:
     for _ in range(5):
         table = draw_table(mechanism, values, counts=counts, generator=generator)
         assert (decode(table, values).std_error > 10).all()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("candidates", "method"), [(200, "regression"), (201, "mean-sketch")])
+def test_a_sketch_of_many_candidates_is_not_fitted_by_default(
+    candidates: int, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """250,000 candidates of 1,024 rows took all of 24 GiB."""
+    monkeypatch.setattr("ldp.decoding.counts.MOST_PLACES", 200 * 64)
+    sketch = CountMeanSketch(epsilon=4.0, rows=64, width=64, seed="00")
+    values = tuple(map(str, range(candidates)))
+    table = draw_table(
+        *(sketch, values[:2]), counts=np.array([5_000, 3_000]), generator=np.random.default_rng(1)
+    )
+    assert decode(table, values).summary["method"] == method

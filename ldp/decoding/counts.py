@@ -33,6 +33,9 @@ METHODS: dict[str, Callable[..., Estimates]] = {
     "regression": bloom.regression,
     "lasso-ols": bloom.lasso_ols,
 }
+MOST_PLACES = 1 << 24
+"""Most rows times candidates of a sketch that is decoded by regression by default: some ten
+seconds and 1 GiB."""
 BY_MAP = ("regression", "lasso-ols")
 """Methods that fit all candidates together, by the cells that each names."""
 FITTING = {
@@ -142,11 +145,12 @@ def decode(
 def _is_small_sketch(table: Table, candidates: int, pooled: tuple[float, ...]) -> bool:
     """Return whether a table is that of a sketch of which a regression is the better method: it
     takes away the collisions of candidates, which the mean sketch averages, if equations are more
-    than these."""
+    than these, and takes seconds, up to MOST_PLACES."""
     is_sketch = isinstance(table.mechanism.candidate_addressing, PolynomialRows)
     equations = int((table.reports > 0).sum()) * (table.mechanism.shape.columns - 1)
     is_known = not pooled or table.mechanism.kind.has_independent_bits
     is_small = table.counts.size <= bloom.MOST_CELLS and bloom.FEW <= equations > candidates
+    is_small &= candidates * table.mechanism.shape.rows <= MOST_PLACES
     return is_sketch and is_known and is_small
 
 
