@@ -10,12 +10,12 @@ honest one passes: that damage is bounded, and printed, by `ldp decode`.
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, bdtrc
 
-from ldp.arrays import AnyInts, Bools
+from ldp.arrays import AnyInts, Bools, binomial_above, binomial_up_to
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.bloom import PolynomialBloom
@@ -40,9 +40,9 @@ def ones_limits(mechanism: Mechanism, cells: int) -> tuple[int, int]:
     """
     chance = float(mechanism.channel.untouched)
     hashes = min(cells, mechanism.most_cells)
-    fewest = _first(cells, lambda ones: bdtr(ones, cells, chance) >= CHANCE / 4)
+    fewest = _first(cells, lambda ones: binomial_up_to(ones, cells, chance) >= CHANCE / 4)
     other_cells = cells - hashes
-    most = _first(other_cells, lambda ones: bdtrc(ones, other_cells, chance) <= CHANCE / 4)
+    most = _first(other_cells, lambda ones: binomial_above(ones, other_cells, chance) <= CHANCE / 4)
     return fewest, hashes + most
 
 
@@ -50,10 +50,10 @@ def ones_limits(mechanism: Mechanism, cells: int) -> tuple[int, int]:
 def row_limit(reports: int, rows: int) -> int:
     """Return the most reports of a plausible row of a block: reports have uniform rows. The same
     for columns of signs, with `rows` columns."""
-    return _first(reports, lambda count: bdtrc(count, reports, 1 / rows) <= CHANCE / rows)
+    return _first(reports, lambda count: binomial_above(count, reports, 1 / rows) <= CHANCE / rows)
 
 
-def _first(limit: int, is_reached: Callable[[int], bool]) -> int:
+def _first(limit: int, is_reached: Callable[[int], Any]) -> int:
     """Return the first number up to `limit` from which on `is_reached` is true."""
     return bisect_left(range(limit), True, key=lambda number: bool(is_reached(number)))
 
