@@ -136,10 +136,10 @@ def test_a_new_version_goes_on_with_the_history_of_the_old_one(tmp_path: Path) -
     world.registry = write_registry(tmp_path, version=2)
     world.write("theme", 1)
     world.publish(**after(2))
-    told = words((world.out / "site" / "metrics" / "theme.html").read_text("utf-8"))
-    assert "History of all versions" in told
-    assert f"Version 2 begins on {START + timedelta(days=1)}" in told
-    assert "night" in told
+    text = words((world.out / "site" / "metrics" / "theme.html").read_text("utf-8"))
+    assert "History of all versions" in text
+    assert f"Version 2 begins on {START + timedelta(days=1)}" in text
+    assert "night" in text
 
 
 @pytest.mark.exact
