@@ -164,15 +164,15 @@ def test_comparing_a_whole_keyed_stream_changes_neither_the_bits_nor_what_is_rea
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
-    ("mechanism", "value"),
+    ("mechanism", "value", "size"),
     [
-        (CoinResponse(alpha=0.5, beta=0.5), "yes"),
-        (RandomizedResponse(categories=("a", "b", "c", "d", "e"), epsilon=1.0), "a"),
-        (LocalHashing(epsilon=2.0, rows=256, seed="00ff"), "a"),
+        (CoinResponse(alpha=0.5, beta=0.5), "yes", 32),
+        (RandomizedResponse(categories=("a", "b", "c", "d", "e"), epsilon=1.0), "a", 16),
+        (LocalHashing(epsilon=2.0, rows=256, seed="00ff"), "a", 16),
     ],
 )
 def test_a_report_takes_one_request_whatever_it_says(
-    mechanism: Mechanism, value: str, monkeypatch: pytest.MonkeyPatch
+    mechanism: Mechanism, value: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For the coin, the row, and the lie, whether it is said or not."""
     requests, system, told = list[int](), os.urandom, set[bytes]()
@@ -186,7 +186,7 @@ def test_a_report_takes_one_request_whatever_it_says(
     for _ in range(60):
         requests.clear()
         told.add(encode(value))
-        assert requests == [32]
+        assert requests == [size]
     assert len(told) > 1
 
 

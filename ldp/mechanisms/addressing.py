@@ -111,10 +111,11 @@ class Identity:
         return points | {name.encode(): i for i, name in enumerate(names)}
 
     def point(self, value: Value) -> int:
-        point = self._points.get(value) if isinstance(value, (str, bytes)) else None
-        if point is None:  # not raised while handling a KeyError, which would hold the value
-            raise ParameterError(f"value is not one of the {len(self._points) // 2} categories")
-        return point
+        try:
+            return self._points[value]
+        except (KeyError, TypeError):
+            pass  # it holds the value, and would be chained to an error that is raised here
+        raise ParameterError(f"value is not one of the {len(self._points) // 2} categories")
 
     def cells(self, point: int, row: int) -> Sequence[int]:
         return (point,) if point < len(self.categories) else ()

@@ -152,61 +152,79 @@ class Hyperplanes(CellSets):
 
 def vector(number: int, field: int, dimension: int) -> tuple[int, ...]:
     """Return the `dimension` coordinates, below `field`, of the point `number`."""
-    count = 0
-    while number >= points(field, count + 1):
-        count += 1
-    rest = number - points(field, count)
-    digits = [rest // field**power % field for power in reversed(range(count))]
-    return (0,) * (dimension - 1 - count) + (1, *digits)
+    digits, rest = [], _digits_of(number, field)
+    for _ in range(dimension):
+        rest, digit = divmod(rest, field)
+        digits.append(digit)
+    return tuple(reversed(digits))
 
 
 def point_number(coordinates: Sequence[int], field: int) -> int:
     """Return the number of the point of any nonzero vector: the inverse of `vector`."""
-    first = next(i for i, coordinate in enumerate(coordinates) if coordinate)
-    inverse = pow(coordinates[first], -1, field)
-    digits = coordinates[first + 1 :]
-    rest = 0
-    for digit in digits:
-        rest = rest * field + digit * inverse % field
-    return points(field, len(digits)) + rest
+    inverse, digits = pow(next(filter(None, coordinates)), -1, field), 0
+    for coordinate in coordinates:
+        digits = digits * field + coordinate * inverse % field
+    return _number_of(digits, field)
 
 
-@dataclass(frozen=True)
+def _digits_of(number: int, field: int) -> int:
+    """Return the coordinates of the point `number` as digits of one integer of base `field`."""
+    size = 1
+    while number >= size:
+        number -= size
+        size *= field
+    return size + number
+
+
+def _number_of(digits: int, field: int) -> int:
+    """Return the number of the point with these `digits`, of which the first is 1."""
+    size = 1
+    while digits >= size * field:
+        size *= field
+    return digits - size + (size - 1) // (field - 1)
+
+
 class Hyperplane(ManyCells):
-    """Sequence of the points orthogonal to the vector `normal`.
+    """Sequence of the points orthogonal to the vector `normal`, over the `field`.
 
     The coordinate at the last nonzero place of `normal` is solved for. The other coordinates are
     free: those of a point of one dimension less for a product of 0 (the points of the hyperplane),
     any for a product of 1 (the points outside).
     """
 
-    field: int
-    normal: tuple[int, ...]
+    __slots__ = ("_field", "_inverse", "_normal", "_places", "_solved")
 
-    @cached_property
-    def _solved(self) -> int:
-        return max(i for i, number in enumerate(self.normal) if number)
-
-    def _complete(self, free: Sequence[int], product: int) -> int:
-        """Return the point with these free coordinates and this `product` with the normal."""
-        solved, normal, field = self._solved, self.normal, self.field
-        others = (*normal[:solved], *normal[solved + 1 :])
-        rest = product - sum(a * b for a, b in zip(free, others, strict=True))
-        coordinate = rest * pow(normal[solved], -1, field) % field
-        return point_number((*free[:solved], coordinate, *free[solved:]), field)
+    def __init__(self, field: int, normal: Sequence[int]) -> None:
+        solved = self._places = len(normal) - 1
+        while not normal[solved]:
+            solved -= 1
+        self._field, self._normal, self._solved = field, normal, solved
+        self._inverse = pow(normal[solved], -1, field)
 
     def __len__(self) -> int:
-        return points(self.field, len(self.normal) - 1)
+        return points(self._field, self._places)
 
     def inside(self, number: int) -> int:
-        return self._complete(vector(number, self.field, len(self.normal) - 1), 0)
+        field, after = self._field, self._field ** (self._places - self._solved)
+        free, total = _digits_of(number, field), 0
+        before = rest = free // after
+        for place in range(self._solved - 1, -1, -1):
+            rest, digit = divmod(rest, field)
+            total -= digit * self._normal[place]
+        coordinate = total * self._inverse % field
+        return _number_of((before * field + coordinate) * after + free % after, field)
 
     def outside(self, number: int) -> int:
-        size = len(self.normal) - 1
-        free = [number // self.field**power % self.field for power in range(size)]
-        return self._complete(free, 1)
+        field, solved, total, free = self._field, self._solved, 1, list[int]()
+        for coordinate in self._normal[:-1]:
+            number, digit = divmod(number, field)
+            free.append(digit)
+            if len(free) <= solved:
+                total -= digit * coordinate
+        free.insert(solved, total * self._inverse % field)
+        return point_number(free, field)
 
     def __contains__(self, column: object) -> bool:
         assert isinstance(column, int)
-        numbers = vector(column, self.field, len(self.normal))
-        return sum(a * b for a, b in zip(numbers, self.normal, strict=True)) % self.field == 0
+        numbers = vector(column, self._field, len(self._normal))
+        return sum(a * b for a, b in zip(numbers, self._normal, strict=True)) % self._field == 0

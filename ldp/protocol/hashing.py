@@ -61,11 +61,16 @@ def _keyed_rows(seed: str) -> "hashlib.blake2b":
     return hashlib.blake2b(digest_size=24, key=bytes.fromhex(seed), person=b"ldp rows v1")
 
 
-@lru_cache(maxsize=1024)
 def _row_digest(seed: str, row: int) -> bytes:
     digest = _keyed_rows(seed).copy()
     digest.update(row.to_bytes(4, "little"))
     return digest.digest()
+
+
+@lru_cache(maxsize=2048)
+def _coefficients(seed: str, row: int) -> tuple[int, int, int]:
+    coefficients: tuple[int, int, int] = _COEFFICIENTS.unpack(_row_digest(seed, row))
+    return coefficients
 
 
 @dataclass(frozen=True)
@@ -93,9 +98,8 @@ class PolynomialRows:
 
     def column(self, point: int, row: int) -> int:
         """Return the column, 0 .. width - 1, of `point` in `row`."""
-        a, b, c = _COEFFICIENTS.unpack(_row_digest(self.seed, row))
-        hashed: int = ((a * point + b) * point + c) % FIELD
-        return ((hashed >> 29) * self.width) >> 32
+        a, b, c = _coefficients(self.seed, row)
+        return ((((a * point + b) * point + c) % FIELD) >> 29) * self.width >> 32
 
     def cells(self, point: int, row: int) -> tuple[int, ...]:
         return (self.column(point, row),)

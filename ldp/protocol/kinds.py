@@ -326,7 +326,7 @@ class Subset(Bits):
         return self.ones * PROBABILITY_ONE // self.columns
 
     @cached_property
-    def _coarse_coin(self) -> int:
+    def coarse_coin(self) -> int:
         """Coin for all columns but one that a byte decides: of few, it gives rather too few, which
         cost less to add than too many to remove."""
         few = self.ones - 1
@@ -357,7 +357,7 @@ class Subset(Bits):
         that a report may name, 0 first; each set has all of a smaller one."""
         most, others = min(cells, self.ones), self.columns - cells
         inside, left = [0], list(range(cells))
-        subsets = [_draw_set(source, others, self.ones - most, self._coarse_coin)]
+        subsets = [_draw_set(source, others, self.ones - most, self.coarse_coin)]
         for size in range(most):
             inside.append(inside[-1] | 1 << left.pop(uniform_below(source, cells - size)))
             subsets.append(_resize(source, others, subsets[-1], self.ones - most + size + 1))

@@ -16,7 +16,7 @@ from typing import Protocol
 PROBABILITY_BITS = 64
 PROBABILITY_ONE = 1 << PROBABILITY_BITS
 _LOW = PROBABILITY_ONE - 1
-_TOP = 1 << (PROBABILITY_BITS + 1)
+LENGTH = 1 << (PROBABILITY_BITS + 1)
 """Bit that is set in all uniforms, so that they are integers of one length."""
 FEW_LANES = 64
 """Largest number of lanes whose uniforms are drawn whole: with so few, the time of drawing would
@@ -205,7 +205,7 @@ def is_below(uniform: int, threshold: int) -> int:
     It is not exactly where uniform + 2**64 - threshold reaches 2**64: the time of a sum of integers
     of one length does not depend on them, that of a comparison does.
     """
-    total = (uniform | _TOP) + (PROBABILITY_ONE - threshold | _TOP)
+    total = (uniform | LENGTH) + (PROBABILITY_ONE - threshold | LENGTH)
     return 1 ^ (total >> PROBABILITY_BITS & 1)
 
 

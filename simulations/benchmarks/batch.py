@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ldp.client import (
         CountMeanSketch,
+        HadamardResponse,
         HierarchicalHistogram,
         LocalHashing,
         ProjectiveGeometry,
@@ -52,6 +53,12 @@ def points() -> "ProjectiveGeometry":
     from ldp.client import ProjectiveGeometry
 
     return ProjectiveGeometry(categories=VALUES, epsilon=2.0)
+
+
+def signs() -> "HadamardResponse":
+    from ldp.client import HadamardResponse
+
+    return HadamardResponse(categories=VALUES, epsilon=2.0)
 
 
 def small_sketch() -> "CountMeanSketch":

@@ -118,10 +118,12 @@ def encoding(
 
 BENCHMARKS = (
     encoding("encode", "encode one CMS report of 1,024 columns", apple_preset, 13, WORDS),
-    encoding("encode_rr", "one of randomised response", batch.responses, 2.5, batch.VALUES),
-    encoding("encode_hashing", "one of local hashing", batch.hashes, 2.5, batch.VALUES),
+    encoding("encode_rr", "one of randomised response", batch.responses, 1, batch.VALUES),
+    encoding("encode_hashing", "one of local hashing", batch.hashes, 2.4, batch.VALUES),
+    encoding("encode_hadamard", "one of Hadamard response", batch.signs, 3.6, batch.VALUES),
+    encoding("encode_points", "one of projective geometry", batch.points, 6, batch.VALUES),
     encoding("encode_unary", "one of unary encoding", batch.unary, 13, batch.VALUES),
-    encoding("encode_subset", "one of subset selection", batch.sets, 25, batch.VALUES),
+    encoding("encode_subset", "one of subset selection", batch.sets, 15, batch.VALUES),
     Benchmark(
         key="encode_rappor",
         name="one of RAPPOR of 128 bits, memoised per value",

@@ -1,0 +1,151 @@
+"""Encoders as one function, for reports that name one column or a set of columns.
+
+`report_function` makes it for the operating system's bits. It draws by the law of `Layout.draw` of
+the mechanism's kind, in less time. The touched cell and a lie are both drawn, and a sum of integers
+of one length (`is_below`) chooses between them, so that the time does not tell which it was.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from ldp.mechanisms.addressing import CellSets, Identity, RandomizedAddressing
+from ldp.protocol.kinds import Index, ManyCells, Subset
+from ldp.protocol.randomness import LENGTH, PROBABILITY_BITS, PROBABILITY_ONE
+
+if TYPE_CHECKING:
+    from ldp.mechanisms.base import Mechanism
+    from ldp.protocol.hashing import Value
+
+ReportFunction = Callable[["Value"], bytes]
+_PAIR = Struct("<QQ")
+_COLUMNS = Struct("<32I")
+_COLUMN_LIMIT = 1 << 32
+_ZERO, _ONE = b"01"
+
+
+def report_function(mechanism: "Mechanism") -> ReportFunction | None:
+    """Return the function that draws a report of a value of `mechanism`, and raises ParameterError
+    before a bit is drawn for one outside the domain; None for other kinds of reports, for values
+    that are replaced at random, and for those that touch several cells of a list."""
+    addressing = mechanism.addressing
+    if mechanism.kind is Index and isinstance(addressing, CellSets):
+        return _one_of_many_cells(mechanism)
+    if isinstance(addressing, RandomizedAddressing) or mechanism.touches > 1:
+        return None
+    if mechanism.kind is Index:
+        return (_category if type(addressing) is Identity else _cell_of_row)(mechanism)
+    return _set_of_cells(mechanism) if mechanism.kind is Subset else None
+
+
+def _category(mechanism: "Mechanism") -> ReportFunction:
+    """Return the function for reports of a category. They are listed before, in a fifth of their
+    names' memory: to write a column as bytes takes a time that depends on it."""
+    urandom, pair, point_of = os.urandom, _PAIR.unpack, mechanism.addressing.point
+    others, size = mechanism.shape.columns - 1, mechanism.layout.body_bytes
+    reports = tuple(mechanism.header + n.to_bytes(size, "little") for n in range(others + 1))
+    limit = PROBABILITY_ONE // others * others
+    above = PROBABILITY_ONE - mechanism.report_thresholds[0] | LENGTH
+
+    def report(value: "Value") -> bytes:
+        cell = point_of(value)
+        number, uniform = pair(urandom(16))
+        while number >= limit:
+            number, uniform = pair(urandom(16))
+        other = number % others
+        other += other >= cell
+        return reports[(cell, other)[(uniform | LENGTH) + above >> PROBABILITY_BITS & 1]]
+
+    return report
+
+
+def _cell_of_row(mechanism: "Mechanism") -> ReportFunction:
+    """Return the function for reports of a row and a column in it. A uniform number below the
+    product of rows and other columns says both the row and the lie."""
+    urandom, pair, header = os.urandom, _PAIR.unpack, mechanism.header
+    point_of, cells_of = mechanism.addressing.point, mechanism.addressing.cells
+    row_bits, size = 8 * mechanism.layout.row_bytes, mechanism.layout.body_bytes
+    rows, others = mechanism.shape.rows, mechanism.shape.columns - 1
+    limit = PROBABILITY_ONE // (rows * others) * (rows * others)
+    above = PROBABILITY_ONE - mechanism.report_thresholds[0] | LENGTH
+
+    def report(value: "Value") -> bytes:
+        point = point_of(value)
+        number, uniform = pair(urandom(16))
+        while number >= limit:
+            number, uniform = pair(urandom(16))
+        row: int = number // others % rows
+        (cell,) = cells_of(point, row)
+        other = number % others
+        other += other >= cell
+        column: int = (cell, other)[(uniform | LENGTH) + above >> PROBABILITY_BITS & 1]
+        return header + (column << row_bits | row).to_bytes(size, "little")
+
+    return report
+
+
+def _one_of_many_cells(mechanism: "Mechanism") -> ReportFunction:
+    """Return the function for reports of a column in the only row. A uniform number below the
+    product of touched and other columns says one of each."""
+    urandom, pair, header = os.urandom, _PAIR.unpack, mechanism.header
+    point_of, cells_of = mechanism.addressing.point, mechanism.addressing.cells
+    size, touches = mechanism.layout.body_bytes, mechanism.touches
+    others = mechanism.shape.columns - touches
+    limit = PROBABILITY_ONE // (touches * others) * (touches * others)
+    above = PROBABILITY_ONE - mechanism.report_thresholds[0] | LENGTH
+
+    def report(value: "Value") -> bytes:
+        cells = cells_of(point_of(value), 0)
+        assert isinstance(cells, ManyCells)
+        number, uniform = pair(urandom(16))
+        while number >= limit:
+            number, uniform = pair(urandom(16))
+        columns = cells.inside(number // others % touches), cells.outside(number % others)
+        column: int = columns[(uniform | LENGTH) + above >> PROBABILITY_BITS & 1]
+        return header + column.to_bytes(size, "little")
+
+    return report
+
+
+def _set_of_cells(mechanism: "Mechanism") -> ReportFunction:
+    """Return the function for reports of a set of columns, written as binary digits until it is
+    sent. A byte for each decides which columns but the touched one begin in the set; uniform ones
+    enter or leave it until one is missing, which is the touched one or another uniform one."""
+    urandom, header, layout = os.urandom, mechanism.header, mechanism.layout
+    assert isinstance(layout, Subset)
+    point_of, cells_of = mechanism.addressing.point, mechanism.addressing.cells
+    columns, size, few = layout.columns, layout.body_bytes, layout.ones - 1
+    digits = bytes(_ONE if byte < layout.coarse_coin >> 56 else _ZERO for byte in range(256))
+    above = PROBABILITY_ONE - mechanism.report_thresholds[0] | LENGTH
+
+    def report(value: "Value") -> bytes:
+        (cell,) = cells_of(point_of(value), 0)
+        place = columns - 1 - cell
+        subset = bytearray(urandom(columns).translate(digits))
+        subset[place] = _ZERO
+        missing = few - subset.count(_ONE)
+        for other in _uniform_columns(columns):
+            if missing < 0:
+                missing += subset[other] == _ONE
+                subset[other] = _ZERO
+            elif subset[other] == _ZERO and other != place:
+                if not missing:
+                    break
+                subset[other] = _ONE
+                missing -= 1
+        uniform = int.from_bytes(urandom(8), "little")
+        chosen = (place, other)[(uniform | LENGTH) + above >> PROBABILITY_BITS & 1]
+        subset[chosen] = _ONE
+        return header + int(subset, 2).to_bytes(size, "little")
+
+    return report
+
+
+def _uniform_columns(columns: int) -> Iterator[int]:
+    """Yield independent uniform numbers below `columns`, without end."""
+    limit = _COLUMN_LIMIT // columns * columns
+    while True:
+        for number in _COLUMNS.unpack(os.urandom(_COLUMNS.size)):
+            if number < limit:
+                yield number % columns

@@ -1,0 +1,135 @@
+"""Encoders as one function: the law of a column by enumeration, that of a set by its shares."""
+
+import os
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldp.errors import ParameterError
+from ldp.mechanisms import (
+    HadamardResponse,
+    LocalHashing,
+    Mechanism,
+    PrefixExtension,
+    ProjectiveGeometry,
+    RandomizedResponse,
+    SubsetSelection,
+    report_functions,
+)
+from ldp.mechanisms.report_functions import report_function
+from ldp.protocol.kinds import Subset
+from ldp.protocol.randomness import PROBABILITY_ONE, SeededBits
+from ldp.protocol.wire import split_report
+from tests.statistics import ALPHA, law_p
+
+LETTERS = tuple("abcdefg")
+NAME_A_COLUMN = (
+    RandomizedResponse(categories=LETTERS, epsilon=1.0),
+    RandomizedResponse(categories=("a", "c"), epsilon=1.0),
+    LocalHashing(epsilon=1.0, rows=5, seed="00ff"),
+    LocalHashing(epsilon=1.0, rows=1, seed="00ff"),
+    PrefixExtension(epsilon=1.0, rows=4, seed="00ff", alphabet="abc", length=2, groups=2),
+    HadamardResponse(categories=LETTERS, epsilon=1.0),
+    ProjectiveGeometry(categories=LETTERS, epsilon=1.0),
+    ProjectiveGeometry(categories=LETTERS, epsilon=1.0, field=2),
+)
+SETS = (
+    SubsetSelection(categories=LETTERS[:5], epsilon=0.5),
+    SubsetSelection(categories=LETTERS[:4], epsilon=2.0, size=1),
+    SubsetSelection(categories=LETTERS[:4], epsilon=0.5, size=3),
+)
+
+
+def parts(mechanism: Mechanism, report: bytes) -> tuple[int, int]:
+    row, payload = split_report(report, mechanism.header, mechanism.layout)
+    return row, mechanism.layout.payload_number(payload)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("mechanism", NAME_A_COLUMN, ids=lambda mechanism: mechanism.describe())
+def test_every_row_and_column_has_its_share_of_the_random_numbers(
+    mechanism: Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers below rows x touched x other columns are as likely each; the report is true exactly
+    where the second number lies below the threshold."""
+    served: Iterator[tuple[int, int]] = iter(())
+    monkeypatch.setattr(os, "urandom", lambda size: struct.pack("<QQ", *next(served)))
+    report = report_function(mechanism)
+    assert report is not None
+    (rows, columns), touches = mechanism.shape, mechanism.touches
+    threshold = mechanism.report_thresholds[0]
+    choices = rows * touches * (columns - touches)
+    for uniform in (0, threshold - 1, threshold, PROBABILITY_ONE - 1):
+        seen = Counter[tuple[int, int]]()
+        for number in range(choices):
+            served = iter([(number + PROBABILITY_ONE // choices * choices - choices, uniform)])
+            seen[parts(mechanism, report("c"))] += 1
+        cells = {(row, cell) for row in range(rows) for cell in mechanism.cells("c", row)}
+        is_true = uniform < threshold
+        assert {place for place in seen if place in cells} == (cells if is_true else set())
+        assert len(seen) == rows * (touches if is_true else columns - touches)
+        assert len(set(seen.values())) == 1
+    beyond = PROBABILITY_ONE // choices * choices
+    if beyond < PROBABILITY_ONE:
+        served = iter([(beyond, 0), (PROBABILITY_ONE - 1, 0), (0, threshold)])
+        assert parts(mechanism, report("c"))[1] not in mechanism.cells("c", 0)
+
+
+def drawn_sets(mechanism: Mechanism, reports: int, monkeypatch: pytest.MonkeyPatch) -> Any:
+    stream = SeededBits(b"sets")
+    monkeypatch.setattr(os, "urandom", lambda size: stream.draw(8 * size).to_bytes(size, "little"))
+    report = report_function(mechanism)
+    assert report is not None
+    return np.array([parts(mechanism, report("c"))[1] for _ in range(reports)])
+
+
+def law_of_sets(mechanism: Mechanism) -> dict[int, float]:
+    layout, (cell,) = mechanism.layout, mechanism.cells("c", 0)
+    assert isinstance(layout, Subset)
+    touched, untouched = mechanism.channel.touched, mechanism.channel.untouched
+    numbers = layout.numbers()
+    return {n: float(layout.probability(n, (cell,), touched, untouched)) for n in numbers}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", SETS, ids=lambda mechanism: mechanism.describe())
+def test_sets_have_their_law(mechanism: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a seeded stream, so it fails always or never; of a fresh one with probability ALPHA."""
+    sets = drawn_sets(mechanism, 20_000, monkeypatch)
+    assert law_p(sets, law_of_sets(mechanism)) > ALPHA
+
+
+@pytest.mark.statistical
+def test_sets_that_columns_enter_in_order_do_not_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        report_functions, "_uniform_columns", lambda columns: (n % columns for n in count())
+    )
+    sets = drawn_sets(SETS[0], 20_000, monkeypatch)
+    assert law_p(sets, law_of_sets(SETS[0])) < ALPHA
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("mechanism", [*NAME_A_COLUMN, *SETS], ids=lambda m: m.describe())
+def test_a_value_outside_the_domain_draws_no_bit(
+    mechanism: Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def urandom(size: int) -> bytes:
+        raise AssertionError("a bit was drawn")
+
+    encoder = mechanism.encoder()
+    monkeypatch.setattr(os, "urandom", urandom)
+    for value in (3.5, None, ["c"], "\ud800"):
+        with pytest.raises(ParameterError):
+            encoder.encode(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.exact
+def test_an_encoder_draws_by_the_function_from_the_operating_system_alone() -> None:
+    for mechanism in (*NAME_A_COLUMN, *SETS):
+        assert "encode" in vars(mechanism.encoder())
+        assert "encode" not in vars(mechanism.encoder(SeededBits(b"")))
