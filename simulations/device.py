@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ldp.client import Client, Folder
-from ldp.client.device_file import DeviceFile
+from ldp.client.device_file import Connection, DeviceFile
 
 GROUP = """
 [group.{name}]
@@ -112,14 +112,14 @@ def exit_before(statement: int) -> None:
         if count == statement:
             os._exit(EXITED)
 
-    def prepare(self: DeviceFile, connection: sqlite3.Connection) -> None:
+    def prepare(self: DeviceFile, connection: Connection) -> None:
         connection.set_trace_callback(trace)
         prepared(self, connection)
 
     DeviceFile._prepare = prepare  # type: ignore[method-assign]
 
 
-class Unsynced(sqlite3.Connection):
+class Unsynced(Connection):
     """Never syncs, whatever it is told."""
 
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
@@ -160,7 +160,7 @@ def main(words: Sequence[str] | None = None) -> None:
         exit_before(asked.exit_at)
     if asked.unsynced:
         connect = sqlite3.connect
-        sqlite3.connect = lambda *a, **k: connect(*a, factory=Unsynced, **k)  # type: ignore[assignment]
+        sqlite3.connect = lambda *a, **k: connect(*a, **{**k, "factory": Unsynced})
     if asked.file_limit:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (asked.file_limit, asked.file_limit))

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from fractions import Fraction
 from functools import lru_cache
-from sqlite3 import Connection
 
 from ldp.accounting.policy import Allowance, Caps
-from ldp.client.device_file import remember, state
+from ldp.client.device_file import Connection, remember, state
 from ldp.client.periods import day_of, ending, length
 from ldp.client.pool import frozen_response
 from ldp.protocol.sealed_report import SHUFFLER
@@ -109,10 +108,10 @@ def life_left(connection: Connection, registry: Registry, group: str) -> Fractio
         return Fraction(0)
     totals = _charges(connection, "totals", "forgotten")
     caps = registry.groups[group].caps, agreed_caps[term]
-    cap = min(Fraction(limit.lifetime_epsilon) for limit in caps)
+    cap = exact(min(limit.lifetime_epsilon for limit in caps))
     remaining = cap - _sum(_counted(registry, group, totals))
     if (device := min(life, registry.lifetime_epsilon)) < math.inf:
-        remaining = min(remaining, Fraction(device) - _sum(totals))
+        remaining = min(remaining, exact(device) - _sum(totals))
     return remaining
 
 
@@ -154,10 +153,8 @@ def set_aside(connection: Connection, registry: Registry, group: str, end: int) 
 def is_sealed(connection: Connection, group: str, end: int) -> bool:
     """Return whether something was sent of the period of a group that ends at `end`: only a clock
     that went back shows a time in such a period, of which nothing more is sent."""
-    (number,) = connection.execute(
-        "SELECT count(*) FROM sealed WHERE budget = ? AND ends = ?", (group, end)
-    ).fetchone()
-    return bool(number) or end < _last_sealed(connection, group)
+    row = connection.execute("SELECT 1 FROM sealed WHERE budget = ? AND ends = ?", (group, end))
+    return row.fetchone() is not None or end < _last_sealed(connection, group)
 
 
 def charge(
@@ -204,6 +201,10 @@ def _term(registry: Registry, group: str) -> str:
         return group
     digest = hashlib.blake2b(trusting.consent.encode(), digest_size=16).hexdigest()
     return f"{SHUFFLER}{group}/{digest}"
+
+
+exact = lru_cache(maxsize=256)(Fraction)
+"""Return an epsilon as a fraction; exact, as every float is one."""
 
 
 @lru_cache(maxsize=8)
@@ -267,4 +268,4 @@ def _counted(registry: Registry, group: str, charges: list[Charge]) -> list[Char
 
 
 def _sum(charges: Iterable[Charge]) -> Fraction:
-    return sum((times * Fraction(price) for _, _, price, times, _ in charges), Fraction(0))
+    return sum((times * exact(price) for _, _, price, times, _ in charges), Fraction(0))

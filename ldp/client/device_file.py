@@ -82,6 +82,14 @@ class StorageError(LdpError, OSError):
         self.busy = busy
 
 
+class Connection(sqlite3.Connection):
+    """SQLite's connection, with the states of the file and the way of syncing, as a transaction
+    read and set them."""
+
+    states: dict[str, Any] | None = None
+    synchronous = ""
+
+
 class DeviceFile:
     """Connection to a device's file, which is made where there is none. Threads and processes may
     share it, also after a fork: the connection is closed before a fork, because SQLite's locks do
@@ -90,41 +98,46 @@ class DeviceFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
+        self._connection: Connection | None = None
         self._log_is_full = False
         self._identity = (0, 0)
-        with _storage_errors():
+        try:
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
             self._connect()
+        except (sqlite3.Error, OSError) as error:
+            raise _storage_error(error) from None
         _FILES.add(self)
 
     @contextmanager
-    def transaction(
-        self, *, synced: bool = False, reads: bool = False
-    ) -> Iterator[sqlite3.Connection]:
+    def transaction(self, *, synced: bool = False, reads: bool = False) -> Iterator[Connection]:
         """Run the block as one transaction. With `synced` it is on the disk when the block ends,
         and the log, which could hold deleted content, is emptied; else it survives the process
         only. With `reads` it takes no lock for writing. Raises StorageError."""
         if not self._lock.acquire(timeout=BUSY_SECONDS):
             raise StorageError("another thread uses the device's file", busy=True)
         try:
-            with _storage_errors():
-                connection = self._connect()
-                if connection.in_transaction:  # an exception came between two statements
+            connection = self._connect()
+            if connection.in_transaction:  # an exception came between two statements
+                connection.execute("ROLLBACK")
+            synchronous = "FULL" if synced else "NORMAL"
+            if connection.synchronous != synchronous:
+                connection.execute(f"PRAGMA synchronous = {synchronous}")
+                connection.synchronous = synchronous
+            try:
+                connection.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
+                connection.states = None
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
-                connection.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
-                try:
-                    connection.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
-                    yield connection
-                    connection.execute("COMMIT")
-                except BaseException:
-                    with suppress(sqlite3.Error):
-                        connection.execute("ROLLBACK")
-                    raise
-                if synced or self._log_is_full:
-                    self._empty_log(connection)
+                raise
+            if synced or self._log_is_full:
+                self._empty_log(connection)
+        except (sqlite3.Error, OSError) as error:
+            raise _storage_error(error) from None
         finally:
             self._lock.release()
 
@@ -139,20 +152,24 @@ class DeviceFile:
         if (connection := getattr(self, "_connection", None)) is not None:
             connection.close()
 
-    def _empty_log(self, connection: sqlite3.Connection) -> None:
+    def _empty_log(self, connection: Connection) -> None:
         """Empty the log now, or after a later transaction while another process reads it."""
         self._log_is_full = True
         with suppress(sqlite3.Error):
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._log_is_full = bool(busy)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> Connection:
         if self._connection is not None and self._identity != self._identify():
             self.close()
         if self._connection is None:
             identity = self._identify()
             connection = sqlite3.connect(
-                self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                self._path,
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+                factory=Connection,
             )
             try:
                 connection.execute("PRAGMA secure_delete = ON")
@@ -172,7 +189,7 @@ class DeviceFile:
             raise StorageError("the device's file was deleted while it was open") from None
         return status.st_dev, status.st_ino
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
+    def _prepare(self, connection: Connection) -> None:
         def pragma(name: str) -> int:
             return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
@@ -193,45 +210,55 @@ class DeviceFile:
         connection.execute("COMMIT")
 
 
-def _run(connection: sqlite3.Connection, script: str) -> None:
+def _run(connection: Connection, script: str) -> None:
     for statement in script.split(";"):
         connection.execute(statement)
 
 
-def state(connection: sqlite3.Connection, name: str, default: Any = None) -> Any:
+def state(connection: Connection, name: str, default: Any = None) -> Any:
     """Return the state of a name, `default` if it was never written."""
-    row = connection.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
-    return default if row is None else row[0]
+    return _states(connection).get(name, default)
 
 
-def remember(connection: sqlite3.Connection, name: str, value: Any) -> None:
+def remember(connection: Connection, name: str, value: Any) -> None:
     """Write the state of a name."""
     connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))
+    if connection.states is not None:
+        connection.states[name] = value
 
 
-def count_declined(connection: sqlite3.Connection, reason: str) -> None:
+def forget_states(connection: Connection, beginning: str) -> None:
+    """Delete the states whose names begin so."""
+    connection.execute("DELETE FROM state WHERE name GLOB ?", (f"{beginning}*",))
+    connection.states = None
+
+
+def count_declined(connection: Connection, reason: str) -> None:
     """Count a record that was declined for this reason."""
     remember(connection, DECLINED + reason, state(connection, DECLINED + reason, 0) + 1)
 
 
-def declined_counts(connection: sqlite3.Connection) -> dict[str, int]:
+def declined_counts(connection: Connection) -> dict[str, int]:
     """Return how many records were declined, by reason."""
-    rows = connection.execute("SELECT name, value FROM state WHERE name GLOB ?", (f"{DECLINED}*",))
-    return {name.removeprefix(DECLINED): count for name, count in sorted(rows)}
+    counts = sorted(_states(connection).items())
+    return {n.removeprefix(DECLINED): count for n, count in counts if n.startswith(DECLINED)}
 
 
-@contextmanager
-def _storage_errors() -> Iterator[None]:
-    """Raise SQLite's errors and the system's as StorageError."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        busy = "locked" in str(error) or "busy" in str(error)
-        raise StorageError(f"the device's file cannot be used: {error}", busy) from None
-    except (sqlite3.Error, OSError) as error:
-        if isinstance(error, StorageError):
-            raise
-        raise StorageError(f"the device's file cannot be used: {error}") from None
+def _states(connection: Connection) -> dict[str, Any]:
+    """Return all states, which a transaction reads once."""
+    if connection.states is None:
+        connection.states = dict(connection.execute("SELECT name, value FROM state").fetchall())
+    return connection.states
+
+
+def _storage_error(error: Exception) -> StorageError:
+    """Return an error of SQLite or the system as StorageError."""
+    if isinstance(error, StorageError):
+        return error
+    busy = isinstance(error, sqlite3.OperationalError) and (
+        "locked" in str(error) or "busy" in str(error)
+    )
+    return StorageError(f"the device's file cannot be used: {error}", busy)
 
 
 _FILES: WeakSet[DeviceFile] = WeakSet()

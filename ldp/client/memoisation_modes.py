@@ -10,12 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from fractions import Fraction
-from sqlite3 import Connection
 from typing import NamedTuple
 
 from ldp.accounting.policy import Allowance
 from ldp.client import pool
 from ldp.client.charges import Span
+from ldp.client.device_file import Connection
 from ldp.client.periods import ending, length
 from ldp.client.pool import FrozenResponse
 from ldp.client.responses import Report, Responses

@@ -5,10 +5,9 @@ The rules, each with its test, are in `docs/device-protocol.md`.
 
 import json
 from collections.abc import Callable
-from sqlite3 import Connection
 from typing import NamedTuple
 
-from ldp.client.device_file import remember, state
+from ldp.client.device_file import Connection, remember, state
 from ldp.client.periods import length
 from ldp.client.responses import Report
 from ldp.protocol.randomness import BitSource, uniform_below
@@ -34,10 +33,10 @@ class FrozenResponse(NamedTuple):
     source: int
 
 
-def settle(connection: Connection, registry: Registry) -> None:
+def settle(connection: Connection, registry: Registry) -> str:
     """Delete the records, and the responses that were not charged, of metrics whose group or window
-    length changed: their periods overlap those of today."""
-    text = state(connection, LAYOUT, "{}")
+    length changed: their periods overlap those of today. Return the layout that is then written."""
+    text: str = state(connection, LAYOUT, "{}")
     layout = {
         name: [metric.group, length(registry.groups[metric.group].caps.window)]
         for name, metric in registry.metrics.items()
@@ -45,13 +44,14 @@ def settle(connection: Connection, registry: Registry) -> None:
     old_layout = json.loads(text)
     new_text = json.dumps(old_layout | layout)
     if new_text == text:
-        return
+        return text
     remember(connection, LAYOUT, new_text)
     for name, position in layout.items():
         if old_layout.get(name, position) != position:
             for table in ("pool", "seen"):
                 connection.execute(f"DELETE FROM {table} WHERE metric = ?", (name,))
             connection.execute("DELETE FROM frozen WHERE metric = ? AND NOT charged", (name,))
+    return new_text
 
 
 def withdraw_epochs(connection: Connection) -> None:

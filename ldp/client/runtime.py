@@ -11,7 +11,6 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
-from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from weakref import WeakSet
 
@@ -19,6 +18,7 @@ from ldp.client import periods
 from ldp.client.charges import (
     agree,
     complete_terms,
+    exact,
     groups_to_ask,
     is_new,
     is_sealed,
@@ -30,15 +30,17 @@ from ldp.client.charges import (
 from ldp.client.destinations import path_of
 from ldp.client.device_file import (
     DECLINED,
+    Connection,
     DeviceFile,
     StorageError,
     count_declined,
     declined_counts,
+    forget_states,
     remember,
     state,
 )
 from ldp.client.memoisation_modes import modes_of
-from ldp.client.pool import settle, withdraw_epochs
+from ldp.client.pool import LAYOUT, settle, withdraw_epochs
 from ldp.client.responses import AccountSecret, Responses, SecretFile
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
 from ldp.client.sealing import (
@@ -137,6 +139,7 @@ class Client:
         self._file: DeviceFile | None = None
         self._keep_sent = keep_sent
         self._sender = Sender(destination, clock, self._bits, keeps=bool(keep_sent))
+        self._layout = ""
         self._consent: Consent = "unknown"
         self._is_withdrawing = self._is_closed = False
         _CLIENTS.add(self)
@@ -301,7 +304,8 @@ class Client:
                 self._witness.check(connection)
                 answer: Recorded | Declined | None = mistake
                 if metric is not None and mistake is None:
-                    settle(connection, self._registry)
+                    if state(connection, LAYOUT) != self._layout:
+                        self._layout = settle(connection, self._registry)
                     now = periods.seconds_of(self._clock())
                     if not (may_seal and self._sealer.public_periods(connection, now)):
                         answer = self._enter(connection, metric, value, now)
@@ -339,7 +343,7 @@ class Client:
         mode, life = self._modes[metric.name], life_left(connection, self._registry, metric.group)
         if (frozen := mode.current_response(connection, now)) and not frozen.response:
             return Declined("cap", "this epoch sends nothing more after the withdrawal")
-        if Fraction(metric.price) > life and not (frozen and frozen.charged):
+        if exact(metric.price) > life and not (frozen and frozen.charged):
             if metric.group in groups_to_ask(connection, self._registry):
                 what = "needs its own consent" if metric.needs_shuffler else "allows more now"
                 return Declined("consent", f"group {metric.group!r} {what}: ask again")
@@ -411,7 +415,7 @@ class Client:
         """Delete records, responses, sealed batches and the device's secret after a withdrawal."""
         for table in ("pool", "seen"):
             connection.execute(f"DELETE FROM {table}")
-        connection.execute("DELETE FROM state WHERE name GLOB ?", (f"{DECLINED}*",))
+        forget_states(connection, DECLINED)
         withdraw_epochs(connection)
         stop_calendars(connection)
         self._secret.delete()

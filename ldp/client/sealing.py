@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date, timedelta
-from sqlite3 import Connection
 from typing import TYPE_CHECKING, TypeVar
 
 from ldp.client.charges import (
@@ -18,7 +17,7 @@ from ldp.client.charges import (
     mark_sealed,
     remaining_budget,
 )
-from ldp.client.device_file import remember, state
+from ldp.client.device_file import Connection, forget_states, remember, state
 from ldp.client.memoisation_modes import Mode
 from ldp.client.periods import beginning, day_of, length
 from ldp.client.pool import due_periods, meaning
@@ -212,7 +211,7 @@ class Sealer:
 
 def stop_calendars(connection: Connection) -> None:
     """Delete the calendars of hidden groups, which begin again with the next consent."""
-    connection.execute("DELETE FROM state WHERE name GLOB ?", (_calendar("*"),))
+    forget_states(connection, _calendar(""))
 
 
 def first_kept_day(now: int, keep_sent: timedelta) -> str:

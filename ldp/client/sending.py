@@ -4,10 +4,9 @@ import math
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from sqlite3 import Connection
 
 from ldp.client.destinations import TIMEOUT_SECONDS
-from ldp.client.device_file import DeviceFile, StorageError, remember, state
+from ldp.client.device_file import Connection, DeviceFile, StorageError, remember, state
 from ldp.client.periods import seconds_of
 from ldp.client.results import Uploaded
 from ldp.errors import Unreachable

@@ -2,8 +2,8 @@
 
 import json
 from datetime import date
-from sqlite3 import Connection
 
+from ldp.client.device_file import Connection
 from ldp.client.results import Sent
 from ldp.client.sealing import UNSENT
 from ldp.protocol.batch import Batch

@@ -11,11 +11,11 @@ import hashlib
 import os
 import sys
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
-from sqlite3 import Connection
 from typing import NamedTuple
 
-from ldp.client.device_file import StorageError, remember, state
+from ldp.client.device_file import Connection, StorageError, remember, state
 from ldp.errors import ParameterError
 from ldp.files import sync_folder, write_whole
 
@@ -107,7 +107,8 @@ class Witness:
 
     def _read(self) -> Marks:
         try:
-            kind, confirmed, announced = self._path.read_text("ascii").split("\n")[:3]
+            with open(self._path, "rb", buffering=0) as file:
+                kind, confirmed, announced = file.read().decode("ascii").split("\n")[:3]
         except FileNotFoundError:
             raise StorageError("the witness of the device's file is missing") from None
         except ValueError:
@@ -203,7 +204,12 @@ def _charges_digest(connection: Connection) -> str:
     totals = connection.execute(
         "SELECT budget, metric, epsilon, times FROM totals ORDER BY 1, 2, 3"
     ).fetchall()
-    return hashlib.sha256(repr(totals).encode()).hexdigest()
+    return _digest(repr(totals))
+
+
+@lru_cache(maxsize=1)
+def _digest(totals: str) -> str:
+    return hashlib.sha256(totals.encode()).hexdigest()
 
 
 class NoWitness:

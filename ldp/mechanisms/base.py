@@ -461,13 +461,14 @@ class Encoder(ReportEncoder):
         self._touched, self._untouched = mechanism.report_thresholds
         self._size, self._tops = self._layout.random_bytes
         self._is_system = type(bits) is SystemBits
-        function = report_function(mechanism) if self._is_system and type(self) is Encoder else None
-        if function is not None:
-            self.encode = function  # type: ignore[assignment, method-assign]
+        is_plain = self._is_system and type(self) is Encoder
+        self._report = report_function(mechanism) if is_plain else None
 
     def encode(self, value: Value) -> bytes:
         """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a
         value outside the domain. The row is uniform and independent of the value."""
+        if self._report is not None:
+            return self._report(value)
         row, number = self.draw(self._addressing.point(value))
         return pack_report(self._header, self._layout, row, number)
 

@@ -136,14 +136,14 @@ BENCHMARKS = (
         name="record one value of a CMS metric on a device",
         unit="us",
         measure=lambda folder: record_us(folder, "apple-emoji"),
-        bar=350,
+        bar=120,
     ),
     Benchmark(
         key="record_rappor",
         name="the same of a RAPPOR metric of 128 bits",
         unit="us",
         measure=lambda folder: record_us(folder, "chrome-etld-plus-one"),
-        bar=250,
+        bar=120,
     ),
     *(
         Benchmark(
