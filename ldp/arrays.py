@@ -1,5 +1,5 @@
-"""Types of arrays, one definition each, values that come as one, sums into cells, and tails of
-Binomial(number, share), of which scipy.stats takes a third of a second to import; for servers only.
+"""Types of arrays, one definition each, values that come as one, sums into cells, and what scipy is
+slow to import for: tails of Binomial(number, share), numbers in increasing order. Servers only.
 """
 
 from bisect import bisect_left
@@ -32,6 +32,24 @@ WHOLE = {str, bytes, int, frozenset}
 """Types of values that are never missing."""
 Seed = np.random.Generator | int | None
 """Source of a simulation's randomness: a generator, the seed of one, or None: a new one."""
+
+
+def increasing(values: Floats, weights: Floats | None = None) -> Floats:
+    """Return the numbers in increasing order that are nearest to `values` by the squares of their
+    distances times `weights`, shape (numbers,): neighbours in the wrong order get their mean (Ayer
+    et al. 1955). scipy.optimize has the same, and takes a fifth of a second to import."""
+    means, shares, sizes = list[float](), list[float](), list[int]()
+    each = np.ones(len(values)) if weights is None else weights
+    for mean, share in zip(values.tolist(), each.tolist(), strict=True):
+        size = 1
+        while means and means[-1] >= mean:
+            earlier = shares.pop()
+            mean = (means.pop() * earlier + mean * share) / (earlier + share)
+            share, size = share + earlier, size + sizes.pop()
+        means.append(mean)
+        shares.append(share)
+        sizes.append(size)
+    return np.repeat(means, sizes)
 
 
 Codes = tuple[tuple[Any, ...], Ints]

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import isotonic_regression
 
-from ldp.arrays import add_at
+from ldp.arrays import add_at, increasing
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int16, np.int64])
@@ -26,3 +27,19 @@ def test_refuses_a_cell_outside() -> None:
         with pytest.raises(ValueError, match="invalid entry"):
             add_at(cells, np.array([row]), np.array([column]), 1)
     assert not cells.any()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("numbers", [0, 1, 2, 7, 400])
+def test_numbers_in_increasing_order_are_those_of_scipy(numbers: int) -> None:
+    generator = np.random.default_rng(numbers)
+    for step in (0.0, 0.5, 0.01):  # ties, and runs of every length
+        values = np.round(generator.normal(size=numbers).cumsum() * step, 1)
+        values += generator.integers(0, 3, numbers)
+        weights = generator.uniform(0.1, 5, numbers)
+        if not numbers:
+            assert increasing(values).size == 0
+            continue
+        expected = isotonic_regression(values, weights=weights).x
+        assert np.allclose(increasing(values, weights), expected, rtol=0, atol=1e-12)
+        assert np.allclose(increasing(values), isotonic_regression(values).x, rtol=0, atol=1e-12)

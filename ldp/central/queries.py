@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ldp.accounting import Cost, Neighbours
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Ints, increasing
 from ldp.central.gaussian import require_budget
 from ldp.central.mechanisms import MOST_COUNT, DiscreteLaplace
 from ldp.central.noise import Noise, Releases
@@ -216,14 +216,12 @@ def percentile(
     """
     if not 0 < q < 1 or not 0 < level < 1:
         raise ParameterError("a quantile and its level must lie strictly between 0 and 1")
-    from scipy.optimize import isotonic_regression
-
     counts = np.array(histogram.counts, dtype=np.float64)
     total = float(counts.sum())
     if total < 1:
         return Percentile(math.nan, edges[0], edges[-1])
     beyond = np.cumsum(counts)[:-1] - q * total
-    heights = np.array([-q * total, *isotonic_regression(beyond).x, (1 - q) * total])
+    heights = np.array([-q * total, *increasing(beyond), (1 - q) * total])
     place = int(np.searchsorted(heights[1:-1], 0.0))
     ends = [*filter(math.isfinite, edges[place : place + 2])]
     part = heights[place] / (heights[place] - heights[place + 1])

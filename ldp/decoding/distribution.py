@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Ints, increasing
 from ldp.decoding.fakes_among_nodes import FakesAmongNodes, most_moved
 from ldp.decoding.nodes import Nodes, expected_nodes, nodes_of_buckets, nodes_of_levels
 from ldp.decoding.tree import TreeFit
@@ -231,10 +231,7 @@ class Distribution(Result):
 
     def _increasing(self, share: Floats) -> Floats:
         """Return the increasing function, from 0 to 1, nearest to `share`, shape (bins - 1,)."""
-        from scipy.optimize import isotonic_regression
-
-        fitted = isotonic_regression(share, weights=1 / self.below[1] ** 2).x
-        return np.asarray(np.clip(fitted, 0.0, 1.0))
+        return np.clip(increasing(share, 1 / self.below[1] ** 2), 0.0, 1.0)
 
     @cached_property
     def error_draws(self) -> Floats:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Floats
+from ldp.arrays import Floats, increasing
 from ldp.decoding.by_category import decode_by_category, expected_category
 from ldp.decoding.distribution import (
     Distribution,
@@ -177,8 +177,6 @@ def people_of_result(path: Path) -> Population:
     """Return numbers as the histogram of a result has them that `ldp decode` or `ldp publish`
     wrote, those of a bin spread over it. Raises ParameterError for a result that is not about one
     number, or has no histogram with a count above 0."""
-    from scipy.optimize import isotonic_regression
-
     result = SavedResult.load(path)
     if result.facts["kind"] != "numbers":
         raise ParameterError(f"{path} is not the result of one number")
@@ -187,7 +185,7 @@ def people_of_result(path: Path) -> Population:
     if not count.sum() > 0:
         raise ParameterError(f"{path} has no histogram with a count above 0")
     low, high = np.where(np.isnan(low), high, low), np.where(np.isnan(high), low, high)
-    below = isotonic_regression(np.cumsum(count) / count.sum()).x.clip(0, 1)
+    below = increasing(np.cumsum(count) / count.sum()).clip(0, 1)
     share = np.repeat(np.diff(below, prepend=0.0) / SPREAD, SPREAD)
     places = (np.arange(SPREAD) + 0.5) / SPREAD
     numbers = (low[:, None] + (high - low)[:, None] * places).ravel()
