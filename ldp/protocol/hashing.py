@@ -98,8 +98,8 @@ class PolynomialRows:
 
     def column(self, point: int, row: int) -> int:
         """Return the column, 0 .. width - 1, of `point` in `row`."""
-        a, b, c = _coefficients(self.seed, row)
-        return ((((a * point + b) * point + c) % FIELD) >> 29) * self.width >> 32
+        return self.cells(point, row)[0]
 
     def cells(self, point: int, row: int) -> tuple[int, ...]:
-        return (self.column(point, row),)
+        a, b, c = _coefficients(self.seed, row)
+        return (((((a * point + b) * point + c) % FIELD) >> 29) * self.width >> 32,)

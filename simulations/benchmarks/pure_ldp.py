@@ -47,6 +47,7 @@ def main() -> None:
     words = [f"word-{rank}" for rank in range(1, 2601)]
     direct = import_module(f"{ORACLES}.direct_encoding")
     hashing = import_module(f"{ORACLES}.local_hashing")
+    hadamard = import_module(f"{ORACLES}.hadamard_response")
     unary = import_module(f"{ORACLES}.unary_encoding").UEClient(BATCH_EPSILON, VALUES, use_oue=True)
     numbers, values = range(1, VALUES + 1), zipf_values()
 
@@ -55,6 +56,10 @@ def main() -> None:
 
     def hashing_client() -> Any:
         return hashing.FastLHClient(BATCH_EPSILON, VALUES, BATCH_ROWS, use_olh=True)
+
+    def hadamard_client() -> Any:
+        hashes = hadamard.HadamardResponseServer(BATCH_EPSILON, VALUES).get_hash_funcs()
+        return hadamard.HadamardResponseClient(BATCH_EPSILON, VALUES, hashes)
 
     @cache
     def aggregate() -> tuple[float, float]:
@@ -99,6 +104,7 @@ def main() -> None:
             "encode": lambda: each_us(client.privatise, words),
             "encode_rr": lambda: each_us(direct_client().privatise, numbers),
             "encode_hashing": lambda: each_us(hashing_client().privatise, numbers),
+            "encode_hadamard": lambda: each_us(hadamard_client().privatise, numbers),
             "encode_unary": lambda: each_us(unary.privatise, numbers),
             "wire": lambda: client.privatise("lol")[0].nbytes,
             "import": lambda: 1e3 * import_seconds(f"import {MODULE}", 7),
