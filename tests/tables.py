@@ -68,8 +68,9 @@ def _form(kind: type[CatalogueMechanism]) -> str:
 
 
 def _summary(kind: type[CatalogueMechanism]) -> str:
-    """Return the first sentence of the docstring."""
-    return " ".join(str(kind.__doc__).split("\n\n")[0].split())
+    """Return the first sentence of the docstring, as far as its colon: a page has the rest."""
+    sentence = " ".join(str(kind.__doc__).split("\n\n")[0].split())
+    return sentence.partition(":")[0].removesuffix(".")
 
 
 def _choices(kind: type[CatalogueMechanism]) -> str:
