@@ -69,6 +69,8 @@ export interface Status {
   held: number;
   dropped: number;
   refused: number;
+  /** How many records were declined since the consent, by reason. */
+  declined: Record<string, number>;
   /** The latest day that the clock showed, where it shows an earlier one now. */
   leap: string | null;
   /** What is new, or allows more than the owner was shown: ask, and call `grant` again. */
@@ -180,8 +182,14 @@ export class Client {
   }
 
   /** Take one record. The value of a joint metric is a list, one value for each member. */
-  record(metric: string, value: Value): Promise<Recorded> {
-    return this.#safely(() => this.#record(metric, value), declined);
+  async record(metric: string, value: Value): Promise<Recorded> {
+    const result = await this.#safely(() => this.#record(metric, value), declined);
+    if (!result.recorded && this.#consent === "granted") {
+      const count = ({ declined }: Device) =>
+        (declined[result.reason] = (declined[result.reason] ?? 0) + 1);
+      await this.#safely(() => this.#change(count, false), () => null);
+    }
+    return result;
   }
 
   /** Seal the periods that are over, and send what waits. */
@@ -231,7 +239,7 @@ export class Client {
     const empty = {
       ...{ consent: this.#consent, storage: "", registry: isRead ? "" : registry || this.#problem },
       ...{ pooled: 0, waiting: 0, held: 0, acknowledged: 0, dropped: 0, refused: 0, unasked: [] },
-      leap: null,
+      ...{ declined: {}, leap: null },
       ...{ why: NOBODY_AGREED, nextUpload: null },
     };
     return this.#safely(
@@ -246,7 +254,7 @@ export class Client {
           const begun = isRead ? device.periods.map(({ ends }) => dayOf(ends - longest)) : [];
           const latest = [...begun, ...device.batches.map(({ day }) => day)].sort().at(-1) ?? "";
           return {
-            ...{ ...empty, consent, refused: device.refused },
+            ...{ ...empty, consent, refused: device.refused, declined: { ...device.declined } },
             ...(consent === "granted"
               ? outlook(device, now, clock, !!this.#destination, this.#failure)
               : { why: consent }),

@@ -93,6 +93,8 @@ export interface Device {
   calendars: Record<string, number>;
   secret: Uint8Array | null;
   refused: number;
+  /** How many records were declined, by reason, since the consent. */
+  declined: Record<string, number>;
   failures: number;
   nextTry: number;
 }
@@ -102,6 +104,7 @@ export const newDevice = (): Device => ({
   ...{ refused: 0, failures: 0, nextTry: 0 },
   ...{ periods: [], epochs: [], tags: [], accounts: [], batches: [] },
   ...{ layout: bare(), calendars: bare(), unlisted: bare(), sealed: bare() },
+  declined: bare(),
   terms: { lifetime: 0, groups: bare(), metrics: [] },
 });
 
@@ -110,6 +113,7 @@ export function bareNames(device: Device): void {
   if (!device.accounts) completeOld(device as Device & { charges?: OldCharge[] });
   device.unlisted = bare(device.unlisted);
   device.sealed = bare(device.sealed);
+  device.declined = bare(device.declined);
   device.layout = bare(device.layout);
   device.calendars = bare(device.calendars);
   device.terms.groups = bare(device.terms.groups);

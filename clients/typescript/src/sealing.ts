@@ -184,6 +184,7 @@ export function withdraw(device: Device): void {
   device.epochs = device.epochs.filter(({ charged }) => charged);
   for (const epoch of device.epochs) epoch.response = null;
   device.calendars = {};
+  device.declined = {};
   device.secret?.fill(0);
   device.secret = null;
   for (const batch of device.batches) {

@@ -760,6 +760,12 @@ test("a mistake of the app is declined, and its value is in no message", async (
     assert.equal(answer.reason, reason);
     assert.ok(!answer.details.includes("purple"));
   }
+  const counted = { "unknown metric": 2, value: 3 };
+  assert.deepEqual((await device.client.status()).declined, counted);
+  await device.client.withdraw();
+  await device.client.record("town", "Oslo");
+  assert.deepEqual((await device.client.status()).declined, {});
+  await device.client.grant();
   assert.deepEqual(await device.client.record("city", "Atlantis"), yes); // counts as other
   assert.deepEqual(await device.client.record("word", "\ud800"), yes); // as U+FFFD
 });
