@@ -11,7 +11,7 @@ import codecs
 import io
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -343,6 +343,23 @@ def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
     return text
 
 
+def _decoded(
+    path: Path, name: str, cells: Iterable[bytes | None], encoding: str, is_private: bool
+) -> list[str]:
+    """Return the texts of a column of bytes, as some programs write texts. Raise ParameterError,
+    with the row, for bytes that are no text unless the file is private."""
+    texts, errors = list[str](), "replace" if is_private else "strict"
+    for row, cell in enumerate(cells, 1):
+        try:
+            texts.append((cell or b"").decode(encoding, errors))
+        except UnicodeDecodeError:
+            wrong = f"the column {name!r} holds bytes that are {NO_TEXT.format(encoding.upper())}"
+            raise ParameterError(f"{path}, row {row}: {wrong}") from None
+        except LookupError:
+            raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
+    return texts
+
+
 def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTable:
     import pyarrow  # late: tables of text need no such package
     from pyarrow import dataset
@@ -355,21 +372,23 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
             return DataTable(path, header, [], ",", reading)
         header = [name for name in header if not names or name in names]
         for name, column in zip(header, source.to_table(columns=header).columns, strict=True):
-            text = str(column.type)
-            if pyarrow.types.is_nested(column.type) or "binary" in text:
+            text, kinds = str(column.type), pyarrow.types
+            if kinds.is_nested(column.type):
                 raise ParameterError(f"{path}: the column {name!r} holds {text}, which is no text")
-            kinds = pyarrow.types
+            if kinds.is_dictionary(column.type):
+                column = column.cast(column.type.value_type, safe=False)
             if any(
                 is_number(column.type)
                 for is_number in (kinds.is_integer, kinds.is_floating, kinds.is_decimal)
             ):
                 typed.add(name)
-            elif reading.is_private:  # a text that is none, a time that Python has not
-                if pyarrow.types.is_dictionary(column.type):
-                    column = column.cast(column.type.value_type, safe=False)
-                texts = column.cast(pyarrow.string(), safe=False).cast(pyarrow.binary())
-                cells = [cell and cell.decode("utf-8", "replace") for cell in texts.to_pylist()]
-                columns.append([cell or "" for cell in cells])
+            elif "binary" in text or reading.is_private:  # a time that Python has not, a text that
+                encoding = reading.encoding or "utf-8"
+                if "binary" not in text:  # is none
+                    column = column.cast(pyarrow.string(), safe=False).cast(pyarrow.binary())
+                    encoding = "utf-8"
+                cells = column.to_pylist()
+                columns.append(_decoded(path, name, cells, encoding, reading.is_private))
                 continue
             cells = column.to_pylist()
             columns.append(["" if cell is None or cell != cell else str(cell) for cell in cells])

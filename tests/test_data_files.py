@@ -244,6 +244,29 @@ def test_an_open_quote_in_a_private_header_shows_no_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("kind", ["binary", "large_binary", "dictionary"])
+def test_bytes_of_parquet_are_texts_as_some_programs_write_them(kind: str, tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path, cells = tmp_path / "data.parquet", ["Malmö", None, "Oslo"]
+
+    def write(encoding: str) -> None:
+        data = [cell and cell.encode(encoding) for cell in cells]
+        column = pa.array(data, pa.large_binary() if kind == "large_binary" else pa.binary())
+        column = column.dictionary_encode() if kind == "dictionary" else column
+        parquet.write_table(pa.table({"x": column}), path)
+
+    write("utf-8")
+    assert read_table(path).cells("x") == ["Malmö", "", "Oslo"]
+    write("cp1252")
+    with pytest.raises(ParameterError, match=r"row 1: the column 'x' .*--encoding"):
+        read_table(path)
+    assert read_table(path, Reading(encoding="cp1252")).cells("x") == ["Malmö", "", "Oslo"]
+    assert read_table(path, PRIVATE).cells("x") == ["Malm\ufffd", "", "Oslo"]
+
+
+@pytest.mark.exact
 def test_a_text_of_parquet_that_is_none_spoils_its_own_cell_alone(tmp_path: Path) -> None:
     import pyarrow as pa
     from pyarrow import parquet
