@@ -8,6 +8,7 @@ defence.
 
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,15 +55,15 @@ class Poisoned:
         mechanism = self.honest.mechanism
         return self.honest + counted(mechanism, batch) if batch else self.honest
 
-    def estimates(self, **settings: Any) -> Estimates:
-        """Return the estimates from all reports."""
-        return decode(self.table(self.fakes), self.values, **settings)
+    @cached_property
+    def estimates(self) -> Estimates:
+        """Estimates from all reports."""
+        return decode(self.table(self.fakes), self.values)
 
 
 def undefended(poisoned: Poisoned) -> Floats:
     """Return the shares that `ldp decode` estimates: shape (values,)."""
-    estimates = poisoned.estimates()
-    return estimates.count / estimates.reports
+    return poisoned.estimates.count / poisoned.estimates.reports
 
 
 def statistics(poisoned: Poisoned) -> Floats:
@@ -85,7 +86,7 @@ def statistics(poisoned: Poisoned) -> Floats:
 
 def consistency(poisoned: Poisoned) -> Floats:
     """Return the shares that are 0 or more and add to 1 (`sum-to-n`)."""
-    estimates = consistent(poisoned.estimates(), "sum-to-n")
+    estimates = consistent(poisoned.estimates, "sum-to-n")
     assert estimates.projected is not None
     return estimates.projected / estimates.reports
 
@@ -236,7 +237,7 @@ class Laboratory:
 def judge(row: Gain, poisoned: Poisoned, aims: Ints, counts: Ints, runs: int) -> None:
     """Add to `row`, of one of `runs` runs, what intervals and discoveries say of the honest
     `counts` of the values, shape (values,); `aims`: indices of the attacked ones."""
-    plain = poisoned.estimates()
+    plain = poisoned.estimates
     row.discovered += float(plain.detected()[aims].sum()) / runs
     pairs = [("plain_held", plain)]
     try:
