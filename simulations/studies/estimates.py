@@ -132,8 +132,6 @@ LENGTH, LETTERS = 6, "abcdefgh"
 
 def _words(generator: np.random.Generator) -> Drawn:
     """A word in the words' own table of a puzzle."""
-    n = int(HELD.sum())
-    others = float(((HELD[1:] / n) ** 2).sum())
     while True:
         puzzle = SequenceFragmentPuzzle(
             epsilon=6.0,
@@ -148,9 +146,8 @@ def _words(generator: np.random.Generator) -> Drawn:
         )
         tables = draw_tables(puzzle, WORDS, HELD, generator)
         assert isinstance(tables, JointTable)
-        table = tables["words"]
-        found = decode(table, WORDS[:1])
-        yield float(found.count[0]), table.mechanism.std_error(n, HELD[0] / n, others)
+        found = decode(tables["words"], WORDS[:1])
+        yield float(found.count[0]), float(found.std_error[0])
 
 
 def _grams(generator: np.random.Generator) -> Drawn:
