@@ -1,7 +1,7 @@
 """Counts that a database or another system made are the integers of `ldp aggregate`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp import CoinResponse, RandomizedResponse
+from ldp import CoinResponse, LocalHashing, RandomizedResponse
 from ldp.collection import ReportWriter, aggregate
-from ldp.collection.sql import COLUMNS, counting_query, read_counts
+from ldp.collection.sql import COLUMNS, counting_query, has_estimates, read_counts
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.wire import pack_report
-from ldp.server import Table
+from ldp.server import Table, decode
 from ldp.simulation import Population, simulate
 from tests.examples import WHOLE, SignToy
 from tests.publications import World, run
@@ -61,6 +61,46 @@ def test_duckdb_counts_what_aggregate_counts(
     found = read_counts(counts, mechanism, [str(since), str(until)])
     assert found == expected
     assert found.counts.dtype == expected.counts.dtype
+
+
+ESTIMATED = [(one, values) for one, values in COUNTABLE if has_estimates(one)]
+
+
+def printed(rows: Iterable[Any]) -> dict[str, tuple[str, str]]:
+    return {value: (f"{count:.6g}", f"{error:.6g}") for value, count, error in rows}
+
+
+def as_decoded(table: Table) -> dict[str, tuple[str, str]]:
+    found = decode(table)
+    return printed(zip(found.values, found.count, found.std_error, strict=True))
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("mechanism", "values"), ESTIMATED, ids=[one.describe() for one, _ in ESTIMATED]
+)
+def test_duckdb_estimates_what_decode_does(
+    tmp_path: Path, mechanism: Mechanism, values: tuple[Any, ...]
+) -> None:
+    """To the last printed digit."""
+    duckdb = pytest.importorskip("duckdb")
+    write(tmp_path, mechanism, values)
+    query = counting_query("duckdb", "m", 1, mechanism, [tmp_path], estimates=True)
+    with duckdb.connect() as database:
+        rows = database.sql(query).fetchall()
+    assert printed(rows) == as_decoded(counted(tmp_path, mechanism))
+    assert [count for _, count, _ in rows] == sorted((row[1] for row in rows), reverse=True)
+
+
+@pytest.mark.exact
+def test_queries_end_in_estimates_of_six_mechanisms_and_more(tmp_path: Path) -> None:
+    names = {mechanism.name for mechanism, _ in ESTIMATED}
+    assert names >= {"coin", "rr", "unary", "subset", "privset", "hadamard", "pgr"}
+    sketch = LocalHashing(epsilon=1.0, rows=2, seed="00ff")
+    others = [one for one, _ in COUNTABLE if not has_estimates(one)]
+    for mechanism in (sketch, *others):
+        with pytest.raises(ParameterError, match=r"import and decode|ldp aggregate"):
+            counting_query("postgres", "m", 1, mechanism, estimates=True)
 
 
 @pytest.mark.exact
@@ -124,6 +164,10 @@ def test_postgres_counts_what_aggregate_counts(tmp_path: Path, postgres: str) ->
             counts = tmp_path / "counts.csv"
             counts.write_text(text)
             assert read_counts(counts, mechanism, map(str, DAYS)) == expected[name]
+            if has_estimates(mechanism):
+                query = counting_query("postgres", "m", 1, mechanism, estimates=True)
+                estimates = connection.execute(query.encode()).fetchall()
+                assert printed(estimates) == as_decoded(expected[name])
 
 
 def whole(mechanism: Mechanism, rows: Any, payloads: Any) -> Iterator[bytes]:
@@ -162,6 +206,11 @@ def test_the_commands_make_the_table_of_aggregate(tmp_path: Path) -> None:
     assert (tmp_path / "mine.table").read_bytes() == by_hand.read_bytes()
     done = run("aggregate", "theme", world.store, "--registry", registry)
     assert "Missing option '--out'" in done.output
+    ending = ("aggregate", "theme", world.store, "--registry", registry, "--estimates")
+    names = duckdb.sql(run(*ending, "--sql", "duckdb").output).columns
+    assert names == ["value", "estimate", "std_error"]
+    done = run(*ending, "--out", by_hand)
+    assert "--estimates goes with --sql" in str(done.exception)
 
 
 @pytest.mark.exact

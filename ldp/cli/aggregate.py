@@ -90,6 +90,11 @@ def _file_share(text: str) -> tuple[int, int]:
     type=click.Choice([*DIALECTS]),
     help="Print the query that makes the counts, for ldp table import; count nothing.",
 )
+@click.option(
+    "--estimates",
+    is_flag=True,
+    help="End the query of --sql in value, estimate and std_error, as ldp decode has them.",
+)
 @JSON
 def aggregate(
     metric: str,
@@ -104,6 +109,7 @@ def aggregate(
     whole: bool,
     skip_damaged: bool,
     sql: str | None,
+    estimates: bool,
     as_json: bool,
 ) -> None:
     """Count the stored reports of METRIC into a table.
@@ -126,11 +132,12 @@ def aggregate(
         click.echo(f"skipped {error}", err=True)
 
     check_days(since, until)
+    if estimates and not sql:
+        raise ParameterError("--estimates goes with --sql: a table is decoded by ldp decode")
     if sql:
         with _noting_what_waits(stores, metric, definition.version):
-            query = counting_query(
-                sql, metric, definition.version, definition.mechanism, stores, since, until
-            )
+            question = sql, metric, definition.version, definition.mechanism
+            query = counting_query(*question, stores, since, until, estimates)
         say({"query": query}, query.rstrip("\n"), as_json)
         return
     assert out is not None  # _Out

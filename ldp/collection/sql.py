@@ -1,8 +1,10 @@
 """Queries that count reports in a database, and the counts that such a query returns.
 
 A query returns `row,column,count`: the count of each cell that is not 0, and on lines without a
-column the number of reports of a row. DuckDB reads the files of a store; PostgreSQL a table with
-one whole report a row, as devices make them.
+column the number of reports of a row; or `value,estimate,std_error`, as `ldp decode` has them of
+tables with a cell or a set of cells for each category. Intervals of `ldp decode` are exact tails,
+which SQL does not have. DuckDB reads the files of a store; PostgreSQL a table with one whole report
+a row, as devices make them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +20,8 @@ from ldp.collection.store import report_files
 from ldp.data_files import AS_WRITTEN, Reading, read_table
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
+from ldp.mechanisms.hadamard_response import HadamardRows
+from ldp.mechanisms.projective_geometry import Hyperplanes, digits_of, points
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Layout
 from ldp.tables.table import Table
@@ -27,14 +31,19 @@ DIALECTS: Mapping[str, Mapping[str, str]] = {
         "byte": "('0x' || substr(hex(payload), {hex}, 2))::BIGINT",
         "bits": "payload::BIT",
         "list": "[{}]",
+        "ones": "bit_count({})",
+        "divided": "//",
     },
     "postgres": {
         "byte": "get_byte(payload, {byte})",
         "bits": "payload",
         "list": "ARRAY[{}]",
+        "ones": "bit_count(({})::BIT(32))",
+        "divided": "/",
     },
 }
-"""Expressions of each database: a byte of a payload, what its get_bit takes, and a list."""
+"""Expressions of each database: a byte of a payload, what its get_bit takes, a list, the number of
+ones of an integer, and the sign of whole division."""
 COLUMNS = ("row", "column", "count")
 """Columns of what a query returns."""
 
@@ -47,12 +56,14 @@ def counting_query(
     stores: Sequence[StorePath] = (),
     since: date | None = None,
     until: date | None = None,
+    estimates: bool = False,
 ) -> str:
     """Return the query of a `dialect` ("duckdb" or "postgres") that counts the reports of a metric:
     in DuckDB those of the files that `stores` have now, from `since` to `until`; in PostgreSQL
     those of the table `reports`, whose column `report` (bytea) has whole reports; those of other
-    metrics are left out there. Raises ParameterError for a mechanism whose table is too large for
-    SQL, or has several parts; ReportError where the stores have no such files."""
+    metrics are left out there. `estimates`: whether it ends in estimates. Raises ParameterError for
+    a mechanism whose table is too large for SQL, or has several parts, or is not one of
+    `has_estimates`; ReportError where the stores have no such files."""
     if not isinstance(mechanism, Mechanism):
         raise ParameterError(
             f"{metric}: its reports have several parts, and SQL counts one: use ldp aggregate"
@@ -67,12 +78,71 @@ def counting_query(
         source = _stored(report_files(stores, metric, version, since, until), mechanism)
     else:
         source = _whole_reports(mechanism)
-    return (
+    if estimates and not has_estimates(mechanism):
+        raise ParameterError(
+            f"{metric}: SQL ends in counts of {mechanism.name}: import and decode them"
+        )
+    counts = (
         f"-- Counts of {metric}, version {version}: {mechanism.describe()}\n"
-        f"WITH reports AS (\n{source}\n), counts AS (\n{_cells(dialect, mechanism.layout)}\n)\n"
+        f"WITH reports AS (\n{source}\n), counts AS (\n{_cells(dialect, mechanism.layout)}\n)"
+    )
+    if estimates:
+        return f"{counts}{_estimates(dialect, mechanism)}"
+    return (
+        f"{counts}\n"
         'SELECT "row", "column", "count" FROM counts WHERE "count" <> 0\n'
         'UNION ALL SELECT "row", NULL, count(*) FROM reports GROUP BY "row"\n'
         "ORDER BY 1, 2;\n"
+    )
+
+
+def has_estimates(mechanism: Mechanism) -> bool:
+    """Return whether a query can end in estimates: of one row, with cells for each category."""
+    is_fresh = not (mechanism.is_memoisable or mechanism.needs_shuffler)
+    is_counted = mechanism.answers in ("values", "sets") and bool(mechanism.listed)
+    is_plain = mechanism.shape.rows == 1 and not mechanism.kind.is_signed
+    return is_fresh and is_counted and is_plain
+
+
+def _estimates(dialect: str, mechanism: Mechanism) -> str:
+    """Return the rest of a query: for each category the number C of reports that name a cell of
+    its, (C - n q) / (p - q), and the root of the variance at that share of the n reports."""
+    channel, (rare, common) = mechanism.support, (mechanism.variance(1, f) for f in (0.0, 1.0))
+    names, column = mechanism.listed, 'counts."column"'
+    addressing, words = mechanism.candidate_addressing, DIALECTS[dialect]
+    places, is_named = [*range(len(names))], f"{column} = place"
+    if isinstance(addressing, HadamardRows):
+        places = [place + 1 for place in places]
+        is_named = f"{words['ones'].format(f'{column} & place')} % 2 = 0"
+    elif isinstance(addressing, Hyperplanes):
+        field, dimension = addressing.field, addressing.dimension
+        places = [digits_of(place, field) for place in places]
+        first = [points(field, power) for power in range(dimension)]
+        cases = [
+            f"WHEN {column} >= {first[power]} THEN {column} + {field**power - first[power]}"
+            for power in reversed(range(dimension))
+        ]
+        digits = f"(CASE {' '.join(cases)} END)"
+        products = [
+            f"({digits} {words['divided']} {field**power} % {field}) * "
+            f"(place {words['divided']} {field**power} % {field})"
+            for power in range(dimension)
+        ]
+        is_named = f"({' + '.join(products)}) % {field} = 0"
+    quoted = [name.replace("'", "''") for name in names]
+    rows = ", ".join(f"({place}, '{name}')" for place, name in zip(places, quoted, strict=True))
+    gain, q = f"'{channel.gain!r}'::FLOAT8", f"'{float(channel.untouched)!r}'::FLOAT8"
+    return (
+        f", categories(place, value) AS (\n  VALUES {rows}\n), named AS (\n"
+        "  SELECT place, value, (SELECT count(*) FROM reports)::FLOAT8 AS n,\n"
+        '    coalesce(sum(counts."count"), 0)::FLOAT8 AS named\n'
+        f"  FROM categories LEFT JOIN counts ON {is_named} GROUP BY place, value\n"
+        f"), estimates AS (\n  SELECT place, value, n, (named - n * {q}) / {gain} AS estimate\n"
+        "  FROM named\n)\n"
+        "SELECT value, estimate, sqrt(n * (\n"
+        f"    '{rare!r}'::FLOAT8 + least(greatest(estimate / n, 0), 1) * "
+        f"'{common - rare!r}'::FLOAT8)) AS std_error\n"
+        "FROM estimates ORDER BY estimate DESC, place;\n"
     )
 
 

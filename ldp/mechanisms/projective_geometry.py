@@ -152,7 +152,7 @@ class Hyperplanes(CellSets):
 
 def vector(number: int, field: int, dimension: int) -> tuple[int, ...]:
     """Return the `dimension` coordinates, below `field`, of the point `number`."""
-    digits, rest = [], _digits_of(number, field)
+    digits, rest = [], digits_of(number, field)
     for _ in range(dimension):
         rest, digit = divmod(rest, field)
         digits.append(digit)
@@ -167,7 +167,7 @@ def point_number(coordinates: Sequence[int], field: int) -> int:
     return _number_of(digits, field)
 
 
-def _digits_of(number: int, field: int) -> int:
+def digits_of(number: int, field: int) -> int:
     """Return the coordinates of the point `number` as digits of one integer of base `field`."""
     size = 1
     while number >= size:
@@ -206,7 +206,7 @@ class Hyperplane(ManyCells):
 
     def inside(self, number: int) -> int:
         field, after = self._field, self._field ** (self._places - self._solved)
-        free, total = _digits_of(number, field), 0
+        free, total = digits_of(number, field), 0
         before = rest = free // after
         for place in range(self._solved - 1, -1, -1):
             rest, digit = divmod(rest, field)
