@@ -7,7 +7,7 @@ which SQL does not have. DuckDB reads the files of a store; PostgreSQL a table w
 a row, as devices make them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from glob import escape
 from pathlib import Path
@@ -20,8 +20,7 @@ from ldp.collection.store import report_files
 from ldp.data_files import AS_WRITTEN, Reading, read_table
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
-from ldp.mechanisms.hadamard_response import HadamardRows
-from ldp.mechanisms.projective_geometry import Hyperplanes, digits_of, points
+from ldp.mechanisms.projective_geometry import digits_of, points
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Layout
 from ldp.tables.table import Table
@@ -101,34 +100,17 @@ def has_estimates(mechanism: Mechanism) -> bool:
     is_fresh = not (mechanism.is_memoisable or mechanism.needs_shuffler)
     is_counted = mechanism.answers in ("values", "sets") and bool(mechanism.listed)
     is_plain = mechanism.shape.rows == 1 and not mechanism.kind.is_signed
-    return is_fresh and is_counted and is_plain
+    if not (is_fresh and is_counted and is_plain):
+        return False
+    return mechanism.name in _SETS or len(mechanism.candidate_addressing.cells(0, 0)) == 1
 
 
 def _estimates(dialect: str, mechanism: Mechanism) -> str:
     """Return the rest of a query: for each category the number C of reports that name a cell of
     its, (C - n q) / (p - q), and the root of the variance at that share of the n reports."""
     channel, (rare, common) = mechanism.support, (mechanism.variance(1, f) for f in (0.0, 1.0))
-    names, column = mechanism.listed, 'counts."column"'
-    addressing, words = mechanism.candidate_addressing, DIALECTS[dialect]
-    places, is_named = [*range(len(names))], f"{column} = place"
-    if isinstance(addressing, HadamardRows):
-        places = [place + 1 for place in places]
-        is_named = f"{words['ones'].format(f'{column} & place')} % 2 = 0"
-    elif isinstance(addressing, Hyperplanes):
-        field, dimension = addressing.field, addressing.dimension
-        places = [digits_of(place, field) for place in places]
-        first = [points(field, power) for power in range(dimension)]
-        cases = [
-            f"WHEN {column} >= {first[power]} THEN {column} + {field**power - first[power]}"
-            for power in reversed(range(dimension))
-        ]
-        digits = f"(CASE {' '.join(cases)} END)"
-        products = [
-            f"({digits} {words['divided']} {field**power} % {field}) * "
-            f"(place {words['divided']} {field**power} % {field})"
-            for power in range(dimension)
-        ]
-        is_named = f"({' + '.join(products)}) % {field} = 0"
+    names, addressing = mechanism.listed, mechanism.candidate_addressing
+    places, is_named = _SETS.get(mechanism.name, _cell)(addressing, DIALECTS[dialect])
     quoted = [name.replace("'", "''") for name in names]
     rows = ", ".join(f"({place}, '{name}')" for place, name in zip(places, quoted, strict=True))
     gain, q = f"'{channel.gain!r}'::FLOAT8", f"'{float(channel.untouched)!r}'::FLOAT8"
@@ -140,10 +122,48 @@ def _estimates(dialect: str, mechanism: Mechanism) -> str:
         f"), estimates AS (\n  SELECT place, value, n, (named - n * {q}) / {gain} AS estimate\n"
         "  FROM named\n)\n"
         "SELECT value, estimate, sqrt(n * (\n"
-        f"    '{rare!r}'::FLOAT8 + least(greatest(estimate / n, 0), 1) * "
+        f"    '{rare!r}'::FLOAT8 + least(greatest(estimate / nullif(n, 0), 0), 1) * "
         f"'{common - rare!r}'::FLOAT8)) AS std_error\n"
         "FROM estimates ORDER BY estimate DESC, place;\n"
     )
+
+
+def _cell(addressing: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
+    """Return a number for each category, and the condition that its reports name a cell of its."""
+    return [*range(len(addressing.categories))], f"{_COLUMN} = place"
+
+
+def _even_columns(addressing: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
+    """Return what `_cell` does, of Hadamard response: columns that share an even number of ones
+    with the category's row."""
+    places = [place + addressing.first_row for place, _ in enumerate(addressing.categories)]
+    return places, f"{words['ones'].format(f'{_COLUMN} & place')} % 2 = 0"
+
+
+def _orthogonal_points(addressing: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
+    """Return what `_cell` does, of projective geometry: points whose digits have a product of 0
+    with the category's."""
+    field, powers = addressing.field, range(addressing.dimension)
+    places = [digits_of(place, field) for place, _ in enumerate(addressing.categories)]
+    cases = [
+        f"WHEN {_COLUMN} >= {points(field, power)} "
+        f"THEN {_COLUMN} + {field**power - points(field, power)}"
+        for power in reversed(powers)
+    ]
+    number, digit = f"(CASE {' '.join(cases)} END)", f"({{}} {words['divided']} {{}} % {field})"
+    products = [
+        f"{digit.format(number, field**power)} * {digit.format('place', field**power)}"
+        for power in powers
+    ]
+    return places, f"({' + '.join(products)}) % {field} = 0"
+
+
+_COLUMN = 'counts."column"'
+_SETS: Mapping[str, Callable[[Any, Mapping[str, str]], tuple[list[int], str]]] = {
+    "hadamard": _even_columns,
+    "pgr": _orthogonal_points,
+}
+"""Functions that tell which cells are a category's, where it has a set of them."""
 
 
 def _stored(dated_files: Sequence[tuple[str, StorePath]], mechanism: Mechanism) -> str:
