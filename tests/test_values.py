@@ -1,5 +1,8 @@
 """What a device encodes of a value: words are cleaned, other values have a category."""
 
+import math
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +102,39 @@ def test_a_device_answers_alike_whatever_the_word(tmp_path: Path, word: str) -> 
     made.client.grant()
     assert made.client.record("m0", word) == Recorded()
     made.client.close()
+
+
+NUMBERS = 'mechanism = "one-bit-mean"\nepsilon = 2.0\nbounds = [0.0, 1.0]\n'
+NO_NUMBERS = [np.float32("nan"), np.float16("nan"), Decimal("NaN"), Decimal("-sNaN"), math.nan]
+BEYOND = [Fraction(10**400), Fraction(-(10**400), 3), Decimal("1e999"), np.longdouble("1e4000")]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("number", [*NO_NUMBERS, *BEYOND])
+def test_no_number_of_any_type_silences_a_device(tmp_path: Path, number: Any) -> None:
+    """Before, a NaN that is no float, or a fraction beyond all floats, was declined, which tells
+    it: the types' other numbers are taken."""
+    registered(tmp_path, NUMBERS)
+    made = App(tmp_path)
+    registered(tmp_path, NUMBERS)
+    made.client = made.open()
+    made.client.grant()
+    assert made.client.record("m0", number) == Recorded()
+    made.client.close()
+
+
+@pytest.mark.exact
+def test_what_is_no_number_is_below_all_bounds(tmp_path: Path) -> None:
+    metric = registered(tmp_path, NUMBERS).metric("m0")
+    assert [metric.cleaned(number) for number in NO_NUMBERS] == [-math.inf] * len(NO_NUMBERS)
+    point = metric.mechanism.addressing.point  # type: ignore[attr-defined]
+    assert [point(number) for number in BEYOND] == [point(n) for n in (1.0, 0.0, 1.0, 1.0)]
+
+
+@pytest.mark.exact
+def test_bytes_that_are_no_text_are_a_word_to_a_device(tmp_path: Path) -> None:
+    metric = registered(tmp_path, WORDS).metric("m0")
+    assert metric.cleaned(b"ab\xffC") == "abc"
 
 
 @pytest.mark.exact

@@ -13,7 +13,6 @@ import math
 import re
 from abc import ABC
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -73,10 +72,14 @@ def number_of(value: Value) -> int | float:
     if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
         return value
     if isinstance(value, Real | Decimal) and not isinstance(value, bool):  # numpy's, Fraction
-        with suppress(OverflowError, ValueError):
+        try:
             number = int(value) if isinstance(value, Integral) else float(value)
-            if number == number:
-                return number
+        except OverflowError:  # a fraction beyond all doubles
+            number = int(value)
+        except ValueError:  # Decimal's signalling NaN
+            number = math.nan
+        if number == number:
+            return number
     raise ParameterError("value is not a number")
 
 

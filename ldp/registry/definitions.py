@@ -3,9 +3,10 @@
 import hashlib
 import math
 import re
-from contextlib import suppress
 from datetime import date, timedelta
+from decimal import Decimal
 from math import gcd
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -139,8 +140,8 @@ class Metric(NamedTuple):
             value = _SURROGATES.sub("\ufffd", value)
         if self.cleans:
             assert self.mechanism.spelling  # the registry requires it
-            with suppress(ParameterError):
-                return self.mechanism.spelling.clean(value)
+            text = value.decode(errors="replace") if isinstance(value, bytes) else value
+            return self.mechanism.spelling.clean(text)
         if self.other is not None:
             mechanism: Any = self.mechanism  # which has categories
             try:
@@ -211,8 +212,10 @@ class Metric(NamedTuple):
 
 
 def _number(value: Any) -> Any:
-    """Return the value, or below all bounds where it is not a number."""
-    return -math.inf if isinstance(value, float) and value != value else value
+    """Return the value, or below all bounds where it is not a number, of whatever type."""
+    if isinstance(value, Decimal):
+        return -math.inf if value.is_nan() else value
+    return -math.inf if isinstance(value, Real) and value != value else value
 
 
 def listed_in(mechanism: CatalogueMechanism) -> tuple[str, ...]:
