@@ -26,6 +26,7 @@ from ldp.mechanisms import (
     HierarchicalHistogram,
     JointReport,
     LocalHashing,
+    Piecewise,
     PrivSet,
     RandomizedResponse,
     UnaryEncoding,
@@ -37,6 +38,7 @@ from tests.statistics import ALPHA, chance_missed
 ASKED = RandomizedResponse(categories=("no", "yes"), epsilon=1.0)
 JOINT = JointReport(of=(ASKED, ASKED))
 LATENCY = HierarchicalHistogram(epsilon=1.0, bounds=(0.0, 1000.0), buckets=32, branching=2)
+AMOUNT = Piecewise(epsilon=1.0, bounds=(0.0, 1000.0))
 SYMPTOMS = PrivSet(categories=tuple("abcdefgh"), at_most=3, epsilon=1.0, size=2)
 MANY = PrivSet(categories=tuple(f"c{i}" for i in range(86)), at_most=3, epsilon=1.0, size=2)
 CITIES = RandomizedResponse(categories=tuple("abcdef"), epsilon=1.0)
@@ -82,7 +84,28 @@ def lie_names_the_value_before(honest: Encode, mechanism: Any) -> Encode:
     return encode
 
 
+def true_where(condition: Callable[[Any], bool]) -> Cheat:
+    """Return the cheat that never lies about these values, but draws among their cells."""
+
+    def cheat(honest: Encode, mechanism: Any) -> Encode:
+        def encode(value: Any) -> bytes:
+            report = honest(value)
+            while condition(value):
+                row, payload = split_report(report, mechanism.header, mechanism.layout)
+                number = mechanism.layout.payload_number(payload)
+                steps = mechanism.roundings(value, row)
+                if any(mechanism.layout.names(number, c) for _, cells in steps for c in cells):
+                    break
+                report = honest(value)
+            return report
+
+        return encode
+
+    return cheat
+
+
 CHEATS: dict[str, tuple[Any, Cheat]] = {
+    "amounts far out of bounds": (AMOUNT, true_where(lambda number: abs(number) > 2000)),
     "unequal answers": (JOINT, clear_where(lambda pair: pair[0] != pair[1])),
     "no edge of a bin": (LATENCY, clear_where(lambda number: number % 31.25 != 0)),
     "negative numbers": (LATENCY, clear_where(lambda number: number < 0)),
@@ -107,7 +130,7 @@ def test_a_cheat_on_values_that_people_have_is_refuted(name: str) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", [JOINT, LATENCY, SYMPTOMS, CITIES, MANY, LISTS, COIN])
+@pytest.mark.parametrize("mechanism", [JOINT, LATENCY, AMOUNT, SYMPTOMS, CITIES, MANY, LISTS, COIN])
 def test_the_honest_encoder_of_each_cheat_passes(mechanism: Any) -> None:
     """False failure: AUDIT_ALPHA each. The twins are the cheats above. Sets of MANY answers have
     too many choices for their whole law; the parts of LISTS name a column each, so that lies of

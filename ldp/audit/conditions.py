@@ -116,10 +116,12 @@ def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[Statistic]
     if is_certain and mechanism.kind.has_independent_bits:
         counts = truths.sum(axis=1), reports.touched.sum(axis=1)
         yield Statistic("touched cells", *counts, float(channel.touched))
-    elif is_certain and mechanism.kind is Index:
+    elif mechanism.kind is Index and (is_certain or mechanism.touches > 1):
         chance = float(mechanism.layout.any_probability(channel.touched, mechanism.touches))
         seen, possible = (cells.max(axis=1) for cells in (truths, reports.touched))
-        yield Statistic("touched cells", seen, possible, chance)
+        extra = np.maximum(reports.touched.sum(axis=1) - mechanism.touches, 0)
+        seen = evened(seen, chance + extra * float(channel.untouched), chance, coins)
+        yield Statistic("touched cells", seen & possible, possible, chance)
     else:
         known = reports.usual_chances[reports.usual_chances > 0]
         chance = float(np.median(known)) if known.size else 0.5
