@@ -1,15 +1,17 @@
 """`ldp audit` holds the TypeScript package to each mechanism's law, and catches its mutants."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from ldp.audit.certificate import Subject
 from ldp.audit.foreign import ForeignEncoder
 from ldp.audit.verdict import audited_from_outside
 from ldp.cli import commands
-from ldp.cli.audit import audit
+from ldp.cli.audit import _of_program, audit
 from ldp.errors import ParameterError, ReportError
 from ldp.mechanisms import (
     CATALOGUE,
@@ -31,7 +33,7 @@ def passed(mechanism: CatalogueMechanism, mutant: str, trials: int) -> bool:
     require_web_client()
     command = ["node", str(FOLDER / "test" / "mutants.mjs"), mutant]
     with ForeignEncoder(command, mechanism) as foreign:
-        return audited_from_outside("one", mechanism, foreign.encode, trials).passed
+        return audited_from_outside("one", mechanism, [foreign.encode], trials).passed
 
 
 @pytest.mark.slow
@@ -74,6 +76,41 @@ def test_the_command_audits_a_program(tmp_path: Path) -> None:
     assert "epsilon 2 claimed" in done.output
     words = ["audit", *words, "--encoder", program, "--report", "x.json"]
     assert "--encoder does not go with --report" in CliRunner().invoke(commands, words).output
+
+
+PROGRAM = """
+import json, sys, time
+from ldp.mechanisms import from_parameters
+from ldp.protocol.randomness import SeededBits, SystemBits
+mechanism = from_parameters(json.loads(input()))
+encode = mechanism.encoder(BITS).encode
+for line in sys.stdin:
+    value = json.loads(line, object_hook=lambda some: bytes.fromhex(some["hex"]))
+    print(encode(value).hex(), flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", [RESPONSE, UNARY, SKETCH], ids=lambda one: str(one.name))
+@pytest.mark.parametrize(
+    ("bits", "status"),
+    [
+        ("SystemBits()", 0),
+        ("SeededBits(b'constant')", 1),
+        ("SeededBits(b'%d' % (time.time() / 60))", 1),
+    ],
+    ids=["new", "constant", "minute"],
+)
+def test_noise_that_a_program_draws_again_after_a_start_is_refuted(
+    mechanism: CatalogueMechanism, bits: str, status: int, tmp_path: Path
+) -> None:
+    """Noise of one start looks random, so nothing else sees it. Three starts stand in one minute
+    twice at least; an honest program fails less than once in 5e5 runs."""
+    (tmp_path / "program.py").write_text(PROGRAM.replace("BITS", bits))
+    command = f"{sys.executable} {tmp_path / 'program.py'}"
+    subject = Subject("one", mechanism)
+    assert bool(_of_program(command, subject, 200, 0).findings) == status
 
 
 @pytest.mark.exact

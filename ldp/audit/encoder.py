@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from ldp.arrays import Ints
 from ldp.audit.black_box import reports_of
 from ldp.audit.cells import check_reports, check_values, is_rounded
-from ldp.audit.conditions import VALUE, VALUE_BEFORE
+from ldp.audit.conditions import VALUE, VALUE_BEFORE, evened
 from ldp.audit.counts import sum_checks
 from ldp.audit.judging import Audit, Checks, judge
 from ldp.audit.law import likelihood
@@ -44,6 +44,8 @@ REPEATS = {Bits: 6, Subset: 6, Index: 16, Sign: 16}
 """Reports that are searched for repeated noise, as a multiple of the trials."""
 
 
+AFTER_START = 400
+"""Reports after each start of a program."""
 LEAST_EACH, EACH_OF_ALL = 16, 400
 """Reports of each of many values; of each of a joint metric's, where all of them are tried."""
 REPEATED = 0.25
@@ -220,6 +222,38 @@ def repeat_checks(
         checks.append(
             sum_checks("reports that repeat an earlier one", seen, seen | True, min(1.0, share))
         )
+    return checks
+
+
+def start_checks(
+    mechanism: CatalogueMechanism,
+    value: Value,
+    starts: Sequence[Callable[[Value], bytes]],
+    coins: np.random.Generator,
+) -> list[Checks]:
+    """Return the checks that the first AFTER_START reports of one value are not those of another
+    start of the same program, as with noise that follows from a constant, or from the time.
+    `starts`: what encodes after each. `coins` make equal the chances of a repetition."""
+    values = [value] * AFTER_START
+    reports = [
+        [mechanism.layout.split(*one) for one in reports_of(mechanism, values, encode)]
+        for encode in starts
+    ]
+    checks = []
+    for number, (part, (part_value,)) in enumerate(values_of_parts(mechanism, [value])):
+        if is_rounded(part, part_value, {0}):
+            continue
+        first, *others = ([split[number] for split in some] for some in reports)
+        cells = partial(part.addressing.cells, part.addressing.point(part_value))
+        chances = np.array(
+            [likelihood(part, cells(row), int.from_bytes(word, "little")) for row, word in first]
+        )
+        chance = float(chances.max())
+        for other in others:
+            same = np.array([one == again for one, again in zip(first, other, strict=True)])
+            seen = evened(same, chances / part.shape.rows, chance / part.shape.rows, coins)
+            what = f"part {number + 1}: reports of another start again"
+            checks.append(sum_checks(what, seen, seen | True, chance / part.shape.rows))
     return checks
 
 

@@ -13,7 +13,14 @@ import numpy as np
 
 from ldp.audit import messages
 from ldp.audit.black_box import epsilon_at_least
-from ldp.audit.encoder import Device, Turns, encoder_checks, repeat_checks, value_checks
+from ldp.audit.encoder import (
+    Device,
+    Turns,
+    encoder_checks,
+    repeat_checks,
+    start_checks,
+    value_checks,
+)
 from ldp.audit.history import Pair, cohorts_named, exact_epsilon
 from ldp.audit.history import epsilon_at_least as epsilon_over_days
 from ldp.audit.judging import Checks, judge
@@ -151,7 +158,7 @@ def _encoder(device: Device, turns: Turns | None) -> Callable[[Value], bytes]:
 def audited_from_outside(
     name: str,
     mechanism: CatalogueMechanism,
-    encode: Callable[[Value], bytes],
+    starts: Sequence[Callable[[Value], bytes]],
     trials: int,
     *,
     dictionary: Sequence[Value] = (),
@@ -160,15 +167,17 @@ def audited_from_outside(
 ) -> Verdict:
     """Audit an encoder of which only the bytes are seen, such as a client's in another language.
 
-    It encodes what `audited` has one device encode, with fresh noise; what is memoised is not
+    `starts`: what encodes after each start of the program. The first encodes what `audited` has one
+    device encode, with fresh noise, which the others must not repeat; what is memoised is not
     tried. Raises ReportError for bytes that are no report of the mechanism. An honest encoder fails
     with probability `alpha` at most.
     """
     if mechanism.needs_shuffler:
         raise ParameterError("clients in other languages send no messages for a shuffler")
-    generator = np.random.default_rng(seed)
+    generator, encode = np.random.default_rng(seed), starts[0]
+    checks = start_checks(mechanism, tried(mechanism)[0], starts, generator)
     stages = way_stages(mechanism, lambda: encode, trials, generator, dictionary)
-    checks = list(chain.from_iterable(stages))
+    checks += chain.from_iterable(stages)
     checks += repeat_checks(mechanism, tried(mechanism)[0], encode, trials)
     return _verdict(name, mechanism, checks, encode, trials, alpha)
 

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, astuple
 from datetime import UTC, datetime
 from functools import partial
@@ -28,6 +29,9 @@ from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.presets import COMPLETE, PRESETS, preset_mechanism
 from ldp.registry import Registry
 from ldp.registry.certificates import CLIENT, FORMAT, TRIALS, read_certificate
+
+STARTS = 4
+"""How often a program is started, so that its noise is seen to be new each time."""
 
 
 @click.command()
@@ -148,9 +152,13 @@ def _client(seed: int, parts: Sequence[str] = PARTS, **make: Any) -> tuple[dict[
 
 def _of_program(command: str, subject: Subject, trials: int, seed: int) -> Verdict:
     name, mechanism, dictionary = subject
-    with ForeignEncoder(shlex.split(command), mechanism) as foreign:
+    with ExitStack() as stack:
+        starts = [
+            stack.enter_context(ForeignEncoder(shlex.split(command), mechanism)).encode
+            for _ in range(STARTS)
+        ]
         return audited_from_outside(
-            name, mechanism, foreign.encode, trials, dictionary=dictionary, seed=seed
+            name, mechanism, starts, trials, dictionary=dictionary, seed=seed
         )
 
 
