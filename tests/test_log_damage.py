@@ -3,6 +3,8 @@
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -81,6 +83,31 @@ def test_a_damaged_log_loses_nothing_in_silence(
         lost += not is_refused(bare) and reports_in(bare) < 15
     assert refused >= 12
     assert lost >= 12
+
+
+READS = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+print(connection.execute("SELECT sum(reports) FROM lots").fetchone()[0])
+connection.close()
+"""
+
+
+def test_who_looks_into_the_buffer_of_a_running_collector_takes_nothing_away(
+    tmp_path: Path,
+) -> None:
+    """Before, the collector had dropped its locks when it opened its second connection, so that
+    any other program's last connection deleted the log: the collector went on in a log without a
+    name, and what it acknowledged from then on was lost with its process."""
+    asked = registry(tmp_path)
+    with Service(tmp_path) as service:
+        for number in (3, 6, 9):
+            assert service.send(batch(items(asked, "word", "hello", 3))).status == 202
+            command = [sys.executable, "-c", READS, str(tmp_path / "buffer" / "buffer.db")]
+            assert subprocess.check_output(command) == f"{number}\n".encode()
+            assert (tmp_path / "buffer" / "buffer.db-wal").exists()
+        shutil.copytree(tmp_path / "buffer", tmp_path / "killed")
+    assert reports_in(tmp_path / "killed") == 9
 
 
 def test_what_a_power_cut_leaves_is_no_damage(tmp_path: Path) -> None:

@@ -93,7 +93,8 @@ class BatchFile(ABC):
         self._path = Path(folder) / "buffer.db"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self._path, _NEW_FILE, 0o600))
+            if not self._path.exists():  # to close one would drop this process's locks on it
+                os.close(os.open(self._path, _NEW_FILE, 0o600))
             noted = os.open(self._path.with_name(_COMMITS), _NEW_FILE, 0o600)
             self._noted = io.FileIO(noted, "r+")
             for path in self._path.parent.glob("buffer.db*"):  # the folder may be open to others
