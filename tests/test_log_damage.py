@@ -85,6 +85,29 @@ def test_a_damaged_log_loses_nothing_in_silence(
     assert lost >= 12
 
 
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def replace(path: Path) -> None:
+    path.with_name("new").write_bytes(path.read_bytes())
+    path.with_name("new").replace(path)
+
+
+@pytest.mark.parametrize("file", ["buffer.db", "buffer.db-wal"])
+@pytest.mark.parametrize("damage", [delete, replace])
+def test_what_a_restart_would_not_find_is_not_acknowledged(
+    tmp_path: Path, file: str, damage: Callable[[Path], None]
+) -> None:
+    """Before, SQLite went on in files that had no name any more, and the answer was 202."""
+    asked = registry(tmp_path)
+    with Service(tmp_path) as service:
+        assert service.send(batch(items(asked, "word", "hello", 3))).status == 202
+        damage(tmp_path / "buffer" / file)
+        assert service.send(batch(items(asked, "word", "hello", 3))).status == 503
+        assert service.ask("GET", "/v1/health").status == 503
+
+
 READS = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])

@@ -110,7 +110,24 @@ class BatchFile(ABC):
         except BaseException:
             self.close()
             raise
+        self._places = self._look()
         self._load()
+
+    def _look(self) -> list[tuple[int, int]]:
+        """Return which files of the disk the file and its log are."""
+        some = [os.stat(f"{self._path}{end}") for end in ("", "-wal")]
+        return [(one.st_dev, one.st_ino) for one in some]
+
+    def _check_places(self) -> None:
+        """Raise BufferUnusable where the file or its log was deleted or replaced while it is open:
+        SQLite would go on writing what a restart does not find."""
+        with suppress(OSError):
+            if self._look() == self._places:
+                return
+        raise BufferUnusable(
+            f"{self._path} or its log was deleted or replaced while it was open: SIGHUP moves what "
+            "waits; then put the files back, and start again"
+        )
 
     def _check_commits(self) -> None:
         """Raise BufferUnusable where commits that were acknowledged are lost. The connection only
@@ -213,6 +230,7 @@ class BatchFile(ABC):
     def commit(self, pending: Sequence[PendingBatch], today: date) -> list[Answer]:
         """Write batches in one synced transaction and return their answers, in order. Raise
         BufferUnusable, with nothing written, when that fails."""
+        self._check_places()
         with self._transaction():
             newest = later(max(today, self.day), AHEAD)
             answers = [self._take(item, newest) for item in pending]
