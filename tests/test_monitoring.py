@@ -7,13 +7,18 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ldp.collection import workers
 from ldp.collection.counts import BUCKETS, Counts, exposition
 from ldp.collection.intake import CODES
+from ldp.collection.workers import Shuffling
 from simulations.publish import START
 from tests.collecting import Service, batch, items, registry
 from tests.command_line import settings
@@ -34,6 +39,35 @@ def series(text: str) -> dict[str, float]:
     """Values of a page of metrics, by name and labels."""
     lines = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     return {name: float(value) for name, value in lines}
+
+
+@pytest.mark.exact
+def test_a_store_that_hangs_is_said_and_holds_up_no_batch_and_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a disk of the network that answers nothing: before, health was good for ever and SIGTERM
+    without effect."""
+    asked, begun, answered = registry(tmp_path), threading.Event(), threading.Event()
+
+    def hang(*_: Any, **__: Any) -> None:
+        begun.set()
+        answered.wait(60)
+        raise OSError("it answers nothing")
+
+    monkeypatch.setattr(workers, "write_block", hang)
+    monkeypatch.setattr(workers, "HANGS_SECONDS", 0.2)
+    monkeypatch.setattr(workers, "STOP_SECONDS", 0.2)
+    with Service(tmp_path, shuffling=Shuffling(least=1, smallest=1)) as service:
+        assert service.ask("GET", "/v1/health").status == 200
+        service.send(batch(items(asked, "city", "Oslo", 3)))
+        assert begun.wait(30)
+        time.sleep(0.5)
+        health = service.ask("GET", "/v1/health")
+        assert (health.status, health.body) == (503, b'{"error": "the ingestor hangs"}')
+        assert service.send(batch(items(asked, "city", "Oslo", 3))).status == 202
+        end = time.monotonic()
+    assert time.monotonic() - end < 30
+    answered.set()
 
 
 @pytest.mark.exact

@@ -133,6 +133,7 @@ class Forwarder(Worker):
         for identity in self._reader.outgoing():
             if self._stopped.is_set():
                 return
+            self.since = time.monotonic()
             try:
                 refused = self._send(identity)
             except Unreachable as error:

@@ -246,6 +246,7 @@ class Service(ABC):
             for problem, is_wrong in (
                 ("the writer stopped", not self._writer.is_alive()),
                 (f"the {self._worker.role} stopped", not self._worker.is_alive()),
+                (f"the {self._worker.role} hangs", self._worker.hangs),
                 ("batches cannot be stored", bool(self._writer.failure)),
                 ("the buffer is full", self._is_full()),
                 ("a batch waits for too long", self._writer.oldest_wait > LONGEST_WAIT),

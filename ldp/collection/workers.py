@@ -36,6 +36,9 @@ RETRY_SECONDS = 5.0
 """Seconds after which the ingestor tries again what failed."""
 MARK_SECONDS = 60.0
 """Longest time in which batches come and the mark of buffer and store does not rise."""
+HANGS_SECONDS, STOP_SECONDS = 60.0, 30.0
+"""Seconds after which work on one file or batch is said to hang, and for which its end is awaited
+when the service stops."""
 SETTLED_SECONDS = 3600.0
 """Seconds for which a clock must have shown later days before they are believed."""
 LOG = logging.getLogger("ldp.collector")
@@ -205,7 +208,8 @@ def _resolve(futures: list["asyncio.Future[Answer]"], answers: list[Answer] | Ex
 class Worker(threading.Thread, ABC):
     """Thread that passes on what a buffer holds. `role`: what it is called; `waiting`: reports in
     the buffer; `buffer_bytes`: its size; `failures`: reasons of what cannot be done now, by
-    problem."""
+    problem; `since`: when it began the file or the batch that it is at, by a clock that is never
+    set."""
 
     role: ClassVar[str]
 
@@ -215,6 +219,7 @@ class Worker(threading.Thread, ABC):
         self._stopped = threading.Event()
         self.waiting, self.buffer_bytes = 0, reader.bytes_used()
         self.failures: dict[str, str] = {}
+        self.since = time.monotonic()
         self._next_try: dict[str, float] = {}
 
     @abstractmethod
@@ -229,6 +234,7 @@ class Worker(threading.Thread, ABC):
 
     def _attempt(self, problem: str, job: Callable[[], object]) -> None:
         """Run a job, or note why it failed: it is tried again after `RETRY_SECONDS`."""
+        self.since = time.monotonic()
         if time.monotonic() < self._next_try.get(problem, 0.0):
             return
         try:
@@ -242,9 +248,15 @@ class Worker(threading.Thread, ABC):
             self.failures.pop(problem, None)
 
     def stop(self) -> None:
-        """End the thread after what it is doing."""
+        """End the thread after what it is doing, or leave it where that hangs: what it has not
+        done is done after the next start."""
         self._stopped.set()
-        self.join()
+        self.join(STOP_SECONDS)
+
+    @property
+    def hangs(self) -> bool:
+        """Return whether one file or batch takes longer than HANGS_SECONDS."""
+        return time.monotonic() - self.since > HANGS_SECONDS
 
 
 class Ingestor(Worker):
@@ -336,7 +348,7 @@ class Ingestor(Worker):
     def _move(self, number: int, everything: bool) -> None:
         metric = self._reader.metric(number)
         while self._write(metric) and everything:
-            pass
+            self.since = time.monotonic()
         del self._since[number]
 
     def _retire(self) -> None:
