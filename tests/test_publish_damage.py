@@ -2,6 +2,7 @@
 metric is passed by, and everything else goes on; and it deletes and copies what is its own."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, ReportError
 from ldp.publishing import Problem, outputs
 from ldp.publishing.state import remove_parts
 from ldp.registry import Registry
@@ -138,6 +139,38 @@ def test_a_table_of_an_earlier_version_that_is_damaged_holds_up_nothing_else(
     assert line.endswith("theme/v1/2026-01-01.0.table: not a table file")
     assert world.folder("theme", 2).exists()
     assert world.folder("battery", world.registry.metric("battery").version).exists()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", [b"\xff.parquet", b"loop.parquet"])
+def test_a_file_whose_name_cannot_be_read_is_passed_by(world: World, name: bytes) -> None:
+    """A name that is no text, and a link to itself: before, an internal error, and no site."""
+    world.write("theme")
+    world.write("search")
+    (whole,) = world.store.glob("metric=theme/*/*/*.parquet")
+    odd = whole.with_name(os.fsdecode(name))
+    if name == b"loop.parquet":
+        odd.symlink_to(odd.name)
+    else:
+        shutil.copy(whole, odd)
+    done = published(world)
+    assert (done.exit_code, type(done.exception)) == (1, ReportError)
+    assert "search v1" in done.output
+    assert (world.out / "site" / "index.html").exists()
+    assert published(world, "--skip-damaged").exception.args == done.exception.args
+    assert {row["metric"] for row in rows(world.out)} == {"search", "theme"}
+
+
+@pytest.mark.exact
+def test_a_damaged_page_is_written_anew(world: World) -> None:
+    world.write("theme")
+    assert published(world).exit_code == 0
+    pages = {*(world.out / "site").rglob("*.html")}
+    whole = {page: page.read_bytes() for page in pages}
+    for page in pages:
+        page.write_bytes(b"\xff" * 100)
+    assert published(world).exit_code == 0
+    assert {page: page.read_bytes() for page in pages} == whole
 
 
 @pytest.mark.exact

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from ldp.collection.object_store import StorePath
-from ldp.collection.store import read_reports, report_files
+from ldp.collection.store import read_reports, real_name, report_files
 from ldp.errors import LdpError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism
@@ -111,7 +111,7 @@ def count_files(
     """Return the table of `dated_files`, pairs (day, file) as from `report_files`, of one
     mechanism. The other arguments and the errors are those of `aggregate`; a checkpoint is only
     used by a run with the same `question`."""
-    names = [str(path.resolve()) for _, path in dated_files]
+    names = [real_name(path) for _, path in dated_files]
     start = checkpoint and Checkpoint.load(checkpoint, question, names)
     table = start.table if start else None
     counted = dict.fromkeys(start.files if start else ())

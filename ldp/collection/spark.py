@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ldp.collection.aggregate import check_file
 from ldp.collection.object_store import StorePath, store_path
-from ldp.collection.store import read_reports, report_files
+from ldp.collection.store import read_reports, real_name, report_files
 from ldp.errors import MissingPackage, ReportError
 from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.tables.joint_table import JointTable, empty_builder
@@ -46,8 +46,7 @@ def aggregate_on_spark(
     one, or a new one with Spark's own settings (`spark-submit`). With `on_damaged` every file is
     read twice: all are checked before any is counted. Raises MissingPackage and ReportError."""
     day_paths = [
-        (day, str(path.resolve()))
-        for day, path in report_files(stores, metric, version, since, until)
+        (day, real_name(path)) for day, path in report_files(stores, metric, version, since, until)
     ]
     with _session() as session:
         if on_damaged is not None:

@@ -151,6 +151,11 @@ def _no_reports(stores: Sequence[StorePath], metric: str, version: int) -> str:
     )
 
 
+def real_name(path: StorePath) -> str:
+    """Return the name of a file without links; of links that lead nowhere, some name."""
+    return os.path.realpath(path) if isinstance(path, Path) else str(path)
+
+
 def _identity(path: StorePath) -> tuple[int, int] | StorePath:
     """Return what is the same for all names of a file."""
     if isinstance(path, S3Path):
@@ -192,7 +197,7 @@ def read_reports(path: StorePath, mechanism: CatalogueMechanism) -> Iterator[Sto
                     numbers[rows.offset : rows.offset + len(rows)],
                     data[start : start + len(payloads) * size].reshape(len(payloads), size),
                 )
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:  # also of the file's name
         raise ReportError(f"{path}: damaged: {str(error).splitlines()[0]}") from None
 
 

@@ -210,5 +210,6 @@ def _macros() -> Any:
 
 def _write(path: Path, text: str) -> None:
     """Write a page unless it is there already."""
-    if not path.exists() or path.read_text("utf-8") != text:
-        write_whole(path, text)
+    data = text.encode(errors="backslashreplace")  # the name of a file may be any bytes
+    if not path.is_file() or path.read_bytes() != data:
+        write_whole(path, data)
