@@ -165,8 +165,11 @@ function cleanedText(metric: Metric, value: Value): Value {
   value = value.replace(/\p{Cs}/gu, "\ufffd");
   const { alphabet, length } = metric.mechanism as { alphabet?: string; length?: number };
   if (metric.cleans && alphabet) {
-    return [...value.normalize("NFC")].flatMap((letter) => letters(letter, alphabet))
-      .slice(0, length).join("");
+    const word: string[] = [];
+    for (const letter of value.normalize("NFC")) {
+      if (word.push(...letters(letter, alphabet)) >= length!) break; // a long text takes no time
+    }
+    return word.slice(0, length).join("");
   }
   const { categories, by = categories } = metric.mechanism as Record<string, string[] | undefined>;
   const isListed = metric.other === undefined || by?.includes(value);
