@@ -107,6 +107,65 @@ class SecretMadeAnew(Client):
         return done
 
 
+class _OfPresence(Client):
+    """A client that alters a batch of its period where the hidden metric had a record."""
+
+    def __init__(self, path: Path, *, destination: Any, **others: Any) -> None:
+        self._some, self._collector = False, destination
+        super().__init__(path, destination=self, **others)
+
+    def record(self, metric: str, value: Any) -> Any:
+        self._some |= metric == "hidden"
+        return super().record(metric, value)
+
+    def upload(self) -> Any:
+        done = super().upload()
+        self._some = False
+        return done
+
+    def send(self, identity: bytes, body: bytes) -> int:
+        """Send what `batches` makes of a batch."""
+        for batch in self.batches(Batch.from_bytes(body)):
+            self._collector.send(batch.id, batch.to_bytes())
+        return 0
+
+    def batches(self, batch: Batch) -> list[Batch]:
+        """Return the batches to send."""
+        raise NotImplementedError
+
+
+class HalfOfPresence(_OfPresence):
+    """The hidden report stands in the first half where there was a record, else in the second."""
+
+    def batches(self, batch: Batch) -> list[Batch]:
+        items = sorted(batch.items, key=lambda item: item.metric == "hidden")
+        *others, hidden = items
+        half = len(items) // 2
+        others.insert(int.from_bytes(os.urandom(2)) % half + half * (not self._some), hidden)
+        return [batch._replace(items=tuple(others))]
+
+
+class NeighbourOfPresence(_OfPresence):
+    """The hidden report stands before that of another metric where there was a record."""
+
+    def batches(self, batch: Batch) -> list[Batch]:
+        if not self._some:
+            return [batch]
+        *others, hidden = sorted(batch.items, key=lambda item: item.metric == "hidden")
+        others.insert([item.metric for item in others].index("one"), hidden)
+        return [batch._replace(items=tuple(others))]
+
+
+class BatchOfPresence(_OfPresence):
+    """A period with a record leaves as two batches."""
+
+    def batches(self, batch: Batch) -> list[Batch]:
+        if not self._some:
+            return [batch]
+        rest = batch._replace(id=os.urandom(len(batch.id)), items=batch.items[1:])
+        return [batch._replace(items=batch.items[:1]), rest]
+
+
 class SilentWithoutRecords(Client):
     """A period without records of a hidden metric is not filled up."""
 
@@ -178,6 +237,9 @@ SAMPLING_MUTANTS: dict[str, Callable[[], Callable[..., Client]]] = {
     "first record only": lambda: FirstRecordOnly,
     "last record only": lambda: LastRecordOnly,
     "silent without records": lambda: SilentWithoutRecords,
+    "half of presence": lambda: HalfOfPresence,
+    "neighbour of presence": lambda: NeighbourOfPresence,
+    "batch of presence": lambda: BatchOfPresence,
     "ids from a counter": ids_from_a_counter,
     "ids of the day and 64 bits": ids_of_the_day_and_64_bits,
     "one id for all": one_id_for_all,

@@ -456,6 +456,7 @@ def _sampling(device: _Device, metrics: Mapping[str, Metric], periods: int) -> I
     device.close()
     yield never_checks("periods with another number of reports", wrong, periods)
     yield never_checks("foreign ids, wrong days and refused records", device.mistakes, periods)
+    yield never_checks("batches beside one a period", abs(len(device.batches) - periods), periods)
     yield from _uniform_bits("id", [batch.id for batch in device.batches], ID_BYTES)
     if not sent:
         return
@@ -464,11 +465,12 @@ def _sampling(device: _Device, metrics: Mapping[str, Metric], periods: int) -> I
         name: np.array([_columns(metrics[name], reports) for reports in sent])
         for name in ("one", "all", "hidden")
     }
-    for name in ("one", "hidden"):
-        places = [[name for name, _ in reports].index(name) for reports in sent]
-        yield outcome_checks(
-            f"places of metric {name} in the batch", places, np.full(size + 2, 1 / (size + 2))
-        )
+    places = {
+        name: np.array([[name for name, _ in reports].index(name) for reports in sent])
+        for name in ("one", "hidden")
+    }
+    everywhere = np.full(size + 2, 1 / (size + 2))
+    yield outcome_checks("places of metric one in the batch", places["one"], everywhere)
     yield outcome_checks("records sent, of a period", columns["one"][:, 0], uniform)
     for place in range(size):
         yield outcome_checks(f"records at place {place}", columns["all"][:, place], uniform)
@@ -485,6 +487,13 @@ def _sampling(device: _Device, metrics: Mapping[str, Metric], periods: int) -> I
         period = np.arange(len(sent)) % 2 == which
         if not wrong:
             yield outcome_checks(f"hidden periods of {name}", columns["hidden"][period, 0], law)
+            some = places["hidden"][period]
+            yield outcome_checks(f"places of metric hidden in periods of {name}", some, everywhere)
+            halves = some * 2 // (size + 2), np.full(2, 0.5)
+            yield outcome_checks(f"halves of batches in periods of {name}", *halves)
+            apart = (some - places["one"][period]) % (size + 2) - 1
+            around = np.full(size + 1, 1 / (size + 1))
+            yield outcome_checks(f"places between two metrics in periods of {name}", apart, around)
 
 
 def _columns(metric: Metric, reports: Sequence[tuple[str, bytes]]) -> list[int]:
