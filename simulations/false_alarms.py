@@ -55,7 +55,7 @@ def passes(run: Run) -> tuple[Run, bool, float]:
     elif run.subject == CLIENTS[1]:
         with ForeignClients(TYPESCRIPT) as program:
             audit = audit_client(
-                generator, make=program.make, scale=scale, parts=COMMON_PARTS, alpha=ALPHA
+                generator, starts=[program.make], scale=scale, parts=COMMON_PARTS, alpha=ALPHA
             )
         passed = audit.passed
     else:

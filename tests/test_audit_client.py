@@ -1,13 +1,17 @@
 """The audit of the client passes the real one and catches every mutant."""
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ldp.audit.client import COMMON_PARTS, audit_client, client_stages
+from ldp.audit.client import COMMON_PARTS, audit_client, client_stages, repeated_starts
 from ldp.audit.judging import Checks, judge
 from ldp.client import Client
+from ldp.protocol.randomness import BitSource, SeededBits, SystemBits
 from tests.client_mutants import (
     AUDIT_ALPHA,
     NOISE_MUTANTS,
@@ -45,6 +49,24 @@ def test_the_audit_of_the_client_passes(part: str) -> None:
 def test_a_small_audit_of_the_client_passes() -> None:
     """Of a tenth. False failure: ALPHA. The twins are the mutants below."""
     assert audit_client(np.random.default_rng(1), scale=0.1, alpha=ALPHA).findings == ()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("source", "passes"), [(SystemBits, True), (partial(SeededBits, b"0"), False)]
+)
+def test_noise_that_a_client_draws_again_after_a_start_is_refuted(
+    source: Callable[[], BitSource], passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one start it looks random. False failure: ALPHA; that none of 40 reports differs though
+    the noise is new: below 1e-17."""
+    monkeypatch.setattr("ldp.audit.encoder.AFTER_START", 40)
+
+    def make(path: Path, *, bits: BitSource, **others: Any) -> Client:
+        return Client(path, bits=source(), **others)
+
+    checks = repeated_starts([make, make], np.random.default_rng(1))
+    assert judge(checks, ALPHA).passed is passes
 
 
 @pytest.mark.slow

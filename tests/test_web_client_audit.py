@@ -81,6 +81,6 @@ def test_a_program_that_answers_no_batches_is_refuted(answers: str) -> None:
 def test_the_command_names_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(audit, ["--client", "--encoder", "cat"])
     assert done.exit_code == 1
-    assert "FAIL client: 3 counts checked of 43,104 reports, 25 mechanisms" in done.output
+    assert "FAIL client: 4 counts checked of 43,104 reports, 25 mechanisms" in done.output
     refused = CliRunner().invoke(commands, ["audit", "--all", "--encoder", "cat"])
     assert "--encoder does not go with --all" in refused.output

@@ -11,6 +11,7 @@ batch has, its day and its size, that ids differ) may not differ once.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from importlib.util import find_spec
 from itertools import combinations, count, pairwise, product
 from pathlib import Path
@@ -23,6 +24,7 @@ from ldp.arrays import Ints
 from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen
 from ldp.audit.counts import never_checks, outcome_checks
+from ldp.audit.encoder import start_checks
 from ldp.audit.judging import Audit, Checks, judge
 from ldp.audit.lives import Period, independent_checks, response_checks
 from ldp.audit.messages import record_checks
@@ -102,15 +104,41 @@ PARTS = (*COMMON_PARTS, *["messages"] * (find_spec("cryptography") is not None))
 def audit_client(
     generator: np.random.Generator,
     *,
-    make: MakesClient = Client,
+    starts: Sequence[MakesClient] = (Client,),
     scale: float = 1.0,
     parts: Sequence[str] = PARTS,
     alpha: float = 1e-6,
 ) -> Audit:
     """Return the audit of whether clients follow the device protocol, of all `client_stages`
-    together. An honest client fails with probability `alpha` at most."""
-    stages = client_stages(generator, make=make, scale=scale, parts=parts)
-    return judge([check for stage in stages for check in stage], alpha)
+    together, played by the first of `starts`: what makes clients after each start of their program,
+    whose noise the others must not repeat. An honest client fails with probability `alpha` at
+    most."""
+    checks = [] if len(starts) < 2 else repeated_starts(starts, generator)
+    stages = client_stages(generator, make=starts[0], scale=scale, parts=parts)
+    return judge(checks + [check for stage in stages for check in stage], alpha)
+
+
+def repeated_starts(starts: Sequence[MakesClient], generator: np.random.Generator) -> list[Checks]:
+    """Return the checks that a program whose clients `starts` make sends neither the reports nor
+    the ids again that it sent after another start, as with noise that follows from a constant."""
+    registry, bits = _registry([_metric(NEW, RESPONSE)]), _GeneratedBits(generator)
+    with TemporaryDirectory(prefix="ldp-audit-") as folder:
+        devices = [
+            _Device(Path(folder) / str(number), registry, bits, make, START)
+            for number, make in enumerate(starts)
+        ]
+
+        def encoded(device: _Device, value: Value) -> bytes:
+            return device.reports([(NEW, value)], {NEW: 1})[NEW][0]
+
+        try:
+            encoders = [partial(encoded, device) for device in devices]
+            checks = start_checks(RESPONSE, CATEGORIES[0], encoders, generator)
+        except ReportError as error:
+            return [never_checks(f"starts: {error}", 1, 1)]
+        ids = [batch.id for device in devices for batch in device.batches]
+        again = len(ids) - len({*ids})
+        return [*checks, never_checks("ids of another start again", again, len(ids))]
 
 
 def client_stages(

@@ -112,8 +112,12 @@ def audit(
         lines = [_line(verdict, {}, of_program=True) for verdict in verdicts]
         passed = all(verdict.passed for verdict in verdicts)
         if of_client:
-            with ForeignClients(shlex.split(encoder)) as foreign:
-                result[CLIENT], line = _client(seed, COMMON_PARTS, make=foreign.make)
+            with ExitStack() as stack:
+                starts = [
+                    stack.enter_context(ForeignClients(shlex.split(encoder))).make
+                    for _ in range(STARTS)
+                ]
+                result[CLIENT], line = _client(seed, COMMON_PARTS, starts=starts)
             passed, lines = result[CLIENT]["passed"], [line]
         say({"passed": passed, **result, "audits": audits}, "\n".join(lines), as_json)
         sys.exit(0 if passed else 1)
@@ -140,9 +144,9 @@ def audit(
     sys.exit(0 if passed else 1)
 
 
-def _client(seed: int, parts: Sequence[str] = PARTS, **make: Any) -> tuple[dict[str, Any], str]:
+def _client(seed: int, parts: Sequence[str] = PARTS, **starts: Any) -> tuple[dict[str, Any], str]:
     """Return the client's entry in a certificate, and its line."""
-    client = audit_client(np.random.default_rng(seed), parts=parts, alpha=ALPHA, **make)
+    client = audit_client(np.random.default_rng(seed), parts=parts, alpha=ALPHA, **starts)
     findings = [str(finding) for finding in client.findings]
     counted = f"{client.checks:,} counts checked of {played(parts)}"
     line = f"{'ok  ' if client.passed else 'FAIL'} client: {counted}"
