@@ -162,6 +162,32 @@ def test_a_file_whose_name_cannot_be_read_is_passed_by(world: World, name: bytes
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("period", ["day", "week", "28d"])
+def test_files_of_the_last_day_there_is_wait_for_it(world: World, period: str) -> None:
+    """A collector whose clock stood there writes them: before, an internal error, and nothing."""
+    for day in (0, 1):
+        world.write("theme", day)
+    last = sorted(world.store.glob("metric=theme/*/day=*"))[-1]
+    last.rename(last.with_name("day=9999-12-31"))
+    done = published(world, *settings(world.top, period=period))
+    assert (done.exit_code, done.exception) == (0, None)
+    assert {row["metric"] for row in rows(world.out)} == {"theme"}
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("day", ["0001-01-01", "20260102", "2026-W01-5", "1969-12-31"])
+def test_a_folder_that_no_collector_names_so_is_refused(world: World, day: str) -> None:
+    for number in (0, 1):
+        world.write("theme", number)
+    world.write("search")
+    last = sorted(world.store.glob("metric=theme/*/day=*"))[-1]
+    last.rename(last.with_name(f"day={day}"))
+    done = published(world)
+    assert done.exit_code == 1
+    assert {row["metric"] for row in rows(world.out)} == {"search"}
+
+
+@pytest.mark.exact
 def test_a_damaged_page_is_written_anew(world: World) -> None:
     world.write("theme")
     assert published(world).exit_code == 0

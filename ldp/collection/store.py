@@ -205,5 +205,7 @@ def _is_within(day: str, path: StorePath, since: date | None, until: date | None
     try:
         folder_day = date.fromisoformat(day)
     except ValueError:
-        raise ReportError(f"{path.parent} is not named after a day") from None
+        folder_day = date.min
+    if folder_day.year < 1970 or folder_day.isoformat() != day:
+        raise ReportError(f"{path.parent} is not named after a day since 1970")
     return (since is None or since <= folder_day) and (until is None or folder_day <= until)

@@ -213,7 +213,7 @@ def _complete(subject: Subject, job: Job) -> Mapping[date, Files]:
     return {
         first: listed
         for first, listed in sorted(periods.items())
-        if first + timedelta(days=length) <= job.today and (not job.since or first >= job.since)
+        if job.today - first >= timedelta(days=length) and (not job.since or first >= job.since)
     }
 
 
