@@ -14,7 +14,7 @@ from ldp.audit.conditions import Seen
 from ldp.audit.judging import Checks, judge
 from ldp.audit.law import outcomes, report_law
 from ldp.audit.reports import Reports
-from ldp.audit.together import largest_chance, repeated_reports, together_checks
+from ldp.audit.together import largest_chance, repeated_reports, shared_checks, together_checks
 from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.addressing import RandomizedAddressing
 from ldp.mechanisms.base import CatalogueMechanism
@@ -142,3 +142,24 @@ def test_reports_are_repeated_with_one_probability_whatever_came_before() -> Non
 
 def mechanism_of_two() -> RandomizedResponse:
     return RandomizedResponse(categories=("a", "b", "c"), epsilon=1.0)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_noise_that_metrics_share_is_refuted(is_shared: bool) -> None:
+    """Each metric has its law, and the sums of all have their means: only two together show it.
+    False failure: ALPHA. Of METRICS metrics of three kinds, those of one kind tell the truth
+    together, many standard errors more often."""
+    generator, pool, days = np.random.default_rng(5), list[Seen](), np.arange(DEVICES * DAYS)
+    for metric in range(METRICS):
+        of_metric, reports = mechanism(metric), list[Report]()
+        which = generator.integers(len(VALUES), size=days.size)
+        for at, day in zip(which.tolist(), days.tolist(), strict=True):
+            seed = f"{day} {0 if is_shared else metric}".encode()
+            report = of_metric.encoder(SeededBits(seed)).encode(VALUES[at])
+            reports.append(split_report(report, of_metric.header, of_metric.layout))
+        numbers = days % DAYS, days // DAYS
+        [*check_values(of_metric, VALUES, which, reports, generator, *numbers, 25, pool=pool)]
+    checks = [*shared_checks(pool)]
+    assert len(checks) == METRICS * (METRICS - 1) // 2
+    assert judge(checks, ALPHA).passed is not is_shared

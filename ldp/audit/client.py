@@ -28,7 +28,7 @@ from ldp.audit.encoder import start_checks
 from ldp.audit.judging import Audit, Checks, judge
 from ldp.audit.lives import Period, independent_checks, response_checks
 from ldp.audit.messages import record_checks
-from ldp.audit.together import together_checks
+from ldp.audit.together import shared_checks, together_checks
 from ldp.audit.values import drawn_values, tried
 from ldp.client import Caps, Client, Recorded
 from ldp.errors import ReportError
@@ -361,6 +361,7 @@ def _report_stages(
             checks += _law_checks(metric, values[name], calls, sent[name], generator, pool)
         if devices == DEVICES:
             checks += together_checks(pool, generator)
+            checks += shared_checks(pool)
         yield checks
 
 

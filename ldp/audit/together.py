@@ -22,6 +22,7 @@ from ldp.audit.conditions import (
     evened,
     last_of_value,
 )
+from ldp.audit.counts import sum_checks
 from ldp.audit.judging import Checks, binomial_p
 from ldp.audit.law import likelihood
 from ldp.mechanisms.base import Mechanism
@@ -98,6 +99,23 @@ def together_checks(parts: Sequence[Seen], coins: np.random.Generator) -> Iterat
             for group in groups:
                 if len(of_group := [*compress(some, group[has])]) > 1:
                     yield from _of_metrics(name, *map(np.array, zip(*of_group, strict=True)))
+
+
+def shared_checks(parts: Sequence[Seen]) -> Iterator[Checks]:
+    """Yield the checks that metrics share no noise: how often the reports of two of them that were
+    made together, the i-th of each, both name what their values touch."""
+    truths = [
+        next(one for one in part.statistics if one.what in ("touched cells", "first touched cells"))
+        for part in parts
+    ]
+    for (left, one), (right, other) in combinations(zip(parts, truths, strict=True), 2):
+        if left.lies.size != right.lies.size:
+            continue
+        possible = (one.possible == 1) & (other.possible == 1)
+        names = [part.reports.mechanism.name for part in (left, right)]
+        what = f"truths of two metrics together: {names[0]} and {names[1]}"
+        chance = one.chance * other.chance
+        yield sum_checks(what, (one.seen > 0) & (other.seen > 0) & possible, possible, chance)
 
 
 def _counts(
