@@ -139,13 +139,13 @@ def days_of(folder: Path, shares: Sequence[Sequence[float]], **details: Any) -> 
 
 
 def dumped(page: Path, profile: Path, fragment: str = "") -> str:
-    """Return a page as Chromium has it after its script ran; without Chromium the test is
-    skipped."""
+    """Return a page as Chromium has it after its script ran, and require that it keeps to its own
+    Content-Security-Policy; without Chromium the test is skipped."""
     if CHROMIUM is None:
         assert os.environ.get("CI") != "true", "Chromium is missing where it must not be"
         pytest.skip("chromium is not on the PATH: what a page does cannot be tried")
     words = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    more = ["--virtual-time-budget=20000", f"--user-data-dir={profile}"]
+    more = ["--virtual-time-budget=20000", "--enable-logging=stderr", f"--user-data-dir={profile}"]
     done = subprocess.run(
         [*words, *more, f"{page.as_uri()}#{fragment}"],
         capture_output=True,
@@ -153,4 +153,5 @@ def dumped(page: Path, profile: Path, fragment: str = "") -> str:
         check=True,
         timeout=120,
     )
+    assert "Content Security Policy" not in done.stderr, done.stderr
     return done.stdout

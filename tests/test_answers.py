@@ -14,12 +14,22 @@ from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.batch import Batch, Item
+from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import pack_report
 from ldp.registry import Registry
-from ldp.registry.answers import StatementReader, answers_of, listing, naming
+from ldp.registry.answers import (
+    StatementReader,
+    answers_of,
+    listing,
+    naming,
+    report_names,
+    true_naming,
+    typed_value,
+)
 from ldp.registry.explaining import explanation, in_text
 from tests.devices import DAY, App
 from tests.registries import GROUP, METRIC
+from tests.statistics import ALPHA, share_p
 
 TELLS_ALL = {
     "rr": ('categories = ["Oslo", "Bergen", "Hell"]', "Bergen", ("Bergen",), 3),
@@ -116,6 +126,25 @@ def test_sets_of_answers_are_named_one_by_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
+def test_a_typed_text_is_the_value_that_devices_encode(tmp_path: Path) -> None:
+    listed = 'epsilon = 2.0\ncategories = ["a", "b", "c"]'
+    metrics = {
+        "app": f'mechanism = "rr"\nother = "c"\n{listed}',
+        "apps": f'mechanism = "unary"\nat_most = 2\n{listed}',
+        "wait": 'mechanism = "hierarchical-histogram"\nepsilon = 2.0\nby = ["a", "b"]',
+    }
+    made = registry(tmp_path, metrics)
+    for name, text, value in (
+        ("app", " a ", "a"),
+        ("app", "d", "c"),
+        ("apps", "a | b", frozenset({"a", "b"})),
+        ("wait", "b, 7.5", ("b", "7.5")),
+    ):
+        assert typed_value(made.metric(name), text) == value
+        made.metric(name).mechanism.encoder().encode(value)
+
+
+@pytest.mark.exact
 def test_a_long_dictionary_is_compared_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +201,28 @@ def test_answers_are_named_as_often_as_it_is_said(name: str, tmp_path: Path) -> 
             assert shares == {"yes": Fraction(mechanism.channel.touched), "no": 1 - shares["yes"]}
         else:
             assert [float(share) for share in shares.values()] == [if_held, if_not]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", [n for n, kind in CATALOGUE.items() if not kind.needs_shuffler])
+def test_a_value_is_named_as_often_as_a_developer_is_told(name: str) -> None:
+    """Values whose hashes collide, buckets that no report asks about and answers without a cell
+    included. False failures: ALPHA."""
+    examples = CATALOGUE[name].examples()
+    for example in examples:
+        mechanism = example.mechanism
+        encoder = mechanism.encoder(SeededBits(name.encode()))
+        for value in example.values:
+            expected = true_naming(mechanism, value)
+            if expected is None:
+                assert any(part.has_roundings for part in parts_of(mechanism))
+                continue
+            reports = (encoder.encode(value) for _ in range(1000))
+            named = sum(report_names(mechanism, report, value) for report in reports)
+            p_value = share_p(named, 1000, expected, expected)
+            assert p_value > ALPHA / len(examples) / len(example.values)
+            too_large = min(1.0, expected + 0.15)
+            assert share_p(named, 1000, too_large, too_large) < ALPHA, "the twin"
 
 
 @pytest.mark.exact

@@ -1,5 +1,6 @@
 """`ldp collect --dev`: for registries for development, on this machine, everything in words."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from ldp.registry import Registry
 from tests.collecting import TODAY, Process, Service, batch, items, wait_until
 from tests.command_line import run, settings
 from tests.developing import registry
+from tests.pages import dumped, words
 
 HOST = "127.0.0.1:8787"
 HERE = {"host": HOST}
@@ -61,11 +63,57 @@ def test_every_batch_is_said_in_words_and_shown_on_the_page(tmp_path: Path) -> N
         text = service.ask("GET", "/", headers=HERE).body.decode()
         assert ">60</td>" in text
         assert ">1</td>" in text, "refused"
-        assert "candidates found in 60 reports" in text
+        assert re.search(r"<div>Oslo: about \d+ of 60, between \d+ and 60</div>", text)
         assert text.count("<td><time>") == LATEST
-        assert text.index("Oslo</bdi>") < text.index("Bergen</bdi>")
+        assert text.index("Oslo: about") < text.index("Bergen: about")
         report = service.ask("GET", "/report", headers=HERE).body.decode()
         assert "Where people ask for the weather" in report
+        assert "candidates found in 60 reports" in report
+
+
+def tried(service: Service, query: str) -> str:
+    """The page on which a value was typed, as it is read."""
+    answer = service.ask("GET", f"/try{query}", headers=HERE)
+    assert answer.status == 200
+    return words(answer.body.decode())
+
+
+@pytest.mark.exact
+def test_a_value_that_is_typed_is_shown_beside_its_report(tmp_path: Path) -> None:
+    with served(tmp_path) as (service, said):
+        assert 'city takes "Oslo", "Bergen" and "Hell"' in tried(service, "")
+        text = tried(service, "?metric=city&value=Oslo")
+        sent = re.search(r'"Oslo", sent as "(.*?)": happens (.*?) times in 100', text)
+        assert sent is not None
+        assert sent[2] == ("90.9" if sent[1] == "Oslo" else "4.53")
+        assert re.search(r"The report has 11 bytes: 01 02 (?:[0-9a-f]{2} ){9}", text)
+        drawn = re.search(r"Of 1,000 more reports .* (\d+) name it, and 909 are expected", text)
+        assert drawn is not None
+        assert 850 < int(drawn[1]) < 960  # false alarm below 1e-8
+        text = tried(service, "?metric=word&value=hello")
+        assert re.search(r'"hello", sent as a report that names \d+ of the 64 cells', text)
+        assert re.search(r"It (names|does not name) the value: happens [\d.]+ times in 100", text)
+        assert "not one of the 3 categories" in tried(service, "?metric=city&value=Paris")
+        assert "no metric 'none'" in tried(service, "?metric=none&value=Oslo")
+        assert '"<b>", sent' in tried(service, "?metric=word&value=%3Cb%3E"), "text, no markup"
+        assert service.ask("POST", "/try", headers=HERE).status == 404
+        assert said == [], "nothing of it is counted"
+        assert "0 reports" in words(service.ask("GET", "/", headers=HERE).body.decode())
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_no_page_of_development_breaks_its_own_policy(tmp_path: Path) -> None:
+    with served(tmp_path) as (service, _):
+        service.send(batch(items(service.registry, "city", "Oslo", 5)), **HERE)
+        pages = [service.ask("GET", path, headers=HERE) for path in ("/", "/try", "/report")]
+    for number, page in enumerate(pages):
+        (path := tmp_path / f"{number}.html").write_bytes(page.body)
+        assert "weather" in dumped(path, tmp_path / "profile") or number == 2
+    broken = pages[0].body.decode().replace("img-src data:; ", "")
+    path.write_text(broken, "utf-8")
+    with pytest.raises(AssertionError, match="Content Security Policy"):
+        dumped(path, tmp_path / "profile")
 
 
 @pytest.mark.exact
@@ -172,6 +220,6 @@ def test_a_developer_sees_a_report_in_a_browser(tmp_path: Path) -> None:
             device.client.record("city", "Oslo")
             assert len(device.sealed()) == 1
         with urlopen(Request(process.url)) as answer:
-            assert "found in 1 report<" in answer.read().decode()
+            assert " of 1, between " in answer.read().decode()
     finally:
         process.end()

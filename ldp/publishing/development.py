@@ -1,20 +1,22 @@
-"""The collector of a developer's own machine: it says what every batch holds, and shows estimates.
+"""The collector of a developer's own machine: it says what every batch holds, what they estimate,
+and what a report of a value that is typed on its page says.
 
 It takes registries for development only, answers requests whose `Host` and `Origin` are its own (a
 page of another site that has a name lead here is refused), and counts in memory beside the store.
 """
 
 import json
+import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import parse_qs
 
-from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,10 +27,19 @@ from ldp.decoding.outcome import outcome
 from ldp.errors import LdpError, RegistryError
 from ldp.protocol.batch import Batch
 from ldp.registry import Metric, Registry
-from ldp.registry.answers import StatementReader, naming
+from ldp.registry.answers import (
+    StatementReader,
+    in_100,
+    listing,
+    naming,
+    quoted,
+    report_names,
+    true_naming,
+    typed_value,
+)
 from ldp.registry.explaining import label
 from ldp.report import render
-from ldp.report.formats import visible_label
+from ldp.report.formats import counted, quantity, span, visible_label, whole_number
 from ldp.report.page import environment
 from ldp.tables.batches import batches
 from ldp.tables.joint_table import empty_builder
@@ -37,9 +48,18 @@ from ldp.tables.saved import SavedResult
 
 LATEST = 40
 """Number of sentences on the page."""
-REPORT = "/report"
+MOST_LINES = 5
+"""Number of estimates of a metric that are said in words."""
+DRAWN = 1000
+"""Number of reports of a value that is typed."""
+MOST_BYTES = 48
+"""Bytes of a report that are shown."""
+REPORT, TRY = "/report", "/try"
 SAFE = {"Content-Security-Policy": "frame-ancestors 'none'", "Cache-Control": "no-store"}
 REFRESHED = {"Refresh": "2"}
+
+
+Query = Mapping[str, str]
 
 
 class Reported:
@@ -76,7 +96,8 @@ class Reported:
 
 
 class Development:
-    """Application that a developer looks at: `collector`'s, with a page at `/` of what came.
+    """Application that a developer looks at: `collector`'s, with pages of what came, of what an
+    analyst reads of it, and of what a report says of a value that is typed.
 
     `store`: whose reports are counted from the beginning; `hosts`: values of `Host` that are
     answered, as 127.0.0.1:8787; `say`: takes what is printed of every batch; `clock`: the local
@@ -102,6 +123,7 @@ class Development:
         store.mkdir(parents=True, exist_ok=True)
         self._latest: deque[tuple[str, str, str]] = deque(maxlen=LATEST)
         self._seen: set[bytes] = set()
+        self._pages = {"/": self._came, REPORT: self._report, TRY: self._try}
         self._reported = {
             name: Reported(registry, metric, store) for name, metric in registry.metrics.items()
         }
@@ -116,8 +138,9 @@ class Development:
             await refusal(scope, receive, send)
         elif is_for_reports(scope["path"]):
             await self._take(scope, receive, send)
-        elif scope["path"] in ("/", REPORT) and scope["method"] == "GET":
-            page = self._page(above=scope["path"] == "/")
+        elif scope["path"] in self._pages and scope["method"] == "GET":
+            query = parse_qs(scope["query_string"].decode("latin-1"))
+            page = self._pages[scope["path"]]({name: texts[-1] for name, texts in query.items()})
             await page(scope, receive, send)
         else:
             await self._collector(scope, receive, send)
@@ -154,7 +177,7 @@ class Development:
         self._seen.add(batch.id)
         codes = {refusal["item"]: refusal["code"] for refusal in refused}
         time = f"{self._clock():%H:%M:%S}"
-        self._say(f"{time}  a sealed batch with {_counted(len(batch.items), 'report')}")
+        self._say(f"{time}  a sealed batch with {counted(len(batch.items), 'report')}")
         taken: dict[str, list[bytes]] = {}
         for number, item in enumerate(batch.items):
             statement = self._reader.read(item)
@@ -164,34 +187,72 @@ class Development:
                     self._reported[item.metric].refused += 1
             else:
                 taken.setdefault(item.metric, []).append(item.report)
-                share = 100 * self._reported[item.metric].true_share
-                text = f"{statement.text} (a true answer is named {share:.3g} times in 100)"
+                often = in_100(self._reported[item.metric].true_share)
+                text = f"{statement.text} (a true answer is named {often})"
             self._say(visible_label(f"  {item.metric}: {text}"))
             self._latest.appendleft((time, item.metric, visible_label(text)))
         for metric, reports in taken.items():
             self._reported[metric].add(reports, self._clock().astimezone(UTC).date())
 
-    def _page(self, above: bool) -> Response:
-        """Return the page of `ldp report` about all metrics with reports; with what came `above`
-        it, it refreshes itself."""
-        notes: dict[str, str] = {}
-        with TemporaryDirectory() as folder:
-            files = [*map(SavedResult.load, _written(self._reported.values(), Path(folder), notes))]
-            if not above and not files:
-                return Response("nothing is there to report yet\n", 404)
-            title = f"{self._registry.product}: development" if above else None
-            fragment = self._came(notes) if above else None
-            page = render(files, title=title, registry=self._registry, above=fragment)
-        return HTMLResponse(page, headers=SAFE | (REFRESHED if above else {}))
-
-    def _came(self, notes: Mapping[str, str]) -> Markup:
-        """Return what came, as HTML: the reports of each metric with its note, and sentences."""
-        macros: Any = environment("ldp.publishing").get_template("development.html").module
+    def _came(self, _: Query) -> Response:
+        """Return the page of what came: reports, and what they estimate, in words."""
         metrics = [
-            (name, reported.total, reported.refused, notes.get(name, ""))
+            (name, reported.total, reported.refused, [*_in_words(reported)])
             for name, reported in self._reported.items()
         ]
-        return Markup(macros.development(metrics, [*self._latest], self._address, REPORT))
+        fragment = _macros().came(metrics, [*self._latest], self._address, REPORT, TRY)
+        return self._page(fragment, **REFRESHED)
+
+    def _report(self, _: Query) -> Response:
+        """Return the page of `ldp report` about all metrics with estimates."""
+        with TemporaryDirectory() as folder:
+            paths = []
+            for name, reported in self._reported.items():
+                with suppress(LdpError):
+                    if reported.total:
+                        paths.append(Path(folder) / f"{name}.csv")
+                        reported.decoded().to_csv(paths[-1])
+            files = [SavedResult.load(path) for path in paths if path.exists()]
+            if not files:
+                return Response("nothing is there to report yet\n", 404)
+            return HTMLResponse(render(files, registry=self._registry), headers=SAFE)
+
+    def _try(self, query: Query) -> Response:
+        """Return the page on which a value is typed, and what a report of it says; nothing of it is
+        counted."""
+        names = [
+            name for name, metric in self._registry.metrics.items() if not metric.needs_shuffler
+        ]
+        name, text = query.get("metric", names[0]), query.get("value", "")
+        sentences, answers, problem = list[str](), "", ""
+        try:
+            metric = self._registry.metric(name)
+            answers = listing(metric).text
+            sentences = [*self._tried(metric, text)] if text else []
+        except LdpError as error:
+            problem = str(error)
+        return self._page(_macros().trying(names, name, answers, text, sentences, problem, TRY))
+
+    def _tried(self, metric: Metric, text: str) -> Iterator[str]:
+        """Yield what a report of a typed value says, and how often DRAWN others name it."""
+        mechanism, value = metric.mechanism, typed_value(metric, text)
+        encoder = mechanism.encoder()
+        report = encoder.encode(value)
+        yield f"{quoted(text)}, {self._reader.outcome(metric, value, report)}"
+        data = report[:MOST_BYTES].hex(" ") + " ..." * (len(report) > MOST_BYTES)
+        yield f"The report has {counted(len(report), 'byte')}: {data}"
+        if (if_held := true_naming(mechanism, value)) is not None:
+            more = (encoder.encode(value) for _ in range(DRAWN))
+            hits = sum(report_names(mechanism, other, value) for other in more)
+            yield (
+                f"Of {DRAWN:,} more reports of it, drawn now, {hits:,} name it, and "
+                f"{DRAWN * if_held:,.0f} are expected. Any other value is named "
+                f"{in_100(naming(mechanism)[1])}."
+            )
+
+    def _page(self, fragment: Any, **headers: str) -> Response:
+        title = f"{self._registry.product}: development"
+        return HTMLResponse(render([], title=title, above=fragment), headers=SAFE | headers)
 
 
 def require_development(registry: Registry) -> None:
@@ -203,21 +264,25 @@ def require_development(registry: Registry) -> None:
         )
 
 
-def _written(
-    listed: Iterable[Reported], folder: Path, notes: MutableMapping[str, str]
-) -> Iterator[Path]:
-    """Write the estimates of every metric that has some, and yield their paths; note why another
-    has none, by its name."""
-    for reported in listed:
-        name = reported.metric.name
-        try:
-            if reported.total:
-                path = folder / f"{name}.csv"
-                reported.decoded().to_csv(path)
-                yield path
-        except LdpError as error:
-            notes[name] = str(error)
+def _macros() -> Any:
+    return environment("ldp.publishing").get_template("development.html").module
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+def _in_words(reported: Reported) -> Iterator[str]:
+    """Yield what the reports of a metric estimate, or why that is not known."""
+    if not (total := reported.total):
+        return
+    try:
+        lines = [*reported.decoded().lines()]
+    except LdpError as error:
+        yield str(error)
+        return
+    for line in lines[:MOST_LINES]:
+        text = line.instead or f"about {quantity(line.estimate)}, {span(line.low, line.high)}"
+        if line.discovered is not None:
+            low, high = max(0, math.floor(line.low)), min(total, math.ceil(line.high))
+            about = whole_number(min(max(line.estimate, 0), total))
+            text = f"about {about} of {total:,}, between {low:,} and {high:,}"
+        yield f"{visible_label(line.name)}: {text}"
+    if len(lines) > MOST_LINES:
+        yield f"and {len(lines) - MOST_LINES:,} more"

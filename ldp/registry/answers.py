@@ -86,15 +86,22 @@ class StatementReader:
         text = f"{len(item.report)} bytes about a version of the question that is gone"
         return Statement(item.metric, item.version, (), 0, text)
 
+    def outcome(self, metric: Metric, value: Value, report: bytes) -> str:
+        """Return what a report of `value` says, and how often reports of it say so; raise
+        ReportError."""
+        mechanism, statement = metric.mechanism, self._statement(metric, report)
+        says = f"sent as a report that {statement.text}"
+        if (if_held := true_naming(mechanism, value)) is None:
+            return f"{says}."
+        is_named = report_names(mechanism, report, value)
+        if isinstance(mechanism.layout, Index) and statement.total == mechanism.layout.columns:
+            often = if_held if is_named else naming(mechanism)[1]
+            return f"sent as {quoted(statement.answers[0])}: happens {in_100(often)}."
+        verb, often = ("names", if_held) if is_named else ("does not name", 1 - if_held)
+        return f"{says}. It {verb} the value: happens {in_100(often)}."
+
     def _statement(self, metric: Metric, report: bytes) -> Statement:
-        mechanism, layout = metric.mechanism, metric.mechanism.layout
-        row, payload = split_report(report, mechanism.header, layout)
-        parts = [
-            _Part(part, part_row, part.layout.payload_number(part_payload))
-            for part, (part_row, part_payload) in zip(
-                parts_of(mechanism), layout.split(row, payload), strict=True
-            )
-        ]
+        parts = _parts_of_report(metric.mechanism, report)
         if not metric.members:
             answers, total, text = self._named_answers(metric, parts)
             return Statement(metric.name, metric.version, answers, total, text)
@@ -231,6 +238,59 @@ def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
 def _largest_set(part: Mechanism) -> int | None:
     """Return the size of the largest set of answers that is reported; None of single answers."""
     return part.at_most_answers if part.answers == "sets" else None
+
+
+def typed_value(metric: Metric, text: str) -> Any:
+    """Return the value that a `text` stands for, as devices encode it: of sets the answers with "|"
+    between, of several values these with commas."""
+    kind = listing(metric).kind
+    if kind == "sets":
+        return metric.cleaned(frozenset(filter(None, map(str.strip, text.split("|")))))
+    return metric.cleaned(
+        tuple(map(str.strip, text.split(","))) if kind == "tuples" else text.strip()
+    )
+
+
+def true_naming(mechanism: CatalogueMechanism, value: Value) -> float | None:
+    """Return the probability that a report of `value` names it, with what its own hashes share;
+    None of numbers that are rounded at random. Raises ParameterError for no value."""
+    share = 1.0
+    for part, (part_value,) in values_of_parts(mechanism, [value]):
+        if part.has_roundings:
+            return None
+        p, q = map(float, (part.channel.touched, part.channel.untouched))
+        if not part.kind.has_independent_bits:
+            share *= p * (part.touches if part.kind is Index else 1)
+            continue
+        rows, columns = part.shape
+        point = part.candidate_addressing.point(part_value)
+        sizes = [len({*part.candidate_addressing.cells(point, row)}) for row in range(rows)]
+        share *= sum(p**size if size else (1 - q) ** columns for size in sizes) / rows
+    return share
+
+
+def report_names(mechanism: CatalogueMechanism, report: bytes, value: Value) -> bool:
+    """Return whether a report names a value that the mechanism knows, of a set the first answer;
+    raise ReportError."""
+    if isinstance(value, frozenset) and value:
+        value = frozenset([min(value)])
+    return _is_named(mechanism, _parts_of_report(mechanism, report), value)
+
+
+def in_100(share: float) -> str:
+    """Return how often something happens, in words."""
+    return f"{100 * share:.3g} times in 100"
+
+
+def _parts_of_report(mechanism: CatalogueMechanism, report: bytes) -> list[_Part]:
+    layout = mechanism.layout
+    row, payload = split_report(report, mechanism.header, layout)
+    return [
+        _Part(part, part_row, part.layout.payload_number(part_payload))
+        for part, (part_row, part_payload) in zip(
+            parts_of(mechanism), layout.split(row, payload), strict=True
+        )
+    ]
 
 
 def _is_named(mechanism: CatalogueMechanism, parts: Sequence[_Part], value: Value) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.mechanisms.outcomes import outcomes, permanent_pair
 from ldp.registry import Metric, Registry
-from ldp.registry.answers import Listing, listing, naming, quoted
+from ldp.registry.answers import Listing, in_100, listing, naming, quoted
 from ldp.registry.guessing import linked_reports, require_share
 from ldp.registry.label import Label
 from ldp.registry.odds import (
@@ -386,7 +386,7 @@ def metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
 
 
 def _naming_sentence(metric: Mapping[str, Any], first: str, second: str) -> str:
-    if_held, if_not = _times(metric["named_if_held"]), _times(metric["named_if_not"])
+    if_held, if_not = in_100(metric["named_if_held"]), in_100(metric["named_if_not"])
     answer, condition, otherwise = first, "it is your answer", f"{second} is"
     if metric["answers"]["kind"] == "sets":
         answer, condition, otherwise = "an answer", "it is one of yours that counts", "it is not"
@@ -399,10 +399,6 @@ def _naming_sentence(metric: Mapping[str, Any], first: str, second: str) -> str:
     if metric["answers"]["kind"] == "sets":
         sentence += " A report that names none of the answers is likelier if you have few."
     return sentence
-
-
-def _times(share: float) -> str:
-    return f"{100 * share:.3g} times in 100"
 
 
 def _linked_sentence(

@@ -23,10 +23,10 @@ def points(share: float) -> str:
     return text if share <= 0 else f"+{text}"
 
 
-def visible_label(value: str) -> str:
-    """Return a value as it is shown: not endless, and what would not show, or turn the direction of
-    what does, made visible."""
-    cut = value if len(value) <= MOST_LETTERS else f"{value[:MOST_LETTERS]}\N{HORIZONTAL ELLIPSIS}"
+def visible_label(value: str, most: int = MOST_LETTERS) -> str:
+    """Return a value as it is shown: of at most so many letters, and what would not show, or turn
+    the direction of what does, made visible."""
+    cut = value if len(value) <= most else f"{value[:most]}\N{HORIZONTAL ELLIPSIS}"
     return "".join(map(_visible, cut))
 
 
