@@ -144,7 +144,29 @@ def test_another_host_or_origin_is_refused(tmp_path: Path, headers: dict[str, st
         for method, path in (("GET", "/"), ("GET", "/v1/registry"), ("POST", "/v1/reports")):
             got = service.ask(method, path, body, {**headers, **kind})
             assert got.status == 403
-        assert said == []
+        reason = "refused a page of another origin; --allow-origin lets it send"
+        others = [headers["origin"]] if headers.get("host") == HOST else []
+        assert said == [f"{reason}: {origin}" for origin in others], "once"
+
+
+@pytest.mark.exact
+def test_a_page_whose_origin_is_allowed_may_send(tmp_path: Path) -> None:
+    known, page = registry(tmp_path), "http://localhost:8000"
+    with Service(tmp_path, origins=[page]) as service:
+        service.collector.app = Development(
+            known,
+            service.collector.app,
+            store=service.store,
+            hosts=[HOST],
+            origins=[page],
+            say=lambda _: None,
+            clock=lambda: datetime.now(UTC),
+        )
+        body = batch(items(service.registry, "city", "Oslo", 1))
+        answer = service.send(body, **HERE, origin=page)
+        assert answer.status == 202
+        assert answer.headers["access-control-allow-origin"] == page
+        assert service.send(body, **HERE, origin="http://localhost:8001").status == 403
 
 
 @pytest.mark.exact

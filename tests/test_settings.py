@@ -40,7 +40,8 @@ def test_settings_differ_in_their_names(name: str) -> None:
 def test_a_collector_of_development_reads_no_other_setting() -> None:
     (rule,) = FITTING["collect"]
     options = {option.opts[0] for option in command("collect").params}
-    assert options - {*rule.split()} == {"--config", "--registry", "--store", "--listen"}
+    others = {"--config", "--registry", "--store", "--listen", "--allow-origin"}
+    assert options - {*rule.split()} == others
 
 
 VALUES: dict[str, Any] = {

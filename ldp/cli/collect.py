@@ -117,7 +117,7 @@ def collect(
     if store and not folder and (dev or buffer is None):
         raise ParameterError("a store at s3:// goes with --buffer FOLDER, and not with --dev")
     if dev:
-        _develop(loaded, folder, listen)
+        _develop(loaded, folder, listen, allow_origin)
         return
     if store is None:
         raise ParameterError("--store names the folder of the reports")
@@ -209,7 +209,7 @@ def _require_relay(
         )
 
 
-def _develop(registry: Registry, store: Path | None, listen: str) -> None:
+def _develop(registry: Registry, store: Path | None, listen: str, origins: tuple[str, ...]) -> None:
     """Serve a developer's own machine: nothing waits, every batch is printed, a page shows all."""
     from ldp.collection.collector import Collector
     from ldp.collection.lock import hold_lock
@@ -234,9 +234,11 @@ def _develop(registry: Registry, store: Path | None, listen: str) -> None:
                 place,
                 buffer,
                 shuffling=Shuffling(least=1, longest=timedelta(0), smallest=1),
+                origins=origins,
             ).app,
             store=place,
             hosts=hosts,
+            origins=origins,
             say=click.echo,
             clock=lambda: datetime.now().astimezone(),
         )

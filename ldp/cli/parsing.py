@@ -29,8 +29,8 @@ FITTING = {
     "decode": ("--rappor-map without --candidates",),
     "collect": (
         "--dev without --buffer --drain --write-small --retain --reset-watermark --shuffle-least "
-        "--shuffle-longest --shuffle-smallest --allow-origin --sealed --relay-key --ids --rate "
-        "--most-requests --most-buffer --admit --json",
+        "--shuffle-longest --shuffle-smallest --sealed --relay-key --ids --rate --most-requests "
+        "--most-buffer --admit --json",
     ),
     "plan number": ("--population without --from",),
     "rappor import": ("one of --counts --reports",),

@@ -100,8 +100,9 @@ class Development:
     analyst reads of it, and of what a report says of a value that is typed.
 
     `store`: whose reports are counted from the beginning; `hosts`: values of `Host` that are
-    answered, as 127.0.0.1:8787; `say`: takes what is printed of every batch; `clock`: the local
-    time. Raises RegistryError unless the registry is for development.
+    answered, as 127.0.0.1:8787; `origins`: of other pages that may send; `say`: takes what is
+    printed of every batch; `clock`: the local time. Raises RegistryError unless the registry is for
+    development.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Development:
         *,
         store: Path,
         hosts: Sequence[str],
+        origins: Sequence[str] = (),
         say: Callable[[str], object],
         clock: Callable[[], datetime],
     ) -> None:
@@ -118,6 +120,8 @@ class Development:
         self._registry, self._collector = registry, collector
         self._hosts = {host.encode() for host in hosts}
         self._origins = {f"http://{host}".encode() for host in hosts}
+        self._origins |= {origin.encode() for origin in origins}
+        self._others: set[bytes] = set()
         self._address, self._say, self._clock = f"http://{hosts[0]}", say, clock
         self._reader = StatementReader(registry)
         store.mkdir(parents=True, exist_ok=True)
@@ -133,9 +137,8 @@ class Development:
             await self._collector(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        if not self._is_from_here(headers):
-            refusal = Response("this collector answers its own machine only\n", 403)
-            await refusal(scope, receive, send)
+        if refusal := self._refusal(headers):
+            await Response(f"{refusal}\n", 403)(scope, receive, send)
         elif is_for_reports(scope["path"]):
             await self._take(scope, receive, send)
         elif scope["path"] in self._pages and scope["method"] == "GET":
@@ -145,12 +148,19 @@ class Development:
         else:
             await self._collector(scope, receive, send)
 
-    def _is_from_here(self, headers: Mapping[bytes, bytes]) -> bool:
-        """Return whether a request names this collector as its host, and as its origin if any."""
+    def _refusal(self, headers: Mapping[bytes, bytes]) -> str:
+        """Return why a request is refused, "" if it names this collector as its host and, as its
+        origin, none or one that may send; the first pages of others are said."""
+        if headers.get(b"host", b"") not in self._hosts:
+            return "this collector answers its own machine only"
         origin = headers.get(b"origin")
-        return headers.get(b"host", b"") in self._hosts and (
-            origin is None or origin in self._origins
-        )
+        if origin is None or origin in self._origins:
+            return ""
+        reason = "refused a page of another origin; --allow-origin lets it send"
+        if origin not in self._others and len(self._others) < LATEST:
+            self._others.add(origin)
+            self._say(visible_label(f"{reason}: {origin.decode('latin-1')}"))
+        return reason
 
     async def _take(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have the collector take a batch; note it when the collector did."""

@@ -95,7 +95,7 @@ export interface Options {
   collector: string | Destination | null;
   mechanisms: Mechanisms;
   storage: Storage;
-  /** Seconds that a sealed batch waits at most before it may leave: an hour. */
+  /** Seconds that a sealed batch waits at most before it may leave: an hour; none in development. */
   jitter?: number;
   /** Days for which the bytes of what was sent are kept for `sent`: none. */
   keepSent?: number;
@@ -206,11 +206,14 @@ export class Client {
     );
   }
 
-  /** Upload within a minute, then every so many seconds, until `close`. */
+  /** Upload within a minute, then every so many seconds, until `close`; in development every two. */
   start(every = 3600): void {
     const again = (seconds: number) => {
       if (this.#isClosed) return;
-      this.#timer = setTimeout(() => void this.upload().then(() => again(every)), 1000 * seconds);
+      this.#timer = setTimeout(
+        () => void this.upload().then(() => again(this.#loaded?.isDevelopment ? 2 : every)),
+        1000 * seconds,
+      );
       (this.#timer as { unref?: () => void }).unref?.();
     };
     if (this.#timer === undefined) again(Math.min(every, 60));
@@ -485,7 +488,7 @@ export class Client {
   #surroundings(registry: Registry): Surroundings {
     const { secret, jitter = 3600 } = this.#options;
     return {
-      ...{ registry, jitter, bits: this.#bits },
+      ...{ registry, jitter: registry.isDevelopment ? 0 : jitter, bits: this.#bits },
       secret: (device) =>
         secret
           ? accountSecret(secret, registry.product)

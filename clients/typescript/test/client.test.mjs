@@ -833,6 +833,22 @@ test("a registry for development sends to this machine only", async () => {
   client(Object.assign(inbox, { isLocal: true }));
 });
 
+test("in development a batch leaves when its period is over", async (t) => {
+  const document = { ...registry(), product: { ...registry().product, development: true } };
+  const collector = Object.assign(new Inbox(), { isLocal: true });
+  const device = await granted({ registry: document, collector, jitter: 3600, keepSent: 1 });
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  device.client.start();
+  t.mock.timers.tick(60_000);
+  while (!collector.batches.length) await new Promise(setImmediate);
+  await device.client.close(); // after the batches that are on their way
+  const said = (await device.restart().sent()).flatMap(({ statements }) => statements);
+  assert.match(said.find(({ metric }) => metric === "city").text, /^names "\w+" of 4 answers$/);
+  assert.equal((await device.client.status()).waiting, 0);
+});
+
 test("the constructor says which option cannot be right", () => {
   for (const [option, values, said] of [
     ["storage", [undefined], /^no storage or mechanisms$/],

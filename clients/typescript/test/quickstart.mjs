@@ -14,13 +14,8 @@ try {
   await until(page, "said", /"recorded":true/);
   await page.close();
   const later = await open(browser, address, 1);
-  const sent = new Promise((resolve) => {
-    later.on("console", async (message) => {
-      const [uploaded] = await Promise.all(message.args().map((arg) => arg.jsonValue()));
-      if (uploaded?.acknowledged) resolve(uploaded.acknowledged);
-    });
-  });
-  console.log(`acknowledged ${await sent}`);
+  await later.waitForFunction(async () => (await window.client?.status())?.acknowledged, { polling: 500 });
+  console.log(`acknowledged ${await later.evaluate(async () => (await client.status()).acknowledged)}`);
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;
