@@ -4,6 +4,7 @@ import json
 import runpy
 import sys
 import tomllib
+from collections.abc import Sequence
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -23,9 +24,9 @@ WORDS = [
 ]
 
 
-def started(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    """Exit status of `ldp init` with words that have spaces."""
-    monkeypatch.setattr(sys, "argv", ["ldp", *WORDS, *words])
+def started(monkeypatch: pytest.MonkeyPatch, *words: str, line: Sequence[str] = WORDS) -> int:
+    """Exit status of `ldp init` with words that have spaces, or of another command."""
+    monkeypatch.setattr(sys, "argv", ["ldp", *line, *words])
     try:
         cli.main()
     except SystemExit as stop:
@@ -94,6 +95,69 @@ def test_a_registry_for_development_becomes_the_peoples_by_its_comments(
         key, _, comment = line.partition("  # people: ")
         changed.append(f"{key.split(' = ')[0]} = {comment.split(',')[0]}" if comment else line)
     assert tomllib.loads("\n".join(changed)) == tomllib.loads(live)
+
+
+def added(monkeypatch: pytest.MonkeyPatch, name: str, *words: str) -> int:
+    """Exit status of `ldp registry add` to metrics.toml."""
+    line = ["registry", "add", "metrics.toml", "--metric", name, "--question", "Which city?"]
+    return started(monkeypatch, *words, line=[*line, "--owner", "me@example.org"])
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("dev", [True, False])
+def test_a_metric_is_added_at_the_end_and_the_rest_stays_as_it_is(
+    dev: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert started(monkeypatch, "a,b", *(["--dev"] if dev else [])) == 0
+    path = tmp_path / "metrics.toml"
+    before = f"{path.read_text()}# the last line"
+    path.write_text(before)
+    assert added(monkeypatch, "city", "--answers", "Oslo,Bergen", "--epsilon", "1") == 0
+    with Device(tmp_path, registry=Registry.load(path)) as device:
+        device.client.record("city", "Oslo")
+        assert [statement.metric for statement in device.sealed()] == ["city"]
+    assert "note: " not in capsys.readouterr().out
+    wait = ("--answers", "numbers", "--group", "city", "--epsilon", "1")
+    assert added(monkeypatch, "wait", *wait) == 0
+    note = f"can ask for epsilon {40 if dev else 2} in a window, which allows {20 if dev else 1}:"
+    assert note in capsys.readouterr().out
+    assert path.read_text().startswith(f"{before}\n\n[group.city]")
+    loaded = Registry.load(path)
+    assert loaded.check() == ["city", "wait"]  # to lock
+    assert loaded.metric("city").mechanism.cost.epsilon == pytest.approx(1.0)
+    assert {loaded.metric(name).group for name in ("city", "wait")} == {"city"}
+    assert loaded.groups["city"].caps.window == (timedelta(minutes=1) if dev else timedelta(days=1))
+    after = path.read_text()
+    for words, message in (
+        (("city", "--answers", "a,b"), "metrics.toml has the metric 'city' already"),
+        (("x", "--answers", "a,b", "--group", "citi"), "no group 'citi'; did you mean 'city'?"),
+        (("x", "--answers", "a"), "two or more different texts"),
+        (("x", "--answers", "a,b", "--epsilon", "0"), "--epsilon must be > 0"),
+        (("x",), "missing: --answers"),
+    ):
+        assert added(monkeypatch, *words) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+        assert path.read_text() == after
+
+
+@pytest.mark.exact
+def test_a_metric_that_does_not_fit_leaves_the_registry_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert started(monkeypatch, "a,b") == 0
+    path = tmp_path / "metrics.toml"
+    path.write_text(path.read_text().replace("[product]", "[product]\nlifetime_epsilon = 3.0"))
+    before = path.read_bytes()
+    status = added(monkeypatch, "m" * 256, "--answers", "a,b")
+    assert (status, path.read_bytes()) == (2, before)
+    assert "metrics.toml" in capsys.readouterr().err
 
 
 def require_one_line(error: str, message: str, folder: Path) -> None:

@@ -3,7 +3,7 @@
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
@@ -23,10 +23,10 @@ LIFE = 30
 """Reports that the cap for life of a first registry pays for."""
 DEV_REPORTS, DEV_LIFE = 20, 1_000_000.0
 """Reports of a minute, and cap for life, in development."""
-REGISTRY, APP = (
-    (files("ldp.cli") / f"init.{name}.txt").read_text("utf-8") for name in ("toml", "py")
+REGISTRY, METRIC, APP = (
+    (files("ldp.cli") / f"init.{name}.txt").read_text("utf-8") for name in ("toml", "metric", "py")
 )
-"""Templates of what is written."""
+"""Templates of what is written; that of a metric begins with its group."""
 DEVELOPMENT = """\
 # For a developer's own screen. For people take this line out, and what "people:" says.
 development = true
@@ -50,17 +50,24 @@ QUESTIONS = {
 """Questions of a terminal, by option."""
 
 
+def metric_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say what a metric is."""
+    answers = "Answers with commas between, or a file of them, or `numbers`, `numbers LOW to HIGH`."
+    for option in (
+        click.option("--epsilon", type=float, default=2.0, help="Privacy loss of one report."),
+        click.option("--owner", help="E-mail address of who answers for the metric."),
+        click.option("--answers", help=answers),
+        click.option("--question", help="Question that people are asked, as they would read it."),
+        click.option("--metric", help="Name of the metric: a word."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
 @click.argument("folder", type=FILE, default=".")
 @click.option("--product", help="Name of the product.")
-@click.option("--metric", help="Name of the metric: a word.")
-@click.option("--question", help="Question that people are asked, as they would read it.")
-@click.option(
-    "--answers",
-    help="Answers with commas between, or a file of them, or `numbers`, or `numbers LOW to HIGH`.",
-)
-@click.option("--owner", help="E-mail address of who answers for the metric.")
-@click.option("--epsilon", type=float, default=2.0, help="Privacy loss of one report.")
+@metric_options
 @click.option(
     "--dev", is_flag=True, help="Write a registry for your own screen, with windows of a minute."
 )
@@ -79,13 +86,23 @@ def init(folder: Path, epsilon: float, dev: bool, as_json: bool, **given_texts: 
     paths = [folder / name for name in ("metrics.toml", "app.py")]
     for path in paths:
         if path.exists():
-            raise ParameterError(f"{path} is there already: name another folder")
-    require_epsilon(epsilon, "--epsilon")
-    texts = _answered(given_texts)
-    today = datetime.now(UTC).date()
-    registry, app = _texts(folder, texts, epsilon, dev, today)
+            raise ParameterError(
+                f"{path} is there already: name another folder; `ldp registry add` adds a metric"
+            )
+    texts, today = answered(given_texts), datetime.now(UTC).date()
+    registry = REGISTRY.format(
+        product=quoted(texts["product"]), development=DEVELOPMENT if dev else ""
+    )
+    name, section, prompt = metric_section(folder, texts, epsilon, dev, today)
+    destination = 'Collector("http://127.0.0.1:8787")' if dev else 'Folder(here / "outbox")'
+    app = APP.format(
+        metric=name,
+        destination=destination,
+        destination_class=destination.partition("(")[0],
+        prompt=repr(f"{prompt}? "),
+    )
     folder.mkdir(parents=True, exist_ok=True)
-    write_together(dict(zip(paths, (registry, app), strict=True)))
+    write_together(dict(zip(paths, (registry + section, app), strict=True)))
     try:
         loaded = Registry.load(paths[0])
         loaded.lock(today)
@@ -103,37 +120,42 @@ def init(folder: Path, epsilon: float, dev: bool, as_json: bool, **given_texts: 
     say({"written": written, "next": following}, "\n".join(lines), as_json)
 
 
-def _answered(texts: Mapping[str, str | None]) -> dict[str, str]:
+def answered(texts: Mapping[str, str | None]) -> dict[str, str]:
     """Return the options, those that are missing asked for on a terminal."""
-    missing = [name for name in QUESTIONS if not texts[name]]
+    missing = [name for name in QUESTIONS if name in texts and not texts[name]]
     if missing and not sys.stdin.isatty():
         options = ", ".join(f"--{name}" for name in missing)
         raise ParameterError(f"missing: {options} (or run it on a terminal, where it asks)")
     asked_for = {name: click.prompt(QUESTIONS[name]).strip() for name in missing}
-    return {name: asked_for.get(name) or str(texts[name]) for name in QUESTIONS}
+    return {name: asked_for.get(name) or str(text) for name, text in texts.items()}
 
 
-def _texts(
-    folder: Path, texts: Mapping[str, str], epsilon: float, dev: bool, today: date
-) -> tuple[str, str]:
-    """Return the registry and the app."""
+def metric_section(
+    folder: Path,
+    texts: Mapping[str, str],
+    epsilon: float,
+    dev: bool,
+    today: date,
+    group: str | None = None,
+) -> tuple[str, str, str]:
+    """Return the name of a metric, its lines in metrics.toml, with a group of its own unless one is
+    named, and what an app may ask for. Raises ParameterError."""
+    require_epsilon(epsilon, "--epsilon")
     metric = "-".join(texts["metric"].split())
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", metric):
         raise ParameterError("--metric has letters, digits, - and _, and begins with a letter")
     mechanism, prompt = _mechanism(folder, texts["answers"], epsilon)
     life = LIFE * epsilon
     window, window_epsilon, lifetime_epsilon = '"1d"', f"{epsilon}", f"{life}  # {LIFE} reports"
-    destination = 'Folder(here / "outbox")'
     if dev:
         mechanism += f"\nreports_per_window = {DEV_REPORTS}  # people: without this line, 1"
         window = f'"1m"  # people: {window}'
         window_epsilon = f"{DEV_REPORTS * epsilon}  # people: {window_epsilon}"
         lifetime_epsilon = f"{DEV_LIFE}  # people: {life}, for {LIFE} reports"
-        destination = 'Collector("http://127.0.0.1:8787")'
-    registry = REGISTRY.format(
-        **{name: quoted(texts[name]) for name in ("product", "question", "owner")},
-        development=DEVELOPMENT if dev else "",
+    text = METRIC.format(
+        **{name: quoted(texts[name]) for name in ("question", "owner")},
         metric=metric,
+        group=group or metric,
         window=window,
         window_epsilon=window_epsilon,
         lifetime_epsilon=lifetime_epsilon,
@@ -141,13 +163,7 @@ def _texts(
         mechanism=mechanism,
         epsilon=epsilon,
     )
-    app = APP.format(
-        metric=metric,
-        destination=destination,
-        destination_class=destination.partition("(")[0],
-        prompt=repr(f"{prompt}? "),
-    )
-    return registry, app
+    return metric, text[text.index("[metric.") :] if group else text, prompt
 
 
 def _mechanism(folder: Path, answers: str, epsilon: float) -> Mechanism:

@@ -1,4 +1,4 @@
-"""`ldp registry`: check, lock, export and sign off metrics.toml."""
+"""`ldp registry`: add metrics to metrics.toml, check, lock, export and sign it off."""
 
 import hashlib
 import json
@@ -9,10 +9,12 @@ from pathlib import Path
 import click
 
 from ldp.accounting.policy import length_in_words, periods_touched
+from ldp.cli.init import answered, metric_options, metric_section
 from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.cli.parsing import unknown_command
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import write_whole
+from ldp.protocol.keys import nearest
 from ldp.protocol.strict_json import is_plain
 from ldp.registry import Registry
 from ldp.registry.certificates import read_certificates
@@ -43,11 +45,55 @@ class _Group(click.Group):
 
 @click.group(cls=_Group)
 def registry() -> None:
-    """Check, lock, export and sign off metrics.toml.
+    """Check, lock, export and sign off metrics.toml, and add metrics to it.
 
     \b
     Example: ldp registry lock metrics.toml && ldp registry check metrics.toml
     """
+
+
+@registry.command()
+@_FILE
+@metric_options
+@click.option("--group", help="Group whose budget it shares; by default one of its own.")
+@JSON
+def add(
+    file: Path, epsilon: float, group: str | None, as_json: bool, **given_texts: str | None
+) -> None:
+    """Add a metric at the end of FILE, which is otherwise left as it is.
+
+    Asks on a terminal for what is missing, like `ldp init`.
+
+    \b
+    Example: ldp registry add metrics.toml --metric city --question "Which city?" \\
+                 --answers Oslo,Bergen --owner team@example.org
+    """
+    loaded, today = Registry.load(file), datetime.now(UTC).date()
+    if group is not None and group not in loaded.groups:
+        raise ParameterError(f"{file}: no group {group!r}{nearest(group, loaded.groups)}")
+    texts = answered(given_texts)
+    name, section, _ = metric_section(file.parent, texts, epsilon, loaded.development, today, group)
+    if name in loaded.metrics or (group is None and name in loaded.groups):
+        what = "metric" if name in loaded.metrics else "group"
+        raise ParameterError(f"{file} has the {what} {name!r} already: name another metric")
+    before = file.read_bytes()
+    write_whole(file, before.rstrip() + f"\n\n{section}".encode())
+    try:
+        changed = Registry.load(file)
+        changed.check(today)
+    except Exception:
+        write_whole(file, before)
+        raise
+    caps = changed.groups[changed.metric(name).group].caps
+    demand = sum(m.price * m.reports_per_window for m in changed.metrics_of(group or name))
+    words = f"metric {name} added to {file}: a collector reads it when it starts again"
+    if demand > caps.window_epsilon:
+        words += (
+            f"\nnote: metrics of group {group} can ask for epsilon {demand:g} in a window, which "
+            f"allows {caps.window_epsilon:g}: a drawn order decides whose reports are sent"
+        )
+    following = f"ldp registry lock {file}"
+    say({"added": name, "written": str(file)}, words, as_json, following)
 
 
 @registry.command()
