@@ -28,12 +28,10 @@ def __getattr__(name: str) -> Any:
     if name in _ON_DATA:
         from importlib import import_module
 
-        from ldp.errors import MissingPackage
+        from ldp.errors import from_extra
 
-        try:
+        with from_extra(f"ldp.{name}", "server"):
             return getattr(import_module(f"ldp.planning.{_ON_DATA[name]}"), name)
-        except ModuleNotFoundError as error:
-            raise MissingPackage.of(f"ldp.{name}", error.name, "server") from None
     if name == "register":
         return catalogue.register
     if name not in catalogue.PUBLIC:

@@ -12,7 +12,7 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if (missing.name or "").split(".")[0] == "ldp":
             raise
-        sys.exit(f"ldp: {MissingPackage.of('the command line', missing.name, 'server')}")
+        sys.exit(f"ldp: {MissingPackage.of('the command line', missing.name, 'cli')}")
     command_line()
 
 

@@ -3,6 +3,9 @@
 Each also subclasses the builtin that a caller would expect, so `except ValueError` works too.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class LdpError(Exception):
     """Base of all errors that this package raises deliberately."""
@@ -32,12 +35,25 @@ class MissingPackage(LdpError, ImportError):
     """Error of an optional package that is not installed."""
 
     @classmethod
-    def of(cls, feature: str, package: object, extra: str) -> "MissingPackage":
+    def of(cls, feature: str, package: str | None, extra: str) -> "MissingPackage":
         """Return the error that `feature` needs `package`, which our `extra` installs."""
         return cls(
             f"{feature} needs the package {package}: install ldp with the extra {extra}, in its "
-            f"checkout with: pip install '.[{extra}]'"
+            f"checkout with: pip install '.[{extra}]'",
+            name=package,
         )
+
+
+@contextmanager
+def from_extra(feature: str, extra: str) -> Iterator[None]:
+    """Raise MissingPackage for an import in the block that fails for want of a package, which
+    `feature` needs and our `extra` installs."""
+    try:
+        yield
+    except (ModuleNotFoundError, MissingPackage) as error:
+        if error.name is None or error.name.split(".")[0] == "ldp":
+            raise
+        raise MissingPackage.of(feature, error.name, extra) from None
 
 
 class BudgetExceeded(LdpError, RuntimeError):

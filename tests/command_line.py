@@ -48,6 +48,16 @@ categories = "cities.txt"
 
 NAMES = [line.rsplit(",", 1)[0].strip('"') for line in CITIES.read_text().splitlines()[1:]]
 
+WITHOUT_SERVER = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"numpy", "scipy", "sklearn", "numba", "pyarrow", "jinja2"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+"""
+"""Code after which a process finds no package of the extra `server`."""
+
 
 def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """Runs a command line in this process; returns its exit status."""

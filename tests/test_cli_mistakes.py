@@ -189,5 +189,6 @@ def test_without_the_server_extra_the_command_says_so(
         check=False,
     )
     assert done.returncode != 0
-    assert done.stderr.strip().endswith("pip install '.[server]'")
+    extra = "cli" if package == "click" else "server"
+    assert done.stderr.strip().endswith(f"pip install '.[{extra}]'")
     assert "Traceback" not in done.stderr

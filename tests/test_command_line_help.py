@@ -17,7 +17,7 @@ from ldp import RandomizedResponse
 from ldp.cli import commands
 from ldp.cli.parsing import FITTING, plain_number
 from ldp.collection.store import NoReports, ReportWriter, report_files
-from tests.command_line import SIMULATE, run
+from tests.command_line import SIMULATE, WITHOUT_SERVER, run
 
 
 @pytest.mark.exact
@@ -114,25 +114,18 @@ def test_on_a_terminal_the_last_line_is_the_next_command(
     assert "next:" not in capsys.readouterr().out
 
 
-WITHOUT = """
-import sys
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"numpy", "scipy", "sklearn", "numba", "pyarrow", "jinja2"}:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Missing())
-from ldp.cli import main
-main()
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.exact
 def test_click_alone_is_enough_for_registries(tmp_path: Path) -> None:
     """The extra `cli`: everything else of the server is out of reach in these processes."""
 
     def ldp(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", WITHOUT, *words]
+        command = [
+            sys.executable,
+            "-c",
+            f"{WITHOUT_SERVER}from ldp.cli import main\nmain()",
+            *words,
+        ]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     question = ("--question", "Light or dark?", "--answers", "light,dark")

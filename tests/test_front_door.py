@@ -2,6 +2,7 @@
 
 import builtins
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -33,7 +34,7 @@ from ldp.mechanisms import (
 from ldp.planning import lower_bound
 from ldp.planning.error_curves import Curve
 from ldp.simulation import Population
-from tests.command_line import run
+from tests.command_line import WITHOUT_SERVER, run
 
 GENERATOR = np.random.default_rng(7)
 CITIES = ("Oslo", "Bergen", "Hell")
@@ -268,6 +269,25 @@ def test_a_base_installation_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
     for name in ("try_column", "simulate", "compare"):
         with pytest.raises(MissingPackage, match=f"ldp.{name} needs the package numpy: .* server"):
             getattr(ldp, name)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("server", "simulation", "planning", "collection", "audit", "privacy_loss"),
+        *("regression", "central", "central.regression"),
+    ],
+)
+def test_a_module_that_needs_numpy_names_the_extra(name: str) -> None:
+    """In a process where no package of the server can be imported."""
+    code = f"{WITHOUT_SERVER}import ldp.{name}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    module = f"ldp.{name.partition('.')[0]}"
+    last = done.stderr.splitlines()[-1]
+    assert re.fullmatch(
+        rf"ldp\.errors\.MissingPackage: {module} needs the package \w+: .*'\.\[server\]'", last
+    )
 
 
 @pytest.mark.exact

@@ -1,10 +1,13 @@
 """Is the privacy that is printed the privacy that is delivered? Exact laws, and encoders held to
 them by their bytes alone."""
 
-from ldp.audit.black_box import epsilon_at_least
-from ldp.audit.encoder import audit_encoder
-from ldp.audit.judging import Audit, Finding
-from ldp.audit.law import exact_findings, report_law, worst_ratio
+from ldp.errors import from_extra
+
+with from_extra("ldp.audit", "server"):
+    from ldp.audit.black_box import epsilon_at_least
+    from ldp.audit.encoder import audit_encoder
+    from ldp.audit.judging import Audit, Finding
+    from ldp.audit.law import exact_findings, report_law, worst_ratio
 
 __all__ = [
     "Audit",

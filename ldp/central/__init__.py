@@ -4,23 +4,26 @@ Releases draw their noise from OpenDP (`Releases`, no seed); simulations from nu
 (`Simulated`, seeded), and say so.
 """
 
-from ldp.central.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
-from ldp.central.mechanisms import (
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    Laplace,
-)
-from ldp.central.noise import Noise, Releases, Simulated
-from ldp.central.queries import (
-    Histogram,
-    Mean,
-    Percentile,
-    noisy_histogram,
-    noisy_mean,
-    noisy_strings,
-    percentile,
-)
+from ldp.errors import from_extra
+
+with from_extra("ldp.central", "server"):
+    from ldp.central.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+    from ldp.central.mechanisms import (
+        DiscreteLaplace,
+        Exponential,
+        Gaussian,
+        Laplace,
+    )
+    from ldp.central.noise import Noise, Releases, Simulated
+    from ldp.central.queries import (
+        Histogram,
+        Mean,
+        Percentile,
+        noisy_histogram,
+        noisy_mean,
+        noisy_strings,
+        percentile,
+    )
 
 __all__ = [
     "DiscreteLaplace",

@@ -24,7 +24,7 @@ from ldp.cli.serving import (
     set_right,
 )
 from ldp.cli.settings import rare
-from ldp.errors import MissingPackage, ParameterError
+from ldp.errors import ParameterError, from_extra
 from ldp.registry import Registry
 
 if TYPE_CHECKING:
@@ -103,11 +103,9 @@ def collect(
     Example: ldp collect --registry metrics.toml --store reports
     Example: ldp collect --dev
     """
-    try:
+    with from_extra("ldp collect", "collector"):
         from ldp.collection.buffer import Buffer
         from ldp.collection.collector import Collector
-    except ModuleNotFoundError as error:
-        raise MissingPackage.of("ldp collect", error.name, "collector") from None
     from ldp.collection.lock import hold_lock
     from ldp.collection.workers import Shuffling
 

@@ -20,7 +20,7 @@ from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SPAN, STORE, say
 from ldp.cli.parsing import SHARE, Typed
 from ldp.cli.serving import begin_log, listening_on, own_hosts, serve
 from ldp.cli.settings import CONFIG, rare
-from ldp.errors import MissingPackage, ParameterError, ReportError
+from ldp.errors import ParameterError, ReportError, from_extra
 
 if TYPE_CHECKING:
     from ldp.collection.object_store import StorePath
@@ -234,10 +234,8 @@ def _repeat(
         runs()
         click.echo("stopped")
         return
-    try:
+    with from_extra("ldp publish --serve", "collector"):
         from ldp.publishing.site_server import site_application
-    except ModuleNotFoundError as error:
-        raise MissingPackage.of("ldp publish --serve", error.name, "collector") from None
     begin_log()
     with listening_on(listen) as listening:
         application = site_application(site, own_hosts(listening))
@@ -252,11 +250,9 @@ def _repeat(
 
 def _require_no_password(conninfo: str) -> None:
     """Raise ParameterError for what libpq does not read, and for a password."""
-    try:
+    with from_extra("postgres", "publish"):
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
-    except ModuleNotFoundError as error:
-        raise MissingPackage.of("postgres", error.name, "publish") from None
     try:
         keys = conninfo_to_dict(conninfo)
     except ProgrammingError:  # it may repeat a password

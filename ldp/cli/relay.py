@@ -20,7 +20,7 @@ from ldp.cli.serving import (
     set_right,
 )
 from ldp.cli.settings import rare
-from ldp.errors import MissingPackage, ParameterError
+from ldp.errors import ParameterError, from_extra
 from ldp.registry import Registry
 
 if TYPE_CHECKING:
@@ -71,11 +71,9 @@ def relay(
     \b
     Example: ldp relay --collector https://telemetry.example.org --buffer waiting
     """
-    try:
+    with from_extra("ldp relay", "collector"):
         from ldp.collection.holding import Holding, target_sizes
         from ldp.collection.sealed_relay import Relay
-    except ModuleNotFoundError as error:
-        raise MissingPackage.of("ldp relay", error.name, "collector") from None
     from ldp.client.destinations import Collector
     from ldp.collection.lock import hold_lock
     from ldp.collection.relay_buffer import MOST_REPORTS, RelayBuffer

@@ -19,7 +19,7 @@ import pyarrow as pa
 from ldp.collection.aggregate import check_file
 from ldp.collection.object_store import StorePath, store_path
 from ldp.collection.store import read_reports, real_name, report_files
-from ldp.errors import MissingPackage, ReportError
+from ldp.errors import MissingPackage, ReportError, from_extra
 from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.table import Table
@@ -107,11 +107,9 @@ def check_files(
 @contextmanager
 def _session() -> Iterator[Any]:
     """Open a session for the block; raise a ReportError of a worker as one of ours."""
-    try:
+    with from_extra("--engine spark", "spark"):
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    except ModuleNotFoundError as error:
-        raise MissingPackage.of("--engine spark", error.name, "spark") from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     active = SparkSession.getActiveSession()
     try:

@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from ldp.errors import MissingPackage, ParameterError, ReportError
+from ldp.errors import ParameterError, ReportError, from_extra
 from ldp.protocol.batch import Item
 from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, Content
 
-try:
+with from_extra("sealing reports", "sealed"):
     from cryptography.exceptions import InvalidSignature, InvalidTag
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
         Ed25519PrivateKey,
@@ -31,8 +31,6 @@ try:
         PrivateFormat,
         load_pem_private_key,
     )
-except ModuleNotFoundError as error:
-    raise MissingPackage.of("sealing reports", error.name, "sealed") from None
 
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from ldp.errors import DecodeError, LdpError, MissingPackage
+from ldp.errors import DecodeError, LdpError, from_extra
 from ldp.files import open_replacement
 from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.rows import CHANGES_SCHEMA, DAMAGED, DIGEST, KEY, SCHEMA, SUMMARY, read_rows
@@ -135,10 +135,8 @@ def update_duckdb(out: Path, path: Path, problems: list[Problem]) -> int:
     set in `out`, and return the number of periods that were written or deleted. What is damaged is
     among the `problems`, and as it was. Raises MissingPackage, and OutputUnusable for a file that
     cannot be opened or written."""
-    try:
+    with from_extra("--duckdb", "publish"):
         import duckdb
-    except ModuleNotFoundError as error:
-        raise MissingPackage.of("--duckdb", error.name, "publish") from None
     if path.is_file() and not _is_duckdb(path):  # DuckDB reads many files, and writes to none
         raise OutputUnusable(f"{path}: not a DuckDB file; name another one for --duckdb")
     with _errors(f"{path}", duckdb.Error), duckdb.connect(str(path.absolute())) as database:
@@ -153,10 +151,8 @@ def _is_duckdb(path: Path) -> bool:
 def update_postgres(out: Path, conninfo: str, problems: list[Problem]) -> int:
     """Bring the tables `ldp_results`, `ldp_changes` and `ldp_periods` of a PostgreSQL database up
     to date, as `update_duckdb` does. `conninfo`: as libpq reads it."""
-    try:
+    with from_extra("postgres", "publish"):
         import psycopg
-    except ModuleNotFoundError as error:
-        raise MissingPackage.of("postgres", error.name, "publish") from None
     with (
         _errors("postgres", psycopg.Error),
         psycopg.connect(conninfo, autocommit=True) as connection,

@@ -6,8 +6,11 @@
 from importlib import import_module
 from typing import Any
 
-from ldp.regression.least_squares import least_squares, nonnegative_lasso
-from ldp.regression.randomized_outcome import OutcomeDesign, RandomizedOutcomeRegression
+from ldp.errors import from_extra
+
+with from_extra("ldp.regression", "server"):
+    from ldp.regression.least_squares import least_squares, nonnegative_lasso
+    from ldp.regression.randomized_outcome import OutcomeDesign, RandomizedOutcomeRegression
 
 __all__ = ["OutcomeDesign", "RandomizedOutcomeRegression", "least_squares", "nonnegative_lasso"]
 

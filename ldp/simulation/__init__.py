@@ -1,8 +1,11 @@
 """Populations, their reports, and tables drawn without reports; seeded numpy generators only."""
 
-from ldp.simulation.populations import Population
-from ldp.simulation.reports import encode_batch, encode_points, points_of, simulate
-from ldp.simulation.tables import draw_estimates, draw_table, draw_tables
+from ldp.errors import from_extra
+
+with from_extra("ldp.simulation", "server"):
+    from ldp.simulation.populations import Population
+    from ldp.simulation.reports import encode_batch, encode_points, points_of, simulate
+    from ldp.simulation.tables import draw_estimates, draw_table, draw_tables
 
 __all__ = [
     "Population",

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ldp.errors import MissingPackage
+from ldp.errors import MissingPackage, from_extra
 from ldp.simulation.populations import Population
 
 LETTERS = (6, 10)
@@ -39,10 +39,8 @@ def emoji() -> Population:
 
 def words() -> Population:
     """Return English words of six to ten letters with their frequencies, most frequent first."""
-    try:
+    with from_extra("the data of ldp demo", "demo"):
         import msgpack  # comes with wordfreq
-    except ModuleNotFoundError:
-        raise MissingPackage.of("the data of ldp demo", "wordfreq", "demo") from None
     packed = gzip.decompress(_shipped("wordfreq", "large_en.msgpack.gz").read_bytes())
     fits = re.compile(f"[a-z]{{{LETTERS[0]},{LETTERS[1]}}}")
     _, *by_centibel = msgpack.unpackb(packed, raw=False)

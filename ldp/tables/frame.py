@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import Floats, Ints
-from ldp.errors import MissingPackage
+from ldp.errors import MissingPackage, from_extra
 
 CELL_STYLE = "text-align:left;padding:2px 10px"
 """Style of a cell of a table in a notebook."""
@@ -75,10 +75,8 @@ def _filled(column: Column) -> list[float | None]:
 
 def new_axes(axes: Any) -> Any:
     """Return `axes`, or new ones of matplotlib if they are None; raise MissingPackage."""
-    try:
+    with from_extra("plot", "plot"):
         from matplotlib import pyplot
-    except ModuleNotFoundError as error:
-        raise MissingPackage.of("plot", error.name, "plot") from None
     if axes is None:
         _, axes = pyplot.subplots(layout="constrained")
     return axes
