@@ -338,6 +338,16 @@ def test_numbers_of_a_population_become_as_programs_write_them(tmp_path: Path) -
 
 
 @pytest.mark.exact
+def test_a_population_may_be_one_column_of_a_table_of_people(tmp_path: Path) -> None:
+    path = written(tmp_path, "id,city,minutes\n1,Oslo,7\n2,Bergen,8\n3,Oslo,9\n")
+    assert Population.from_csv(path, column="city").truth() == {"Oslo": 2, "Bergen": 1}
+    with pytest.raises(ParameterError, match="has no column 'town', but id, city, minutes"):
+        Population.from_csv(path, column="town")
+    with pytest.raises(ParameterError, match=r"line 1 .*of another table `ldp simulate` takes --c"):
+        Population.from_csv(path)
+
+
+@pytest.mark.exact
 def test_a_value_that_is_not_listed_is_named_with_what_looks_like_it(tmp_path: Path) -> None:
     def check(value: str) -> None:
         if value not in ("Oslo", "Malm\u00f6"):

@@ -44,7 +44,7 @@ FITTING = {
     "simulate": (
         *("one of METRIC --scenario", "METRIC with --population"),
         *("METRIC with --reports --table", "--reports without --table", "--day with --reports"),
-        "--scenario without --population --users --day --table",
+        "--scenario without --population --column --users --day --table",
     ),
 }
 """Rules of options: `A with B C`, A beside B or C only; `A without B C`, A beside neither."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @click.argument("metric", required=False)
 @REGISTRY
 @click.option("--population", help="CSV file value,count or value,frequency; - reads stdin.")
+@click.option("--column", help="Column of --population, a table with a line a person.")
 @click.option(
     "--scenario",
     type=FILE,
@@ -48,6 +49,7 @@ def simulate(
     metric: str | None,
     registry: Path,
     population: str | None,
+    column: str | None,
     scenario: Path | None,
     users: int | None,
     reports: Path | None,
@@ -64,6 +66,8 @@ def simulate(
 
     \b
     Example: ldp simulate city --registry metrics.toml --population city.csv --reports store
+    Example: ldp simulate city --registry metrics.toml --population trips.parquet --column city \\
+                 --reports store
     Example: ldp simulate city --registry metrics.toml --population city.csv --users 1000000000 \\
                  --table city.table
     Example: ldp simulate --scenario days.toml --registry metrics.toml --reports store
@@ -80,7 +84,7 @@ def simulate(
 
     known = Registry.load(registry)
     definition = known.metric(metric)
-    people = Population.of_metric(definition, population, chosen_reading())
+    people = Population.of_metric(definition, population, chosen_reading(), column)
     people.require(definition.mechanism.check, listed_in(definition.mechanism))
     randomness = generator(seed)
     if users is not None:

@@ -159,15 +159,21 @@ class Population:
 
     @classmethod
     def from_csv(
-        cls, path: str | Path, reading: Reading = AS_WRITTEN, *, are_numbers: bool = False
+        cls,
+        path: str | Path,
+        reading: Reading = AS_WRITTEN,
+        *,
+        are_numbers: bool = False,
+        column: str | None = None,
     ) -> "Population":
         """Read a table `value,count` or `value,frequency` ("-" is standard input), or `value` with
         a line a person; of numbers by category `category,value`, alike; of a joint metric
         `a,b,count` and so on, of sets `answers,count` with "|" between answers. `are_numbers`:
-        whether values are numbers, which become as programs write them. Raises ParameterError with
+        whether values are numbers, which become as programs write them; `column`: the values of any
+        table with a line a person. Raises ParameterError with
         the line of the first mistake; in a private file an empty value is none."""
-        table = read_table(path, reading)
-        header = table.header
+        table = read_table(path, reading, [] if column is None else [column])
+        header = table.header if column is None else ["value"]
         names, kind = (header, "") if header in (["value"], PAIR) else (header[:-1], header[-1])
         parts = list(ascii_lowercase[: len(names)])
         are_sets = names == ["answers"]
@@ -175,10 +181,11 @@ class Population:
         if not (names == ["value"] or are_sets or is_joint) or kind not in ("", *KINDS):
             raise ParameterError(
                 f"{path}: line 1 must be value, value,count or value,frequency (or category,value "
-                f"or a,b,count of pairs, or answers,count of sets), not {','.join(header)!r:.60}"
+                f"or a,b,count of pairs, or answers,count of sets), not {','.join(header)!r:.60}; "
+                "of another table `ldp simulate` takes --column"
             )
         columns = [
-            table.numbers(name) if are_numbers and name == "value" else table.cells(name)
+            (table.numbers if are_numbers and name == "value" else table.cells)(column or name)
             for name in names
         ]
         weights, lines = Counter[Any](), dict[Any, int]()
@@ -222,11 +229,15 @@ class Population:
 
     @classmethod
     def of_metric(
-        cls, metric: Metric, path: str | Path, reading: Reading = AS_WRITTEN
+        cls,
+        metric: Metric,
+        path: str | Path,
+        reading: Reading = AS_WRITTEN,
+        column: str | None = None,
     ) -> "Population":
         """Read the same of answers to `metric`, as its devices encode them."""
-        are_numbers = metric.mechanism.is_numeric
-        return cls.from_csv(path, reading, are_numbers=are_numbers).mapped(metric.cleaned)
+        people = cls.from_csv(path, reading, are_numbers=metric.mechanism.is_numeric, column=column)
+        return people.mapped(metric.cleaned)
 
     def rows_read(self, mechanism: Any) -> tuple["Population", tuple[int, int, int]]:
         """Return the people as a curator counts them, and how many hold an answer of `mechanism`,
