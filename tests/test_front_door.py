@@ -225,6 +225,20 @@ def test_a_mechanism_is_changed_to_each_epsilon() -> None:
 
 
 @pytest.mark.exact
+def test_a_comparison_takes_classes_and_names_that_no_plan_weighs() -> None:
+    """rr among many values at a small epsilon too, which a plan does not weigh."""
+    values = [f"value {i}" for i in range(60)] * 50
+    sources: list[Any] = ["rr", "hadamard", SubsetSelection, RandomizedResponse]
+    compared = ldp.compare(sources, values, epsilons=1.0, seed=1)
+    errors = {curve.name: curve.errors[0] for curve in compared.curves}
+    assert errors["rr (1)"] == errors["rr (4)"] > errors["hadamard"] > errors["subset"] > 0
+    with pytest.raises(ParameterError, match="takes other parameters than categories and epsilon"):
+        ldp.compare([CountMeanSketch], values)
+    with pytest.raises(ParameterError, match="OneBitMean takes other parameters"):
+        ldp.compare(["one-bit-mean"], values)
+
+
+@pytest.mark.exact
 def test_numbers_are_compared_with_numbers_only() -> None:
     mean = OneBitMean(bounds=(0.0, 100.0), epsilon=1.0)
     compared = ldp.compare([mean], MINUTES, (1.0, 2.0), seed=1)

@@ -450,7 +450,7 @@ class Distribution(Result):
         if groups[0] > 0 and groups[-1] > MANY_DOUBLINGS * groups[0]:
             axes.set_xscale("log")
         axes.set_ylabel("share of the reports")
-        axes.set_title(self.headline, fontsize="medium", pad=16)
+        axes.set_title(self.headline, fontsize="medium", pad=16, wrap=True)
         return axes
 
     def fakes_move(self, share: float = FAKES) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ldp.arrays import Seed
 from ldp.errors import ParameterError
-from ldp.mechanisms import CatalogueMechanism
+from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import number_of
 from ldp.planning.candidates import CANDIDATES, OF_NUMBERS, report_bytes
@@ -30,8 +30,8 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 700, 300, 60, 230, 24, 40
 """Sizes of the chart and its margins, in pixels."""
 MOST_NUMBERS = 500
 """Most different numbers that are drawn as they are; of more each is read to 3 digits."""
-Source = str | CatalogueMechanism | Callable[[float], CatalogueMechanism]
-"""A mechanism by its name, one that is changed to each epsilon, or a function from an epsilon."""
+Source = str | CatalogueMechanism | Callable[..., CatalogueMechanism]
+"""A mechanism by its name or class, one that is changed to each epsilon, or a function from one."""
 
 
 class Curve(NamedTuple):
@@ -85,9 +85,9 @@ class ErrorCurves(Frame):
         axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel=self.of)
         epsilons = sorted({epsilon for curve in self.curves for epsilon in curve.epsilons})
         axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-        axes.minorticks_off()
+        axes.xaxis.minorticks_off()
         axes.legend()
-        axes.set_title(self.about, fontsize="medium", parse_math=False)
+        axes.set_title(self.about, fontsize="medium", parse_math=False, wrap=True)
         return axes
 
     def _coloured(self) -> list[tuple[Curve, str]]:
@@ -164,12 +164,12 @@ def compare(
     """Return the errors of mechanisms on the same data by epsilon, beside the least error that any
     unbiased mechanism has, for values of a list, and a trusted curator's.
 
-    `mechanisms`: names, as "pgr", of which the plan's is taken; mechanisms, whose epsilon is
-    replaced; or functions from an epsilon to one, as for a mechanism of your own. All are about one
-    kind of answers: values (the error is the root mean square over the counts of all values), a
-    number (of the mean), or a number in bins (of the 95th percentile). `values`: a column of data
-    with a row a person, or a Population. Raises ParameterError for mechanisms about different
-    kinds, and for a number out of range.
+    `mechanisms`: names, as "pgr", of which the plan's is taken; classes, which take the values as
+    `categories`; mechanisms, whose epsilon is replaced; or functions from an epsilon to one. All
+    are about one kind of answers: values (the error is the root mean square over the counts of all
+    values), a number (of the mean), or a number in bins (of the 95th percentile). `values`: a
+    column of data with a row a person, or a Population. Raises ParameterError for mechanisms about
+    different kinds, and for a number out of range.
     """
     people, generator = Population.of(values), np.random.default_rng(seed)
     if isinstance(mechanisms, str) or not isinstance(mechanisms, Iterable):
@@ -234,15 +234,21 @@ def epsilons_of(epsilons: Any) -> tuple[float, ...]:
     return tuple(e if isinstance(e, int | float) else float(e) for e in several)
 
 
-def _mechanism(source: Source, people: Population, epsilon: float) -> Any:
-    """Return the mechanism at an epsilon; None where the plan has none of that name."""
+def _mechanism(source: Any, people: Population, epsilon: float) -> Any:
+    """Return the mechanism at an epsilon: by a name the plan's, or where it has none that of the
+    values alone; None where there is none."""
     if isinstance(source, str):
-        if source not in CANDIDATES:
+        if source not in METRIC_MECHANISMS:
             raise ParameterError(f"no mechanism {source!r}; known: {', '.join(CANDIDATES)}")
-        try:
-            return Shares.of(people, epsilon).best(source)
-        except ParameterError:
+        if source in CANDIDATES:
+            with suppress(ParameterError):
+                return Shares.of(people, epsilon).best(source)
+            with suppress(ParameterError):
+                return _of_class(METRIC_MECHANISMS[source], people, epsilon)
             return None
+        source = METRIC_MECHANISMS[source]
+    if isinstance(source, type):
+        return _of_class(source, people, epsilon)
     built = require_mechanism(source(epsilon) if callable(source) else source)
     if callable(source):
         return built
@@ -253,6 +259,18 @@ def _mechanism(source: Source, people: Population, epsilon: float) -> Any:
     if replace(source, **changes) != source:  # somebody chose them
         changes = {}
     return replace(source, epsilon=epsilon, **changes)
+
+
+def _of_class(kind: type, people: Population, epsilon: float) -> Any:
+    """Return the mechanism of a class for the values of people; raise ParameterError."""
+    parameters: Any = {"categories": tuple(map(str, people.values)), "epsilon": epsilon}
+    try:
+        return kind(**parameters)
+    except TypeError:
+        raise ParameterError(
+            f"{kind.__name__} takes other parameters than categories and epsilon: give a function "
+            "from an epsilon to one"
+        ) from None
 
 
 def _question(mechanisms: Sequence[Any], people: Population, epsilon: float) -> Question:

@@ -70,7 +70,7 @@ class Simulated(Frame):
         names = [line.name for line, _ in islice(self.lines(), MOST_LINES)]
         axes.set_yticks([*range(len(names))], names, parse_math=False)
         axes.invert_yaxis()
-        axes.set_title(f"{self.headline} (x)", fontsize="medium", parse_math=False)
+        axes.set_title(f"{self.headline} (x)", fontsize="medium", parse_math=False, wrap=True)
         return axes
 
 

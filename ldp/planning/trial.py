@@ -306,7 +306,9 @@ def _column(values: Any, by: Any, read_as: str, name: str) -> _Column:
     different, places = column_codes(values, name, has_missing=True)
     groups, group = (("",), np.zeros_like(places)) if by is None else _groups(by, places)
     if not all(isinstance(value, str) for value in different):
-        raise ParameterError(f"{name} must hold a text or a number in each row, no list")
+        raise ParameterError(
+            f"{name} must hold a text or a number in each row, no list; of a frame give one column"
+        )
     is_blank = np.array([value == "" for value in different] + [True])  # the last: missing
     is_empty = is_blank[places] | (group < 0)
     counts = np.bincount(places[~is_empty], minlength=len(different)).tolist()

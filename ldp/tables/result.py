@@ -222,7 +222,7 @@ class Result(Frame):
             axes.plot(ends, [place, place], color="#17345f")
         axes.set_yticks(places, [line.name for line in lines], parse_math=False)
         axes.invert_yaxis()
-        axes.set_title(self.headline, fontsize="medium", parse_math=False)
+        axes.set_title(self.headline, fontsize="medium", parse_math=False, wrap=True)
         return axes
 
 
