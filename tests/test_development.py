@@ -67,6 +67,21 @@ def test_a_client_in_development_sends_to_this_machine_only(tmp_path: Path) -> N
 
 
 @pytest.mark.exact
+def test_a_developer_begins_again_by_deleting_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for development, begins_again in (("development = true", True), ("", False)):
+        path = tmp_path / f"{begins_again}.ldp"
+        known = registry(tmp_path / str(begins_again), development)
+        for has_begun in (True, begins_again):
+            with Client(path, registry=known, destination=Folder(tmp_path)) as client:
+                client.grant()
+                assert bool(client.record("city", "Oslo")) == has_begun
+            path.unlink(missing_ok=True)
+
+
+@pytest.mark.exact
 def test_a_device_of_tests_sends_nothing_to_a_collector_that_would_count_it(tmp_path: Path) -> None:
     live = registry(tmp_path, "")
     for destination in (Collector(LOOPBACK), Collector("https://a.example")):

@@ -89,11 +89,11 @@ class Client:
     `secret`: an account's, for devices that are to share permanent responses; without it the
     device makes its own, in `path` with `.secret` added, and a withdrawal deletes it. `witness`: a
     file outside backups, by which a restored copy of `path` is noticed and refused; by default one
-    in the user's state folder (`ldp.client.witness.state_folder`), with False none. `keep_sent`:
-    how long the bytes of what was sent are kept for `sent`, not at all without. With
-    `strict` a mistake of the app (an unknown metric, a value the mechanism does not know) raises
-    ParameterError and storage that fails StorageError; without it no method raises. The constructor
-    raises RegistryError and ParameterError.
+    in the user's state folder (`ldp.client.witness.state_folder`), with False and in development
+    none. `keep_sent`: how long the bytes of what was sent are kept for `sent`, not at all without.
+    With `strict` a mistake of the app (an unknown metric, a value the mechanism does not know)
+    raises ParameterError and storage that fails StorageError; without it no method raises. The
+    constructor raises RegistryError and ParameterError.
     """
 
     def __init__(
@@ -127,6 +127,7 @@ class Client:
             )
         if self._registry.development:
             jitter, keep_sent = timedelta(0), max(keep_sent, timedelta(days=1))
+            witness = False if witness is None else witness
         self._strict = strict
         key, self._has_relay = path_of(destination, self._registry)
         device_secret = SecretFile(self._path.with_name(f"{self._path.name}.secret"))

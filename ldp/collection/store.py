@@ -117,7 +117,9 @@ def report_files(
     paths = [store_path(store) for store in stores]
     for store in {path.resolve(): path for path in paths}.values():
         if not store.is_dir():
-            raise ReportError(f"{store} is not a folder of reports")
+            raise ReportError(
+                f"{store} is not a folder of reports; ldp.server.Table.from_reports counts others"
+            )
         for path in version_folder(store, metric, version).glob("day=*/*.parquet"):
             day = path.parent.name.removeprefix("day=")
             if not path.name.startswith(".") and _is_within(day, path, since, until):
