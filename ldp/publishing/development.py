@@ -233,7 +233,7 @@ class Development:
         names = [
             name for name, metric in self._registry.metrics.items() if not metric.needs_shuffler
         ]
-        name, text = query.get("metric", names[0]), query.get("value", "")
+        name, text = query.get("metric", next(iter(names), "")), query.get("value", "")
         sentences, answers, problem = list[str](), "", ""
         try:
             metric = self._registry.metric(name)

@@ -142,6 +142,8 @@ class StatementReader:
                 for place in places
                 if layout.names(part.number, place)
             )
+            if len(answers) > MOST_SHOWN:
+                return answers, len(places), f"names {len(answers):,} of {len(places):,} ranges"
             return answers, len(places), _text(answers, len(places), what="ranges")
         if metric.name not in self._answers:
             self._answers[metric.name] = answers_of(metric)
