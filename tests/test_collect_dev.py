@@ -14,7 +14,8 @@ from ldp.client.testing import Device
 from ldp.collection.workers import Shuffling
 from ldp.errors import RegistryError
 from ldp.protocol.batch import Item
-from ldp.publishing.development import LATEST, Development
+from ldp.protocol.randomness import SeededBits
+from ldp.publishing.development import LATEST, Development, Reported, in_words
 from ldp.registry import Registry
 from tests.collecting import TODAY, Process, Service, batch, items, wait_until
 from tests.command_line import run, settings
@@ -114,6 +115,21 @@ def test_no_page_of_development_breaks_its_own_policy(tmp_path: Path) -> None:
     path.write_text(broken, "utf-8")
     with pytest.raises(AssertionError, match="Content Security Policy"):
         dumped(path, tmp_path / "profile")
+
+
+@pytest.mark.exact
+def test_numbers_are_said_in_words_as_far_as_reports_tell_them(tmp_path: Path) -> None:
+    path = registry(tmp_path).path
+    latency = path.read_text().partition("[metric.word]")[0].replace("metric.city", "metric.wait")
+    kind = latency.replace('"rr"', '"hierarchical-histogram"')
+    path.write_text(re.sub("categories = .*", "", kind))
+    known = Registry.load(path)
+    encoder = known.metric("wait").mechanism.encoder(SeededBits(b"words"))
+    reported = Reported(known, known.metric("wait"), tmp_path)
+    assert [*in_words(reported)] == []
+    for total, said in ((60, "p90: not enough reports"), (30_000, "p90: about 7.")):
+        reported.add([encoder.encode(7.0) for _ in range(total)], TODAY)
+        assert any(text.startswith(said) for text in in_words(reported))
 
 
 @pytest.mark.exact

@@ -207,7 +207,7 @@ class Development:
     def _came(self, _: Query) -> Response:
         """Return the page of what came: reports, and what they estimate, in words."""
         metrics = [
-            (name, reported.total, reported.refused, [*_in_words(reported)])
+            (name, reported.total, reported.refused, [*in_words(reported)])
             for name, reported in self._reported.items()
         ]
         fragment = _macros().came(metrics, [*self._latest], self._address, REPORT, TRY)
@@ -278,7 +278,7 @@ def _macros() -> Any:
     return environment("ldp.publishing").get_template("development.html").module
 
 
-def _in_words(reported: Reported) -> Iterator[str]:
+def in_words(reported: Reported) -> Iterator[str]:
     """Yield what the reports of a metric estimate, or why that is not known."""
     if not (total := reported.total):
         return
@@ -289,7 +289,9 @@ def _in_words(reported: Reported) -> Iterator[str]:
         return
     for line in lines[:MOST_LINES]:
         text = line.instead or f"about {quantity(line.estimate)}, {span(line.low, line.high)}"
-        if line.discovered is not None:
+        if not math.isfinite(line.high - line.low):
+            text = "not enough reports"
+        elif line.discovered is not None:
             low, high = max(0, math.floor(line.low)), min(total, math.ceil(line.high))
             about = whole_number(min(max(line.estimate, 0), total))
             text = f"about {about} of {total:,}, between {low:,} and {high:,}"
