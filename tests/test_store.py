@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldp import CountMeanSketch, HadamardCountMeanSketch, RandomizedResponse
+from ldp import CountMeanSketch, HadamardCountMeanSketch, JointReport, RandomizedResponse
 from ldp.collection import ReportWriter, aggregate, report_files
 from ldp.errors import DecodeError, MergeError, ParameterError, ReportError
 from ldp.files import write_whole
@@ -93,6 +93,34 @@ def test_replacing_a_thousand_reports_changes_the_table_by_exactly_those(tmp_pat
     difference = counted(tmp_path).counts.astype(int) - before.counts
     assert (difference == change[1] - change[0]).all()
     assert difference.any()
+
+
+@pytest.mark.exact
+def test_reports_that_somebody_has_are_stored_shuffled(tmp_path: Path) -> None:
+    """Those of one column and of a joint mechanism; an invalid one leaves no file."""
+    cities = RandomizedResponse(categories=("a", "b", "c"), epsilon=2.0)
+    cases: list[tuple[Any, Any]] = [
+        (MECHANISM, "a"),
+        (cities, "b"),
+        (JointReport(of=(cities, cities)), ("a", "b")),
+    ]
+    for mechanism, value in cases:
+        encoder = mechanism.encoder()
+        reports = [encoder.encode(value) for _ in range(500)]
+        name = mechanism.name
+        with ReportWriter(tmp_path, name, 1, mechanism, DAY) as writer:
+            writer.add_all(pa.array(reports))
+        tables = aggregate([tmp_path], name, 1, mechanism), Table.from_reports(mechanism, reports)
+        counts = [
+            [part.counts.tolist() for part in getattr(table, "tables", [table])] for table in tables
+        ]
+        assert counts[0] == counts[1]
+    with (
+        pytest.raises(ReportError, match="at position 2"),
+        ReportWriter(tmp_path / "new", "m", 1, MECHANISM, DAY) as writer,
+    ):
+        writer.add_all([*[MECHANISM.encoder().encode("a")] * 2, b"other"])
+    assert not writer.path.exists()
 
 
 @pytest.mark.exact

@@ -19,6 +19,7 @@ from ldp.collection.object_store import S3Path, StorePath, store_path
 from ldp.errors import ReportError
 from ldp.files import open_replacement
 from ldp.mechanisms import CatalogueMechanism
+from ldp.tables.batches import batches
 
 BLOCK = 65_536
 _FINGERPRINT = b"ldp.fingerprint"
@@ -47,7 +48,7 @@ class ReportWriter:
     ) -> None:
         folder = version_folder(store_path(store), metric, version) / f"day={day.isoformat()}"
         self.path: Any = folder / f"{part or os.urandom(8).hex()}.parquet"  # of the store's type
-        self._size = mechanism.layout.payload_bytes
+        self._mechanism, self._size = mechanism, mechanism.layout.payload_bytes
         self._schema = pa.schema(
             [
                 pa.field("row", pa.uint32(), nullable=False),
@@ -72,6 +73,13 @@ class ReportWriter:
             write_page_checksum=True,
         )
         return self
+
+    def add_all(self, reports: Any) -> None:
+        """Append whole reports, as `Table.from_reports` takes them, shuffled; raises ReportError
+        with the position of the first invalid one."""
+        for rows, payloads in batches(self._mechanism, reports):
+            order = np.random.default_rng().permutation(len(rows))
+            self.write(rows[order], payloads[order])
 
     def write(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
         """Append a shuffled batch: `rows`, shape (n,), `payloads`, shape (n, payload bytes)."""
