@@ -181,10 +181,10 @@ def read_table(
         return _read_arrow(path, reading, names)
     if reading.is_private:
         return _table(path, _private_lines(path, reading), reading)
-    return table_of(path, read_text(path, reading), reading)
+    return data_table(path, read_text(path, reading), reading)
 
 
-def table_of(path: Path, text: str, reading: Reading = AS_WRITTEN) -> DataTable:
+def data_table(path: Path, text: str, reading: Reading = AS_WRITTEN) -> DataTable:
     """Return the table of CSV text, of the file `path`; raise as `read_table`."""
     return _table(path, [*io.StringIO(text, newline="")], reading)
 

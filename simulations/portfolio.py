@@ -33,7 +33,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import JointReport, Mechanism
 from ldp.planning.candidates import candidate_table, candidates
 from ldp.planning.numbers import Mean, Percentile
-from ldp.planning.portfolio import EPSILONS, Answer, Ask, Product
+from ldp.planning.portfolio import EPSILONS, Ask, PlannedMetric, Product
 from ldp.planning.question import Question
 from ldp.planning.values import Shares
 from ldp.planning.words import POWER, WINDOWS, Words
@@ -140,7 +140,9 @@ class Row:
     found: float | None = None
 
 
-def error_of(answer: Answer, users: int, years: int, generator: np.random.Generator) -> float:
+def error_of(
+    answer: PlannedMetric, users: int, years: int, generator: np.random.Generator
+) -> float:
     """Return the root mean squared error of the windows of so many years, over what was asked."""
     ask, question, mechanism = answer.ask, answer.ask.question, answer.mechanism
     windows = years * (365 // ask.days)
@@ -210,17 +212,17 @@ def joint_report(cells: Any) -> tuple[Any, float]:
     return JointReport(of=tuple(parts)), math.sqrt(worst / cells.users)
 
 
-def search(product: Product, ask: Ask) -> Answer | None:
+def search(product: Product, ask: Ask) -> PlannedMetric | None:
     """Return the answer that costs a life least, of all mechanisms and epsilons, fresh and with
     every length of an epoch. Percentiles, whose forecast takes a second, are bisected: a larger
     epsilon is never less exact."""
 
-    def enough(epsilon: float, keep_days: int = 0) -> list[Answer]:
+    def enough(epsilon: float, keep_days: int = 0) -> list[PlannedMetric]:
         with suppress(ParameterError):  # of a mechanism that does not exist at this epsilon
             question = ask.question.with_(epsilon=epsilon)
             memoised = ((way, question.error(way)) for way in question.memoised())
             return [
-                Answer(ask, question, mechanism, keep_days, product.start)
+                PlannedMetric(ask, question, mechanism, keep_days, product.start)
                 for mechanism, error in (memoised if keep_days else all_ways(question))
                 if error <= ask.within
             ]
@@ -229,7 +231,7 @@ def search(product: Product, ask: Ask) -> Answer | None:
     start = 0
     if isinstance(ask.question, Percentile):
         start = bisect_left(EPSILONS, True, key=lambda epsilon: bool(enough(epsilon)))
-    answers = list[Answer]()
+    answers = list[PlannedMetric]()
     for keep_days in (0, *range(ask.days, ask.keep_days + 1, ask.days)):
         tried = (enough(epsilon, keep_days) for epsilon in EPSILONS[start:])
         answers += next(filter(None, tried), [])

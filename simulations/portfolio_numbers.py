@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.planning.portfolio import Answer, Product
+from ldp.planning.portfolio import PlannedMetric, Product
 from ldp.server import decode_distribution
 from ldp.simulation import draw_table
 from simulations import campaign
@@ -87,7 +87,7 @@ def question_of(seed: int, number: int, keys: str = "") -> tuple[dict[str, Any],
     )
 
 
-def answer_of(folder: Path, text: str) -> Answer | None:
+def answer_of(folder: Path, text: str) -> PlannedMetric | None:
     """Return the plan of the one question, None where it is refused."""
     path = folder / "questions.toml"
     path.write_text(text, "utf-8")

@@ -26,7 +26,7 @@ from scipy.stats import norm
 
 from ldp import Rappor, bulk
 from ldp.arrays import Bools, Floats, Ints, Points
-from ldp.decoding.candidates import BloomDesign, Shares
+from ldp.decoding.candidates import BitShares, BloomDesign
 from ldp.decoding.report_patterns import MOST_BITS
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.bloom import PolynomialBloom
@@ -279,7 +279,7 @@ def candidates(case: Case) -> tuple[str, ...]:
 def told(table: Table, found: Points, held: Ints, seed: int) -> Floats:
     """p-values of a decoder that knows how many hold every string but the one it tests: nothing
     but the noise of the bits that the string sets is left."""
-    shares = Shares.of(table, found.shape[2], 0.0)
+    shares = BitShares.of(table, found.shape[2], 0.0)
     weight = shares.weight(np.full(shares.share.shape, shares.mean))
     z = held / table.total * BloomDesign(found, weight, shares.mean).norms
     p: Floats = norm.sf(z + np.random.default_rng(seed).normal(size=held.size))

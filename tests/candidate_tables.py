@@ -11,7 +11,7 @@ from ldp import Rappor
 from ldp.server import Table
 from ldp.simulation import draw_table
 from ldp.tables.google_rappor import (
-    read_table,
+    read_google_table,
 )
 
 CASES = Path(__file__).parent / "data" / "rappor"
@@ -22,7 +22,7 @@ NAMES = sorted(path.name for path in CASES.iterdir())
 
 def shipped(name: str) -> tuple[Table, tuple[str, ...], dict[str, int], dict[str, float]]:
     folder = CASES / name
-    table = read_table(folder / "params.csv", folder / "counts.csv")
+    table = read_google_table(folder / "params.csv", folder / "counts.csv")
     listed = gzip.decompress((folder / "candidates.txt.gz").read_bytes()).decode().split("\n")
     with open(folder / "truth.csv", newline="") as text:
         truth = {row["string"]: int(row["count"]) for row in csv.DictReader(text)}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ldp.audit.judging import Checks
-from ldp.audit.messages import CHEATS, columns_of
+from ldp.audit.messages import CHEATS, message_columns
 from ldp.client import Client, Recorded, responses
 from ldp.client.responses import Report, Responses
 from ldp.mechanisms import Rappor
@@ -414,7 +414,7 @@ def no_dummies(patch: pytest.MonkeyPatch) -> None:
         encode, pack = honest(self, bits).encode, partial(pack_report, self.header, self.layout, 0)
 
         def cheat(value: Any) -> bytes:
-            columns, own = [*columns_of(self, encode(value))], self.addressing.point(value)
+            columns, own = [*message_columns(self, encode(value))], self.addressing.point(value)
             return b"".join(map(pack, change(columns, own, len(self.categories), [])))
 
         return SimpleNamespace(encode=cheat)

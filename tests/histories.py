@@ -1,6 +1,6 @@
 """Histories of values, and a device that reports them."""
 
-from ldp.audit.history import Device
+from ldp.audit.history import MakeDevice
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from tests.mutants import (
     device_of,
@@ -15,7 +15,7 @@ def changes(first: str, then: str, days: int) -> tuple[str, ...]:
     return (first,) * (days // 2) + (then,) * (days - days // 2)
 
 
-def honest(mechanism: MemoisedMechanism, epoch: str | None) -> Device:
+def honest(mechanism: MemoisedMechanism, epoch: str | None) -> MakeDevice:
     return device_of(
         lambda secret, bits: mechanism.encoder(bits, secret=secret, epoch=epoch).encode
     )

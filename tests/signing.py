@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ldp.audit.certificate import Subject, certified
+from ldp.audit.certificate import AuditSubject, certified
 from ldp.audit.verdict import Verdict
 from ldp.mechanisms import CatalogueMechanism
 from ldp.registry import Registry
@@ -39,7 +39,7 @@ def certify(folder: Path, registry: Registry, **changed: object) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ldp.audit.certificate.audited", found_nothing)
         audits = [
-            certified(Subject(metric.name, metric.mechanism), TRIALS, 0, with_cheats=False)[1]
+            certified(AuditSubject(metric.name, metric.mechanism), TRIALS, 0, with_cheats=False)[1]
             for metric in registry.metrics.values()
         ]
     audits = [{**audit, "cheats_caught": dict(CAUGHT), **changed} for audit in audits]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from ldp.audit import report_law
+from ldp.audit import exact_law
 from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.hashing import Value
 
@@ -25,10 +25,10 @@ def batch_laws(
     mechanism: CatalogueMechanism, one: Value, other: Value, others: Sequence[Value]
 ) -> tuple[dict[Batch, float], dict[Batch, float]]:
     """Laws of the batch of all reports, the first under `one` and under `other`."""
-    numbers = {report: i for i, report in enumerate(report_law(mechanism, one))}
+    numbers = {report: i for i, report in enumerate(exact_law(mechanism, one))}
 
     def law(value: Value) -> dict[int, float]:
-        return {numbers[z]: float(p) for z, p in report_law(mechanism, value).items()}
+        return {numbers[z]: float(p) for z, p in exact_law(mechanism, value).items()}
 
     nobody: dict[Batch, float] = {(): 1.0}
     rest = reduce(_joined, map(law, others), nobody)

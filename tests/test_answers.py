@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ldp.audit.law import report_law
+from ldp.audit.law import exact_law
 from ldp.client import Client
 from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.addressing import Identity
@@ -193,7 +193,7 @@ def test_answers_are_named_as_often_as_it_is_said(name: str, tmp_path: Path) -> 
         is_set = part.candidate_addressing is not part.addressing
         value: Any = frozenset(answers[:most]) if is_set else answers[0]
         shares = {answers[0]: Fraction(0), answers[most]: Fraction(0)}
-        for (row, number), probability in report_law(mechanism, value).items():
+        for (row, number), probability in exact_law(mechanism, value).items():
             report = pack_report(mechanism.header, mechanism.layout, row, number)
             for answer in shares.keys() & {*reader.read(Item("city", 1, report)).answers}:
                 shares[answer] += probability

@@ -175,5 +175,5 @@ def test_decoders_know_nothing_of_made_up_reports() -> None:
         and any(argument.arg == "fakes" for argument in node.args.args)
     }
     laws = ("binomials.under", "binomials._ends", "dummies.under", "mean_sketch.under")
-    sketches = ("mean_sketch.sum_of_squares", "mean_sketch.under_fakes")
+    sketches = ("mean_sketch.estimated_squares", "mean_sketch.under_fakes")
     assert takers == {f"ldp.decoding.{name}" for name in (*laws, *sketches)}

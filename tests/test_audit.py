@@ -12,7 +12,7 @@ from ldp.arrays import Ints
 from ldp.audit import (
     audit_encoder,
     exact_findings,
-    report_law,
+    exact_law,
     worst_ratio,
 )
 from ldp.audit.cells import CALLS, check_reports
@@ -105,7 +105,7 @@ def _tried(example: Example | Tabled) -> tuple[Value, ...]:
 @for_everything
 def test_the_law_of_the_reports_adds_to_one(example: Example) -> None:
     for value in example.values:
-        assert sum(report_law(example.mechanism, value).values()) == Fraction(1)
+        assert sum(exact_law(example.mechanism, value).values()) == Fraction(1)
 
 
 @pytest.mark.exact

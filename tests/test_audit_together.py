@@ -12,7 +12,7 @@ from ldp import LocalHashing, RandomizedResponse, UnaryEncoding
 from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen
 from ldp.audit.judging import Checks, judge
-from ldp.audit.law import outcomes, report_law
+from ldp.audit.law import exact_law, outcomes
 from ldp.audit.reports import Reports
 from ldp.audit.together import largest_chance, repeated_reports, shared_checks, together_checks
 from ldp.mechanisms import CATALOGUE
@@ -106,7 +106,7 @@ def test_no_report_is_likelier_than_the_largest_chance() -> None:
     """By enumeration of the exact law; of some the largest is that of a report."""
     attained = 0
     for part, (value,) in SMALL:
-        largest = max(map(float, report_law(part, value).values()))
+        largest = max(map(float, exact_law(part, value).values()))
         bound = largest_chance(part)
         assert largest <= bound * (1 + 1e-12), part
         attained += largest > bound * (1 - 1e-12)

@@ -21,7 +21,7 @@ from ldp.decoding.distribution import Distribution
 from ldp.decoding.nodes import nodes_of_levels
 from ldp.errors import DecodeError, ParameterError
 from ldp.planning import plan_percentile
-from ldp.publishing.history import Line
+from ldp.publishing.history import HistoryLine
 from ldp.publishing.rows import result_table
 from ldp.registry import Registry
 from ldp.registry.answers import StatementReader
@@ -551,7 +551,7 @@ def test_rows_of_the_data_set_have_the_category_as_their_value(tmp_path: Path) -
     keys = [(row["statistic"], row["value"]) for row in rows]
     assert keys[:3] == [("reports", "2.0"), ("mean", "2.0"), ("p50", "2.0")]
     assert len({*keys}) == len(keys) == 3 * 6
-    line = Line(statistic="p95", value="2.1", points=())
+    line = HistoryLine(statistic="p95", value="2.1", points=())
     assert (line.name, replace(line, value="").name) == ("2.1, p95", "p95")
 
 

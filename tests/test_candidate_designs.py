@@ -11,7 +11,7 @@ from ldp.arrays import Floats, Places
 from ldp.bulk.md5 import md5_of_rows
 from ldp.decoding import candidates
 from ldp.decoding.bloom_maps import bloom_map
-from ldp.decoding.candidates import BloomDesign, Shares
+from ldp.decoding.candidates import BitShares, BloomDesign
 from ldp.errors import DecodeError
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.cityhash import Bloom, CityBloom
@@ -299,7 +299,7 @@ def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders(
     mechanism = Rappor(bits=8, hashes=2, cohorts=8, f=0.25, p=0.0, q=1.0, seed="00ff")
     counts = np.array([8000, 5000, 3000, 2000, 1000, 1000])
     table = draw_table(mechanism, values, counts=counts, generator=generator)
-    shares = Shares.of(table, 2, 0.0)
+    shares = BitShares.of(table, 2, 0.0)
     design = BloomDesign(bloom_map(table, values), shares.weight(shares.share), shares.mean)
     chosen, n = np.arange(6), table.total
     b = counts / n

@@ -22,9 +22,9 @@ from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from ldp.tables.google_rappor import (
     file_texts,
+    read_google_reports,
+    read_google_table,
     read_map,
-    read_reports,
-    read_table,
 )
 from ldp.tables.saved import SavedResult
 from simulations.intervals import pooled_table
@@ -238,7 +238,7 @@ def test_files_for_google_rappor_are_read_back_alike(tmp_path: Path, scheme: str
     )
     for name, text in file_texts(table, values).items():
         (tmp_path / name).write_text(text)
-    back = read_table(tmp_path / "params.csv", tmp_path / "counts.csv")
+    back = read_google_table(tmp_path / "params.csv", tmp_path / "counts.csv")
     np.testing.assert_array_equal(back.counts, table.counts)
     np.testing.assert_array_equal(back.reports, table.reports)
     assert back.mechanism.channel == mechanism.channel
@@ -303,12 +303,12 @@ def test_clients_reports_are_summed_highest_bit_first(tmp_path: Path) -> None:
     (tmp_path / "reports.csv").write_text(
         "client,cohort,bloom,prr,irr\n1,0,1111,1111,0001\n2,1,1111,1111,1000\n3,1,0000,0,1010\n"
     )
-    table = read_reports(tmp_path / "params.csv", tmp_path / "reports.csv")
+    table = read_google_reports(tmp_path / "params.csv", tmp_path / "reports.csv")
     assert table.counts.tolist() == [[1, 0, 0, 0], [0, 1, 0, 2]]
     assert table.reports.tolist() == [1, 2]
     short = "client,cohort,bloom\n9,1,0110\n\n"
     (tmp_path / "reports.csv").write_text(short)
-    assert read_reports(tmp_path / "params.csv", tmp_path / "reports.csv").total == 1
+    assert read_google_reports(tmp_path / "params.csv", tmp_path / "reports.csv").total == 1
 
 
 @pytest.mark.exact
@@ -330,7 +330,7 @@ def test_damaged_reports_are_one_clear_line(tmp_path: Path, text: str, message: 
     (tmp_path / "params.csv").write_text("k,h,m,p,q,f\n4,1,2,.25,.75,.5\n")
     (tmp_path / "reports.csv").write_text(text)
     with pytest.raises(DecodeError, match=message):
-        read_reports(tmp_path / "params.csv", tmp_path / "reports.csv")
+        read_google_reports(tmp_path / "params.csv", tmp_path / "reports.csv")
 
 
 @pytest.mark.exact
@@ -377,7 +377,7 @@ def test_a_damaged_file_is_one_clear_line(
         (tmp_path / name).write_text(content)
 
     def read() -> None:
-        table = read_table(tmp_path / "params.csv", tmp_path / "counts.csv")
+        table = read_google_table(tmp_path / "params.csv", tmp_path / "counts.csv")
         read_map(tmp_path / "map.csv", table)
 
     with pytest.raises(DecodeError, match=message) as caught:

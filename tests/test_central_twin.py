@@ -19,7 +19,7 @@ from ldp.arrays import Floats, Ints
 from ldp.central import (
     DiscreteLaplace,
     Noise,
-    Percentile,
+    ReleasedPercentile,
     Simulated,
     noisy_histogram,
     noisy_mean,
@@ -381,7 +381,7 @@ def test_noise_moves_a_percentile_no_farther_than_is_stated(epsilon: float) -> N
     assert normal_fails > 5
 
 
-def percentile_of(counts: list[int], q: float, **how: float) -> Percentile:
+def percentile_of(counts: list[int], q: float, **how: float) -> ReleasedPercentile:
     """Return the percentile of silent counts of the bins [0, 1), [1, 2), ..."""
     held = {str(place): count for place, count in enumerate(counts)}
     made = noisy_histogram(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldp.audit import cheats
-from ldp.audit.certificate import Subject, certified, differences, subject_of
+from ldp.audit.certificate import AuditSubject, certified, differences, subject_of
 from ldp.audit.cheats import CHEATS, cheats_caught
 from ldp.audit.judging import Audit
 from ldp.audit.values import tried
@@ -240,7 +240,7 @@ def test_every_mechanism_can_be_certified_and_made_again(
     name: str,
 ) -> None:
     for example in CATALOGUE[name].examples():
-        _, entry = certified(Subject(name, example.mechanism), 100, 0, with_cheats=False)
+        _, entry = certified(AuditSubject(name, example.mechanism), 100, 0, with_cheats=False)
         read = json.loads(json.dumps(entry, allow_nan=False))
         assert read == entry
         again = subject_of(read)

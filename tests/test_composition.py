@@ -18,7 +18,7 @@ from ldp import (
     Rappor,
 )
 from ldp.accounting import Cost, advanced
-from ldp.audit import report_law
+from ldp.audit import exact_law
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.base import Example
@@ -35,7 +35,7 @@ EPSILONS = (0.0, 0.3, 1.0, 2.5)
 
 def masses(mechanism: CatalogueMechanism, one: Value, other: Value) -> list[tuple[float, float]]:
     """P(report | one), P(report | other) of every report, those in a fixed ratio together."""
-    first, second = report_law(mechanism, one), report_law(mechanism, other)
+    first, second = exact_law(mechanism, one), exact_law(mechanism, other)
     alike: Counter[Fraction] = Counter()
     for report, probability in first.items():
         alike[second[report] / probability] += probability  # type: ignore[assignment]
@@ -105,7 +105,7 @@ def test_classes_of_reports_are_laws_under_a_blanket(example: OneTable) -> None:
     classes = outcomes(example.mechanism)
     assert sum(one.first for one in classes) == sum(one.second for one in classes) == 1
     assert all(0 < one.blanket <= min(one.first, one.second) for one in classes)
-    laws = [report_law(example.mechanism, value) for value in example.values]
+    laws = [exact_law(example.mechanism, value) for value in example.values]
     least = sum((min(law[report] for law in laws) for report in laws[0]), Fraction(0))
     assert sum(one.blanket for one in classes) <= least
     pair = dominating_pair(example.mechanism)

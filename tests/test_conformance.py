@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldp.arrays import Ints
-from ldp.audit import report_law
+from ldp.audit import exact_law
 from ldp.errors import MergeError, ReportError
 from ldp.mechanisms import CATALOGUE, CatalogueMechanism, Mechanism, from_parameters
 from ldp.mechanisms.addressing import Identity
@@ -111,7 +111,7 @@ def test_a_changed_header_is_refused_and_a_changed_body_is_never_misread(example
         mechanism.header
         + row.to_bytes(mechanism.layout.row_bytes, "little")
         + number.to_bytes(mechanism.layout.payload_bytes, "little")
-        for row, number in report_law(mechanism, example.values[0])
+        for row, number in exact_law(mechanism, example.values[0])
     }
     for place in range(len(data)):
         for byte in range(256):
@@ -253,7 +253,7 @@ def test_the_estimator_is_exactly_unbiased_for_every_cell(example: Tabled) -> No
     mechanism, channel = example.mechanism, example.mechanism.channel
     rows, columns = mechanism.shape
     for value in example.values:
-        law = report_law(mechanism, value)
+        law = exact_law(mechanism, value)
         for row in range(rows):
             for column in range(columns):
                 reported = sum(
@@ -284,7 +284,7 @@ def test_a_report_supports_a_value_as_likely_as_stated(example: Tabled) -> None:
         cells = set(mechanism.cells(asked, 0))
         assert len(cells) == mechanism.touches
         for held in example.values:
-            law = report_law(mechanism, held)
+            law = exact_law(mechanism, held)
             named = sum((each for (_, cell), each in law.items() if cell in cells), Fraction(0))
             support = mechanism.support
             assert named == (support.touched if asked == held else support.untouched)
@@ -318,7 +318,7 @@ def adds(mechanism: Mechanism, number: int, column: int) -> int:
 def report_cell_law(example: Tabled, value: Value, row: int, column: int) -> np.ndarray:
     """P(one report of the value adds -1, 0, +1 to the cell), from the enumerated law."""
     law = np.zeros(3)
-    for (at, number), probability in report_law(example.mechanism, value).items():
+    for (at, number), probability in exact_law(example.mechanism, value).items():
         added = adds(example.mechanism, number, column) if at == row else 0
         law[1 + added] += float(probability)
     return law

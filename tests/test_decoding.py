@@ -23,7 +23,7 @@ from ldp import (
 )
 from ldp.arrays import Floats
 from ldp.decoding.error_law import Collisions
-from ldp.decoding.mean_sketch import sum_of_squares
+from ldp.decoding.mean_sketch import estimated_squares
 from ldp.errors import DecodeError, MissingPackage
 from ldp.files import csv_text
 from ldp.mechanisms import Mechanism
@@ -63,7 +63,7 @@ def bloom(seed: int) -> Rappor:
 
 
 def _squares(table: Table) -> float:
-    return sum_of_squares(table, table.named_counts())
+    return estimated_squares(table, table.named_counts())
 
 
 def errors(mechanism: str, repeats: int) -> tuple[Floats, Floats]:

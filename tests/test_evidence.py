@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ldp import Rappor
-from ldp.audit.law import MOST_OUTCOMES, outcomes, report_law
+from ldp.audit.law import MOST_OUTCOMES, exact_law, outcomes
 from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Example
@@ -75,7 +75,7 @@ def test_fresh_evidence_is_the_law_of_every_report(
     mechanism: CatalogueMechanism, values: tuple[Value, ...]
 ) -> None:
     """All reports there are, each its own stream: ln P(report | value) up to what values share."""
-    laws = [report_law(mechanism, value) for value in values]
+    laws = [exact_law(mechanism, value) for value in values]
     keys = list(laws[0])
     found = FreshEvidence(mechanism, values, len(keys))
     rows = np.array([row for row, _ in keys], dtype=np.uint32)
@@ -124,7 +124,7 @@ PEOPLE, PAIRS = 10_000, 4_000
 def three_reports(memoise: Memoise) -> dict[tuple[int, ...], list[float]]:
     """P(three reports | each value), by enumeration."""
     numbers = range(len(PLACE.categories))
-    laws = [report_law(PLACE, value) for value in PLACE.categories]
+    laws = [exact_law(PLACE, value) for value in PLACE.categories]
     return {
         three: [
             float(

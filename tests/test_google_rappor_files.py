@@ -14,7 +14,7 @@ import pytest
 from ldp import CoinResponse, Rappor
 from ldp.errors import DecodeError
 from ldp.server import Table, decode
-from ldp.tables.google_rappor import read_map, read_params, read_reports, read_table
+from ldp.tables.google_rappor import read_google_reports, read_google_table, read_map, read_params
 from tests.command_line import run
 
 PARAMS = "k,h,m,p,q,f\n8,2,2,0.25,0.75,0.5\n"
@@ -31,7 +31,7 @@ def table_of(params: str, counts: str) -> tuple[Table, list[str]]:
     Path("params.csv").write_text(params)
     Path("counts.csv").write_text(counts)
     notes: list[str] = []
-    return read_table("params.csv", "counts.csv", say=notes.append), notes
+    return read_google_table("params.csv", "counts.csv", say=notes.append), notes
 
 
 def map_of(text: str, table: Table) -> tuple[tuple[str, ...], list[list[list[int]]], list[str]]:
@@ -203,7 +203,7 @@ def test_three_columns_of_reports_are_client_cohort_bits(
     Path("params.csv").write_text(PARAMS)
     Path("reports.csv").write_text(f"{header}\n7, 1,00000001\n8,0,10000001\n")
     notes: list[str] = []
-    table = read_reports("params.csv", "reports.csv", say=notes.append)
+    table = read_google_reports("params.csv", "reports.csv", say=notes.append)
     assert table.counts.tolist() == [[1, 0, 0, 0, 0, 0, 0, 1], [1, 0, 0, 0, 0, 0, 0, 0]]
     assert bool(notes) == is_said
 
@@ -214,7 +214,7 @@ def test_reports_without_headings_or_of_two_variables_are_refused(here: Path) ->
     for first in ("7,1,00000001", "client,cohort,domain,https"):
         Path("reports.csv").write_text(f"{first}\n8,0,10000001\n")
         with pytest.raises(DecodeError, match="first line must be client,cohort,bloom"):
-            read_reports("params.csv", "reports.csv")
+            read_google_reports("params.csv", "reports.csv")
 
 
 @pytest.mark.exact
@@ -228,9 +228,9 @@ def test_cohorts_from_1_are_refused_or_said(here: Path) -> None:
         notes: list[str] = []
         if refused:
             with pytest.raises(DecodeError, match=r"line 3 names '2'.*if yours are from 1, take"):
-                read_reports("params.csv", "reports.csv")
+                read_google_reports("params.csv", "reports.csv")
             continue
-        read_reports("params.csv", "reports.csv", say=notes.append)
+        read_google_reports("params.csv", "reports.csv", say=notes.append)
         assert len(notes) == (len(cohorts) > 40)
 
 

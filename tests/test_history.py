@@ -10,7 +10,7 @@ import pytest
 
 from ldp import Rappor
 from ldp.audit import audit_encoder
-from ldp.audit.history import Device, cohorts_named, epsilon_at_least, exact_epsilon
+from ldp.audit.history import MakeDevice, cohorts_named, exact_epsilon, history_epsilon
 from ldp.audit.judging import Audit, judge
 from ldp.audit.lives import _Unit, life_checks, one_by_one
 from ldp.audit.values import tried
@@ -196,12 +196,12 @@ def test_devices_keep_what_each_mode_promises_and_per_value_breaks_outside_its_c
     lifetime = mechanism.cost.lifetime
     for pair, epoch in ((UNCHANGING, None), (UNCHANGING, "e"), (CHANGING, "e")):
         device = honest(mechanism, epoch)
-        seen = epsilon_at_least(mechanism, pair, device, trials=TRIALS, error=ALPHA)
+        seen = history_epsilon(mechanism, pair, device, trials=TRIALS, error=ALPHA)
         assert seen <= lifetime
         assert cohorts_named(mechanism, pair[1], device, trials=50) == {1}
     if mechanism is NOISY:
         broken = honest(mechanism, None)
-        seen = epsilon_at_least(mechanism, CHANGING, broken, trials=TRIALS, error=ALPHA)
+        seen = history_epsilon(mechanism, CHANGING, broken, trials=TRIALS, error=ALPHA)
         assert seen > 2 * lifetime, "per value, a change gives away more than eps_inf"
 
 
@@ -218,11 +218,11 @@ def test_check_c_catches_the_mutant(mutant: HistoryMutant) -> None:
     unchanging = (stays("0", 2 * DAYS), stays("1", 2 * DAYS))
     pair = unchanging if mutant is permanent_response_forgotten else CHANGING
     device = device_of(lambda secret, bits: mutant(NOISY, secret, bits))
-    seen = epsilon_at_least(NOISY, pair, device, trials=TRIALS, error=ALPHA)
+    seen = history_epsilon(NOISY, pair, device, trials=TRIALS, error=ALPHA)
     assert seen > NOISY.cost.lifetime
 
 
-def lives(mechanism: MemoisedMechanism, memoise: str, device: Device) -> Audit:
+def lives(mechanism: MemoisedMechanism, memoise: str, device: MakeDevice) -> Audit:
     """What the whole audit checks of lives in one mode, at its default trials."""
     both = all_lives(
         mechanism,

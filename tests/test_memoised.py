@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ldp import BitFlip, MemoisedBitFlip, MemoisedHashing, MemoisedResponse
 from ldp.arrays import Ints
-from ldp.audit.history import cohorts_named, epsilon_at_least, exact_epsilon
+from ldp.audit.history import cohorts_named, exact_epsilon, history_epsilon
 from ldp.audit.verdict import audited
 from ldp.decoding import weighted_mean
 from ldp.errors import DecodeError, ParameterError
@@ -167,7 +167,7 @@ def test_devices_keep_what_each_mode_promises(mechanism: MemoisedMechanism) -> N
     changing = (stays(one, DAYS), changes(other, one, DAYS))
     for pair, epoch in ((unchanging, None), (unchanging, "e"), (changing, "e")):
         device = honest(mechanism, epoch)
-        seen = epsilon_at_least(mechanism, pair, device, trials=TRIALS, error=ALPHA)
+        seen = history_epsilon(mechanism, pair, device, trials=TRIALS, error=ALPHA)
         assert seen <= mechanism.cost.lifetime
         assert cohorts_named(mechanism, pair[1], device, trials=50) == {1}
 
@@ -193,7 +193,7 @@ def test_check_c_catches_the_mutant(mechanism: MemoisedMechanism, mutant: Histor
         stays(one, DAYS),
         stays(other, DAYS) if then is stays else changes(other, one, DAYS),
     )
-    seen = epsilon_at_least(mechanism, pair, device, trials=TRIALS, error=ALPHA)
+    seen = history_epsilon(mechanism, pair, device, trials=TRIALS, error=ALPHA)
     assert seen > mechanism.cost.lifetime
 
 

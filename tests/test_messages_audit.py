@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ldp.audit.certificate import Subject, certified
+from ldp.audit.certificate import AuditSubject, certified
 from ldp.audit.judging import judge
-from ldp.audit.messages import CHEATS, CHEATS_OF_TWO, cheating, exact_findings, record_checks
+from ldp.audit.messages import CHEATS, CHEATS_OF_TWO, cheating, message_findings, record_checks
 from ldp.mechanisms.dummies import Dummies
 from ldp.privacy_loss import DummyMessages
 
@@ -18,7 +18,7 @@ OSLO = Dummies(categories=("Oslo", "Bergen", "Hell"), slots=2, probability=0.5)
 @pytest.mark.parametrize("example", Dummies.examples(), ids=["sometimes", "always"])
 def test_the_audit_passes_what_is_drawn_and_catches_every_cheat(example: Any) -> None:
     """An honest encoder fails with probability 1e-6."""
-    verdict, entry = certified(Subject("one", example.mechanism), trials=2000, seed=1)
+    verdict, entry = certified(AuditSubject("one", example.mechanism), trials=2000, seed=1)
     assert verdict.passed, verdict
     caught = entry["cheats_caught"]
     assert len(caught) == (9 if example.mechanism.slots > 1 else 7)
@@ -51,4 +51,4 @@ def test_an_audit_catches_a_certificate_that_counts_more_people(
         return delta(messages, epsilon, reports=reports + 1)
 
     monkeypatch.setattr(DummyMessages, "delta", wrong)
-    assert exact_findings(OSLO)
+    assert message_findings(OSLO)

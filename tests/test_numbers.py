@@ -22,7 +22,7 @@ from ldp import (
     RandomizedResponse,
     RegressionMoments,
 )
-from ldp.audit import report_law
+from ldp.audit import exact_law
 from ldp.cli import commands
 from ldp.decoding.error_law import Collisions
 from ldp.errors import DecodeError, ParameterError
@@ -75,7 +75,7 @@ def test_the_variance_of_a_number_is_that_of_its_law(epsilon: float, place: floa
         OneBitMean(bounds=(0.0, 1.0), epsilon=epsilon),
         Piecewise(bounds=(0.0, 1.0), epsilon=epsilon, bins=24),
     ):
-        law = report_law(mechanism, place)
+        law = exact_law(mechanism, place)
         first = sum(float(p) * number for (_, number), p in law.items())
         second = sum(float(p) * number**2 for (_, number), p in law.items())
         q, per_step = float(mechanism.channel.untouched), mechanism.channel.gain * mechanism.width

@@ -20,7 +20,7 @@ from ldp.mechanisms import HierarchicalHistogram, RandomizedResponse
 from ldp.planning.candidates import report_bytes
 from ldp.planning.numbers import Percentile
 from ldp.planning.percentiles import EVEN, LOGNORMAL, SHAPES, people_of_result, shaped_people
-from ldp.planning.portfolio import EPSILONS, NEAR, Answer, Portfolio, Product, _left
+from ldp.planning.portfolio import EPSILONS, NEAR, PlannedMetric, Portfolio, Product, _left
 from ldp.planning.values import Shares
 from ldp.registry import Registry
 from ldp.registry.certificates import Certificates
@@ -299,7 +299,7 @@ def test_what_no_epsilon_answers_is_said(tmp_path: Path) -> None:
     assert refusal.reason == "no epsilon up to 16.5 is enough"
 
 
-def squared_errors(answer: Answer, users: int, draws: int) -> np.ndarray[Any, Any]:
+def squared_errors(answer: PlannedMetric, users: int, draws: int) -> np.ndarray[Any, Any]:
     """Squared errors of simulated windows, over the square of the error that the plan states, at
     the population where it is largest."""
     generator = np.random.default_rng(8)

@@ -183,7 +183,7 @@ def test_a_damaged_file_of_the_series_is_named(tmp_path: Path) -> None:
 def write_day(out: Path, number: int, day: date, a: int, generator: np.random.Generator) -> None:
     """Write what a run leaves of a day of 4,000 people of one version: `a` of them hold a."""
     from ldp.publishing.rows import result_table
-    from ldp.publishing.state import PeriodState, estimates_path, state_folder
+    from ldp.publishing.state import PeriodState, estimates_path, publisher_folder
     from ldp.tables.saved import SavedResult
 
     names = ("a", "b", "c")[: number + 1]
@@ -191,7 +191,7 @@ def write_day(out: Path, number: int, day: date, a: int, generator: np.random.Ge
     counts = np.array([a, 4_000 - a, 0][: len(names)])
     table = draw_table(mechanism, names, counts=counts, generator=generator)
     estimates = estimates_path(out, "m", number, day)
-    results, folder = results_path(out, "m", number, day), state_folder(out, "m", number)
+    results, folder = results_path(out, "m", number, day), publisher_folder(out, "m", number)
     for path in (estimates.parent, results.parent, folder):
         path.mkdir(parents=True, exist_ok=True)
     decode(table).at(reports_per_person=1.0).to_csv(estimates)

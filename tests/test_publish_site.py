@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ldp.collection import ReportWriter
-from ldp.publishing.history import EDGE, HEIGHT, WIDTH, Line, Point
+from ldp.publishing.history import EDGE, HEIGHT, WIDTH, HistoryLine, LinePoint
 from ldp.registry import Registry
 from ldp.registry.sign_off import facts
 from ldp.simulation import Population, simulate
@@ -168,10 +168,10 @@ def test_a_line_stands_where_its_numbers_are() -> None:
     """From 0 at the bottom; days without reports leave their width; an open end reaches the top."""
     days = [date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 5)]
     points = [
-        Point(period=day, at=at, low=at / 2, high=high)
+        LinePoint(period=day, at=at, low=at / 2, high=high)
         for day, at, high in zip(days, (1.0, 2.0, 4.0), (2.0, 3.0, None), strict=True)
     ]
-    drawing = Line(statistic="p95", value="", points=points).drawing(days[0], days[-1])
+    drawing = HistoryLine(statistic="p95", value="", points=points).drawing(days[0], days[-1])
     tall, wide = HEIGHT - 2 * EDGE, WIDTH - 2 * EDGE
     places = [(0, 1 / 4), (1 / 4, 2 / 4), (1, 1)]
     expected = [f"{EDGE + wide * x:.1f},{HEIGHT - EDGE - tall * y:.1f}" for x, y in places]

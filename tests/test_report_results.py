@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ldp import RandomizedResponse, SubsetSelection, UnaryEncoding
-from ldp.audit import report_law
+from ldp.audit import exact_law
 from ldp.decoding import decode
 from ldp.errors import DecodeError
 from ldp.registry.label import Label
@@ -92,7 +92,7 @@ def test_the_error_of_the_unexplained_is_that_of_a_report_in_or_out_of_the_list(
     table = draw_table(partly, CATEGORIES, counts=held, generator=np.random.default_rng(1))
     found, variances = decode(table, ["a", "b"]), []
     for value in "ac":  # the variance of the number of the two that a report names, by its law
-        law = report_law(partly, value)
+        law = exact_law(partly, value)
         named = {number: (number & 0b11).bit_count() for _, number in law}
         mean = sum(named[number] * p for (_, number), p in law.items())
         square = sum(named[number] ** 2 * p for (_, number), p in law.items())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from ldp.audit import report_law
+from ldp.audit import exact_law
 from ldp.client import Client
 from ldp.client.results import Declined, Recorded
 from ldp.decoding.association import variable
@@ -25,7 +25,7 @@ from ldp.mechanisms import (
     UnaryEncoding,
     from_parameters,
 )
-from ldp.mechanisms.privset import channel_of, tuned_size
+from ldp.mechanisms.privset import channel_of, tuned_set_size
 from ldp.planning import plan
 from ldp.privacy_loss import compose
 from ldp.protocol.kinds import Subset
@@ -93,7 +93,7 @@ for_each = pytest.mark.parametrize(
 def test_epsilon_is_the_worst_ratio_over_all_pairs_of_sets(mechanism: Mechanism) -> None:
     """All 240 ordered pairs of the 16 sets, the empty and the too large ones included. The law of
     one column may have a looser bound: of "optimized" bits with fewer than 2 m categories."""
-    laws = [report_law(mechanism, value) for value in in_categories(mechanism)]
+    laws = [exact_law(mechanism, value) for value in in_categories(mechanism)]
     assert all(sum(law.values()) == 1 for law in laws)
     ratio = max(a[key] / b[key] for a, b in permutations(laws, 2) for key in a)
     assert ratio == mechanism.channel.worst_ratio
@@ -109,7 +109,7 @@ def test_a_report_says_as_much_of_any_size_of_set(mechanism: Mechanism) -> None:
     addressing, channel = mechanism.candidate_addressing, mechanism.channel
     most = mechanism.at_most_answers
     for value in in_categories(mechanism):
-        law = report_law(mechanism, value)
+        law = exact_law(mechanism, value)
         for answer in mechanism.parameters()["categories"]:
             (cell,) = addressing.cells(addressing.point(answer), 0)
             named = sum(
@@ -132,7 +132,7 @@ def test_what_is_drawn_is_what_is_stated() -> None:
         numbers = [int.from_bytes(report[-1:], "little") for report in reports]
         p_values = []
         for named in (value, other):
-            law = {number: float(p) for (_, number), p in report_law(mechanism, named).items()}
+            law = {number: float(p) for (_, number), p in exact_law(mechanism, named).items()}
             misfit = sum(
                 (numbers.count(number) - draws * p) ** 2 / (draws * p) for number, p in law.items()
             )
@@ -146,7 +146,7 @@ def test_the_size_has_the_least_variance_of_all_sizes(epsilon: float, at_most: i
     categories = 12
     channels = [channel_of(epsilon, categories, at_most, w) for w in range(1, categories + 1)]
     noise = [channel.variance(0.0) for channel in channels]
-    assert tuned_size(epsilon, categories, at_most) == 1 + int(np.argmin(noise))
+    assert tuned_set_size(epsilon, categories, at_most) == 1 + int(np.argmin(noise))
 
 
 @pytest.mark.exact
@@ -353,7 +353,7 @@ def test_the_variance_of_a_sum_is_that_of_the_law() -> None:
     mechanism = PrivSet(categories=ABCD, epsilon=1.0, at_most=2, size=3)
     assert isinstance(mechanism.layout, Subset)
     for value, held in ((frozenset("d"), 0), (frozenset("ad"), 1), (frozenset("ab"), 2)):
-        law = report_law(mechanism, value)
+        law = exact_law(mechanism, value)
         named = {number: (number & 0b111).bit_count() for _, number in law}
         mean = sum(named[number] * p for (_, number), p in law.items())
         square = sum(named[number] ** 2 * p for (_, number), p in law.items())

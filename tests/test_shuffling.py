@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from ldp import CoinResponse, Rappor
 from ldp.accounting import Cost
-from ldp.audit import report_law
+from ldp.audit import exact_law
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.base import Example
@@ -69,7 +69,7 @@ def test_every_mechanisms_bound_holds_for_two_people(example: Example) -> None:
     """A batch is told by its two reports in any order, whose probability is
     first_i third_j + third_i first_j."""
     mechanism, values = example.mechanism, example.values[:2]
-    laws = [report_law(mechanism, value) for value in values]
+    laws = [exact_law(mechanism, value) for value in values]
     shares = [np.array([float(law[report]) for report in laws[0]]) for law in laws]
     for epsilon in (0.0, 0.5 * mechanism.cost.epsilon):
         bound = shuffled_delta(mechanism, reports=2, epsilon=epsilon, size=1 << 14)

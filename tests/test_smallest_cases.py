@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from ldp.arrays import Floats
-from ldp.audit.law import outcomes, report_law
+from ldp.audit.law import exact_law, outcomes
 from ldp.decoding.by_category import Distributions
 from ldp.decoding.distribution import Distribution
 from ldp.decoding.numeric import MeanEstimate, RegressionEstimate, decode_numbers
@@ -145,7 +145,7 @@ def expected_table(mechanism: Mechanism, shares: Mapping[Any, Fraction]) -> Tabl
         counts, reports = [[*named, sent - sum(named, Fraction(0))]], [sent]
     else:
         for value, share in shares.items():
-            for (row, number), chance in report_law(mechanism, value).items():
+            for (row, number), chance in exact_law(mechanism, value).items():
                 reports[row] += share * chance
                 for column in range(columns):
                     counts[row][column] += share * chance * adds(mechanism, number, column)
@@ -158,7 +158,7 @@ def enumerated_variance(mechanism: Mechanism, shares: Mapping[Any, Fraction], e:
     columns, variance = range(mechanism.shape.columns), np.zeros(len(e.values))
     weights = dict[tuple[int, int], Floats]()
     for value, share in shares.items():
-        law = report_law(mechanism, value)
+        law = exact_law(mechanism, value)
         for row, number in law.keys() - weights.keys():
             cells = np.zeros(mechanism.shape, np.int64)
             cells[row] = [adds(mechanism, number, column) for column in columns]

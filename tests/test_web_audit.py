@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ldp.audit.certificate import Subject
+from ldp.audit.certificate import AuditSubject
 from ldp.audit.foreign import ForeignEncoder
 from ldp.audit.verdict import audited_from_outside
 from ldp.cli import commands
@@ -109,7 +109,7 @@ def test_noise_that_a_program_draws_again_after_a_start_is_refuted(
     twice at least; an honest program fails less than once in 5e5 runs."""
     (tmp_path / "program.py").write_text(PROGRAM.replace("BITS", bits))
     command = f"{sys.executable} {tmp_path / 'program.py'}"
-    subject = Subject("one", mechanism)
+    subject = AuditSubject("one", mechanism)
     assert bool(_of_program(command, subject, 200, 0).findings) == status
 
 

@@ -7,7 +7,7 @@ with from_extra("ldp.audit", "server"):
     from ldp.audit.black_box import epsilon_at_least
     from ldp.audit.encoder import audit_encoder
     from ldp.audit.judging import Audit, Finding
-    from ldp.audit.law import exact_findings, report_law, worst_ratio
+    from ldp.audit.law import exact_findings, exact_law, worst_ratio
 
 __all__ = [
     "Audit",
@@ -15,6 +15,6 @@ __all__ = [
     "audit_encoder",
     "epsilon_at_least",
     "exact_findings",
-    "report_law",
+    "exact_law",
     "worst_ratio",
 ]

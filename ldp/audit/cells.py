@@ -56,7 +56,7 @@ from ldp.audit.counts import (
     uniform_checks,
 )
 from ldp.audit.judging import Checks
-from ldp.audit.law import MOST_OUTCOMES, Law, outcomes, report_law
+from ldp.audit.law import MOST_OUTCOMES, ReportLaw, exact_law, outcomes
 from ldp.audit.reports import Reports
 from ldp.mechanisms.addressing import Answers, unpacked
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
@@ -89,7 +89,7 @@ def check_reports(
     ]
     chosen = [i for i in rounded if parts[i][0].answers == "sets"]
     if outcomes(mechanism) <= MOST_OUTCOMES or len(chosen) < len(rounded):
-        yield from _whole("reports", numbers, report_law(mechanism, value))
+        yield from _whole("reports", numbers, exact_law(mechanism, value))
     for i in chosen:
         part, (part_value,) = parts[i]
         payloads = [report[i][1] for report in split]
@@ -214,8 +214,8 @@ def _is_enumerable(mechanism: Mechanism, values: Sequence[Value]) -> bool:
 
 @lru_cache(maxsize=512)
 def _chances(mechanism: Mechanism, value: Value) -> Floats:
-    """Return the probabilities of a value's reports, in the order of `report_law`."""
-    return np.array([float(chance) for chance in report_law(mechanism, value).values()])
+    """Return the probabilities of a value's reports, in the order of `exact_law`."""
+    return np.array([float(chance) for chance in exact_law(mechanism, value).values()])
 
 
 def _check_laws(
@@ -227,7 +227,7 @@ def _check_laws(
 ) -> Iterator[Checks]:
     """Check that the reports of each value have their whole law, and of sets how many of the set's
     answers they name."""
-    place = {key: i for i, key in enumerate(report_law(mechanism, values[0]))}
+    place = {key: i for i, key in enumerate(exact_law(mechanism, values[0]))}
     keys = np.array([place[row, int.from_bytes(payload, "little")] for row, payload in reports])
     size, trials = len(place), np.bincount(which, minlength=len(values))
     claimed = np.array([_chances(mechanism, value) for value in values])
@@ -259,7 +259,7 @@ def _check_choices(
     return f"column by {VALUE}", counts, trials, claimed
 
 
-def _whole(what: str, numbers: Sequence[tuple[int, int]], law: Law) -> Iterator[Checks]:
+def _whole(what: str, numbers: Sequence[tuple[int, int]], law: ReportLaw) -> Iterator[Checks]:
     """Check that whole reports have their law, and that reports some calls apart are
     independent."""
     claimed = np.array([float(probability) for probability in law.values()])

@@ -29,7 +29,7 @@ MEASURED = ("at_least", "checks", "drawn_values")
 """Fields of an entry that depend on the noise of the run, or on all of a dictionary."""
 
 
-class Subject(NamedTuple):
+class AuditSubject(NamedTuple):
     """Mechanism to audit, under a `name`; `dictionary`: values of the metric's, drawn from."""
 
     name: str
@@ -38,7 +38,7 @@ class Subject(NamedTuple):
 
 
 def certified(
-    subject: Subject, trials: int, seed: int, *, with_cheats: bool = True
+    subject: AuditSubject, trials: int, seed: int, *, with_cheats: bool = True
 ) -> tuple[Verdict, dict[str, Any]]:
     """Return the verdict of a subject's audit, and its entry in a certificate: the mechanism, the
     law in fractions, what was tried, what was found, and which cheats the audit caught."""
@@ -80,7 +80,7 @@ def certified(
     return verdict, entry
 
 
-def subject_of(entry: Mapping[str, Any]) -> Subject:
+def subject_of(entry: Mapping[str, Any]) -> AuditSubject:
     """Return the subject of an entry that `read_certificate` read, made from its parameters; raise
     ParameterError for an entry whose fingerprint is not that of its parameters, or that says it
     passed with more seen from outside than is claimed."""
@@ -92,7 +92,7 @@ def subject_of(entry: Mapping[str, Any]) -> Subject:
         )
     if entry["passed"]:
         require_seen(f"{name}: at_least", entry["at_least"], mechanism.cost.epsilon)
-    return Subject(name, mechanism, tuple(entry["tried"]["dictionary"]))
+    return AuditSubject(name, mechanism, tuple(entry["tried"]["dictionary"]))
 
 
 def differences(certificate: Mapping[str, Any], repetition: Mapping[str, Any]) -> list[str]:

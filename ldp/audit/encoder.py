@@ -28,7 +28,7 @@ CHUNK = 20_000
 """Reports looked at together."""
 
 
-Device = Callable[[], Callable[[Value], bytes]]
+MakeEncoder = Callable[[], Callable[[Value], bytes]]
 """Makes a device: its `encode`."""
 
 
@@ -92,7 +92,7 @@ def encoder_checks(
 def value_checks(
     mechanism: CatalogueMechanism,
     values: Sequence[Value],
-    device: Device,
+    device: MakeEncoder,
     trials: int,
     generator: np.random.Generator,
     turns: Turns | None = None,
@@ -126,7 +126,7 @@ def _are_all_pairs(values: Sequence[Any]) -> bool:
 def _mixed(
     mechanism: CatalogueMechanism,
     values: Sequence[Value],
-    device: Device,
+    device: MakeEncoder,
     repetitions: int,
     generator: np.random.Generator,
     turns: Turns | None,
@@ -150,7 +150,7 @@ def _mixed(
 def _reports(
     mechanism: CatalogueMechanism,
     values: Sequence[Value],
-    device: Device,
+    device: MakeEncoder,
     order: Ints,
     generator: np.random.Generator,
     turns: Turns | None,

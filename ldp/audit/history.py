@@ -23,33 +23,33 @@ from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
 
-History = tuple[Value, ...]
+DayValues = tuple[Value, ...]
 """The value of each day; one report a day."""
-Pair = tuple[History, History]
-Device = Callable[[], Callable[[Value], bytes]]
+TwoHistories = tuple[DayValues, DayValues]
+MakeDevice = Callable[[], Callable[[Value], bytes]]
 """Makes a new device: its `encode`."""
-Kinds = tuple[tuple[tuple[int, int], tuple[int, int], int], ...]
+DayKinds = tuple[tuple[tuple[int, int], tuple[int, int], int], ...]
 """Criterion by which a unit tells days apart: (which truth, its symbol) in either history, and how
 many days. Reports of one truth share a permanent symbol."""
 Times = tuple[int, ...]
 """How often a symbol is shown on each kind of day."""
-Evidence = tuple[Times, ...]
+DayEvidence = tuple[Times, ...]
 """Criterion of all symbols: of those that are true on some day by their numbers; of the others,
 which are alike, only what was shown, in order."""
-Law = Mapping[Evidence, tuple[Fraction, Fraction]]
+HistoryLaw = Mapping[DayEvidence, tuple[Fraction, Fraction]]
 """P(such reports | history), for two histories and up to a factor that they share."""
 MOST, PARTS = 50.0, 8
 """Scores are cut at +-MOST: no number of devices can show so much; a unit has PARTS levels."""
 
 
-def exact_epsilon(mechanism: MemoisedMechanism, pair: Pair, memoise: str) -> Decimal:
+def exact_epsilon(mechanism: MemoisedMechanism, pair: TwoHistories, memoise: str) -> Decimal:
     """Return the worst log-ratio of all that two histories of one length can send, in the worst
     cohort.
 
     `memoise`: "per-value" or "epoch". Exact where the keyed function is as good as random. Time:
     the different units x what each can show on all days.
     """
-    worst, different = Fraction(1), set[frozenset[tuple[Kinds, int]]]()
+    worst, different = Fraction(1), set[frozenset[tuple[DayKinds, int]]]()
     for row in range(mechanism.shape.rows):
         different.add(frozenset(Counter(_days(mechanism, pair, memoise, row).units).items()))
     for units_of_row in different:
@@ -64,10 +64,10 @@ def exact_epsilon(mechanism: MemoisedMechanism, pair: Pair, memoise: str) -> Dec
     return exact_log(worst)
 
 
-def epsilon_at_least(
+def history_epsilon(
     mechanism: MemoisedMechanism,
-    pair: Pair,
-    device: Device,
+    pair: TwoHistories,
+    device: MakeDevice,
     *,
     trials: int,
     error: float = 1e-6,
@@ -91,7 +91,7 @@ def epsilon_at_least(
 
 
 def cohorts_named(
-    mechanism: MemoisedMechanism, history: History, device: Device, *, trials: int
+    mechanism: MemoisedMechanism, history: DayValues, device: MakeDevice, *, trials: int
 ) -> set[int]:
     """Return how many cohorts a device names in a history: of one that is memoised, one."""
     return {
@@ -101,8 +101,8 @@ def cohorts_named(
 
 def _score(
     mechanism: MemoisedMechanism,
-    pair: Pair,
-    history: History,
+    pair: TwoHistories,
+    history: DayValues,
     encode: Callable[[Value], bytes],
     scores: dict[object, float],
 ) -> float:
@@ -127,12 +127,12 @@ class _Days(NamedTuple):
     numbers of the columns that are true on some day."""
 
     kinds: list[int]
-    units: list[Kinds]
+    units: list[DayKinds]
     labels: Mapping[int, int]
 
 
 @lru_cache
-def _days(mechanism: MemoisedMechanism, pair: Pair, memoise: str, row: int) -> _Days:
+def _days(mechanism: MemoisedMechanism, pair: TwoHistories, memoise: str, row: int) -> _Days:
     """Return the days of two histories in a row. By "epoch" every report is about the first
     value."""
     histories = [history[:1] * len(history) if memoise == "epoch" else history for history in pair]
@@ -163,7 +163,7 @@ def _symbols(mechanism: MemoisedMechanism, labels: Mapping[int, int], word: int)
     return (labels.get(word, ~word),)
 
 
-def _counted(mechanism: MemoisedMechanism, kinds: Kinds) -> tuple[int, int]:
+def _counted(mechanism: MemoisedMechanism, kinds: DayKinds) -> tuple[int, int]:
     """Return how many symbols a unit has, and how many of them count by their numbers."""
     if mechanism.kind.has_independent_bits:
         return 2, 2
@@ -172,8 +172,8 @@ def _counted(mechanism: MemoisedMechanism, kinds: Kinds) -> tuple[int, int]:
 
 
 def _evidence(
-    mechanism: MemoisedMechanism, kinds: Kinds, seen: Mapping[tuple[int, int], int]
-) -> Evidence:
+    mechanism: MemoisedMechanism, kinds: DayKinds, seen: Mapping[tuple[int, int], int]
+) -> DayEvidence:
     """Return the evidence that a unit shows, of how often it was `seen` to show (symbol, kind of
     day)."""
     _, numbered = _counted(mechanism, kinds)
@@ -183,10 +183,10 @@ def _evidence(
 
 
 @lru_cache
-def _law(mechanism: MemoisedMechanism, kinds: Kinds) -> Law:
+def _law(mechanism: MemoisedMechanism, kinds: DayKinds) -> HistoryLaw:
     """Return the law of everything that a unit can show, grown day by day."""
     symbols, numbered = _counted(mechanism, kinds)
-    possible: set[Evidence] = {((0,) * len(kinds),) * numbered}
+    possible: set[DayEvidence] = {((0,) * len(kinds),) * numbered}
     for kind, (_, _, days) in enumerate(kinds):
         for _ in range(days):
             possible = {
@@ -200,7 +200,7 @@ def _law(mechanism: MemoisedMechanism, kinds: Kinds) -> Law:
     }
 
 
-def _one_more(evidence: Evidence, kind: int, kinds: int, symbols: int) -> Iterator[Evidence]:
+def _one_more(evidence: DayEvidence, kind: int, kinds: int, symbols: int) -> Iterator[DayEvidence]:
     """Yield the evidence with one report more, on a day of this kind: of a symbol that was shown,
     or of a new one."""
     fresh = ((0,) * kinds,) if len(evidence) < symbols else ()
@@ -211,7 +211,7 @@ def _one_more(evidence: Evidence, kind: int, kinds: int, symbols: int) -> Iterat
 
 
 def _likelihood(
-    mechanism: MemoisedMechanism, kinds: Kinds, side: int, evidence: Evidence
+    mechanism: MemoisedMechanism, kinds: DayKinds, side: int, evidence: DayEvidence
 ) -> Fraction:
     """Return a product over the truths of the history: each has a permanent symbol of its own."""
     truths: dict[int, int] = dict((kind[0], kind[1])[side] for kind in kinds)

@@ -17,7 +17,7 @@ from ldp.mechanisms.joint_base import claimed_ratio, parts_of, values_of_parts
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
 
-Law = Mapping[tuple[int, int], Fraction]
+ReportLaw = Mapping[tuple[int, int], Fraction]
 """(row, payload read as an integer) -> probability; payloads as in `ldp.protocol.wire`."""
 
 
@@ -31,7 +31,7 @@ def outcomes(mechanism: CatalogueMechanism) -> int:
     return math.prod(part.shape.rows * part.layout.outcomes for part in parts_of(mechanism))
 
 
-def report_law(mechanism: CatalogueMechanism, value: Value) -> Law:
+def exact_law(mechanism: CatalogueMechanism, value: Value) -> ReportLaw:
     """Return P(report | value) for every possible report; the probabilities add to exactly 1,
     unless the channel is none that reports can have (`exact_findings`).
 
@@ -47,7 +47,7 @@ def report_law(mechanism: CatalogueMechanism, value: Value) -> Law:
     return law
 
 
-def _part_law(mechanism: Mechanism, value: Value) -> Law:
+def _part_law(mechanism: Mechanism, value: Value) -> ReportLaw:
     rows, layout, channel = mechanism.shape.rows, mechanism.layout, mechanism.channel
     law: dict[tuple[int, int], Fraction] = defaultdict(Fraction)
     for row in range(rows):
@@ -68,10 +68,10 @@ def likelihood(mechanism: Mechanism, cells: Sequence[int], number: int) -> float
 
 def worst_ratio(mechanism: CatalogueMechanism, values: Sequence[Value]) -> Fraction:
     """Return max over reports and ordered pairs of `values` of P(report | a) / P(report | b)."""
-    return _worst_of([report_law(mechanism, value) for value in values])
+    return _worst_of([exact_law(mechanism, value) for value in values])
 
 
-def _worst_of(laws: Sequence[Law]) -> Fraction:
+def _worst_of(laws: Sequence[ReportLaw]) -> Fraction:
     return max(law[key] / other[key] for law, other in permutations(laws, 2) for key in law)
 
 
@@ -87,7 +87,7 @@ def exact_findings(mechanism: CatalogueMechanism, values: Sequence[Value]) -> li
     claimed = claimed_ratio(mechanism)
     findings = []
     if outcomes(mechanism) <= MOST_OUTCOMES:
-        laws = [report_law(mechanism, value) for value in values]
+        laws = [exact_law(mechanism, value) for value in values]
         ratio = _worst_of(laws)
         if any(sum(law.values()) != 1 for law in laws):
             findings.append(

@@ -23,7 +23,7 @@ from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import split_report
 
-Device = Callable[[], Callable[[Value, int], Sequence[bytes]]]
+MakeLife = Callable[[], Callable[[Value, int], Sequence[bytes]]]
 """Makes a new device: so many reports of a value."""
 USUAL, LONG = (12, 4, 12), (60, 20, 60)
 """Reports of the first value, of the other, and of the first again."""
@@ -89,7 +89,7 @@ class Period:
 def life_checks(
     mechanism: MemoisedMechanism,
     values: tuple[Value, Value],
-    device: Device,
+    device: MakeLife,
     devices: int,
     *,
     memoise: str,

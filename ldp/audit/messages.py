@@ -28,9 +28,9 @@ from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import PROBABILITY_ONE
 from ldp.protocol.wire import pack_report, split_report
 
-Encode = Callable[[Value], bytes]
-Columns = tuple[int, ...]
-Law = Mapping[Columns, float]
+EncodeMessages = Callable[[Value], bytes]
+SentColumns = tuple[int, ...]
+MessageLaw = Mapping[SentColumns, float]
 MOST_TRIED = 10
 """Largest number of categories whose records are drawn."""
 FEW_TRIED = 4
@@ -45,7 +45,7 @@ PEOPLE, VALUES, SLOTS = 3, 3, 2
 """Size of the small batch: what it has at most."""
 
 
-def columns_of(mechanism: Dummies, record: bytes) -> Columns:
+def message_columns(mechanism: Dummies, record: bytes) -> SentColumns:
     """Return the column of each message of a record; raise ReportError for other bytes, and for
     another number of messages."""
     messages = mechanism.split(record)
@@ -71,7 +71,7 @@ def record_law(mechanism: Dummies) -> dict[tuple[int, int], float]:
 
 
 def record_checks(
-    mechanism: Dummies, encode: Encode, trials: int, most: int = MOST_TRIED
+    mechanism: Dummies, encode: EncodeMessages, trials: int, most: int = MOST_TRIED
 ) -> list[Checks]:
     """Return the checks of `trials` records of each of the first `most` values, or one more,
     encoded by twos (a, a, b, b, a, a, ...): how many messages name the value, and how many any; all
@@ -82,7 +82,7 @@ def record_checks(
     dummies = _small_law(mechanism)
     for first, second in zip(values[::2], (*values[1::2], values[0]), strict=False):
         order = [first, first, second, second] * math.ceil(trials / 2)
-        columns = np.array([columns_of(mechanism, encode(value)) for value in order])
+        columns = np.array([message_columns(mechanism, encode(value)) for value in order])
         for number, value in enumerate((first, second)):
             records = columns.reshape(-1, 2, 2, mechanism.messages)[:, number]
             checks += _value_checks(mechanism, value, records.reshape(-1, mechanism.messages))
@@ -110,7 +110,7 @@ def _value_checks(mechanism: Dummies, value: Value, records: Ints) -> list[Check
     return checks
 
 
-def _small_law(mechanism: Dummies) -> Law:
+def _small_law(mechanism: Dummies) -> MessageLaw:
     """Return the law of the dummies of a record; nothing where it has more than MOST_RECORDS."""
     values, slots = len(mechanism.categories), mechanism.slots
     if math.comb(values + slots, slots) > MOST_RECORDS:
@@ -118,7 +118,9 @@ def _small_law(mechanism: Dummies) -> Law:
     return _person(_certificate(mechanism, values, slots), None)
 
 
-def _multiset_checks(mechanism: Dummies, value: Value, records: Ints, dummies: Law) -> Checks:
+def _multiset_checks(
+    mechanism: Dummies, value: Value, records: Ints, dummies: MessageLaw
+) -> Checks:
     """Return the check of all messages of a record, in any order."""
     width, own = len(mechanism.categories), mechanism.addressing.point(value)
     rows = records.reshape(-1, mechanism.messages)
@@ -189,7 +191,7 @@ def _against(what: str, seen: Mapping[Any, int], law: Mapping[Any, float], trial
     return what, observed, np.full(len(law), trials), np.clip([*law.values()], 0.0, 1.0)
 
 
-def exact_findings(mechanism: Dummies) -> list[str]:
+def message_findings(mechanism: Dummies) -> list[str]:
     """Return what refutes the certificate, a sentence each: a device that draws by other numbers
     than are certified, and a delta of a small batch below the enumerated one."""
     findings = []
@@ -224,18 +226,18 @@ def enumerated(messages: DummyMessages, people: int, epsilon: float) -> float:
     return math.fsum(max(0.0, p - math.exp(epsilon) * second.get(z, 0.0)) for z, p in first.items())
 
 
-def _joined(first: Law, second: Law) -> dict[Columns, float]:
-    law: Counter[Columns] = Counter()
+def _joined(first: MessageLaw, second: MessageLaw) -> dict[SentColumns, float]:
+    law: Counter[SentColumns] = Counter()
     for (a, p), (b, q) in product(first.items(), second.items()):
         law[tuple(x + y for x, y in zip(a, b, strict=True))] += p * q  # type: ignore[assignment]
     return dict(law)
 
 
-def _person(messages: DummyMessages, value: int | None) -> dict[Columns, float]:
+def _person(messages: DummyMessages, value: int | None) -> dict[SentColumns, float]:
     """Return the law of the numbers of messages of one person; without a value, of the dummies."""
     d, nothing = messages.values, (0,) * messages.values
 
-    def one(value: int) -> Columns:
+    def one(value: int) -> SentColumns:
         return tuple(int(place == value) for place in range(d))
 
     uniform = {one(v): messages.probability / d for v in range(d)}
@@ -245,7 +247,7 @@ def _person(messages: DummyMessages, value: int | None) -> dict[Columns, float]:
     return reduce(_joined, parts, {nothing: 1.0})
 
 
-Change = Callable[[list[int], int, int, list[list[int]]], list[int]]
+ColumnChange = Callable[[list[int], int, int, list[list[int]]], list[int]]
 """Change of the columns of a record's messages, from these, the value's, that of empty ones, and
 the records that the encoder sent before."""
 
@@ -258,7 +260,7 @@ def _dummies(columns: list[int], own: int, empty: int) -> list[int]:
     ][1:]
 
 
-def _emptied(is_left_out: Callable[[int, int, int], bool]) -> Change:
+def _emptied(is_left_out: Callable[[int, int, int], bool]) -> ColumnChange:
     """Return the change that empties the dummies of which `is_left_out` says so, from the number of
     dummies before, the dummy's column and the value's."""
 
@@ -270,7 +272,7 @@ def _emptied(is_left_out: Callable[[int, int, int], bool]) -> Change:
     return change
 
 
-def _second(column: Callable[[int, int], int]) -> Change:
+def _second(column: Callable[[int, int], int]) -> ColumnChange:
     """Return the change that makes the second dummy from the first one's column and the number of
     categories."""
 
@@ -294,7 +296,7 @@ def _repeated(columns: list[int], own: int, _: int, before: list[list[int]]) -> 
     return before[-1] if is_second else columns
 
 
-CHEATS: Mapping[str, Change] = {
+CHEATS: Mapping[str, ColumnChange] = {
     "no dummies": _emptied(lambda *_: True),
     "a dummy fewer": _emptied(lambda number, *_: number == 0),
     "no dummy of the own value": _emptied(lambda _, column, own: column == own),
@@ -304,20 +306,20 @@ CHEATS: Mapping[str, Change] = {
     "a record repeated": _repeated,
 }
 """Encoders that cheat, made of an honest one: what each makes of a record's messages."""
-CHEATS_OF_TWO: Mapping[str, Change] = {
+CHEATS_OF_TWO: Mapping[str, ColumnChange] = {
     "equal dummies": _second(lambda first, _: first),
     "dummies that cancel": _second(lambda first, categories: categories - 1 - first),
 }
 """Encoders that cheat with records of two dummies or more."""
 
 
-def cheating(mechanism: Dummies, change: Change) -> Encode:
+def cheating(mechanism: Dummies, change: ColumnChange) -> EncodeMessages:
     """Return an encoder that sends changed records."""
     encode, empty = mechanism.encoder().encode, len(mechanism.categories)
     before: list[list[int]] = []
 
     def cheat(value: Value) -> bytes:
-        columns = [*columns_of(mechanism, encode(value))]
+        columns = [*message_columns(mechanism, encode(value))]
         changed = change(columns, mechanism.addressing.point(value), empty, before)
         before.append(changed)
         return b"".join(pack_report(mechanism.header, mechanism.layout, 0, c) for c in changed)
@@ -328,7 +330,7 @@ def cheating(mechanism: Dummies, change: Change) -> Encode:
 def caught(mechanism: Dummies, trials: int, alpha: float) -> dict[str, bool]:
     """Return which of the CHEATS `trials` records of each of FEW_TRIED values show."""
 
-    def is_caught(change: Change) -> bool:
+    def is_caught(change: ColumnChange) -> bool:
         try:
             checks = record_checks(mechanism, cheating(mechanism, change), trials, FEW_TRIED)
         except ReportError:

@@ -14,15 +14,15 @@ import numpy as np
 from ldp.audit import messages
 from ldp.audit.black_box import epsilon_at_least
 from ldp.audit.encoder import (
-    Device,
+    MakeEncoder,
     Turns,
     encoder_checks,
     repeat_checks,
     start_checks,
     value_checks,
 )
-from ldp.audit.history import Pair, cohorts_named, exact_epsilon
-from ldp.audit.history import epsilon_at_least as epsilon_over_days
+from ldp.audit.history import TwoHistories, cohorts_named, exact_epsilon
+from ldp.audit.history import history_epsilon as epsilon_over_days
 from ldp.audit.judging import Checks, judge
 from ldp.audit.law import exact_findings
 from ldp.audit.lives import LONG, UNITS, USUAL, life_checks, one_by_one
@@ -104,7 +104,7 @@ def audited(
     counts, half by the bounds from outside."""
     checks = list(chain.from_iterable(encoder_stages(mechanism, trials, dictionary, seed)))
     if isinstance(mechanism, Dummies):
-        return _verdict_of(name, mechanism, checks, messages.exact_findings(mechanism), alpha / 2)
+        return _verdict_of(name, mechanism, checks, messages.message_findings(mechanism), alpha / 2)
     held = None
     if isinstance(mechanism, MemoisedMechanism):
         held = _held_for_days(mechanism, tried(mechanism), trials, alpha / 4)
@@ -128,7 +128,7 @@ def encoder_stages(
     generator, values = np.random.default_rng(seed), tried(mechanism)
     encode = mechanism.encoder().encode
     is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.has_independent_bits
-    ways: list[tuple[Device, Turns | None]] = [
+    ways: list[tuple[MakeEncoder, Turns | None]] = [
         (lambda: encode, None),
         (lambda: mechanism.encoder().encode, Turns(CALLS_EACH)),
     ]
@@ -150,7 +150,7 @@ def encoder_stages(
         yield all_lives(mechanism, (values[0], values[1]), _device, epoch, trials)
 
 
-def _encoder(device: Device, turns: Turns | None) -> Callable[[Value], bytes]:
+def _encoder(device: MakeEncoder, turns: Turns | None) -> Callable[[Value], bytes]:
     """Return what encodes on one device, or on a new one each time."""
     return device() if turns is None else lambda value: device()(value)
 
@@ -224,7 +224,7 @@ def _verdict_of(
 
 def way_stages(
     mechanism: CatalogueMechanism,
-    device: Device,
+    device: MakeEncoder,
     trials: int,
     generator: np.random.Generator,
     dictionary: Sequence[Value] = (),
@@ -279,7 +279,7 @@ def _held_for_days(
     changes = other[: DAYS // 2] + stays[DAYS // 2 :]
     devices = max(LEAST_DEVICES, trials // DEVICES)
 
-    def at_least(pair: Pair, epoch: str | None = None) -> float:
+    def at_least(pair: TwoHistories, epoch: str | None = None) -> float:
         device = partial(_device, mechanism, epoch)
         return epsilon_over_days(mechanism, pair, device, trials=devices, error=error / 2)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-Part = TypeVar("Part")
+SlicePart = TypeVar("SlicePart")
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -46,7 +46,7 @@ class _Loop:
             return njit(nogil=True, **self.options)(self.function)
 
 
-def by_rows(work: Callable[[slice], Part], rows: int) -> list[Part]:
+def by_rows(work: Callable[[slice], SlicePart], rows: int) -> list[SlicePart]:
     """Return the results of `work` for as many slices of the rows as there are cores, each in its
     own thread."""
     workers = max(1, min(rows, cpu_count() or 1))

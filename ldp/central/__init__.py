@@ -17,8 +17,8 @@ with from_extra("ldp.central", "server"):
     from ldp.central.noise import Noise, Releases, Simulated
     from ldp.central.queries import (
         Histogram,
-        Mean,
-        Percentile,
+        ReleasedMean,
+        ReleasedPercentile,
         noisy_histogram,
         noisy_mean,
         noisy_strings,
@@ -31,9 +31,9 @@ __all__ = [
     "Gaussian",
     "Histogram",
     "Laplace",
-    "Mean",
     "Noise",
-    "Percentile",
+    "ReleasedMean",
+    "ReleasedPercentile",
     "Releases",
     "Simulated",
     "gaussian_delta",

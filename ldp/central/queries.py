@@ -48,7 +48,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean:
+class ReleasedMean:
     """Noisy mean of everybody's numbers and its standard error, in their units."""
 
     mean: float
@@ -148,7 +148,7 @@ def noisy_mean(
     bounds: tuple[float, float],
     epsilon: float,
     noise: Noise | None = None,
-) -> Mean:
+) -> ReleasedMean:
     """Return the noisy mean of `numbers`, shape (n,), clipped to the public `bounds`; `counts`: how
     many people hold each, 1 by default.
 
@@ -173,7 +173,7 @@ def noisy_mean(
         epsilon=epsilon, sensitivity=float(steps), neighbours=Neighbours.REPLACE_VALUE
     )
     noisy = int(mechanism.release(np.array([total], dtype=np.int64), noise)[0])
-    return Mean(
+    return ReleasedMean(
         mean=low + (high - low) * noisy / (steps * people),
         std_error=(high - low) * mechanism.std_error / (steps * people),
         people=people,
@@ -194,7 +194,7 @@ def _of_counts(epsilon: float, neighbours: Neighbours, at_most: int) -> Discrete
     return DiscreteLaplace(epsilon=epsilon, sensitivity=float(changed), neighbours=neighbours)
 
 
-class Percentile(NamedTuple):
+class ReleasedPercentile(NamedTuple):
     """A quantile in the units of the edges: `estimate`, and the ends of its interval, which
     are edges; nan and the ends of all bins where the noisy counts do not add to one person."""
 
@@ -205,7 +205,7 @@ class Percentile(NamedTuple):
 
 def percentile(
     histogram: Histogram, edges: Sequence[float], q: float, level: float = 0.95
-) -> Percentile:
+) -> ReleasedPercentile:
     """Return the least number with a share of at least `q` of the people at or below it; the
     categories of `histogram` are bins in order, between `edges`, shape (bins + 1,).
 
@@ -219,7 +219,7 @@ def percentile(
     counts = np.array(histogram.counts, dtype=np.float64)
     total = float(counts.sum())
     if total < 1:
-        return Percentile(math.nan, edges[0], edges[-1])
+        return ReleasedPercentile(math.nan, edges[0], edges[-1])
     beyond = np.cumsum(counts)[:-1] - q * total
     heights = np.array([-q * total, *increasing(beyond), (1 - q) * total])
     place = int(np.searchsorted(heights[1:-1], 0.0))
@@ -231,7 +231,9 @@ def percentile(
     possible[:-1] &= beyond >= -reach
     possible[place] = True
     first, last = np.flatnonzero(possible)[[0, -1]]
-    return Percentile(ends[0] + (ends[-1] - ends[0]) * float(part), edges[first], edges[last + 1])
+    return ReleasedPercentile(
+        ends[0] + (ends[-1] - ends[0]) * float(part), edges[first], edges[last + 1]
+    )
 
 
 def edge_reach(noise: DiscreteLaplace, q: float, bins: int, level: float) -> Floats:

@@ -30,7 +30,7 @@ from ldp.privacy_loss import (
 from ldp.privacy_loss.shuffling import Shuffled
 from ldp.protocol.keys import nearest
 from ldp.registry import Metric, Registry
-from ldp.registry.odds import epsilon_text, round_up
+from ldp.registry.odds import epsilon_text, rounded_up
 
 MOST_CATEGORIES = 1_000_000
 DEFAULTS: dict[str, Mapping[str, Any]] = {
@@ -294,4 +294,4 @@ def _parts(cost: Cost) -> dict[str, float]:
 
 
 def _cost(parts: Mapping[str, float]) -> str:
-    return f"epsilon {epsilon_text(parts['epsilon'])}, delta {round_up(parts['delta'])}"
+    return f"epsilon {epsilon_text(parts['epsilon'])}, delta {rounded_up(parts['delta'])}"

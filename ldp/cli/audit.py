@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from ldp import __version__
-from ldp.audit.certificate import Subject, certified, differences, subject_of
+from ldp.audit.certificate import AuditSubject, certified, differences, subject_of
 from ldp.audit.client import COMMON_PARTS, PARTS, audit_client, played
 from ldp.audit.foreign import ForeignClients, ForeignEncoder
 from ldp.audit.verdict import ALPHA, DAYS, MOST_FINDINGS, Verdict, audited_from_outside
@@ -99,7 +99,7 @@ def audit(
         of_client = CLIENT in certificate
     elif metric is not None and registry is not None:
         definition = Registry.load(registry).metric(metric)
-        subjects = [Subject(metric, definition.mechanism, definition.candidates() or ())]
+        subjects = [AuditSubject(metric, definition.mechanism, definition.candidates() or ())]
     else:
         subjects = _published(sorted(COMPLETE) if everything else [preset] if preset else [])
     if everything:
@@ -154,7 +154,7 @@ def _client(seed: int, parts: Sequence[str] = PARTS, **starts: Any) -> tuple[dic
     return entry, "\n     ".join([line, *findings[:MOST_FINDINGS]])
 
 
-def _of_program(command: str, subject: Subject, trials: int, seed: int) -> Verdict:
+def _of_program(command: str, subject: AuditSubject, trials: int, seed: int) -> Verdict:
     name, mechanism, dictionary = subject
     with ExitStack() as stack:
         starts = [
@@ -166,13 +166,13 @@ def _of_program(command: str, subject: Subject, trials: int, seed: int) -> Verdi
         )
 
 
-def _published(names: Iterable[str]) -> list[Subject]:
-    return [Subject(name, preset_mechanism(name)) for name in names]
+def _published(names: Iterable[str]) -> list[AuditSubject]:
+    return [AuditSubject(name, preset_mechanism(name)) for name in names]
 
 
-def _examples() -> list[Subject]:
+def _examples() -> list[AuditSubject]:
     return [
-        Subject(f"{name} (example {number})", example.mechanism)
+        AuditSubject(f"{name} (example {number})", example.mechanism)
         for name, kind in CATALOGUE.items()
         for number, example in enumerate(kind.examples(), 1)
     ]

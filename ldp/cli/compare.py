@@ -18,7 +18,7 @@ from ldp.files import csv_text, write_whole
 from ldp.planning.candidates import CANDIDATES, OF_NUMBERS
 from ldp.planning.comparison import (
     Comparison,
-    Row,
+    ModelRow,
     compare_models,
     curves,
     most_comparisons,
@@ -108,7 +108,7 @@ def compare(
         "generator": generator(seed),
     }
     comparison = compare_models(people, **shared)
-    rivals: list[Row] = []
+    rivals: list[ModelRow] = []
     if not are_numbers:
         numbers = {name: shared[name] for name in ("users", "epsilon", "delta", "generator")}
         rows = shuffled_rivals(people, **numbers)
@@ -149,7 +149,7 @@ def compare(
 
 def _words(
     comparison: Comparison,
-    rivals: Sequence[Row],
+    rivals: Sequence[ModelRow],
     values: int,
     conditions: Sequence[str],
     of_mean: bool,
@@ -201,7 +201,7 @@ def _words(
     return "\n".join(lines)
 
 
-def _words_of_dummies(rivals: Sequence[Row]) -> list[str]:
+def _words_of_dummies(rivals: Sequence[ModelRow]) -> list[str]:
     if not rivals:
         return []
     slots, sending = (rivals[-1].parameters[name] for name in ("slots", "sending"))
@@ -216,7 +216,7 @@ def _words_of_dummies(rivals: Sequence[Row]) -> list[str]:
     )
 
 
-def _line(row: Row, central: float) -> str:
+def _line(row: ModelRow, central: float) -> str:
     alone = "-" if row.local_epsilon is None else f"{row.local_epsilon:.3g}"
     sent = "" if row.messages is None else f"  {row.messages:8.3g}  {row.sent_bytes:5,.3g}"
     return (

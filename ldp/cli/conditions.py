@@ -4,7 +4,7 @@ from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
 from ldp.privacy_loss import DummyMessages
 from ldp.privacy_loss.shuffling import Shuffled
-from ldp.registry.odds import round_up
+from ldp.registry.odds import rounded_up
 
 
 def shuffling_conditions(mechanism: Shuffled, reports: int, per_person: int) -> list[str]:
@@ -27,6 +27,6 @@ def shuffling_conditions(mechanism: Shuffled, reports: int, per_person: int) -> 
     if isinstance(mechanism, CatalogueMechanism) and mechanism.is_memoisable:
         conditions.append(
             "the report's noise is fresh: memoised reports are the same person's, and can be told "
-            f"to be; together they cost {round_up(mechanism.cost.lifetime)}"
+            f"to be; together they cost {rounded_up(mechanism.cost.lifetime)}"
         )
     return conditions

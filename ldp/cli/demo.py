@@ -25,7 +25,7 @@ from ldp.errors import LdpError, ParameterError
 from ldp.files import csv_text, write_whole
 from ldp.registry import Metric, Registry
 from ldp.simulation.datasets import browsers, emoji, words
-from ldp.simulation.devices import Share, encode_shares
+from ldp.simulation.devices import DevicesShare, encode_shares
 from ldp.simulation.populations import Population
 
 DICTIONARY = 2600  # the size Apple published for its popular emoji
@@ -169,7 +169,7 @@ def _collect(
     shutil.rmtree(fresh, ignore_errors=True)
     held = randomness.permutation(np.repeat(np.arange(len(people.values)), people.numbers))
     shares = [
-        Share(
+        DevicesShare(
             mechanism=metric.mechanism.parameters(),
             metric=metric.name,
             version=metric.version,

@@ -33,7 +33,7 @@ development = true
 """
 
 
-class Mechanism(NamedTuple):
+class MechanismLines(NamedTuple):
     """Lines of a metric's mechanism, and what an app may ask for."""
 
     lines: str
@@ -166,7 +166,7 @@ def metric_section(
     return metric, text[text.index("[metric.") :] if group else text, prompt
 
 
-def _mechanism(folder: Path, answers: str, epsilon: float) -> Mechanism:
+def _mechanism(folder: Path, answers: str, epsilon: float) -> MechanismLines:
     """Return the mechanism for answers: of numbers a histogram, of a list the one with the least
     error, which is randomised response for a short list."""
     numbers = re.fullmatch(r"numbers(?:\s+(\S+)\s+to\s+(\S+))?", answers.strip())
@@ -174,7 +174,7 @@ def _mechanism(folder: Path, answers: str, epsilon: float) -> Mechanism:
         lines = 'mechanism = "hierarchical-histogram"'
         if numbers[1]:
             lines += f"\nbounds = [{_number(numbers[1])}, {_number(numbers[2])}]"
-        return Mechanism(lines, "a number")
+        return MechanismLines(lines, "a number")
     if (folder / answers).is_file():
         values, categories = read_values(folder / answers), quoted(answers)
     else:
@@ -189,7 +189,7 @@ def _mechanism(folder: Path, answers: str, epsilon: float) -> Mechanism:
     lines = f'mechanism = "{"rr" if is_short else "subset"}"\ncategories = {categories}'
     if "other" in values:
         lines += '\nother = "other"  # stands for every answer that is not listed'
-    return Mechanism(lines, ", ".join(values[:5]) + (", ..." if len(values) > 5 else ""))
+    return MechanismLines(lines, ", ".join(values[:5]) + (", ..." if len(values) > 5 else ""))
 
 
 def _number(text: str) -> float:

@@ -10,7 +10,7 @@ import click
 from ldp.cli.options import say
 from ldp.errors import ParameterError
 from ldp.files import write_whole
-from ldp.planning.portfolio import Answer, Portfolio, Product, Refusal
+from ldp.planning.portfolio import PlannedMetric, Portfolio, Product, RefusedQuestion
 from ldp.registry import Registry
 from ldp.registry.definitions import NOBODY
 
@@ -73,7 +73,7 @@ def _words(portfolio: Portfolio) -> list[str]:
     return [*lines, *wrap(notes, WIDTH)]
 
 
-def _line(answer: Answer) -> str:
+def _line(answer: PlannedMetric) -> str:
     ask, epoch = answer.ask, f"{answer.keep_days}d" if answer.keep_days else "-"
     return (
         f"{ask.name:<16} {answer.mechanism.name:<22} {f'{ask.days}d':>5} {epoch:>5} "
@@ -82,7 +82,7 @@ def _line(answer: Answer) -> str:
     )
 
 
-def _refusal(refusal: Refusal) -> str:
+def _refusal(refusal: RefusedQuestion) -> str:
     ask, affordable = refusal.ask, refusal.affordable
     text = f"{ask.name} does not fit: {refusal.reason}."
     if affordable is None:

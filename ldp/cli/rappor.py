@@ -48,13 +48,13 @@ def import_(
     \b
     Example: ldp rappor import --params params.csv --counts counts.csv --out home.table
     """
-    from ldp.tables.google_rappor import read_reports, read_table
+    from ldp.tables.google_rappor import read_google_reports, read_google_table
 
     if counts is not None:
-        table = read_table(params, counts, scheme, warn)
+        table = read_google_table(params, counts, scheme, warn)
     else:
         assert reports is not None  # one of both
-        table = read_reports(params, reports, scheme, warn)
+        table = read_google_reports(params, reports, scheme, warn)
     table.save(out)
     epsilon = table.mechanism.cost.epsilon
     words = f"{table.total:,} reports of epsilon {epsilon:.4g} -> {out}"

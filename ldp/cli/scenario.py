@@ -20,11 +20,11 @@ from ldp.collection.holding import Holding
 from ldp.files import write_whole
 from ldp.registry import Registry
 from ldp.registry.definitions import Memoise
-from ldp.registry.odds import round_up
+from ldp.registry.odds import rounded_up
 from ldp.simulation import Population
 from ldp.simulation.averaging import Averaged, averaging
 from ldp.simulation.linking import linking
-from ldp.simulation.longitudinal import Collection, Sent
+from ldp.simulation.longitudinal import Collection, SentReports
 from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
 from ldp.simulation.relaying import least_people, note_batch
 from ldp.simulation.scenarios import attacked, memoised, read_scenario
@@ -47,7 +47,7 @@ DEVICES_ADD = (
     "tell adds: somebody with k of them can tell k times as much as a cap says."
 )
 HONEST = (
-    f"Behind an honest relay, each record at delta {round_up(Holding.delta)} at most, at more "
+    f"Behind an honest relay, each record at delta {rounded_up(Holding.delta)} at most, at more "
     "where a person's devices have several in one batch. To a relay that lies, and to whoever can "
     "tell whose messages are whose, values are told as they are: epsilon is unlimited."
 )
@@ -143,7 +143,7 @@ def _collected(
     }
 
 
-def _write(scenario: Scenario, sent: Sent, reports: Path | None, truth: Path | None) -> None:
+def _write(scenario: Scenario, sent: SentReports, reports: Path | None, truth: Path | None) -> None:
     """Write one metric's reports of one day to the store, and the values that they are about as a
     population."""
     metric, day = sent.scenario_metric.metric, scenario.date(sent.day)
@@ -310,8 +310,8 @@ def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterato
     starred = {f"{group} *": spent for group, spent in behind.items()}
     for group, spent in (result["spent"] | starred).items():
         numbers = [spent[side][which] for side in ("device", "person") for which in spent[side]]
-        cells = " ".join(f"{round_up(number):>8}" for number in numbers)
-        yield f"{group:<27} {cells} {round_up(spent['unlimited']['worst']):>20}"
+        cells = " ".join(f"{rounded_up(number):>8}" for number in numbers)
+        yield f"{group:<27} {cells} {rounded_up(spent['unlimited']['worst']):>20}"
     yield from wrap(f"* {HONEST}", WIDTH) if behind else ()
     yield from wrap(DEVICES_ADD + ACCOUNT * scenario.account, WIDTH)
     for name, metric in result["metrics"].items():
@@ -321,7 +321,7 @@ def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterato
 
 def _bound(name: str, metric: Mapping[str, Any]) -> str:
     """Return in words what memoisation bounds, and how often it was paid."""
-    paid, price = metric["prices_paid"], round_up(metric["price"])
+    paid, price = metric["prices_paid"], rounded_up(metric["price"])
     if metric["memoise"] == "epoch":
         what = f"whatever is sent in an epoch costs {price} together"
     else:

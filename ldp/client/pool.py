@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ldp.client.device_file import Connection, remember, state
+from ldp.client.device_file import DeviceConnection, remember, state
 from ldp.client.periods import length
 from ldp.client.responses import Report
 from ldp.protocol.randomness import BitSource, uniform_below
@@ -19,7 +19,7 @@ Meaning = tuple[str, int, bytes]
 """Name of a metric, its version, and what else its reports depend on. What was recorded under one
 meaning is never sent, nor charged, under another."""
 
-Key = tuple[int, str, int, bytes]
+PeriodKey = tuple[int, str, int, bytes]
 """End of a period or epoch, in seconds since 1970, and a meaning."""
 _WHERE = "WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)"
 
@@ -33,7 +33,7 @@ class FrozenResponse(NamedTuple):
     source: int
 
 
-def settle(connection: Connection, registry: Registry) -> str:
+def settle(connection: DeviceConnection, registry: Registry) -> str:
     """Delete the records, and the responses that were not charged, of metrics whose group or window
     length changed: their periods overlap those of today. Return the layout that is then written."""
     text: str = state(connection, LAYOUT, "{}")
@@ -54,7 +54,7 @@ def settle(connection: Connection, registry: Registry) -> str:
     return new_text
 
 
-def withdraw_epochs(connection: Connection) -> None:
+def withdraw_epochs(connection: DeviceConnection) -> None:
     """Delete every frozen response. An epoch that was charged sends nothing more: a new response
     would add to what the old one told."""
     connection.execute("DELETE FROM frozen WHERE NOT charged")
@@ -67,7 +67,11 @@ def meaning(metric: Metric) -> Meaning:
 
 
 def enter(
-    connection: Connection, metric: Metric, end: int, bits: BitSource, encode: Callable[[], Report]
+    connection: DeviceConnection,
+    metric: Metric,
+    end: int,
+    bits: BitSource,
+    encode: Callable[[], Report],
 ) -> None:
     """Enter a record into the draw of the period that ends at `end` (reservoir sampling: Vitter
     1985, algorithm R, the first records on random slots); `encode` is called if it is drawn."""
@@ -84,7 +88,7 @@ def enter(
 
 
 def pooled_reports(
-    connection: Connection, metric: Metric, end: int, limit: int
+    connection: DeviceConnection, metric: Metric, end: int, limit: int
 ) -> tuple[list[bytes], list[bytes]]:
     """Return at most `limit` reports of the period that ends at `end`, and their tags."""
     rows = connection.execute(
@@ -95,13 +99,15 @@ def pooled_reports(
     return [report for report, _ in pairs], [tag for _, tag in pairs if tag]
 
 
-def is_new_tag(connection: Connection, tag: bytes) -> bool:
+def is_new_tag(connection: DeviceConnection, tag: bytes) -> bool:
     """Return whether nothing was sent under this tag before, and note that it was now."""
     statement = "INSERT OR IGNORE INTO cells VALUES (?)"
     return connection.execute(statement, (tag,)).rowcount == 1
 
 
-def frozen_response(connection: Connection, metric: Metric, end: int) -> FrozenResponse | None:
+def frozen_response(
+    connection: DeviceConnection, metric: Metric, end: int
+) -> FrozenResponse | None:
     """Return the response of the metric's epoch that ends at `end`; None without one."""
     row = connection.execute(
         f"SELECT response, charged, source FROM frozen {_WHERE}", (end, *meaning(metric))
@@ -110,7 +116,7 @@ def frozen_response(connection: Connection, metric: Metric, end: int) -> FrozenR
 
 
 def freeze(
-    connection: Connection, metric: Metric, end: int, frozen: FrozenResponse, records: int = 1
+    connection: DeviceConnection, metric: Metric, end: int, frozen: FrozenResponse, records: int = 1
 ) -> None:
     """Write the response of the epoch that ends at `end`, drawn among `records` records."""
     connection.execute(
@@ -119,13 +125,17 @@ def freeze(
     )
 
 
-def mark_charged(connection: Connection, metric: Metric, end: int) -> None:
+def mark_charged(connection: DeviceConnection, metric: Metric, end: int) -> None:
     """Note that the epoch that ends at `end` was charged."""
     connection.execute(f"UPDATE frozen SET charged = 1 {_WHERE}", (end, *meaning(metric)))
 
 
 def enter_epoch(
-    connection: Connection, metric: Metric, end: int, bits: BitSource, respond: Callable[[], bytes]
+    connection: DeviceConnection,
+    metric: Metric,
+    end: int,
+    bits: BitSource,
+    respond: Callable[[], bytes],
 ) -> None:
     """Enter a record into the draw for the one value of the epoch that ends at `end`; `respond` is
     called if it is drawn. One that was charged, before a clock went back, stays as it is."""
@@ -139,19 +149,19 @@ def enter_epoch(
         connection.execute(f"UPDATE frozen SET records = records + 1 {_WHERE}", key)
 
 
-def due_periods(connection: Connection, now: int) -> list[tuple[int, str]]:
+def due_periods(connection: DeviceConnection, now: int) -> list[tuple[int, str]]:
     """Return the periods that are over, by end, each with a metric that has records in it."""
     return connection.execute(
         "SELECT DISTINCT ends, metric FROM seen WHERE ends <= ? ORDER BY ends", (now,)
     ).fetchall()
 
 
-def _is_taken(connection: Connection, key: Key, slot: int) -> bool:
+def _is_taken(connection: DeviceConnection, key: PeriodKey, slot: int) -> bool:
     statement = f"SELECT 1 FROM pool {_WHERE} AND slot = ?"
     return connection.execute(statement, (*key, slot)).fetchone() is not None
 
 
-def _records(connection: Connection, table: str, key: Key) -> int:
+def _records(connection: DeviceConnection, table: str, key: PeriodKey) -> int:
     """Return the number of records that took part in a draw."""
     row = connection.execute(f"SELECT records FROM {table} {_WHERE}", key).fetchone()
     return row[0] if row else 0

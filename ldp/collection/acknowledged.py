@@ -66,7 +66,7 @@ _TOO_LATE = Answer(410, '{"error":"sealed too long ago"}')
 _TOO_EARLY = Answer(422, '{"error":"sealed on a day that has not come"}')
 
 
-class Form(NamedTuple):
+class FileForm(NamedTuple):
     """Purpose of a file of batches. `scripts`: statements that bring a file of a format to the
     present one, by the older format, 0 for an empty file."""
 
@@ -87,7 +87,7 @@ class BatchFile(ABC):
     shows why it is FULL. Raises BufferUnusable.
     """
 
-    form: ClassVar[Form]
+    form: ClassVar[FileForm]
 
     def __init__(self, folder: str | Path, synchronous: str = "FULL") -> None:
         self._path = Path(folder) / "buffer.db"

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from ldp.collection.acknowledged import ALL_IDS, BatchFile, BufferUnusable, Form
+from ldp.collection.acknowledged import ALL_IDS, BatchFile, BufferUnusable, FileForm
 from ldp.collection.intake import CollectedMetric, Lot, SortedBatch
 from ldp.errors import RegistryError
 from ldp.mechanisms import CatalogueMechanism, from_parameters
@@ -31,7 +31,7 @@ INSERTED_ROWS = 64
 FORGOTTEN_BYTES = 4 << 20
 """Most bytes of reports that one transaction deletes."""
 _LAST = (1 << 63) - 1
-Row = tuple[int, int, bytes, bytes]
+LotRow = tuple[int, int, bytes, bytes]
 """Row of lots: number of the metric, reports, bodies, digest."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -96,7 +96,7 @@ class Bodies(NamedTuple):
     damaged: int
 
 
-class Plan(NamedTuple):
+class FilePlan(NamedTuple):
     """Plan of a file: a range of sequence numbers of one metric's lots, and the file's day."""
 
     first: int
@@ -127,7 +127,7 @@ def waiting_reports(folder: Path, metric: str, version: int) -> int:
 class Buffer(BatchFile):
     """Connection to the buffer of a collector."""
 
-    form = Form(
+    form = FileForm(
         "collector",
         int.from_bytes(b"ldpb", "big"),
         5,
@@ -243,7 +243,7 @@ class Buffer(BatchFile):
             )
         ]
 
-    def _insert(self, rows: list[Row]) -> None:
+    def _insert(self, rows: list[LotRow]) -> None:
         """Insert rows of lots, many by one statement: each waits for the interpreter's lock."""
         for start in range(0, len(rows), INSERTED_ROWS):
             some = rows[start : start + INSERTED_ROWS]
@@ -279,14 +279,14 @@ class Buffer(BatchFile):
         """Return the number of reports in the buffer, by number of the metric."""
         return dict(self._rows("SELECT metric, sum(reports) FROM lots GROUP BY metric"))
 
-    def plan(self, metric: int) -> Plan | None:
+    def plan(self, metric: int) -> FilePlan | None:
         """Return the plan of a metric that is not done, or None."""
         rows = self._rows(
             "SELECT first, last, day, name, is_written FROM plans WHERE metric = ?", metric
         )
         for first, last, day, name, is_written in rows:
             with self._buffer_errors():
-                return Plan(first, last, date.fromisoformat(day), name, bool(is_written))
+                return FilePlan(first, last, date.fromisoformat(day), name, bool(is_written))
         return None
 
     def decide(
@@ -296,14 +296,14 @@ class Buffer(BatchFile):
         most_bytes: int,
         smallest: int = 1,
         entropy: Callable[[int], bytes] = os.urandom,
-    ) -> Plan | None:
+    ) -> FilePlan | None:
         """Write and return the plan of a metric's next file: its oldest lots, of at most
         `most_bytes` unless it is one lot; None where these have fewer reports than `smallest`.
         `entropy` draws the file's name."""
         first, last, reports = self._oldest(metric, most_bytes)
         if reports < max(1, smallest):
             return None
-        plan = Plan(first, last, today, entropy(NAME_BYTES).hex())
+        plan = FilePlan(first, last, today, entropy(NAME_BYTES).hex())
         with self._transaction():
             self._connection.execute(
                 "INSERT INTO plans (metric, first, last, day, name) VALUES (?, ?, ?, ?, ?)",
@@ -325,7 +325,7 @@ class Buffer(BatchFile):
             first, last, size, total = first or sequence, sequence, size + length, total + reports
         return first, last, total
 
-    def bodies(self, metric: int, plan: Plan) -> Bodies:
+    def bodies(self, metric: int, plan: FilePlan) -> Bodies:
         """Return the reports of a plan."""
         sound, damaged = list[bytes](), 0
         for reports, bodies, digest in self._iterate(
@@ -344,7 +344,7 @@ class Buffer(BatchFile):
         with self._transaction():
             self._connection.execute("UPDATE plans SET is_written = 1 WHERE metric = ?", (metric,))
 
-    def forget(self, metric: int, plan: Plan) -> bool:
+    def forget(self, metric: int, plan: FilePlan) -> bool:
         """Delete lots of a written plan, overwritten first, FORGOTTEN_BYTES at most so that commits
         need not wait, and the plan with the last of them. Return whether there are more."""
         with self._transaction():
@@ -363,7 +363,7 @@ def ids_text(ids: range) -> str:
     return f"{ids[0]:x}-{ids[-1]:x}"
 
 
-def _row_of(number: int, lots: list[Lot]) -> Row:
+def _row_of(number: int, lots: list[Lot]) -> LotRow:
     """Return the row of a metric's lots."""
     _, _, reports, bodies = zip(*lots, strict=True)
     number_of_reports, joined = sum(reports), b"".join(bodies)

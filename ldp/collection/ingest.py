@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.collection.buffer import Buffer, BufferedMetric, Plan, RelayedReports
+from ldp.collection.buffer import Buffer, BufferedMetric, FilePlan, RelayedReports
 from ldp.collection.intake import split_bodies
 from ldp.collection.object_store import StorePath
 from ldp.collection.plausibility import is_plausible
@@ -39,7 +39,7 @@ class BlockCounts(NamedTuple):
 def write_block(
     store: StorePath,
     metric: BufferedMetric,
-    plan: Plan,
+    plan: FilePlan,
     lots: list[bytes],
     entropy: Callable[[int], bytes] = os.urandom,
     candidates: tuple[str, ...] = (),
@@ -72,7 +72,7 @@ def shuffle_bodies(
 def _write(
     store: StorePath,
     metric: BufferedMetric,
-    plan: Plan,
+    plan: FilePlan,
     rows: NDArray[np.uint32],
     payloads: NDArray[np.uint8],
 ) -> None:
@@ -90,7 +90,7 @@ def _write(
             break
 
 
-def writer_of(store: StorePath, metric: BufferedMetric, plan: Plan) -> ReportWriter:
+def writer_of(store: StorePath, metric: BufferedMetric, plan: FilePlan) -> ReportWriter:
     """Return the writer of a plan's file."""
     return ReportWriter(store, metric.metric, metric.version, metric.mechanism, plan.day, plan.name)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from typing import Any
 
-from ldp.collection.acknowledged import BatchFile, Form
+from ldp.collection.acknowledged import BatchFile, FileForm
 from ldp.collection.intake import SYSTEM_ORDER, SortedBatch
 from ldp.protocol.batch import HEAD_BYTES, ID_BYTES, MOST_BYTES, MOST_ITEMS, Batch, Item
 from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, digest_of_all
@@ -32,7 +32,7 @@ CREATE TABLE tallies (queue TEXT, name TEXT, number INTEGER NOT NULL, PRIMARY KE
 class RelayBuffer(BatchFile):
     """Connection to the buffer of a relay."""
 
-    form = Form("relay", int.from_bytes(b"ldpr", "big"), 1, {0: _TABLES})
+    form = FileForm("relay", int.from_bytes(b"ldpr", "big"), 1, {0: _TABLES})
 
     def _keep(self, batches: Iterable[SortedBatch]) -> None:
         for batch in batches:

@@ -52,7 +52,7 @@ def aggregate_on_spark(
         if on_damaged is not None:
             day_paths = _check_all(session, day_paths, mechanism, on_damaged)
         tables = _distribute(session, day_paths).mapInArrow(
-            partial(count_files, mechanism.parameters()), "piece binary, is_last boolean"
+            partial(count_files_on_spark, mechanism.parameters()), "piece binary, is_last boolean"
         )
         table = _sum(mechanism, tables) if day_paths else empty_builder(mechanism).build()
     return table.of_metric(dictionary, memoised)
@@ -138,7 +138,7 @@ def _rows(frame: Any) -> Iterator[Any]:
     stored.unpersist()
 
 
-def count_files(
+def count_files_on_spark(
     parameters: Parameters, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the table of all files of a task as bytes, in pieces, the last of which is marked."""

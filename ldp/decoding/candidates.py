@@ -34,7 +34,7 @@ from ldp.mechanisms import Mechanism
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
 from ldp.regression.least_squares import inverse_diagonal
-from ldp.tables.estimates import Estimates, Law, Normal, Rule
+from ldp.tables.estimates import ErrorDistribution, Estimates, Normal, Rule
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
@@ -152,7 +152,7 @@ def _marked(places: Map, width: int) -> "csr_array":
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class BitShares:
     """Bits of a table: `share`, the unbiased share of holders, and `reports`; shapes (cohorts,
     bits) and (cohorts, 1). `mean`: of a filter; `pooled`: variance of a bit of a report that it
     shares with others of its client."""
@@ -164,7 +164,7 @@ class Shares:
     pooled: float
 
     @classmethod
-    def of(cls, table: Table, hashes: int, pooled: float) -> "Shares":
+    def of(cls, table: Table, hashes: int, pooled: float) -> "BitShares":
         """Return the shares of a table whose filters have `hashes` hashes."""
         reports, cells = table.reports[:, None].astype(np.float64), table.named_counts()
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -249,7 +249,7 @@ def lasso_ols(
     return from_map(table, candidates, bloom_map(table, candidates), rule, "lasso-ols", more)
 
 
-class Equations(Protocol):
+class CandidateEquations(Protocol):
     """Linear equations of the candidates' shares, of bits or of whole reports."""
 
     @property
@@ -267,7 +267,7 @@ class Equations(Protocol):
     def at(self, fit: Sparse | None) -> tuple[Any, Floats]:
         """Return the design and the target, weighted by the variances at `fit`."""
 
-    def learn(self, design: Any, fit: Sparse) -> "tuple[Equations, bool]":
+    def learn(self, design: Any, fit: Sparse) -> "tuple[CandidateEquations, bool]":
         """Return the equations without what the residual of `fit` tells of strings that are not
         listed, and whether that has settled."""
 
@@ -278,7 +278,7 @@ class Equations(Protocol):
     def remaining(self, design: Any, fit: Sparse) -> tuple[float, float]:
         """Return the part of a column that those in the fit leave, and the residuals' variance."""
 
-    def law(self, design: Any, fit: Sparse) -> Law:
+    def law(self, design: Any, fit: Sparse) -> ErrorDistribution:
         """Return the distribution of the error of a candidate that nobody holds."""
 
     def variances(self, design: Any, fit: Sparse, correction: Floats) -> Floats:
@@ -290,7 +290,7 @@ class BitEquations:
     """Equations of the bits of a table; `map`, shape (candidates, cohorts, hashes); `noise`, shape
     (cohorts * bits,), is subtracted from the target."""
 
-    shares: Shares
+    shares: BitShares
     map: Map
     noise: Floats | float = 0.0
 
@@ -346,7 +346,7 @@ class BitEquations:
         freedom = max(1, self.contrasts - fit.chosen.size)
         return 1 - fit.chosen.size / self.contrasts, float((residual**2).sum()) / freedom
 
-    def law(self, design: BloomDesign, fit: Sparse) -> Law:
+    def law(self, design: BloomDesign, fit: Sparse) -> ErrorDistribution:
         """Return the law of the products of residuals with cells at random, which those of a
         candidate are, whatever unlisted strings left in the residuals."""
         used, hashes = self.table.reports > 0, self.map.shape[2]
@@ -355,7 +355,7 @@ class BitEquations:
         return law_of_random_cells(cells.ravel(), hashes * len(cells))
 
     def variances(self, design: BloomDesign, fit: Sparse, correction: Floats) -> Floats:
-        """Return the variances of `Shares.variances`."""
+        """Return the variances of `BitShares.variances`."""
         return self.shares.variances(design, fit, correction)
 
 
@@ -377,9 +377,9 @@ def from_map(
         raise DecodeError(
             f"a table of more than {MOST_CELLS:,} cells is too large for a regression"
         )
-    equations: Equations
+    equations: CandidateEquations
     if patterns is None:
-        shares = Shares.of(table, bits.shape[2], _pooled(table.mechanism, more))
+        shares = BitShares.of(table, bits.shape[2], _pooled(table.mechanism, more))
         equations = BitEquations(shares, bits)
     else:
         equations = PatternEquations.of(table, patterns, bits)
@@ -451,7 +451,9 @@ def from_map(
     )
 
 
-def _fitted(equations: Equations, method: str, fits_all: bool) -> tuple[Equations, Any, Sparse]:
+def _fitted(
+    equations: CandidateEquations, method: str, fits_all: bool
+) -> tuple[CandidateEquations, Any, Sparse]:
     """Return the equations, the design and the fit of `method`, or of least squares of all
     candidates."""
     is_sparse = method != "lasso-ols" and not fits_all

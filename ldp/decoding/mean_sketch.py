@@ -152,7 +152,7 @@ def measure(table: Table, cells: AnyInts, named_counts: Ints, more: float = 0.0)
     rows, width = mechanism.shape
     count = width / (width - 1) * (mechanism.channel.holders(named_counts, n) - n / width)
     share = np.clip(count / n, 0, 1)
-    squares, beyond = sum_of_squares(table, cells, more), pooled_variance(mechanism, more)
+    squares, beyond = estimated_squares(table, cells, more), pooled_variance(mechanism, more)
     others = np.maximum(squares / n**2 - share**2, 0.0)
     std_error = np.sqrt(mechanism.variance(n, share, others) + beyond(n, share))
     noise = float(np.sqrt(mechanism.variance(n, 0.0, squares / n**2) + beyond(n, 0.0)))
@@ -189,7 +189,7 @@ def under_fakes(
     high = np.minimum(count[heavy] + reach + fakes.lowered, n)
     low = np.maximum(count[heavy] - reach - fakes.raised, 0.0)
     rest = max(0.0, n - float(low.sum()))
-    hidden = sum_of_squares(table, cells, more, fakes.number) - float((low**2).sum())
+    hidden = estimated_squares(table, cells, more, fakes.number) - float((low**2).sum())
     unknown = min(rest**2, max(0.0, hidden))
     collisions = replace(
         measured.collisions,
@@ -327,7 +327,9 @@ def _collisions(
     return collisions, lumps
 
 
-def sum_of_squares(table: Table, named_counts: AnyInts, more: float = 0.0, fakes: int = 0) -> float:
+def estimated_squares(
+    table: Table, named_counts: AnyInts, more: float = 0.0, fakes: int = 0
+) -> float:
     """Return F2, the sum of squared counts of all values, estimated from the cells; at least 0.
 
     `named_counts`: number of reports that name each cell, shape (rows, columns).

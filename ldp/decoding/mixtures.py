@@ -142,7 +142,7 @@ def _likelihoods(first: Floats, second: Floats, shares: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class MixtureFit:
     """Fitted shares, shape (r, c), adding to 1; their log likelihood, up to a constant; the number
     of steps, and the largest change of a cell in the last step."""
 
@@ -152,7 +152,7 @@ class Fit:
     change: float
 
 
-def fit_shares(mixture: Mixture, *, tolerance: float = 1e-6) -> Fit:
+def fit_shares(mixture: Mixture, *, tolerance: float = 1e-6) -> MixtureFit:
     """Return the maximum-likelihood shares: steps of accelerated EM while they change cells by
     ROUGH or more, then Newton's, until no step changes a cell by `tolerance`. With more than
     MOST_CELLS cells all steps are EM's. The likelihood never falls."""
@@ -162,7 +162,7 @@ def fit_shares(mixture: Mixture, *, tolerance: float = 1e-6) -> Fit:
     return newton(mixture, near, tolerance=tolerance)
 
 
-def accelerated_em(mixture: Mixture, *, tolerance: float, most: int = 1000) -> Fit:
+def accelerated_em(mixture: Mixture, *, tolerance: float, most: int = 1000) -> MixtureFit:
     """Return the shares by EM from equal shares. From t0 two steps lead to t1 and t2; with
     r = t1 - t0 and v = (t2 - t1) - r the jump goes to t0 + 2 a r + a**2 v, a = |r| / |v|, or to t2
     where that leaves the simplex or falls below the likelihood of t1. Ends when a step changes no
@@ -173,7 +173,7 @@ def accelerated_em(mixture: Mixture, *, tolerance: float, most: int = 1000) -> F
         steps += 1
         change = float(np.abs(t1 - shares).max())
         if change < tolerance or steps >= most:
-            return Fit(t1, likelihood, steps, change)
+            return MixtureFit(t1, likelihood, steps, change)
         t2, before = mixture.step(t1)
         steps += 1
         r, v = t1 - shares, (t2 - t1) - (t1 - shares)
@@ -187,7 +187,7 @@ def accelerated_em(mixture: Mixture, *, tolerance: float, most: int = 1000) -> F
                 shares = landing
 
 
-def newton(mixture: Mixture, near: Fit, *, tolerance: float) -> Fit:
+def newton(mixture: Mixture, near: MixtureFit, *, tolerance: float) -> MixtureFit:
     """Return the shares by Newton's method from `near`, with cells of 0 or more: each step solves
     the quadratic model of the likelihood (Kim, Carbonetto, Stephens and Anitescu 2020, mix-SQP,
     section 3) by non-negative least squares, and is halved until the likelihood does not fall. The
@@ -213,7 +213,7 @@ def newton(mixture: Mixture, near: Fit, *, tolerance: float) -> Fit:
                 break
             part /= 2
             if part < 1e-6:  # no double has a larger likelihood
-                return Fit(shares, likelihood, steps, change)
+                return MixtureFit(shares, likelihood, steps, change)
         shares, likelihood = proposal, after
         if change < tolerance or steps - near.steps >= MOST_NEWTON:
-            return Fit(shares, likelihood, steps, change)
+            return MixtureFit(shares, likelihood, steps, change)

@@ -46,7 +46,7 @@ from ldp.errors import DecodeError
 from ldp.mechanisms import CatalogueMechanism, Rappor
 from ldp.mechanisms.base import FAKES
 from ldp.regression.debiased import Sparse
-from ldp.tables.estimates import Law, Normal
+from ldp.tables.estimates import ErrorDistribution, Normal
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
@@ -257,7 +257,7 @@ class PatternEquations:
         estimate, over that of noise."""
         return sum(_doubt(design, string) for string in self.unlisted)
 
-    def law(self, design: FilterDesign, fit: Sparse) -> Law:
+    def law(self, design: FilterDesign, fit: Sparse) -> ErrorDistribution:
         """Return the normal law: an estimate is a sum over many reports."""
         return Normal()
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError, ReportError
 from ldp.mechanisms.base import Encoder, Mechanism, threshold
-from ldp.mechanisms.permanent_response import Memory
+from ldp.mechanisms.permanent_response import PermanentMemory
 from ldp.mechanisms.secrets import LEAST_SECRET, Secret, message
 from ldp.protocol.channel import EXACT, Channel, exact_log, round_up
 from ldp.protocol.hashing import Value, value_bytes
@@ -52,7 +52,7 @@ class MemoisedMechanism(Mechanism, ABC):
 
     @cached_property
     @abstractmethod
-    def memory(self) -> Memory:
+    def memory(self) -> PermanentMemory:
         """Functions from a secret to the cohort and the permanent response."""
 
     @cached_property

@@ -20,7 +20,7 @@ from ldp.protocol.kinds import bytes_below
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, KeyedBits, bernoulli, uniform_below
 
 
-class Memory(ABC):
+class PermanentMemory(ABC):
     """Functions from a secret to a cohort and to permanent responses.
 
     True and permanent responses are payloads as integers.
@@ -54,7 +54,7 @@ class Memory(ABC):
         """Draw a permanent response to `true_response` with noise from `source`."""
 
 
-class KeyedMemory(Memory):
+class KeyedMemory(PermanentMemory):
     """Memory of our own clients: `KeyedBits` of the purpose, the metric, the mechanism and, for a
     response, the true response."""
 
@@ -73,7 +73,7 @@ class KeyedMemory(Memory):
         return self.draw(KeyedBits(secret, about), true_response)
 
 
-class PermanentFilter(Memory):
+class PermanentFilter(PermanentMemory):
     """Permanent response of RAPPOR to a Bloom filter of `bits` bits, bit 0 lowest. Raises
     ParameterError for numbers of bits or cohorts that this client does not take."""
 

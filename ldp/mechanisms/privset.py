@@ -86,7 +86,7 @@ class PrivSet(Categorical):
         require_at_most(self.at_most, categories)
         if self.size == 0 and type(self.size) is int:
             epsilon = require_epsilon(self.epsilon)
-            object.__setattr__(self, "size", tuned_size(epsilon, categories, self.at_most))
+            object.__setattr__(self, "size", tuned_set_size(epsilon, categories, self.at_most))
         if type(self.size) is not int or not 1 <= self.size <= categories:
             raise ParameterError("size must be a whole number, at most that of the categories")
         super().__post_init__()
@@ -123,7 +123,7 @@ def channel_of(epsilon: float, categories: int, at_most: int, size: int) -> Priv
     return PrivSetChannel(touched=touched, untouched=untouched, any_touched=any_touched, odds=odds)
 
 
-def tuned_size(epsilon: float, categories: int, at_most: int) -> int:
+def tuned_set_size(epsilon: float, categories: int, at_most: int) -> int:
     """Return the size with the least variance for rare answers, which has one minimum; from exact
     fractions, so it is the same on every machine."""
 

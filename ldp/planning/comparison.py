@@ -37,7 +37,7 @@ LEAST_DRAWS, DRAWN = 4, 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ModelRow:
     """One model at one point. `local_epsilon`: epsilon of a report to whoever sees it by itself
     (None for the curator, who sees values); `predicted` and `measured`: standard errors;
     `sampling_error`: standard error of `measured`, as a part of it; `whole`: what standard errors
@@ -63,7 +63,7 @@ class Comparison:
     """The three models at one point. `rows`: local, shuffled and central; `mechanisms`: those of
     the first two; `delta`: of shuffling."""
 
-    rows: tuple[Row, Row, Row]
+    rows: tuple[ModelRow, ModelRow, ModelRow]
     mechanisms: tuple[Mechanism, Mechanism]
     delta: float
 
@@ -152,7 +152,7 @@ def shuffled_rivals(
     epsilon: float,
     delta: float,
     generator: np.random.Generator,
-) -> tuple[Row, Row]:
+) -> tuple[ModelRow, ModelRow]:
     """Return two more rows of the shuffled model, of the same counts: randomised response, and the
     dummies with the least error. Arguments and errors as for `compare_models`; the values are no
     numbers."""
@@ -165,7 +165,7 @@ def shuffled_rivals(
     return (_row("shuffled", question, best, generator), _dummies_row(question, delta, generator))
 
 
-def _dummies_row(question: Shares, delta: float, generator: np.random.Generator) -> Row:
+def _dummies_row(question: Shares, delta: float, generator: np.random.Generator) -> ModelRow:
     users, (people,) = question.users, filter(None, [question.people])
     counts = np.array([*people.truth().values()])
     messages = DummyMessages.calibrated(
@@ -177,7 +177,7 @@ def _dummies_row(question: Shares, delta: float, generator: np.random.Generator)
         for _ in range(draws)
     ]
     measured, sampling_error = root_mean_square(np.concatenate(errors))
-    return Row(
+    return ModelRow(
         model="shuffled",
         users=users,
         epsilon=question.epsilon,
@@ -211,7 +211,9 @@ def most_comparisons() -> int:
     return sum(map(len, FACTORS.values()))
 
 
-def _row(model: str, question: Question, mechanism: Any, generator: np.random.Generator) -> Row:
+def _row(
+    model: str, question: Question, mechanism: Any, generator: np.random.Generator
+) -> ModelRow:
     """Return the row of a mechanism on devices, or of a curator where there is none."""
     if mechanism is None:
         curator = question.curator(generator)
@@ -221,7 +223,7 @@ def _row(model: str, question: Question, mechanism: Any, generator: np.random.Ge
         name, parameters = mechanism.name, dict(registry_parameters(mechanism))
         predicted = question.std_error(mechanism)
         measured, sampling_error = question.simulate(mechanism, generator)
-    return Row(
+    return ModelRow(
         model=model,
         users=question.users,
         epsilon=question.epsilon,

@@ -119,7 +119,7 @@ class Mean(Question):
         return isinstance(metric.mechanism, Numeric)
 
     @classmethod
-    def release(cls, curated: Curated) -> tuple[central.Mean, list[Statistic]]:
+    def release(cls, curated: Curated) -> tuple[central.ReleasedMean, list[Statistic]]:
         mechanism: Any = curated.metric.mechanism
         mean = central.noisy_mean(
             np.array([float(value) for value in curated.people.values]),

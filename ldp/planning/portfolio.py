@@ -114,7 +114,7 @@ class Product:
     day_epsilon: float
     lifetime_epsilon: float
     questions: tuple[Ask, ...]
-    _reckoned: dict[tuple[str, int, float], "tuple[Answer, ...]"] = field(
+    _reckoned: dict[tuple[str, int, float], "tuple[PlannedMetric, ...]"] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -147,7 +147,7 @@ class Product:
     def _answer(self, near: int) -> "Portfolio":
         """Return the plan that takes the smallest report up to so many steps above the least
         price."""
-        accepted, refused = list[Answer](), list[Refusal]()
+        accepted, refused = list[PlannedMetric](), list[RefusedQuestion]()
         for ask in self.questions:
             day = _left(self.day_epsilon, (answer.day for answer in accepted))
             life = _left(self.lifetime_epsilon, (answer.life for answer in accepted))
@@ -155,13 +155,15 @@ class Product:
             if best is not None and best.day <= day and best.life <= life:
                 accepted.append(best)
             else:
-                refused.append(Refusal(ask, best, day, life, self._affordable(ask, day, life)))
+                refused.append(
+                    RefusedQuestion(ask, best, day, life, self._affordable(ask, day, life))
+                )
         return Portfolio(self, tuple(accepted), tuple(refused))
 
-    def _least(self, ask: Ask, near: int) -> "Answer | None":
+    def _least(self, ask: Ask, near: int) -> "PlannedMetric | None":
         """Return the answer that costs a life least among those that are exact enough, of each way
         that with the smallest report up to so many steps above its least price."""
-        least = list[Answer]()
+        least = list[PlannedMetric]()
         for keep_days in sorted({0, ask.keep_days}):
             exact = partial(self._exact, ask, keep_days)
             place = bisect_left(EPSILONS, True, key=lambda epsilon: any(exact(epsilon)))
@@ -169,30 +171,30 @@ class Product:
             least += sorted(answers, key=lambda at: (report_bytes(at.mechanism), at.epsilon))[:1]
         return min(least, key=lambda answer: answer.life, default=None)
 
-    def _exact(self, ask: Ask, keep_days: int, epsilon: float) -> "Iterator[Answer]":
+    def _exact(self, ask: Ask, keep_days: int, epsilon: float) -> "Iterator[PlannedMetric]":
         answers = self.answers_at(ask, keep_days, epsilon)
         return (answer for answer in answers if answer.is_exact)
 
-    def answer_at(self, ask: Ask, keep_days: int, epsilon: float) -> "Answer | None":
+    def answer_at(self, ask: Ask, keep_days: int, epsilon: float) -> "PlannedMetric | None":
         """Return the answer with the least error at this price; None if no mechanism has it."""
         answers = self.answers_at(ask, keep_days, epsilon)
         return min(answers, key=lambda answer: answer.error, default=None)
 
-    def answers_at(self, ask: Ask, keep_days: int, epsilon: float) -> "tuple[Answer, ...]":
+    def answers_at(self, ask: Ask, keep_days: int, epsilon: float) -> "tuple[PlannedMetric, ...]":
         """Return the answers of all mechanisms at this price, which are reckoned once."""
         key = (ask.name, keep_days, epsilon)
         if key not in self._reckoned:
-            answers = list[Answer]()
+            answers = list[PlannedMetric]()
             with suppress(ParameterError):  # of a mechanism that does not exist at this epsilon
                 question = ask.question.with_(epsilon=epsilon)
                 for way in question.memoised() if keep_days else question.mechanisms():
-                    answers.append(Answer(ask, question, way, keep_days, self.start))
+                    answers.append(PlannedMetric(ask, question, way, keep_days, self.start))
             self._reckoned[key] = tuple(answers)
         return self._reckoned[key]
 
-    def _affordable(self, ask: Ask, day: float, life: float) -> "Answer | None":
+    def _affordable(self, ask: Ask, day: float, life: float) -> "PlannedMetric | None":
         """Return the most exact answer that what is left pays."""
-        answers = list[Answer | None]()
+        answers = list[PlannedMetric | None]()
         for keep_days in sorted({0, ask.keep_days}):
             if unit := self.answer_at(ask, keep_days, 1.0):
                 place = bisect_left(EPSILONS, min(day / unit.day, life / unit.life))
@@ -207,7 +209,7 @@ def _left(cap: float, spent: Iterable[float]) -> float:
 
 
 @dataclass(frozen=True)
-class Answer:
+class PlannedMetric:
     """How the `question` of an ask is answered, at its epsilon of a charge: the mechanism, and for
     how many days a charge lasts if it is memoised (else 0)."""
 
@@ -279,15 +281,15 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedQuestion:
     """Question that does not fit: what it would take at `best` (None: no epsilon is enough), the
     `day` and the `life` that are left for it, and the answer that these pay, if any."""
 
     ask: Ask
-    best: Answer | None
+    best: PlannedMetric | None
     day: float
     life: float
-    affordable: Answer | None = None
+    affordable: PlannedMetric | None = None
 
     @property
     def reason(self) -> str:
@@ -310,8 +312,8 @@ class Portfolio:
     """Questions of a `product` that are `accepted`, and those that are `refused`."""
 
     product: Product
-    accepted: tuple[Answer, ...]
-    refused: tuple[Refusal, ...]
+    accepted: tuple[PlannedMetric, ...]
+    refused: tuple[RefusedQuestion, ...]
 
     @property
     def life(self) -> float:
@@ -327,7 +329,7 @@ class Portfolio:
         """Return metrics.toml and the files that it names: name -> text."""
         product = self.product
         head = f"[product]\nname = {quoted(product.name)}\nlifetime_epsilon = {self.life!r}\n"
-        files = {"metrics.toml": head + "".join(map(Answer.registry_lines, self.accepted))}
+        files = {"metrics.toml": head + "".join(map(PlannedMetric.registry_lines, self.accepted))}
         for answer in self.accepted:
             files |= answer.ask.question.entry(answer.ask.name, answer.mechanism)[1]
         return files
@@ -349,7 +351,7 @@ class Portfolio:
         }
 
 
-def _as_dict(answer: Answer) -> dict[str, Any]:
+def _as_dict(answer: PlannedMetric) -> dict[str, Any]:
     return {
         "question": answer.ask.name,
         **answer.mechanism.parameters(),

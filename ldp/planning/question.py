@@ -211,7 +211,9 @@ class Question(ABC):
         return False
 
     @classmethod
-    def release(cls, curated: Curated) -> tuple[central.Histogram | central.Mean, list[Statistic]]:
+    def release(
+        cls, curated: Curated
+    ) -> tuple[central.Histogram | central.ReleasedMean, list[Statistic]]:
         """Return what a trusted curator releases of a metric of this kind, and its statistics.
         Raises ParameterError for a kind that is about no metric."""
         raise ParameterError(f"no curator releases what {cls.key!r} asks of a metric")

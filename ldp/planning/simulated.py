@@ -23,7 +23,7 @@ from ldp.tables.truth import true_column
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Simulated(Frame):
+class SimulatedColumn(Frame):
     """The `result` of reports of `people` that were drawn, not sent, with the `table` that it was
     decoded from; its columns, and `true`: what the people hold."""
 
@@ -74,7 +74,7 @@ class Simulated(Frame):
         return axes
 
 
-def simulate(mechanism: CatalogueMechanism, values: Any, seed: Seed = None) -> Simulated:
+def simulate(mechanism: CatalogueMechanism, values: Any, seed: Seed = None) -> SimulatedColumn:
     """Return what reports of `mechanism` would say, one a person, beside the truth. `values`: a
     column of data with a row a person (a list, an array, an Arrow column, a Series; for pairs and
     numbers by category a frame of two columns), or a Population. Where the mechanism lists no
@@ -95,7 +95,7 @@ def simulate(mechanism: CatalogueMechanism, values: Any, seed: Seed = None) -> S
         table = builder.build()
     else:
         table = draw_tables(mechanism, people.values, people.numbers, generator)
-    return Simulated(outcome(with_candidates(table, people.values)), table, people)
+    return SimulatedColumn(outcome(with_candidates(table, people.values)), table, people)
 
 
 def with_candidates(table: Table | JointTable, values: tuple[Any, ...]) -> Table | JointTable:

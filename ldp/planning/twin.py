@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.central import Histogram, Mean, Noise
+from ldp.central import Histogram, Noise, ReleasedMean
 from ldp.errors import LdpError, ParameterError
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.planning.question import KINDS, Curated
@@ -28,7 +28,7 @@ class Twin:
     why there is no local answer."""
 
     kind: str
-    released: Histogram | Mean
+    released: Histogram | ReleasedMean
     lines: tuple[tuple[Statistic, Statistic | None], ...]
     people: int
     no_local: str

@@ -81,7 +81,7 @@ FAR = 1e-15
 MOST = 600.0
 """Largest epsilon of a point: e**MOST is a double."""
 
-Point = tuple[Fraction, Fraction]
+CurvePoint = tuple[Fraction, Fraction]
 """e**epsilon, and delta there."""
 
 
@@ -111,10 +111,10 @@ def losses_of(delta: Callable[[float], float], most: float) -> Losses:
     return Losses(_pair(hull), hull[-1][1])
 
 
-def lower_hull(points: Iterable[Point]) -> list[Point]:
+def lower_hull(points: Iterable[CurvePoint]) -> list[CurvePoint]:
     """Return the corners of the largest convex function below `points`, sorted by their first
     coordinates: a convex function that is below all points is below this one too."""
-    hull: list[Point] = []
+    hull: list[CurvePoint] = []
     for point in points:
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) >= _slope(hull[-1], point):
             hull.pop()
@@ -122,7 +122,7 @@ def lower_hull(points: Iterable[Point]) -> list[Point]:
     return hull
 
 
-def _pair(corners: Sequence[Point]) -> Pair:
+def _pair(corners: Sequence[CurvePoint]) -> Pair:
     """Return the classes of the profile through `corners`, constant from the last on: where its
     slope grows by Q there is a class of masses (x Q, Q)."""
     slopes = [_slope(*chord) for chord in pairwise(corners)]
@@ -134,7 +134,7 @@ def _pair(corners: Sequence[Point]) -> Pair:
     )
 
 
-def _slope(left: Point, right: Point) -> Fraction:
+def _slope(left: CurvePoint, right: CurvePoint) -> Fraction:
     return (right[1] - left[1]) / (right[0] - left[0])
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from ldp.files import open_replacement
 from ldp.mechanisms.base import FAKES
 from ldp.publishing.detection import ALPHA, Detection, Series, detect
-from ldp.publishing.outputs import Part, changes_path, parts, summary_of
+from ldp.publishing.outputs import OutputPart, changes_path, parts, summary_of
 from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.rows import CHANGES_SCHEMA, DIGEST, read_rows
 from ldp.publishing.state import ALL_VERSIONS, kept_versions, published_versions
@@ -23,7 +23,7 @@ from ldp.report.formats import points, quantity, signed
 from ldp.report.values import UNLISTED
 
 WEEKDAYS = 7
-Key = tuple[str, str]
+LineKey = tuple[str, str]
 """Statistic and value of a line."""
 
 
@@ -106,7 +106,7 @@ def _saved_changes(out: Path, metric: str, version: int) -> tuple[bytes, list[Ch
     return digest, [Change(**row) for row in table.to_pylist()]
 
 
-def _changes(out: Path, listed: Sequence[Part]) -> Iterator[Change]:
+def _changes(out: Path, listed: Sequence[OutputPart]) -> Iterator[Change]:
     """Yield the changes of one version of a metric."""
     summaries = [summary_of(out, part) for part in listed]
     if summaries[-1].get("method") in UNLISTED:  # other words in each period
@@ -133,7 +133,7 @@ def _changes(out: Path, listed: Sequence[Part]) -> Iterator[Change]:
         yield _change(listed, keys[detection.column], detection)
 
 
-def _change(listed: Sequence[Part], key: Key, detection: Detection) -> Change:
+def _change(listed: Sequence[OutputPart], key: LineKey, detection: Detection) -> Change:
     return Change(
         metric=listed[0].metric,
         version=listed[0].version,
@@ -164,7 +164,9 @@ def reach_of(summary: Mapping[str, Any]) -> float:
     return max(1.0, most / FAKES / unit)
 
 
-def numbers_of(table: pa.Table, summary: Mapping[str, Any]) -> Mapping[Key, tuple[float, float]]:
+def numbers_of(
+    table: pa.Table, summary: Mapping[str, Any]
+) -> Mapping[LineKey, tuple[float, float]]:
     """Return estimate and standard error of each count, as shares of the reports, and mean of one
     period; errors that reach further than a normal law's are widened as far. Nothing is known of a
     period that claims no error rate, nor of what only some of its reports can tell."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.publish import Job, days_of
-from ldp.publishing.state import kept_versions, load_states, state_folder
+from ldp.publishing.state import kept_versions, load_states, publisher_folder
 from ldp.tables.joint_table import load_table
 from ldp.tables.table import Table
 
@@ -127,7 +127,7 @@ def broken_builds(job: Job, problems: list[Problem]) -> Iterator[Broken]:
 
 def _broken(job: Job, metric: str, version: int, control: str) -> list[Broken]:
     length = days_of(job.period)
-    states = load_states(state_folder(job.out, metric, version))
+    states = load_states(publisher_folder(job.out, metric, version))
     latest = [*states.items()][-LATEST:]
     loaded = ((period, load_table(state.table_path)) for period, state in latest)
     tables = ((period, table) for period, table in loaded if isinstance(table, Table))

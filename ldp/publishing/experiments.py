@@ -29,8 +29,8 @@ from scipy.special import ndtri
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.files import csv_text, write_whole
-from ldp.publishing.changes import Key, numbers_of, people_of
-from ldp.publishing.outputs import Part, parts, summary_of
+from ldp.publishing.changes import LineKey, numbers_of, people_of
+from ldp.publishing.outputs import OutputPart, parts, summary_of
 from ldp.publishing.rows import read_rows
 from ldp.publishing.state import kept_versions
 from ldp.report.formats import percent, points, quantity, signed
@@ -44,7 +44,7 @@ COLUMNS = ("statistic", "value", "difference", "low", "high", "first", "last", "
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class ArmDifference:
     """Difference of the first arm's number minus the second's, over periods from `first` to `last`:
     of the share of a `value`, if the `statistic` is a count, or of the mean."""
 
@@ -94,7 +94,7 @@ class Experiment:
 
     first: str
     second: str
-    differences: Sequence[Difference]
+    differences: Sequence[ArmDifference]
 
     @property
     def name(self) -> str:
@@ -107,12 +107,12 @@ class Experiment:
         return f"{self.first}.{self.second}"
 
     @property
-    def real(self) -> Sequence[Difference]:
+    def real(self) -> Sequence[ArmDifference]:
         """Differences whose interval leaves 0 out, the largest first."""
         return [d for d in self.largest if d.is_real]
 
     @property
-    def largest(self) -> Sequence[Difference]:
+    def largest(self) -> Sequence[ArmDifference]:
         """All differences, real ones first, then by their size."""
         return sorted(self.differences, key=lambda d: (not d.is_real, -abs(d.difference)))
 
@@ -149,7 +149,7 @@ def intervals(
     return mean, np.where(is_known.any(0), noise + held, np.inf)
 
 
-def differences(out: Path, first: str, second: str) -> list[Difference]:
+def differences(out: Path, first: str, second: str) -> list[ArmDifference]:
     """Return the differences of the latest versions of two metrics in the folder of a publication,
     over all periods that both have: of the shares of all values, or of the means. Raises
     ParameterError for memoised metrics, whose periods share noise, and for metrics without a period
@@ -180,7 +180,7 @@ def differences(out: Path, first: str, second: str) -> list[Difference]:
         places = np.flatnonzero(np.isfinite(numbers)).tolist()
         known = [periods[t] for t in places] or periods
         rows.append(
-            Difference(
+            ArmDifference(
                 statistic=statistic,
                 value=value,
                 difference=float(d),
@@ -198,14 +198,14 @@ class ArmPeriod(NamedTuple):
     """Numbers of one arm in one period, shares or the mean, with their standard errors, the least
     and the largest that one person's can be, how many reports it has, and one person at most."""
 
-    cells: Mapping[Key, tuple[float, float]]
+    cells: Mapping[LineKey, tuple[float, float]]
     bounds: tuple[float, float]
     reports: float
     reports_per_person: float
     is_memoised: bool
 
     @classmethod
-    def of(cls, out: Path, part: Part) -> "ArmPeriod":
+    def of(cls, out: Path, part: OutputPart) -> "ArmPeriod":
         summary = summary_of(out, part)
         low, high = summary.get("bounds", (0.0, 1.0))
         compared = "mean" if "bounds" in summary else "count"
@@ -215,7 +215,9 @@ class ArmPeriod(NamedTuple):
         return cls(cells, (low, high), reports, people, bool(summary.get("memoised")))
 
 
-def numbers_of_arm(arm: Sequence[ArmPeriod], keys: Sequence[Key]) -> tuple[Floats, Floats, Floats]:
+def numbers_of_arm(
+    arm: Sequence[ArmPeriod], keys: Sequence[LineKey]
+) -> tuple[Floats, Floats, Floats]:
     """Return the numbers of an arm's periods, and variances of their noise and of who reports:
     shape (periods, values). Four more people in the middle of the range (as in Agresti and Coull
     1998) keep the latter from 0 where few hold what is rare."""
@@ -230,7 +232,7 @@ def numbers_of_arm(arm: Sequence[ArmPeriod], keys: Sequence[Key]) -> tuple[Float
     return number, error**2, (high - mean) * (mean - low) / people
 
 
-def _latest(out: Path, metric: str) -> list[Part]:
+def _latest(out: Path, metric: str) -> list[OutputPart]:
     """Return the parts of the latest version of a metric."""
     versions = [version for name, version in kept_versions(out) if name == metric]
     listed = (parts(out, metric, version) for version in reversed(versions))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ldp.protocol.strict_json import parse_json
 from ldp.publishing.changes import Change, read_changes
-from ldp.publishing.outputs import Part, parts, summary_of
+from ldp.publishing.outputs import OutputPart, parts, summary_of
 from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.rows import read_rows
 from ldp.publishing.state import ALL_VERSIONS, kept_versions, published_versions
@@ -28,7 +28,7 @@ WIDTH, HEIGHT, EDGE = 240, 44, 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class LinePoint:
     """One period of a line: `at`, `low`, `high` are shares of the period's reports, or in the
     number's own unit; None where an end is open."""
 
@@ -39,12 +39,12 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class HistoryLine:
     """History of one value, statistic or coefficient."""
 
     statistic: str
     value: str
-    points: Sequence[Point]
+    points: Sequence[LinePoint]
     changes: Sequence[Change] = ()
 
     @property
@@ -85,7 +85,7 @@ class Line:
         def x_of(day: date) -> str:
             return f"{EDGE + (WIDTH - 2 * EDGE) * (day - first).days / days:.1f}"
 
-        def x(point: Point) -> str:
+        def x(point: LinePoint) -> str:
             return x_of(point.period)
 
         def y(number: float | None, otherwise: float) -> str:
@@ -107,7 +107,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Period:
+class WholePeriod:
     """One period as a whole. `discovered`: number of values that are more than noise, None where
     the metric has no values; `fakes`: largest share of made-up reports that its intervals allow
     for, None where all are taken as honest."""
@@ -127,8 +127,8 @@ class History:
 
     metric: str
     version: int
-    periods: Sequence[Period]
-    lines: Sequence[Line]
+    periods: Sequence[WholePeriod]
+    lines: Sequence[HistoryLine]
     seams: Mapping[int, date]
 
     @property
@@ -162,7 +162,7 @@ def histories(out: Path, problems: list[Problem]) -> Mapping[str, Sequence[Histo
     return by_metric
 
 
-def _history(out: Path, metric: str, version: int, several: Sequence[Part]) -> History:
+def _history(out: Path, metric: str, version: int, several: Sequence[OutputPart]) -> History:
     changes = read_changes(out, metric, version)
     tables = [read_rows(part.path) for part in several]
     changed = defaultdict[tuple[str, str], list[Change]](list)
@@ -170,14 +170,14 @@ def _history(out: Path, metric: str, version: int, several: Sequence[Part]) -> H
         changed[change.statistic, change.value].append(change)
     largest = [(row["statistic"], row["value"]) for row in _largest(tables[-1])]
     chosen = dict.fromkeys([*largest, *sorted(changed)])
-    points: dict[tuple[str, str], list[Point]] = {key: [] for key in chosen}
+    points: dict[tuple[str, str], list[LinePoint]] = {key: [] for key in chosen}
     values = pa.array(sorted({value for _, value in chosen}), pa.string())
     for part, table in zip(several, tables, strict=True):
         for row in table.filter(pc.is_in(table["value"], values)).to_pylist():
             if (key := (row["statistic"], row["value"])) in points and row["estimate"] is not None:
                 points[key].append(_point(part.period, row))
     lines = [
-        Line(statistic=key[0], value=key[1], points=line, changes=changed[key])
+        HistoryLine(statistic=key[0], value=key[1], points=line, changes=changed[key])
         for key, line in points.items()
         if line
     ]
@@ -197,20 +197,20 @@ def _largest(table: pa.Table) -> Iterator[Mapping[str, Any]]:
     yield from rows[:MOST_LINES]
 
 
-def _point(period: date, row: Mapping[str, Any]) -> Point:
+def _point(period: date, row: Mapping[str, Any]) -> LinePoint:
     unit = max(1, row["reports"]) if row["statistic"] == "count" else 1
     at, low, high = (
         None if row[name] is None else row[name] / unit for name in ("estimate", "low", "high")
     )
     assert at is not None
-    return Point(period=period, at=at, low=low, high=high)
+    return LinePoint(period=period, at=at, low=low, high=high)
 
 
-def _period(out: Path, part: Part, table: pa.Table) -> Period:
+def _period(out: Path, part: OutputPart, table: pa.Table) -> WholePeriod:
     """Return a period as a whole; one in which nothing was found has no row, and the summary beside
     its estimates says the rest."""
     rows = table.slice(0, 1).to_pylist() if part.version else []
     facts: Mapping[str, Any] = rows[0] if rows else summary_of(out, part)
     shared: dict[str, Any] = {name: facts.get(name) for name in ("reports", "noise_floor", "fakes")}
     discovered = pc.sum(table["discovered"]).as_py() if len(table) else 0
-    return Period(first=part.period, discovered=discovered, revision=part.revision, **shared)
+    return WholePeriod(first=part.period, discovered=discovered, revision=part.revision, **shared)

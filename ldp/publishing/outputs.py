@@ -26,9 +26,9 @@ from ldp.publishing.state import (
     load_states,
     lost_files,
     published_versions,
+    publisher_folder,
     results_path,
     series_periods,
-    state_folder,
 )
 from ldp.tables.saved import read_summary
 
@@ -51,11 +51,11 @@ class OutputUnusable(LdpError):
     """Error: a copy of the data set cannot be written."""
 
 
-Key = tuple[str, int, date]
+OutputKey = tuple[str, int, date]
 """Metric, version and first day of a period."""
 
 
-class Part(NamedTuple):
+class OutputPart(NamedTuple):
     """Part of the data set: the rows of one period, in the file `path`, whose digest is `digest`;
     `revision`: how often the period was re-opened."""
 
@@ -67,21 +67,21 @@ class Part(NamedTuple):
     revision: int
 
     @property
-    def key(self) -> Key:
+    def key(self) -> OutputKey:
         """Metric, version and first day."""
         return self.metric, self.version, self.period
 
 
-def parts(out: Path, metric: str, version: int) -> list[Part]:
+def parts(out: Path, metric: str, version: int) -> list[OutputPart]:
     """Return the parts of the data set in `out` that are of one version of a metric, in the order
     of time. Raises DecodeError where a file of one is lost and could not be written again."""
-    listed = list[Part]()
+    listed = list[OutputPart]()
     if version == ALL_VERSIONS:
         for period, path in series_periods(out, metric).items():
             digest, facts = _metadata(path)
-            listed.append(Part(metric, version, period, digest, path, facts["revision"]))
+            listed.append(OutputPart(metric, version, period, digest, path, facts["revision"]))
         return listed
-    for period, state in load_states(state_folder(out, metric, version)).items():
+    for period, state in load_states(publisher_folder(out, metric, version)).items():
         lost = lost_files(out, metric, version, period)
         if lost and state.digest:
             raise DecodeError(
@@ -90,7 +90,7 @@ def parts(out: Path, metric: str, version: int) -> list[Part]:
             )
         if not lost:
             path = results_path(out, metric, version, period)
-            listed.append(Part(metric, version, period, state.digest, path, state.revision))
+            listed.append(OutputPart(metric, version, period, state.digest, path, state.revision))
     return listed
 
 
@@ -103,7 +103,7 @@ def _metadata(path: Path) -> tuple[str, Any]:
         raise DecodeError(f"{path}: {DAMAGED}") from None
 
 
-def summary_of(out: Path, part: Part) -> Mapping[str, Any]:
+def summary_of(out: Path, part: OutputPart) -> Mapping[str, Any]:
     """Return the summary of the estimates of one period; raises DecodeError for a damaged one."""
     if part.version == ALL_VERSIONS:
         facts: Mapping[str, Any] = _metadata(part.path)[1]
@@ -184,7 +184,7 @@ def _update(
     version_is = f"metric = {mark} AND version = {mark}"
     where = f"{version_is} AND period = {mark}"
     database.execute(f"SELECT metric, version, period, digest FROM {periods}")
-    known: dict[Key, str] = {tuple(key): digest for *key, digest in database.fetchall()}
+    known: dict[OutputKey, str] = {tuple(key): digest for *key, digest in database.fetchall()}
     written = 0
     for metric, version in sorted({*published_versions(out), *(key[:2] for key in known)}):
         with passing_by(problems, metric):

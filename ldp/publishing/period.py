@@ -18,7 +18,7 @@ from ldp.decoding.outcome import outcome
 from ldp.errors import LdpError, ReportError
 from ldp.files import open_replacement
 from ldp.publishing.rows import result_table
-from ldp.publishing.state import PeriodState, estimates_path, results_path, state_folder
+from ldp.publishing.state import PeriodState, estimates_path, publisher_folder, results_path
 from ldp.publishing.subjects import Subject
 from ldp.tables.fakes import NoBound
 from ldp.tables.joint_table import JointTable, load_table
@@ -229,7 +229,7 @@ class PeriodTask:
 
     @property
     def _path(self) -> Path:
-        folder = state_folder(self.out, self.subject.metric, self.subject.version)
+        folder = publisher_folder(self.out, self.subject.metric, self.subject.version)
         return folder / f"{self.first}.json"
 
 

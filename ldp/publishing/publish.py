@@ -33,9 +33,9 @@ from ldp.publishing.state import (
     kept_versions,
     load_states,
     lost_files,
+    publisher_folder,
     remove_orphans,
     remove_parts,
-    state_folder,
 )
 from ldp.publishing.subjects import Subject, stored_versions
 from ldp.registry import Registry
@@ -140,7 +140,7 @@ def publish(job: Job, lock: int) -> Publication:
 def _due_tasks(job: Job, metric: str, version: int, is_stored: bool) -> list[PeriodTask]:
     """Return what there is to do for a version of a metric, in the order of time; delete what a
     killed run left among its tables."""
-    folder, days = state_folder(job.out, metric, version), days_of(job.period)
+    folder, days = publisher_folder(job.out, metric, version), days_of(job.period)
     states = load_states(folder)
     waiting = {
         first

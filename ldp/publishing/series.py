@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from ldp.arrays import Floats
 from ldp.files import open_replacement
 from ldp.mechanisms.base import FAKES
-from ldp.publishing.outputs import Part, parts, summary_of
+from ldp.publishing.outputs import OutputPart, parts, summary_of
 from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.rows import DIGEST, SCHEMA, SUMMARY, read_rows
 from ldp.publishing.state import ALL_VERSIONS, kept_versions, results_path
@@ -48,7 +48,7 @@ def update_series(out: Path, problems: list[Problem]) -> None:
 def _update(out: Path, metric: str, versions: Sequence[int]) -> None:
     listed = {version: parts(out, metric, version) for version in versions}
     added = [version for version, some in listed.items() if some and _adds(out, some[-1])]
-    by_period = defaultdict[date, list[Part]](list)
+    by_period = defaultdict[date, list[OutputPart]](list)
     if len(added) > 1:
         for part in (part for version in added for part in listed[version]):
             by_period[part.period].append(part)
@@ -61,18 +61,18 @@ def _update(out: Path, metric: str, versions: Sequence[int]) -> None:
             _write(out, several, digest)
 
 
-def _adds(out: Path, part: Part) -> bool:
+def _adds(out: Path, part: OutputPart) -> bool:
     """Return whether a version's results are counts of values that somebody listed."""
     summary = summary_of(out, part)
     return summary["kind"] == "values" and summary["method"] not in UNLISTED
 
 
-def _digest(several: Sequence[Part]) -> str:
+def _digest(several: Sequence[OutputPart]) -> str:
     text = "".join(f"{part.version} {part.digest} " for part in several)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _write(out: Path, several: Sequence[Part], digest: str) -> None:
+def _write(out: Path, several: Sequence[OutputPart], digest: str) -> None:
     """Write the sum of the `several` versions of one period, and the summary of it."""
     summaries = [summary_of(out, part) for part in several]
     tables = [read_rows(part.path) for part in several]

@@ -20,7 +20,7 @@ from ldp.errors import RegistryError
 from ldp.files import write_whole
 from ldp.publishing.control import Broken
 from ldp.publishing.experiments import Experiment
-from ldp.publishing.history import HEIGHT, WIDTH, History, Line, histories
+from ldp.publishing.history import HEIGHT, WIDTH, History, HistoryLine, histories
 from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.publish import Job, Publication, counted_periods, days_of, first_day
 from ldp.publishing.state import ALL_VERSIONS, estimates_path, kept_versions
@@ -61,7 +61,7 @@ class Card:
     about: str
     link: str
     health: Health
-    line: Line | None
+    line: HistoryLine | None
     change: str
     first: date | None
     last: date | None

@@ -95,7 +95,7 @@ _PART = (
 )
 
 
-def state_folder(out: Path, metric: str, version: int) -> Path:
+def publisher_folder(out: Path, metric: str, version: int) -> Path:
     """Return the folder of the tables of one version of a metric."""
     return out / "tables" / metric / f"v{version}"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ldp.accounting.policy import Caps, periods_touched
-from ldp.data_files import ARROW, AS_WRITTEN, SHOWN, Reading, read_table, read_text, table_of
+from ldp.data_files import ARROW, AS_WRITTEN, SHOWN, Reading, data_table, read_table, read_text
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.sealed_report import SHUFFLER
@@ -257,7 +257,7 @@ def _lines_of_values(path: Path, reading: Reading) -> list[tuple[int, str]]:
         if path.suffix != ".csv" and not is_table:
             texts = [text.removesuffix("\r") for text in lines]
             return [(line, text) for line, text in enumerate(texts, 1) if text]
-        table = table_of(path, text, reading)
+        table = data_table(path, text, reading)
     values = zip(table.rows, table.cells("value"), strict=True)
     return [(line, value) for (line, _), value in values if value]
 

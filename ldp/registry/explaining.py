@@ -22,7 +22,7 @@ from ldp.registry.odds import (
     guess_sentence,
     odds,
     posterior,
-    round_up,
+    rounded_up,
 )
 
 WIDTH = 100
@@ -162,7 +162,7 @@ def in_text(data: Mapping[str, Any]) -> str:
         if None in epsilons:
             lines.append("All groups together have no bound where a relay is not honest.")
         elif len(data["groups"]) > 1:
-            day, life = map(round_up, epsilons)
+            day, life = map(rounded_up, epsilons)
             unless = any(group["is_conditional"] for group in data["groups"].values()) * UNLESS
             lines.append(
                 f"The groups add up: together they tell at most epsilon {day} about what was "
@@ -404,7 +404,7 @@ def _naming_sentence(metric: Mapping[str, Any], first: str, second: str) -> str:
 def _linked_sentence(
     linked: Mapping[str, Any], goal: str, certainty: float, window: timedelta, epoch: str
 ) -> str:
-    goal = f"{goal} {round_up(100 * certainty, 4)} times in 100 somebody"
+    goal = f"{goal} {rounded_up(100 * certainty, 4)} times in 100 somebody"
     least, unit = linked["least"], linked["unit"]
     if least == 0:
         return f"{goal} needs no report: the likelier answer is right as often."
@@ -451,7 +451,7 @@ def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[
     )
     touched = periods_touched(timedelta(days=1), timedelta(seconds=group["window_seconds"]))
     if group["day"]["epsilon"] < min(group["lifetime_epsilon"], touched * group["window_epsilon"]):
-        most = round_up(group["day"]["epsilon"])
+        most = rounded_up(group["day"]["epsilon"])
         yield f"  The metrics that it has now take at most {most} of that in any 24 hours."
     holds = " That holds" + unless.removeprefix(",") + "." if unless else ""
     for span, events in SPANS.items():

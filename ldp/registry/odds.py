@@ -23,7 +23,7 @@ def posterior(prior: float, epsilon: float) -> float:
     return prior / (prior + (1 - prior) * math.exp(-epsilon))
 
 
-def round_up(number: float, digits: int = 4) -> str:
+def rounded_up(number: float, digits: int = 4) -> str:
     """Return `number` as text with this many `digits`, rounded up; from a million on all figures
     are written out.
 
@@ -39,14 +39,14 @@ def round_up(number: float, digits: int = 4) -> str:
 
 def epsilon_text(epsilon: float) -> str:
     """Return an epsilon as text, rounded up; "unlimited" where there is no bound."""
-    return "unlimited" if math.isinf(epsilon) else round_up(epsilon)
+    return "unlimited" if math.isinf(epsilon) else rounded_up(epsilon)
 
 
 def odds_text(epsilon: float) -> str:
     """Return what a release of cost `epsilon` does to odds, in words where it is no protection."""
     if odds(epsilon) >= MOST_ODDS:
-        return f"let somebody guess right nearly always (epsilon {round_up(epsilon)})"
-    return f"multiply odds by {round_up(odds(epsilon))} (epsilon {round_up(epsilon)})"
+        return f"let somebody guess right nearly always (epsilon {rounded_up(epsilon)})"
+    return f"multiply odds by {rounded_up(odds(epsilon))} (epsilon {rounded_up(epsilon)})"
 
 
 def odds(epsilon: float) -> float:
@@ -69,19 +69,19 @@ def guess_sentence(
         would, without = "guess right", " (50 in 100 without)"
     else:
         first, second = answers or ("one answer", "another")
-        before = round_up(100 * belief, 3)
+        before = rounded_up(100 * belief, 3)
         who = f"Somebody who gave {first} rather than {second} {before} in 100, and saw {evidence},"
         would, without = "give it", ""
     if right >= 99.9:
         return (
-            f"{who} could {would} nearly always{without}: epsilon {round_up(epsilon)} is no "
+            f"{who} could {would} nearly always{without}: epsilon {rounded_up(epsilon)} is no "
             "protection on its own; what protects then is only that nobody knows which reports are "
             "yours."
         )
     return (
-        f"{who} would {would} at most {round_up(right, 3)} times in 100{without}: "
-        f"the odds are multiplied by at most {round_up(odds(epsilon))} "
-        f"(epsilon {round_up(epsilon)})."
+        f"{who} would {would} at most {rounded_up(right, 3)} times in 100{without}: "
+        f"the odds are multiplied by at most {rounded_up(odds(epsilon))} "
+        f"(epsilon {rounded_up(epsilon)})."
     )
 
 
@@ -103,9 +103,9 @@ def caps_sentence(
     if length == "1 day":
         window, span = "UTC day", "24 hours"
     return (
-        f"at most epsilon {round_up(window_epsilon)} in every {window}, so at most "
-        f"{round_up(min(2 * window_epsilon, lifetime_epsilon))} in any {span}, and "
-        f"{round_up(lifetime_epsilon)} for life{UNLESS if memoise == 'per-value' else ''}"
+        f"at most epsilon {rounded_up(window_epsilon)} in every {window}, so at most "
+        f"{rounded_up(min(2 * window_epsilon, lifetime_epsilon))} in any {span}, and "
+        f"{rounded_up(lifetime_epsilon)} for life{UNLESS if memoise == 'per-value' else ''}"
     )
 
 

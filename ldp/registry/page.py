@@ -15,7 +15,7 @@ from ldp.registry.explaining import (
     marks_lines,
     metric_lines,
 )
-from ldp.registry.odds import epsilon_text, round_up, touched_sentence
+from ldp.registry.odds import epsilon_text, rounded_up, touched_sentence
 from ldp.registry.registry import Registry
 from ldp.registry.sign_off import changes, digest
 
@@ -117,7 +117,7 @@ def _metric_cells(metric: Metric, day: date) -> list[str]:
         ", ".join(metric.owners),
         expires,
         epsilon_text(metric.mechanism.cost.epsilon),
-        f"{round_up(metric.price)} {epoch}{BEHIND_RELAY if metric.needs_shuffler else ''}",
+        f"{rounded_up(metric.price)} {epoch}{BEHIND_RELAY if metric.needs_shuffler else ''}",
     ]
 
 
@@ -126,7 +126,7 @@ def _worst_cases(registry: Registry) -> str:
     rows = [
         [
             name,
-            round_up(group.caps.window_epsilon) + (BEHIND_RELAY if group.needs_shuffler else ""),
+            rounded_up(group.caps.window_epsilon) + (BEHIND_RELAY if group.needs_shuffler else ""),
             *(epsilon_text(worst[name][span]) for span in SPANS),
         ]
         for name, group in registry.groups.items()

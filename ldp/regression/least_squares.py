@@ -40,7 +40,7 @@ class Design(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class LeastSquaresFit:
     """Least squares of `target` on some columns.
 
     `coefficients`, `std_errors`: shape (columns,); the error is infinite for a column that the
@@ -54,7 +54,7 @@ class Fit:
     scale: float
 
 
-def least_squares(columns: Floats, target: Floats) -> Fit:
+def least_squares(columns: Floats, target: Floats) -> LeastSquaresFit:
     """Return the minimum of |columns b - target|**2: `columns`, shape (equations, n), `target`,
     shape (equations,).
 
@@ -63,12 +63,12 @@ def least_squares(columns: Floats, target: Floats) -> Fit:
     equations, n = columns.shape
     if not n:
         scale = max(1.0, float(target @ target) / equations)
-        return Fit(np.empty(0), np.empty(0), target, scale)
+        return LeastSquaresFit(np.empty(0), np.empty(0), target, scale)
     gram, right = columns.T @ columns, columns.T @ target
     coefficients, variances = _solved(gram, right) or _solved_by_eigenvalues(gram, right)
     residual = target - columns @ coefficients
     scale = max(1.0, float(residual @ residual) / max(1, equations - n))
-    return Fit(coefficients, np.sqrt(scale * variances), residual, scale)
+    return LeastSquaresFit(coefficients, np.sqrt(scale * variances), residual, scale)
 
 
 def inverse_diagonal(gram: Floats) -> Floats:

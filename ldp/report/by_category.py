@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from ldp.report.drawings import Rows, are_even, axis_of, bars
+from ldp.report.drawings import PictureRows, are_even, axis_of, bars
 from ldp.report.formats import percent, quantity, span
 from ldp.report.numbers import facts as facts_of_numbers
 from ldp.report.numbers import holds, meaning, split
@@ -16,7 +16,7 @@ ENDS = ((0, "bin_low"), (-1, "bin_high"))
 """Places of the ends of all bins."""
 
 
-def _by_category(file: SavedResult) -> dict[str, tuple[Rows, Rows]]:
+def _by_category(file: SavedResult) -> dict[str, tuple[PictureRows, PictureRows]]:
     """Return statistics and bins of each category, in the order of the file."""
     groups = groupby(file.rows(), lambda row: str(row["value"]))
     return {category: split(rows) for category, rows in groups}
@@ -48,7 +48,7 @@ def face(file: SavedResult, truth: Mapping[str, TrueNumbers] | None) -> dict[str
 
 def _chart(
     file: SavedResult,
-    statistics: Mapping[str, Rows],
+    statistics: Mapping[str, PictureRows],
     name: str,
     truth: Mapping[str, TrueNumbers] | None,
     is_even: bool,
@@ -106,7 +106,7 @@ def _chart(
     }
 
 
-def _row(rows: Rows, name: str) -> Any:
+def _row(rows: PictureRows, name: str) -> Any:
     """Return the row of a statistic, None where there is none."""
     return next((row for row in rows if row["statistic"] == name), None)
 

@@ -30,8 +30,8 @@ WIDE = 8
 """Number of columns from which a cell holds its share alone, without the interval."""
 
 Number = float | None
-Row = Mapping[str, Any]
-Rows = Sequence[Row]
+PictureRow = Mapping[str, Any]
+PictureRows = Sequence[PictureRow]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Axis:
         return [{"text": quantity(x), "at": self.place(x)} for x in numbers]
 
 
-def axis_of(lines: Rows, is_linear: bool) -> Axis:
+def axis_of(lines: PictureRows, is_linear: bool) -> Axis:
     """Return the axis of some lines, which is logarithmic unless `is_linear` or where numbers are
     not above 0. It has all intervals that end within BEYOND times their estimates; of others the
     part that lies on it."""
@@ -94,7 +94,7 @@ def axis_of(lines: Rows, is_linear: bool) -> Axis:
     return Axis(min(ends) if is_log else min(0.0, *ends), max(ends), is_log)
 
 
-def bars(rows: Iterable[Row], axis: Axis) -> list[dict[str, Any]]:
+def bars(rows: Iterable[PictureRow], axis: Axis) -> list[dict[str, Any]]:
     """Return the rows, which have an `estimate`, `low` and `high`, and maybe a `truth`, with their
     marks on the `axis`."""
     return [
@@ -104,7 +104,7 @@ def bars(rows: Iterable[Row], axis: Axis) -> list[dict[str, Any]]:
 
 
 def histogram(
-    reports: int, bins: Rows, truth: Callable[[Number, Number], int] | None
+    reports: int, bins: PictureRows, truth: Callable[[Number, Number], int] | None
 ) -> dict[str, Any]:
     """Return the columns of a histogram of `bins`, whose areas are shares of the `reports`, and its
     axes. `truth`: function from the ends of a bin to how many are in it."""
@@ -140,14 +140,14 @@ def histogram(
     }
 
 
-def are_even(bins: Rows) -> bool:
+def are_even(bins: PictureRows) -> bool:
     """Return whether all bins with two edges are as wide as each other."""
     ends = [(row["bin_low"], row["bin_high"]) for row in bins]
     widths = [high - low for low, high in ends if low is not None and high is not None]
     return not widths or max(widths) - min(widths) <= 1e-3 * max(widths)
 
 
-def _widths(bins: Rows) -> list[float]:
+def _widths(bins: PictureRows) -> list[float]:
     """Return how wide each of the bins is drawn: 1 where all are as wide as each other; else the
     doublings from edge to edge, of a bin at 0 or with an open edge those of the others on
     average."""
@@ -163,7 +163,7 @@ def _doublings(low: Number, high: Number) -> float:
     return abs(math.log2(high / low)) if low and high and low * high > 0 else 0.0
 
 
-def place_among(bins: Rows) -> Callable[[Number, float], float]:
+def place_among(bins: PictureRows) -> Callable[[Number, float], float]:
     """Return the function from a number to its place on the axis of `bins`, from 0 to 1; of None it
     is `otherwise`."""
     widths, is_even = _widths(bins), are_even(bins)
@@ -185,7 +185,7 @@ def place_among(bins: Rows) -> Callable[[Number, float], float]:
     return place
 
 
-def _edges(bins: Rows, widths: Sequence[float]) -> list[dict[str, Any]]:
+def _edges(bins: PictureRows, widths: Sequence[float]) -> list[dict[str, Any]]:
     """Return the edges that are written below a histogram, as many as do not touch."""
     labels: list[dict[str, Any]] = []
     edges = [row["bin_low"] for row in bins] + [bins[-1]["bin_high"]]
@@ -202,7 +202,7 @@ def _bin(low: Number, high: Number) -> str:
     return span(low, high).replace("at most", "below").replace("at least", "from")
 
 
-def grid(rows: Rows, members: Sequence[str], axis: Axis) -> dict[str, Any]:
+def grid(rows: PictureRows, members: Sequence[str], axis: Axis) -> dict[str, Any]:
     """Return a heat map of combinations of `members`, that with more values down its side: columns,
     and lines of cells, each of them a row and its `shade`, the place of its share on the `axis`."""
     axes = [ordered(rows, 0), ordered(rows, 1)]
@@ -232,11 +232,11 @@ def grid(rows: Rows, members: Sequence[str], axis: Axis) -> dict[str, Any]:
     }
 
 
-def ordered(rows: Rows, member: int) -> list[Any]:
+def ordered(rows: PictureRows, member: int) -> list[Any]:
     """Return the values of a `member` of combinations, the most frequent first, other values
     last."""
 
-    def value(row: Row) -> str:
+    def value(row: PictureRow) -> str:
         return str(row["values"][member])
 
     groups = groupby(sorted(rows, key=value), key=value)

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Mapping
 from statistics import NormalDist
 from typing import Any
 
-from ldp.report.drawings import Axis, Rows, bars, histogram, place_among
+from ldp.report.drawings import Axis, PictureRows, bars, histogram, place_among
 from ldp.report.formats import percent, quantity, span
 from ldp.tables.result import COUNT
-from ldp.tables.saved import SavedResult, is_number
+from ldp.tables.saved import SavedResult, is_json_number
 from ldp.tables.statistics import PERCENTILE, known_ends
 from ldp.tables.truth import TrueNumbers
 
 
-def split(rows: Iterable[Mapping[str, Any]]) -> tuple[Rows, Rows]:
+def split(rows: Iterable[Mapping[str, Any]]) -> tuple[PictureRows, PictureRows]:
     """Return the statistics among some rows, and the bins."""
     several = [*rows]
     bins = [row for row in several if row["statistic"] == COUNT]
@@ -36,7 +36,7 @@ def facts(file: SavedResult) -> list[tuple[str, str]]:
     moved = ", ".join(
         f"{name} by {percent(far) if 'share' in name else quantity(far)}"
         for name, far in moves.items()
-        if is_number(far)
+        if is_json_number(far)
     )
     if summary.get("fakes") is not None:
         answers.append(("Made-up reports", _under_fakes(summary)))
@@ -108,7 +108,7 @@ def holds(row: Mapping[str, Any], known: float) -> bool:
     return is_above and (row["high"] is None or known <= row["high"])
 
 
-def _visible_bins(level: float, statistics: Rows, bins: Rows) -> Rows:
+def _visible_bins(level: float, statistics: PictureRows, bins: PictureRows) -> PictureRows:
     """Return the bins from the first to the last in which something stands out from the noise of
     all, or a statistic lies, with one more on each side; all where there are none."""
     miss = (1 - level) / max(1, len(bins))

@@ -22,7 +22,7 @@ from markupsafe import Markup
 
 from ldp.errors import DecodeError
 from ldp.registry import Registry
-from ldp.registry.odds import round_up
+from ldp.registry.odds import rounded_up
 from ldp.report import by_category, crosstable, numbers, privacy, values
 from ldp.report.formats import counted, p_text, percent, quantity, visible_label, whole_number
 from ldp.report.trends import in_order, trend
@@ -50,7 +50,7 @@ def environment(package: str) -> Environment:
         lstrip_blocks=True,
     )
     templates.filters |= {"count": whole_number, "percent": percent, "counted": counted}
-    templates.filters |= {"label": visible_label, "round_up": round_up, "quantity": quantity}
+    templates.filters |= {"label": visible_label, "rounded_up": rounded_up, "quantity": quantity}
     templates.filters["p_value"] = p_text
     return templates
 

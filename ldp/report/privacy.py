@@ -6,7 +6,7 @@ from typing import Any
 
 from ldp.registry.explaining import NOT_COVERED, REMEMBERED, UNSHUFFLED
 from ldp.registry.label import Label
-from ldp.registry.odds import PRIORS, caps_sentence, guess_sentence, posterior, round_up
+from ldp.registry.odds import PRIORS, caps_sentence, guess_sentence, posterior, rounded_up
 from ldp.tables.saved import SavedResult
 
 NO_LABEL = (
@@ -30,7 +30,7 @@ def label(files_read: Sequence[SavedResult], names: Sequence[str]) -> dict[str, 
         for question, answer in questions(file):
             answers.setdefault(question, {}).setdefault(answer, []).append(name)
     beliefs = {
-        round_up(epsilon): [posterior(prior, epsilon) for prior in PRIORS]
+        rounded_up(epsilon): [posterior(prior, epsilon) for prior in PRIORS]
         for epsilon in sorted({*map(report_epsilon, files_read)})
     }
     return {"answers": answers, "priors": PRIORS, "beliefs": beliefs}
@@ -62,7 +62,7 @@ def _shuffled(label: Label) -> str:
     """Return what an honest relay leaves, in a sentence."""
     window, life = label.shuffled_window_epsilon, label.shuffled_lifetime_epsilon
     return (
-        f"If the relay is honest, epsilon {round_up(label.shuffled_report_epsilon)} for a person "
+        f"If the relay is honest, epsilon {rounded_up(label.shuffled_report_epsilon)} for a person "
         f"in a batch; group {label.group}: {caps_sentence(label.window, window, life)}, with a "
         "probability to miss that the relay states."
     )
@@ -82,7 +82,7 @@ def _several(summary: Mapping[str, Any], epsilon: float, known: list[Label]) -> 
     if days > 1:
         yield (
             f"These are of {days} days: whoever sent a report on each of them spent {days} times "
-            f"epsilon, {round_up(days * epsilon)}."
+            f"epsilon, {rounded_up(days * epsilon)}."
         )
 
 

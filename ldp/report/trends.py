@@ -16,7 +16,7 @@ from ldp.tables.saved import SavedResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class ShareChange:
     """A value's share of the reports on two days, by their places in time: `difference` of the
     shares, its standard error, and the p-value of there being none, `adjusted` for all that were
     compared."""
@@ -58,7 +58,7 @@ def why_not_tested(days: Sequence[SavedResult]) -> str:
     return ""
 
 
-def compared_days(days: Sequence[SavedResult]) -> list[Change]:
+def compared_days(days: Sequence[SavedResult]) -> list[ShareChange]:
     """Return each day beside the one before it, and the last beside the first: every value that has
     an estimate on both, with an error, by falling evidence."""
     places = [*pairwise(range(len(days)))]
@@ -87,7 +87,7 @@ def _change(
     listed: Sequence[Mapping[str, Mapping[str, Any]]],
     earlier: int,
     later: int,
-) -> Change:
+) -> ShareChange:
     """Return the change of a value's share, adjusted for no other one. The variance of a share is
     that of its estimate, and of the people having been drawn from a population, K f (1 - f) / n
     where one sends K reports, with the f of both days and of four more people, two of whom hold it;
@@ -104,7 +104,7 @@ def _change(
     variances += [held * (1 - held) / n for n in people]
     difference, error = shares[1] - shares[0], math.sqrt(sum(variances))
     p_value = math.erfc(abs(difference) / error / math.sqrt(2)) if error else float(not difference)
-    return Change(
+    return ShareChange(
         value=value,
         earlier=earlier,
         later=later,
@@ -192,7 +192,7 @@ def _point(result: SavedResult, row: Mapping[str, Any] | None) -> dict[str, Any]
     }
 
 
-def _step(change: Change | None, alpha: float) -> dict[str, Any] | None:
+def _step(change: ShareChange | None, alpha: float) -> dict[str, Any] | None:
     if change is None:
         return None
     beyond = change.adjusted <= alpha

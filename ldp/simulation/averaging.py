@@ -10,7 +10,7 @@ from ldp.arrays import Bools, Floats
 from ldp.mechanisms.joint_base import parts_of
 from ldp.registry.odds import posterior
 from ldp.simulation.evidence import MemoisedEvidence, evidence, log_shares
-from ldp.simulation.longitudinal import Collection, Sent, Streams
+from ldp.simulation.longitudinal import Collection, SentReports, Streams
 from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
 
 _MOST_LOOKED_AT, _MOST_COUNTED, _FEWEST = 8 * 10**7, 10**8, 100
@@ -19,7 +19,7 @@ _DIGITS = 9
 last digit decides."""
 
 
-class Share(NamedTuple):
+class TrialsShare(NamedTuple):
     """A share of independent trials, and its standard error: that of the share with one hit and one
     miss more (Laplace's), which is not 0 where all trials agree."""
 
@@ -27,7 +27,7 @@ class Share(NamedTuple):
     error: float
 
     @classmethod
-    def of(cls, hits: Bools) -> "Share":
+    def of(cls, hits: Bools) -> "TrialsShare":
         likely = (float(hits.sum()) + 1) / (hits.size + 2)
         return cls(float(hits.mean()), math.sqrt(likely * (1 - likely) / hits.size))
 
@@ -44,7 +44,7 @@ class Advantage(NamedTuple):
 
     @classmethod
     def of(cls, if_so: Bools, if_not: Bools) -> "Advantage":
-        hits, false = Share.of(if_so), Share.of(if_not)
+        hits, false = TrialsShare.of(if_so), TrialsShare.of(if_not)
         return cls(hits.share, false.share, hits.share - false.share, math.hypot(hits[1], false[1]))
 
 
@@ -54,7 +54,7 @@ class Averaged(NamedTuple):
     of a belief as large as the most frequent value's share."""
 
     days: int
-    right: Share
+    right: TrialsShare
     at_most: float
 
 
@@ -90,7 +90,7 @@ def averaging(
             most = float(first.population.shares.max())
             ceiling = [posterior(most, e) for e in collection.persons(names).tolist()]
             guess = np.round(scores, _DIGITS).argmax(axis=1)
-            right = Share.of(guess == people.values[names[0]][:, 0])
+            right = TrialsShare.of(guess == people.values[names[0]][:, 0])
             results[names].append(Averaged(day, right, float(np.mean(ceiling))))
     return results
 
@@ -103,7 +103,7 @@ class _Streams:
         metric, values = scenario_metric.metric, scenario_metric.population.values
         self._evidence = evidence(metric.mechanism, values, metric.memoise, streams.owner.size)
 
-    def add(self, sent: Sent) -> None:
+    def add(self, sent: SentReports) -> None:
         if sent.epoch != self._epoch and isinstance(self._evidence, MemoisedEvidence):
             self._evidence.end_epoch()
         self._epoch = sent.epoch

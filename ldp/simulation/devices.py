@@ -22,7 +22,7 @@ from ldp.protocol.wire import split_report
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class DevicesShare:
     """One process's part: `held` are the values of its devices, in random order; `seed` None
     draws their noise from the operating system."""
 
@@ -36,7 +36,7 @@ class Share:
     seed: bytes | None
 
 
-def encode_share(share: Share) -> int:
+def encode_share(share: DevicesShare) -> int:
     """Encode every device's value and store the report; return the number of reports."""
     mechanism = from_parameters(share.mechanism)
     encoder = mechanism.encoder(SystemBits() if share.seed is None else SeededBits(share.seed))
@@ -66,7 +66,7 @@ def _end_with_parent() -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def encode_shares(shares: Sequence[Share], processes: int) -> Iterator[int]:
+def encode_shares(shares: Sequence[DevicesShare], processes: int) -> Iterator[int]:
     """Run the shares in so many processes; yield the number of reports as each ends."""
     context = get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_end_with_parent) as pool:

@@ -31,7 +31,7 @@ _CHUNK = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sent:
+class SentReports:
     """All reports of one metric on one `day`, in random order: for each report the device, the
     index in `ScenarioMetric.values` of the value that it is about and of the one that its device
     held that day, row and payload; of a report in place of no record, both of the placeholder.
@@ -99,7 +99,7 @@ class Collection:
             return Streams(devices, self._people.owner)
         return Streams(self.secrets, np.arange(self._people.joined.size))
 
-    def days(self) -> Iterator[list[Sent]]:
+    def days(self) -> Iterator[list[SentReports]]:
         """Return everything that is sent, a list a day. What a period of several days sends is sent
         on its last; the reports of one day are those that devices made of its records, although a
         collector would have them a little later."""
@@ -114,7 +114,7 @@ class Collection:
                 for sent in self._seal(group, day)
             ]
 
-    def _seal(self, group: Group, day: int) -> Iterator[Sent]:
+    def _seal(self, group: Group, day: int) -> Iterator[SentReports]:
         """Yield what all devices send of the period that ends after `day`. Charges of a group are
         made at the ends of its windows, so in the window that ends now there are only those made
         now."""
@@ -158,7 +158,9 @@ class Collection:
             self._paid[metric.name][:] = False
             self._fleets[metric.name].begin_epoch()
 
-    def _send(self, metric: Metric, day: int, devices: Ints, since: Ints, granted: Ints) -> Sent:
+    def _send(
+        self, metric: Metric, day: int, devices: Ints, since: Ints, granted: Ints
+    ) -> SentReports:
         scenario_metric, name = self._metrics[metric.name], metric.name
         owners, first = self._people.owner[devices], int(since.min(initial=day))
         held = self._people.values[name][owners, first : day + 1]
@@ -183,7 +185,7 @@ class Collection:
         self.possible[name][devices] += np.minimum(possible, slots)
         encoded = self._fleets[name].encode(devices[place], value_indices)
         charged = self._charge(metric, devices, place, granted, encoded.about)
-        return Sent(
+        return SentReports(
             scenario_metric=scenario_metric,
             day=day,
             epoch=self._epochs[name],

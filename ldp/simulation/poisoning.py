@@ -23,7 +23,8 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import CellSets
 from ldp.mechanisms.numeric import Numeric
 from ldp.protocol.kinds import Bits, Index, Subset
-from ldp.simulation.reports import Batch, as_bytes, encode_points, points_of
+from ldp.simulation.reports import as_bytes, encode_points, points_of
+from ldp.tables.batches import ReportArrays
 from ldp.tables.table import Table, TableBuilder
 
 TRIES = 32
@@ -48,19 +49,21 @@ class Attack:
     `way`: 1 to raise them, -1 to lower them."""
 
     words: str
-    reports: Callable[[Scene, Ints, int, np.random.Generator], Batch]
+    reports: Callable[[Scene, Ints, int, np.random.Generator], ReportArrays]
     aims: Callable[[Scene, np.random.Generator], Ints]
     way: int = 1
 
 
-def counted(mechanism: Mechanism, batch: Batch) -> Table:
+def counted(mechanism: Mechanism, batch: ReportArrays) -> Table:
     """Return the table of the reports of a batch."""
     builder = TableBuilder(mechanism)
     builder.add_batch(*batch)
     return builder.build()
 
 
-def random_items(scene: Scene, aims: Ints, number: int, generator: np.random.Generator) -> Batch:
+def random_items(
+    scene: Scene, aims: Ints, number: int, generator: np.random.Generator
+) -> ReportArrays:
     """Return reports of honest encoders whose values are aims, at random: the random item attack,
     which is the only one that tampers with no client."""
     points = points_of(scene.mechanism, [scene.values[aim] for aim in aims])
@@ -68,7 +71,9 @@ def random_items(scene: Scene, aims: Ints, number: int, generator: np.random.Gen
     return encode_points(scene.mechanism, [part[chosen] for part in points], generator)
 
 
-def random_reports(scene: Scene, aims: Ints, number: int, generator: np.random.Generator) -> Batch:
+def random_reports(
+    scene: Scene, aims: Ints, number: int, generator: np.random.Generator
+) -> ReportArrays:
     """Return uniformly random reports: the random perturbed value attack."""
     mechanism = scene.mechanism
     rows = _rows(mechanism, number, generator)
@@ -81,7 +86,7 @@ def random_reports(scene: Scene, aims: Ints, number: int, generator: np.random.G
 
 def naming_reports(
     scene: Scene, aims: Ints, number: int, generator: np.random.Generator, way: int = 1
-) -> Batch:
+) -> ReportArrays:
     """Return reports that name as many aims as one can, or as few with `way` -1: the maximal gain
     attack. Of hashes each fake takes the best of TRIES rows; a sign is in the column, and a set has
     the columns, that do most."""
@@ -103,12 +108,16 @@ def naming_reports(
     return rows, as_bytes(scores.argmax(axis=1), mechanism.layout)
 
 
-def hiding_reports(scene: Scene, aims: Ints, number: int, generator: np.random.Generator) -> Batch:
+def hiding_reports(
+    scene: Scene, aims: Ints, number: int, generator: np.random.Generator
+) -> ReportArrays:
     """Return reports that name as few aims as one can."""
     return naming_reports(scene, aims, number, generator, -1)
 
 
-def unseen_reports(scene: Scene, aims: Ints, number: int, generator: np.random.Generator) -> Batch:
+def unseen_reports(
+    scene: Scene, aims: Ints, number: int, generator: np.random.Generator
+) -> ReportArrays:
     """Return reports that name many aims and that this collector takes for honest ones: uniform
     rows and columns of signs, as many ones as an honest report has on average, and no more of them
     in the candidates' cells than a plausible one. It is tuned to the decoder and its collector."""
@@ -216,7 +225,9 @@ ATTACKS = {
 heavy hitters: its reports are the same, where all candidates are listed."""
 
 
-def input_numbers(mechanism: Mechanism, number: int, generator: np.random.Generator) -> Batch:
+def input_numbers(
+    mechanism: Mechanism, number: int, generator: np.random.Generator
+) -> ReportArrays:
     """Return reports of honest encoders of the largest number."""
     numeric: Any = mechanism
     top = numeric.bounds[1] if numeric.bounds else max(filter(np.isfinite, numeric.bins.edges))
@@ -224,7 +235,7 @@ def input_numbers(mechanism: Mechanism, number: int, generator: np.random.Genera
     return encode_points(mechanism, points, generator)
 
 
-def output_numbers(honest: Table, number: int, aim: float = 1.0) -> Batch:
+def output_numbers(honest: Table, number: int, aim: float = 1.0) -> ReportArrays:
     """Return reports that raise a mean, or a distribution, most: the last bin, or of the row, and
     with the bits, that most lower the share below an edge near the median. With `aim` below 1 of a
     mean this part of that: the fine-grained attack."""

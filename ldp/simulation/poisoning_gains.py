@@ -33,8 +33,9 @@ from ldp.simulation.poisoning import (
     output_numbers,
 )
 from ldp.simulation.populations import Population
-from ldp.simulation.reports import Batch, as_bytes
+from ldp.simulation.reports import as_bytes
 from ldp.simulation.tables import draw_table
+from ldp.tables.batches import ReportArrays
 from ldp.tables.estimates import Estimates
 from ldp.tables.fakes import NoBound, fake_reports
 from ldp.tables.table import Table
@@ -47,10 +48,10 @@ class Poisoned:
 
     values: tuple[str, ...]
     honest: Table
-    fakes: Batch | None
+    fakes: ReportArrays | None
     share: float
 
-    def table(self, batch: Batch | None) -> Table:
+    def table(self, batch: ReportArrays | None) -> Table:
         """Return the table of the honest reports and those of `batch`."""
         mechanism = self.honest.mechanism
         return self.honest + counted(mechanism, batch) if batch else self.honest
@@ -200,14 +201,14 @@ class Laboratory:
                     moved = attack.way * (shares_of(poisoned) - before[defence])[aims]
                     row.gain[defence] = row.gain.get(defence, 0) + float(moved.sum()) / self.runs
                 row.aims = aims.size
-                judge(row, poisoned, aims, counts, self.runs)
+                add_intervals(row, poisoned, aims, counts, self.runs)
         base = errors["none"]
         return [*results.values()], {name: (error / base) ** 0.5 for name, error in errors.items()}
 
     def number_gains(self, generator: np.random.Generator) -> list[Gain]:
         """Return each attack's gain on the mean, or on the share below the median's edge."""
         fakes = fake_reports(self.reports, self.share)
-        attacks: dict[str, tuple[str, Callable[[Table], Batch]]] = {
+        attacks: dict[str, tuple[str, Callable[[Table], ReportArrays]]] = {
             "input": (
                 "honest encoders of the largest number",
                 lambda honest: input_numbers(self.mechanism, fakes, generator),
@@ -234,7 +235,7 @@ class Laboratory:
         return [*results.values()]
 
 
-def judge(row: Gain, poisoned: Poisoned, aims: Ints, counts: Ints, runs: int) -> None:
+def add_intervals(row: Gain, poisoned: Poisoned, aims: Ints, counts: Ints, runs: int) -> None:
     """Add to `row`, of one of `runs` runs, what intervals and discoveries say of the honest
     `counts` of the values, shape (values,); `aims`: indices of the attacked ones."""
     plain = poisoned.estimates

@@ -26,16 +26,15 @@ from ldp.protocol.hashing import Value
 from ldp.protocol.joint_layout import JointLayout
 from ldp.protocol.kinds import Bits, Index, Layout, Subset
 from ldp.simulation.populations import Population
-from ldp.tables.batches import join_batch
+from ldp.tables.batches import ReportArrays, join_batch
 
 BATCH = 65_536
 _MOST_REPORTS = 10**9
-Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
 
 
 def simulate(
     mechanism: CatalogueMechanism, population: Any, generator: Seed = None
-) -> Iterator[Batch]:
+) -> Iterator[ReportArrays]:
     """Yield one report a person, or all messages for a shuffler, in uniformly random order: (rows,
     payloads) by batches of 65,536. `population`: a Population, or a column of values.
 
@@ -63,7 +62,7 @@ def simulate(
 
 def shuffled_messages(
     mechanism: Dummies, values: Sequence[Value], counts: Ints, generator: np.random.Generator
-) -> Iterator[Batch]:
+) -> Iterator[ReportArrays]:
     """Yield the messages of people who hold each value `counts` times, as `simulate` does."""
     left = message_counts(mechanism, values, counts, generator)
     while total := int(left.sum()):
@@ -108,7 +107,9 @@ def points_of(mechanism: CatalogueMechanism, values: Sequence[Value]) -> list[Po
     ]
 
 
-def encode_batch(mechanism: CatalogueMechanism, values: Any, generator: Seed = None) -> Batch:
+def encode_batch(
+    mechanism: CatalogueMechanism, values: Any, generator: Seed = None
+) -> ReportArrays:
     """Return one report for each value of a column (`ldp.arrays.column_codes`): rows, uint32,
     shape (n,), and payloads, uint8, shape (n, payload bytes)."""
     different, places = column_codes(values)
@@ -118,7 +119,7 @@ def encode_batch(mechanism: CatalogueMechanism, values: Any, generator: Seed = N
 
 def encode_points(
     mechanism: CatalogueMechanism, points: Sequence[Points], generator: np.random.Generator
-) -> Batch:
+) -> ReportArrays:
     """Return the same for values whose points (`points_of`) these are."""
     batches = [
         _encode_part(part, part_points, generator)
@@ -129,7 +130,9 @@ def encode_points(
     return batches[0]
 
 
-def _encode_part(mechanism: Mechanism, points: Points, generator: np.random.Generator) -> Batch:
+def _encode_part(
+    mechanism: Mechanism, points: Points, generator: np.random.Generator
+) -> ReportArrays:
     rows = generator.integers(0, mechanism.shape.rows, size=len(points), dtype=np.uint32)
     if isinstance(mechanism.addressing, Rounding):
         points = bulk.draw_steps(points, rows, generator)

@@ -15,7 +15,7 @@ from ldp.protocol import wire
 from ldp.protocol.joint_layout import JointLayout
 from ldp.protocol.kinds import Layout
 
-Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
+ReportArrays = tuple[NDArray[np.uint32], NDArray[np.uint8]]
 """Rows, shape (n,), and payloads, shape (n, payload bytes), of some reports."""
 _BATCH = 1 << 15
 
@@ -58,7 +58,7 @@ def payload_numbers(layout: Layout, rows: AnyInts, payloads: NDArray[np.uint8]) 
     return numbers
 
 
-def batches(mechanism: CatalogueMechanism, reports: Any) -> Iterator[Batch]:
+def batches(mechanism: CatalogueMechanism, reports: Any) -> Iterator[ReportArrays]:
     """Yield checked reports in batches; at an invalid one raises ReportError with its position,
     after yielding those before it. `reports`: an iterable of bytes, an Arrow column of them, or a
     matrix of bytes, uint8, shape (n, bytes of a report)."""
@@ -104,7 +104,7 @@ def _matrix_of(chunk: Any, size: int) -> Any:
     return every.reshape(-1, size)[bodies.offset : bodies.offset + len(bodies)]
 
 
-def _checked(mechanism: CatalogueMechanism, block: Any) -> Batch:
+def _checked(mechanism: CatalogueMechanism, block: Any) -> ReportArrays:
     """Return rows and payloads of a block of reports; raise ReportError, or the error that joining
     what is no bytes raises, where one of them is invalid."""
     layout, matrix = mechanism.layout, block
@@ -142,7 +142,7 @@ def _first_invalid(
 
 def split_batch(
     layout: Layout | JointLayout, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
-) -> list[Batch]:
+) -> list[ReportArrays]:
     """Check `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of whole reports and
     return those of every part: the bulk twin of `JointLayout.split`. Raises ReportError when a row,
     a column or a padding bit is out of range."""
@@ -165,7 +165,7 @@ def split_batch(
     return batches
 
 
-def join_batch(layout: JointLayout, batches: Sequence[Batch]) -> Batch:
+def join_batch(layout: JointLayout, batches: Sequence[ReportArrays]) -> ReportArrays:
     """Join rows and payloads of parts to those of whole reports: the inverse of `split_batch`."""
     blocks = []
     for part, (rows, payloads) in zip(layout.parts, batches, strict=True):

@@ -44,7 +44,7 @@ def table_details(table: "Table | JointTable", method: str) -> dict[str, Any]:
     }
 
 
-class Law(Protocol):
+class ErrorDistribution(Protocol):
     """Distribution of an estimate's error, in standard errors."""
 
     def upper(self, p: float) -> float:
@@ -57,7 +57,7 @@ class Law(Protocol):
         """Return the probability of an estimate so many standard `errors` above the true count."""
 
 
-class Bounds(Protocol):
+class CountBounds(Protocol):
     """Intervals of all candidates, by the law of what was counted."""
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
@@ -163,8 +163,8 @@ class Estimates(Result):
     p_value: Floats
     reports: int
     noise: float
-    law: Law = field(default_factory=Normal)
-    bounds: Bounds | None = None
+    law: ErrorDistribution = field(default_factory=Normal)
+    bounds: CountBounds | None = None
     rule: Rule = field(default_factory=Rule)
     details: Mapping[str, Any] = field(default_factory=dict)
     projected: Floats | None = None

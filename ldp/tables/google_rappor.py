@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 Lines = list[tuple[int, list[str]]]
 
 
-class Parameters(NamedTuple):
+class FileParameters(NamedTuple):
     """Parameters of a file: the `mechanism`, and what its counts become on the way to its table.
 
     `cohorts` and `bits`: of the files; `is_inverted`: whether a reported bit is the opposite of the
@@ -68,7 +68,7 @@ def _unsaid(_: str) -> None:
     """Do nothing: the default of `say`."""
 
 
-def read_table(
+def read_google_table(
     params: str | Path, counts: str | Path, scheme: str = SCHEME, say: Say = _unsaid
 ) -> Table:
     """Return the table of a params and a counts file; `scheme`: name of the clients' hash. Rows
@@ -105,7 +105,7 @@ def read_table(
     return parameters.table(summed[:, 1:], summed[:, 0])
 
 
-def read_reports(
+def read_google_reports(
     params: str | Path, reports: str | Path, scheme: str = SCHEME, say: Say = _unsaid
 ) -> Table:
     """Return the table of a params file and a CSV file of clients' reports, such as
@@ -186,7 +186,7 @@ def file_texts(table: Table, candidates: Sequence[str]) -> dict[str, str]:
     }
 
 
-def read_params(path: str | Path, scheme: str = SCHEME, say: Say = _unsaid) -> Parameters:
+def read_params(path: str | Path, scheme: str = SCHEME, say: Say = _unsaid) -> FileParameters:
     """Return the parameters of a file: a header k,h,m,p,q,f in any order, and one row. Where p is
     above q they are those of the opposite bits: inverting all bits of a report makes p of 1 - p and
     q of 1 - q, and leaves epsilon. Raises DecodeError."""
@@ -232,7 +232,7 @@ def read_params(path: str | Path, scheme: str = SCHEME, say: Say = _unsaid) -> P
             say(f"{path}: k = 1 is one question, answered yes where the bit is 1")
     except LdpError as error:
         raise DecodeError(f"{path}: {error}") from None
-    return Parameters(mechanism, m, k, is_inverted)
+    return FileParameters(mechanism, m, k, is_inverted)
 
 
 def read_map(

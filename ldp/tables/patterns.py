@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ldp.arrays import Ints, Places
 from ldp.errors import DecodeError, MergeError, ReportError
 from ldp.mechanisms import CatalogueMechanism
-from ldp.tables.batches import Batch, require_same, split_batch
+from ldp.tables.batches import ReportArrays, require_same, split_batch
 
 BLOCK = 1 << 16
 """Least number of reports that are grouped at once."""
@@ -38,7 +38,7 @@ class Patterns:
     counts: Ints
 
     @classmethod
-    def of(cls, mechanism: CatalogueMechanism, batches: Iterable[Batch]) -> "Patterns":
+    def of(cls, mechanism: CatalogueMechanism, batches: Iterable[ReportArrays]) -> "Patterns":
         """Count the reports of all batches. Raises ReportError for an invalid report, and where too
         many are different."""
         builder = PatternsBuilder(mechanism)
@@ -69,7 +69,7 @@ class Patterns:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def parts(self) -> list[Batch]:
+    def parts(self) -> list[ReportArrays]:
         """Return for every part its rows and its payloads, one for each pattern: shapes
         (patterns,) and (patterns, payload bytes)."""
         return list(split_batch(self.mechanism.layout, self.rows, self.payloads))

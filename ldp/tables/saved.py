@@ -40,13 +40,13 @@ MEMBER = re.compile(r"value_[1-9]\d*")
 Check = Callable[[Any], bool]
 
 
-def is_number(value: object) -> bool:
+def is_json_number(value: object) -> bool:
     """Return whether `value` is a finite number."""
     return isinstance(value, int | float) and type(value) is not bool and abs(value) < LARGEST
 
 
 def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float) and is_number(value) and value >= 0
+    return isinstance(value, int | float) and is_json_number(value) and value >= 0
 
 
 def _is_share(value: object) -> bool:
@@ -84,7 +84,7 @@ def _is_independence(value: object) -> bool:
     return (
         isinstance(value, dict)
         and all(_is_amount(value.get(name)) for name in ("statistic", "freedom"))
-        and _or_none(is_number)(value.get("p_value"))
+        and _or_none(is_json_number)(value.get("p_value"))
     )
 
 
@@ -92,8 +92,8 @@ def _is_damage(value: object) -> bool:
     """Return whether a value says how far made-up reports move numbers: one, or some by name or in
     the order of the rows."""
     if isinstance(value, dict):
-        return all(map(is_number, value.values()))
-    return all(map(_or_none(is_number), value if isinstance(value, list) else [value]))
+        return all(map(is_json_number, value.values()))
+    return all(map(_or_none(is_json_number), value if isinstance(value, list) else [value]))
 
 
 CHECKS: Mapping[str, Check] = {
@@ -105,16 +105,16 @@ CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(("windows", "categories", "members", "warnings"), are_texts),
     **dict.fromkeys(("warning", "consistency_bias"), _or_none(_is_text)),
     **dict.fromkeys(("level", "alpha"), _is_share),
-    **dict.fromkeys(("noise_std_error", "noise_floor", "unexplained_share"), is_number),
-    **dict.fromkeys(("unexplained", "tail", "differences_alpha"), is_number),
-    **dict.fromkeys(("answers_each", "answers_each_std_error"), is_number),
+    **dict.fromkeys(("noise_std_error", "noise_floor", "unexplained_share"), is_json_number),
+    **dict.fromkeys(("unexplained", "tail", "differences_alpha"), is_json_number),
+    **dict.fromkeys(("answers_each", "answers_each_std_error"), is_json_number),
     "control": lambda value: value in CONTROLS,
-    "threshold": _or_none(is_number),
-    "bounds": lambda value: isinstance(value, list) and len([*filter(is_number, value)]) == 2,
-    "reports_per_person": lambda value: is_number(value) and value >= 1,
+    "threshold": _or_none(is_json_number),
+    "bounds": lambda value: isinstance(value, list) and len([*filter(is_json_number, value)]) == 2,
+    "reports_per_person": lambda value: is_json_number(value) and value >= 1,
     "at_most": lambda value: type(value) is int and value >= 1,
     "fakes_move": _is_damage,
-    **dict.fromkeys(("reach", "signal"), is_number),
+    **dict.fromkeys(("reach", "signal"), is_json_number),
     "independence": _is_independence,
     "differences": _are_differences,
     **dict.fromkeys(("memoised", "fakes_name_one"), lambda value: isinstance(value, bool)),

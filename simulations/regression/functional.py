@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldp.central import Laplace, Noise
-from ldp.central.regression.calibration import Budget, Fit
+from ldp.central.regression.calibration import Budget, PrivateFit
 from ldp.central.regression.laplace import LaplaceMoments, Sensitivities, symmetric
 from ldp.central.regression.rows import ROUNDED, Rows
 
@@ -22,7 +22,7 @@ class Functional:
 
     words: str = "Laplace noise on the objective, pure epsilon (Zhang and others 2012)"
 
-    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
+    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> PrivateFit:
         most = Sensitivities.of(np.ones(rows.columns), budget.neighbours, norm=rows.norm)
         # coefficients of theta: X'X above the diagonal, and -2 X'y
         mechanism = Laplace(
@@ -40,4 +40,4 @@ class Functional:
         b = part @ ((part.T @ xy) / values[is_positive])
         scales = (mechanism.scale, mechanism.scale / 2, math.inf)
         moments = LaplaceMoments(xx, xy, math.nan, scales, len(rows.target))
-        return Fit(np.asarray(b, dtype=np.float64), budget.pure_cost, moments)
+        return PrivateFit(np.asarray(b, dtype=np.float64), budget.pure_cost, moments)

@@ -17,7 +17,7 @@ from ldp.accounting import Neighbours
 from ldp.accounting.bisection import bisect
 from ldp.arrays import Floats
 from ldp.central import Noise
-from ldp.central.regression.calibration import Budget, Fit
+from ldp.central.regression.calibration import Budget, PrivateFit
 from ldp.central.regression.rows import Rows
 
 RADIUS = 1.0
@@ -33,14 +33,14 @@ class Output:
 
     words: str = "noise on the coefficients (Chaudhuri, Monteleoni and Sarwate 2011)"
 
-    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
+    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> PrivateFit:
         steepest = rows.norm * (rows.norm * RADIUS + 1)
         if budget.neighbours is Neighbours.REPLACE_VALUE:
             steepest *= 2
         length = steepest * np.sqrt(rows.columns) / budget.mu
         strength = math.sqrt(length * len(rows.target) * rows.norm**2 / rows.columns)
         scale = steepest / (strength * budget.mu) * ROUNDING
-        return Fit(noise.gaussian(in_ball(rows.xx, rows.xy, strength), scale), budget.cost)
+        return PrivateFit(noise.gaussian(in_ball(rows.xx, rows.xy, strength), scale), budget.cost)
 
 
 def in_ball(xx: Floats, xy: Floats, ridge: float) -> Floats:

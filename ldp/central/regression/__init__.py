@@ -1,6 +1,6 @@
 """Differentially private linear regression, with a trusted curator."""
 
-from ldp.central.regression.calibration import Budget, Shares, calibrate, joint_mu
+from ldp.central.regression.calibration import Budget, BudgetShares, calibrate, joint_mu
 from ldp.central.regression.estimator import (
     DeltaWarning,
     PrivateLinearRegression,
@@ -15,13 +15,13 @@ __all__ = [
     "METHODS",
     "PURE",
     "Budget",
+    "BudgetShares",
     "DeltaWarning",
     "LaplaceMoments",
     "Moments",
     "PrivateLinearRegression",
     "Rows",
     "Scales",
-    "Shares",
     "SimulationWarning",
     "calibrate",
     "joint_mu",

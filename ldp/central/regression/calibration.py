@@ -62,7 +62,7 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shares:
+class BudgetShares:
     """Shares of mu**2 of the releases, which add up to 1; no `eigenvalue` is released for a share
     of 0."""
 
@@ -71,7 +71,7 @@ class Shares:
     eigenvalue: float = 0.0
 
     @classmethod
-    def of(cls, *, split: float, eigenvalue: float = 0.0) -> "Shares":
+    def of(cls, *, split: float, eigenvalue: float = 0.0) -> "BudgetShares":
         """Return the shares with `eigenvalue` of the whole, in [0, 1), and `split` of the rest, in
         (0, 1), for X'X. Raises ParameterError for others."""
         if not 0 < split < 1 or not 0 <= eigenvalue < 1:
@@ -101,7 +101,7 @@ def _squared(sensitivity: float, scale: float) -> float:
     return (sensitivity / scale) ** 2 if scale else math.inf
 
 
-def calibrate(shares: Shares, *, mu: float, norm: float, neighbours: Neighbours) -> Scales:
+def calibrate(shares: BudgetShares, *, mu: float, norm: float, neighbours: Neighbours) -> Scales:
     """Return the smallest scales with these `shares` whose joint mu is at most `mu`, for rows of
     length `norm` and targets of 1 at most.
 
@@ -148,7 +148,7 @@ class NoisyMoments(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class PrivateFit:
     """Result of a fit: `coefficients`, shape (columns,), of mapped features and target; their cost;
     and the noisy moments, where a method releases those."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats, Ints
 from ldp.central import Simulated
-from ldp.central.regression.calibration import Budget, Shares, calibrate, release_moments
+from ldp.central.regression.calibration import Budget, BudgetShares, calibrate, release_moments
 from ldp.central.regression.methods import METHODS, FromMoments
 from ldp.central.regression.rows import Rows
 from ldp.errors import ParameterError
@@ -45,7 +45,7 @@ def gaussian_reports(rows: Rows, budget: Budget, generator: np.random.Generator)
     release."""
     default = METHODS["ridge"]
     assert isinstance(default, FromMoments)
-    shares = Shares.of(split=default.split)
+    shares = BudgetShares.of(split=default.split)
     single = calibrate(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
     factor = math.sqrt(len(rows.target))
     scales = Scales(xx=single.xx * factor, xy=single.xy * factor)

@@ -24,7 +24,7 @@ import numpy as np
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Laplace, Noise
-from ldp.central.regression.calibration import Budget, Fit
+from ldp.central.regression.calibration import Budget, PrivateFit
 from ldp.central.regression.rows import Rows, product
 from ldp.errors import ParameterError
 from ldp.regression import ridge
@@ -207,9 +207,9 @@ class FromLaplace:
 
     def fit(
         self, rows: Rows, budget: Budget, noise: Noise, projection: Projection = TO_BOUNDS
-    ) -> Fit:
+    ) -> PrivateFit:
         moments = projection.released(rows, budget, noise)
-        return Fit(self.solve(moments), budget.pure_cost, moments)
+        return PrivateFit(self.solve(moments), budget.pure_cost, moments)
 
 
 def solve_robust(moments: LaplaceMoments) -> Floats:

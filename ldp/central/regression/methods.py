@@ -13,7 +13,13 @@ import numpy as np
 
 from ldp.arrays import Floats
 from ldp.central import Noise
-from ldp.central.regression.calibration import Budget, Fit, Shares, calibrate, release_moments
+from ldp.central.regression.calibration import (
+    Budget,
+    BudgetShares,
+    PrivateFit,
+    calibrate,
+    release_moments,
+)
 from ldp.central.regression.laplace import FromLaplace, solve_robust
 from ldp.central.regression.rows import GRID, Rows, product
 from ldp.errors import ParameterError
@@ -44,9 +50,9 @@ class Boosted:
 
     words: str = "clipped residuals in rounds, no interval (after Tang and others 2023)"
 
-    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
+    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> PrivateFit:
         """Release X'X and the rounds' X'r of `rows` with `noise`; return the coefficients."""
-        shares = Shares.of(split=SPLIT)
+        shares = BudgetShares.of(split=SPLIT)
         scales = calibrate(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
         whole = noise.gaussian(rows.xx, scales.xx)
         coefficients = np.zeros(rows.columns)
@@ -54,7 +60,7 @@ class Boosted:
             left = product(rows.features, residuals(rows, coefficients))
             noisy = noise.gaussian(left, scales.xy * CLIP * math.sqrt(ROUNDS))
             coefficients = coefficients + solved((whole + whole.T) / 2, scales.xx, noisy)
-        return Fit(coefficients, budget.cost)
+        return PrivateFit(coefficients, budget.cost)
 
 
 class Method(Protocol):
@@ -64,7 +70,7 @@ class Method(Protocol):
     def words(self) -> str:
         """A line of description."""
 
-    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
+    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> PrivateFit:
         """Release moments of `rows` with `noise` and solve them."""
 
 
@@ -84,16 +90,18 @@ class FromMoments:
         noise: Noise,
         split: float | None = None,
         eigenvalue_share: float | None = None,
-    ) -> Fit:
+    ) -> PrivateFit:
         if self.eigenvalue_share is None and eigenvalue_share is not None:
             raise ParameterError("eigenvalue_share is for methods that release the eigenvalue")
         share = self.eigenvalue_share if eigenvalue_share is None else eigenvalue_share
         if self.eigenvalue_share is not None and not share:
             raise ParameterError("eigenvalue_share must lie in (0, 1) for this method")
-        shares = Shares.of(split=self.split if split is None else split, eigenvalue=share or 0.0)
+        shares = BudgetShares.of(
+            split=self.split if split is None else split, eigenvalue=share or 0.0
+        )
         scales = calibrate(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
         moments = release_moments(rows, scales, noise)
-        return Fit(self.solve(moments), budget.cost, moments)
+        return PrivateFit(self.solve(moments), budget.cost, moments)
 
 
 METHODS: dict[str, Method] = {
