@@ -27,7 +27,7 @@ def rounded_up(number: float, digits: int = 4) -> str:
     """Return `number` as text with this many `digits`, rounded up; from a million on all figures
     are written out.
 
-    >>> round_up(2.71828), round_up(1234567)
+    >>> rounded_up(2.71828), rounded_up(1234567)
     ('2.719', '1,235,000')
     """
     if math.isinf(number):

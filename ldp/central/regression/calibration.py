@@ -105,7 +105,7 @@ def calibrate(shares: BudgetShares, *, mu: float, norm: float, neighbours: Neigh
     """Return the smallest scales with these `shares` whose joint mu is at most `mu`, for rows of
     length `norm` and targets of 1 at most.
 
-    >>> halves = Shares.of(split=0.5)
+    >>> halves = BudgetShares.of(split=0.5)
     >>> scales = calibrate(halves, mu=0.2, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
     >>> round(scales.xx, 4), round(scales.xy, 4)   # root 2 / mu
     (7.0711, 7.0711)
