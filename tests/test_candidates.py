@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ldp import CountMeanSketch, Rappor
+from ldp import CountMeanSketch, LocalHashing, Rappor
 from ldp.arrays import Floats
 from ldp.cli import commands
 from ldp.decoding import bloom_maps
@@ -20,6 +20,7 @@ from ldp.errors import DecodeError, ParameterError
 from ldp.report import render
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
+from ldp.tables.estimates import Normal
 from ldp.tables.google_rappor import (
     file_texts,
     read_google_reports,
@@ -458,6 +459,16 @@ def test_too_few_equations_to_check_the_list_are_said_to_be() -> None:
     wider = replace(mechanism, cohorts=64)
     table = draw_table(wider, values, counts=counts, generator=np.random.default_rng(1))
     assert "warning" not in decode(table, values).details
+
+
+@pytest.mark.exact
+def test_residuals_that_are_all_alike_leave_a_normal_law() -> None:
+    """Every bit has the same share, so no cell differs from the mean of its cohort."""
+    mechanism = LocalHashing(epsilon=0.01, rows=1, seed="00ff")
+    table = Table.from_counts(mechanism, [[1, 1]], 2)
+    estimates = decode(table, ("a", "b"), method="lasso-ols")
+    assert isinstance(estimates.law, Normal)
+    assert np.isfinite([estimates.summary["tail"], estimates.summary["noise_floor"]]).all()
 
 
 @pytest.mark.exact

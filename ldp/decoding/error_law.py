@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ldp.arrays import Floats, Ints
 from ldp.protocol.channel import Channel
+from ldp.tables.estimates import Law, Normal
 
 SMALLEST_P = 1e-15
 """Smallest p-value: smaller ones are below the rounding of the FFT."""
@@ -70,10 +71,11 @@ class ErrorLaw:
         return float((self.start + self.step * place - self.mean) / self.std)
 
 
-def law_of_random_cells(cells: Floats, draws: int) -> ErrorLaw:
+def law_of_random_cells(cells: Floats, draws: int) -> Law:
     """Return the distribution of the sum of `draws` cells that are drawn at random from `cells`, in
     standard deviations around its mean: that of a candidate's product with residuals, whose hashes
-    are random. By FFT of the cells' own distribution, in steps of 2 REACH / RANDOM_POINTS."""
+    are random. By FFT of the cells' own distribution, in steps of 2 REACH / RANDOM_POINTS. Of cells
+    that are all alike, which have no such distribution, a normal one."""
     centred = cells - cells.mean()
     step = 2 * _REACH / _RANDOM_POINTS * max(math.sqrt(draws * float(np.mean(centred**2))), 1e-300)
     half = _RANDOM_POINTS // 2
@@ -84,6 +86,8 @@ def law_of_random_cells(cells: Floats, draws: int) -> ErrorLaw:
     tail = np.minimum.accumulate(np.clip(falling, 0.0, 1.0))
     mean = draws * float(places.mean())
     std = math.sqrt(draws * float(places.var()))
+    if not std:
+        return Normal()
     return ErrorLaw(start=-half - 0.5, step=1.0, skewed=tail, mild=tail, mean=mean, std=std)
 
 
