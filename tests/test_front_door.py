@@ -99,6 +99,10 @@ def test_values_by_category_are_pairs_and_what_is_missing_is_left_out() -> None:
     assert "150 empty cells left out" in trials.headline
     with pytest.raises(ParameterError, match="by has 1 rows and the values have 2"):
         ldp.try_column(["a", "b"], by=["x"])
+    with pytest.raises(ParameterError, match="has no values in rows with a category"):
+        ldp.try_column(["a", "b"], by=[None, None])
+    with pytest.raises(ParameterError, match="are 'x / a / b': rename one"):
+        ldp.try_column(["a / b", "b", "c"], by=["x", "x / a", "x"])
 
 
 @pytest.mark.exact
@@ -317,6 +321,8 @@ def test_naming_a_mechanism_loads_no_numpy() -> None:
     [
         lambda: ldp.try_column([["a"], ["a", "b"]] * 50),
         lambda: ldp.try_column(["a", "b"] * 50, epsilon=()),
+        lambda: ldp.try_column(["a", "b"] * 50, epsilon=cast(Any, None)),
+        lambda: ldp.try_column(["a", "b"] * 50, epsilon=cast(Any, [[1.0]])),
         lambda: ldp.compare([], ["a", "b"]),
         lambda: ldp.compare(["rr"], ["a", "b"], ()),
         lambda: ldp.compare(cast(Any, [lambda epsilon: epsilon]), ["a", "b"]),

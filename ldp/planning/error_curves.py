@@ -228,7 +228,10 @@ def require_mechanism(mechanism: Any) -> Any:
 
 def epsilons_of(epsilons: Any) -> tuple[float, ...]:
     """Return one epsilon or several as a tuple, each once; raise ParameterError for none."""
-    several = [epsilons] if isinstance(epsilons, Real) else [*dict.fromkeys(epsilons)]
+    try:
+        several = [epsilons] if isinstance(epsilons, Real) else [*dict.fromkeys(epsilons)]
+    except TypeError:  # no list, or one of lists
+        several = []
     if not several or not all(isinstance(epsilon, Real) for epsilon in several):
         raise ParameterError("give one epsilon or more, each a number")
     return tuple(e if isinstance(e, int | float) else float(e) for e in several)

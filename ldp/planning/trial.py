@@ -314,7 +314,8 @@ def _column(values: Any, by: Any, read_as: str, name: str) -> _Column:
     counts = np.bincount(places[~is_empty], minlength=len(different)).tolist()
     held = {value: count for value, count in zip(different, counts, strict=True) if count}
     if not held:
-        raise ParameterError(f"the column {name} has no values")
+        where = "" if by is None else " in rows with a category"
+        raise ParameterError(f"the column {name} has no values{where}")
     everybody = Population(tuple(held), counts=np.array([*held.values()]))
     of_numbers = are_numbers(everybody) if read_as == "auto" else read_as == "numbers"
     others = [value for value in held if not is_number(value)]
@@ -374,7 +375,8 @@ def _people(
     texts: Sequence[str], places: Any, groups: Sequence[str], group: Any, of_numbers: bool
 ) -> Population:
     """Return who holds what: values, pairs of a category and a number, or of a category and a value
-    as one text. `texts`: of each place; `groups`: the names of each `group`."""
+    as one text. `texts`: of each place; `groups`: the names of each `group`. Raises ParameterError
+    where two pairs are the same text."""
     numbers, counts = np.unique(places * len(groups) + group, return_counts=True)
     people: dict[Any, int] = {}
     for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
@@ -382,6 +384,8 @@ def _people(
         key: Any = value
         if len(groups) > 1:
             key = (category, value) if of_numbers else f"{category}{BETWEEN}{value}"
+        if key in people and not of_numbers:
+            raise ParameterError(f"two pairs of a category and a value are {key!r}: rename one")
         people[key] = people.get(key, 0) + count
     return Population(tuple(people), counts=np.array([*people.values()]))
 
