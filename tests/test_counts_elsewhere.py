@@ -265,3 +265,12 @@ def test_another_file_is_named_with_its_line(tmp_path: Path, text: str, reason: 
     (tmp_path / "counts.csv").write_text(text)
     with pytest.raises(DecodeError, match=reason):
         read_counts(tmp_path / "counts.csv", CoinResponse(alpha=0.5, beta=0.5))
+
+
+@pytest.mark.exact
+def test_a_text_is_no_list_of_days_and_rows_of_counts_are_of_one_length() -> None:
+    mechanism = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+    with pytest.raises(ParameterError, match=r"a list of days, as \['2026-01-01'\]"):
+        Table.from_counts(mechanism, [[1, 2]], 3, "2026-01-01")
+    with pytest.raises(ParameterError, match="arrays of integers"):
+        Table.from_counts(mechanism, [[1], [2, 3]], 3)

@@ -102,6 +102,8 @@ def test_an_invalid_report_is_named_with_its_position(kind: str) -> None:
         ([5], "must be bytes"),
         (np.zeros((2, 11), np.int64), "uint8"),
         (np.zeros((2, 9), np.uint8), "report has 9 bytes"),
+        (None, "must be an iterable of bytes"),
+        (pa.table({"report": reports_of(MECHANISM, 1)}), "must be bytes"),
     ],
 )
 def test_what_is_no_report_is_refused(reports: Any, message: str) -> None:

@@ -1,6 +1,6 @@
 """Batches of reports, checked: rows and payloads as arrays, of one part or of several."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -83,9 +83,12 @@ def _blocks(reports: Any, size: int) -> Iterator[Any]:
             raise ReportError("a matrix of reports must hold bytes: uint8")
         yield from (reports[start : start + _BATCH] for start in range(0, len(reports), _BATCH))
     elif hasattr(reports, "__arrow_c_stream__") or isinstance(reports, pa.Array):
-        for chunk in pa.chunked_array(reports if hasattr(reports, "chunks") else [reports]).chunks:
+        column = [reports] if isinstance(reports, pa.Array) else reports
+        for chunk in pa.chunked_array(column).chunks:
             yield from _blocks(_matrix_of(chunk, size), size)
     else:
+        if not isinstance(reports, Iterable):
+            raise ReportError("reports must be an iterable of bytes, an Arrow column or a matrix")
         several = iter(reports)
         while block := [*islice(several, _BATCH)]:
             yield block

@@ -130,7 +130,8 @@ class Table:
         `counts`: integers, shape (rows, columns): of each cell the number of reports that name it,
         or of SIGN reports the sum of their signs. `reports`: integers, shape (rows,), the reports
         of each row; one integer will do for one row. `windows`: days of collection. Raises
-        ParameterError for other shapes or types, and for counts that no reports can make.
+        ParameterError for other shapes or types, for counts that no reports can make, and for a
+        text of `windows`.
 
         >>> from ldp import CoinResponse
         >>> Table.from_counts(CoinResponse(alpha=0.5, beta=0.5), [[70]], 100).total
@@ -138,7 +139,12 @@ class Table:
         """
         if not isinstance(mechanism, Mechanism):
             raise ParameterError("reports of several parts have several tables: count each part")
-        cells, rows = np.asarray(counts), np.atleast_1d(np.asarray(reports))
+        if isinstance(windows, str):  # its letters would be days
+            raise ParameterError(f"windows must be a list of days, as [{windows!r}]")
+        try:
+            cells, rows = np.asarray(counts), np.atleast_1d(np.asarray(reports))
+        except ValueError:
+            raise ParameterError("counts and reports must be arrays of integers") from None
         if cells.shape != mechanism.shape or rows.shape != mechanism.shape[:1]:
             raise ParameterError(
                 f"counts must have the shape {tuple(mechanism.shape)} and reports "
