@@ -412,10 +412,22 @@ def test_a_plan_for_numbers_by_command(
     assert run(f"{with_people} --json", monkeypatch) == 0
     answer = json.loads(capsys.readouterr().out)
     assert set(answer["means"]) == {"one-bit-mean", "piecewise"}
-    for wrong in ("--unknown-range --range 0 1", "", "--domain 4 --unknown-range"):
+    for wrong in ("--unknown-range --range 0 1", "--domain 4 --unknown-range"):
         command = f"plan number {wrong} --users 9 --epsilon 1"
         assert run(command, monkeypatch) != 0, wrong
     assert run("plan list --users 9 --epsilon 1", monkeypatch) != 0
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("option", ["--range 0 10", "--by 3"])
+def test_a_plan_for_hardly_any_users_says_what_is_not_known(
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Drawn tables have levels without a report, which decode refuses."""
+    assert run(f"plan number {option} --users 2 --epsilon 4", monkeypatch) == 0
+    text = capsys.readouterr().out
+    assert "nan" not in text
+    assert " -         -         - " in text
 
 
 RATINGS, HELD = ("1", "2", "3", "4", "5"), (250, 250, 750, 1750, 2000)

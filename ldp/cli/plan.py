@@ -142,9 +142,10 @@ def _words_of_percentile(answer: PercentilePlan) -> str:
     for row in answer.forecasts:
         mark = " *" if row is answer.best else ""
         mean = "-" if row.mean_std_error is None else f"{row.mean_std_error:.3g}"
-        ends = (_end(row.percentile.low), _end(row.percentile.high))
+        of = row.percentile
+        cells = [*map(_number, (of.estimate, of.low, of.high))]
         lines.append(
-            f"{row.words + mark:<44} {row.percentile.estimate:9.4g} {ends[0]:>9} {ends[1]:>9} "
+            f"{row.words + mark:<44} {cells[0]:>9} {cells[1]:>9} {cells[2]:>9} "
             f"{100 * row.share_std_error:7.2g} % {report_bytes(row.mechanism):6,} {mean:>9}"
             + ("" if ask.people else f"  {row.like}")
         )
@@ -171,9 +172,10 @@ def _of_parts(answer: PercentilePlan) -> list[str]:
     of_shape = "" if answer.question.people else "  of numbers"
     lines = ["of a category with   percentile       low      high" + of_shape]
     for row in answer.parts:
-        ends = (_end(row.percentile.low), _end(row.percentile.high))
+        of = row.percentile
+        cells = [*map(_number, (of.estimate, of.low, of.high))]
         lines.append(
-            f"{100 * row.part:>16.3g} % {row.percentile.estimate:>13.4g} {ends[0]:>9} {ends[1]:>9}"
+            f"{100 * row.part:>16.3g} % {cells[0]:>13} {cells[1]:>9} {cells[2]:>9}"
             + (of_shape and f"  {row.like}")
             + "  hopeless" * row.is_hopeless
         )
@@ -185,7 +187,7 @@ def _of_parts(answer: PercentilePlan) -> list[str]:
     return lines
 
 
-def _end(number: float) -> str:
+def _number(number: float) -> str:
     return f"{number:.4g}" if math.isfinite(number) else "-"
 
 

@@ -24,7 +24,7 @@ from ldp.decoding.distribution import (
     expected_distribution,
     std_error_of_ends,
 )
-from ldp.errors import ParameterError
+from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import MAGNITUDES, HierarchicalHistogram
@@ -209,8 +209,14 @@ def forecast(
     law = expected(mechanism, people, users, q, part)
     errors = law.below[1]
     generator = np.random.default_rng(SEED)
-    laws = (draw_law(mechanism, people, users, q, part, generator) for _ in range(tables))
-    rows = [law_of_table.quantile(q) for law_of_table in laws] or [law.quantile(q)]
+    nothing = Statistic(law.quantile(q).name, math.nan, math.nan, -math.inf, math.inf)
+    rows = []
+    for _ in range(tables):
+        try:
+            rows.append(draw_law(mechanism, people, users, q, part, generator).quantile(q))
+        except DecodeError:  # of so few users that no report is of some level or bin
+            rows.append(nothing)
+    rows = rows or [law.quantile(q)]
     known = [row.estimate for row in rows if not math.isnan(row.estimate)] or [math.nan]
     columns = (known, [row.low for row in rows], [row.high for row in rows])
     estimate, low, high = (sorted(column)[len(column) // 2] for column in columns)
