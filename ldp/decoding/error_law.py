@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ldp.arrays import Floats, Ints
 from ldp.protocol.channel import Channel
-from ldp.tables.estimates import Law, Normal
+from ldp.tables.estimates import ErrorDistribution, Normal
 
 SMALLEST_P = 1e-15
 """Smallest p-value: smaller ones are below the rounding of the FFT."""
@@ -71,7 +71,7 @@ class ErrorLaw:
         return float((self.start + self.step * place - self.mean) / self.std)
 
 
-def law_of_random_cells(cells: Floats, draws: int) -> Law:
+def law_of_random_cells(cells: Floats, draws: int) -> ErrorDistribution:
     """Return the distribution of the sum of `draws` cells that are drawn at random from `cells`, in
     standard deviations around its mean: that of a candidate's product with residuals, whose hashes
     are random. By FFT of the cells' own distribution, in steps of 2 REACH / RANDOM_POINTS. Of cells
