@@ -14,7 +14,8 @@ from click import Context
 from ldp import MemoisedResponse
 from ldp.cli import commands
 from ldp.cli.options import progress
-from ldp.protocol.kinds import Index
+from ldp.mechanisms.base import Encoder, Value
+from ldp.protocol.wire import pack_report
 from ldp.simulation import draw_table
 from tests.command_line import NAMES, REGISTRY, SIMULATE, run
 from tests.tiers import tiered
@@ -99,7 +100,12 @@ def test_an_audit_of_a_cheat_fails_with_status_1(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All of 1,000 reports are true, where half would be: no chance is involved."""
-    monkeypatch.setattr(Index, "draw", lambda layout, source, cells, *thresholds: cells[0])
+
+    def truth(encoder: Encoder, value: Value) -> bytes:
+        (cell,) = encoder._mechanism.cells(value, 0)
+        return pack_report(encoder._header, encoder._layout, 0, cell)
+
+    monkeypatch.setattr(Encoder, "encode", truth)
     assert run("audit home --registry metrics.toml --trials 1000", monkeypatch) == 1
     assert capsys.readouterr().out.startswith("FAIL home: epsilon 3 claimed")
 

@@ -176,7 +176,7 @@ def _charge_epochs_of_the_window_that_is_sealed(patch: pytest.MonkeyPatch) -> No
 
 def _begin_epochs_in_windows_that_are_spent(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(runtime, "remaining_budget", lambda *_: Allowance(Fraction(9), Fraction(9)))
-    patch.setattr(runtime, "is_sealed", lambda *_: False)
+    patch.setattr(runtime, "is_window_sealed", lambda *_: False)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import click
 
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, check_days, progress, say
 from ldp.cli.parsing import Typed
+from ldp.cli.settings import rare
 from ldp.collection import aggregate as aggregated
 from ldp.collection import report_files
 from ldp.collection.aggregate import share_of, with_metric
@@ -88,12 +89,15 @@ def _file_share(text: str) -> tuple[int, int]:
     "--sql",
     is_eager=True,  # before --out
     type=click.Choice([*DIALECTS]),
-    help="Print the query that makes the counts, for ldp table import; count nothing.",
+    help="Print the query that makes the counts, for ldp table import, or with --estimates the "
+    "estimates; count nothing.",
 )
-@click.option(
+@rare(
     "--estimates",
+    bool,
+    False,
+    "End the query of --sql in value, estimate and std_error, as ldp decode has them.",
     is_flag=True,
-    help="End the query of --sql in value, estimate and std_error, as ldp decode has them.",
 )
 @JSON
 def aggregate(
