@@ -21,6 +21,7 @@ from ldp.mechanisms import (
     SubsetSelection,
     report_functions,
 )
+from ldp.mechanisms.base import Encoder
 from ldp.mechanisms.report_functions import report_function
 from ldp.protocol.kinds import Subset
 from ldp.protocol.randomness import PROBABILITY_ONE, SeededBits
@@ -133,3 +134,13 @@ def test_an_encoder_draws_by_the_function_from_the_operating_system_alone() -> N
     for mechanism in (*NAME_A_COLUMN, *SETS):
         assert mechanism.encoder()._report is not None
         assert mechanism.encoder(SeededBits(b""))._report is None
+
+
+@pytest.mark.exact
+def test_an_encoder_whose_drawing_is_replaced_uses_no_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mechanism = NAME_A_COLUMN[0]
+    monkeypatch.setattr(Encoder, "draw", lambda encoder, point: (0, point))
+    reports = {mechanism.encoder().encode("c") for _ in range(20)}
+    assert [parts(mechanism, report) for report in reports] == [(0, 2)]

@@ -461,8 +461,8 @@ class Encoder(ReportEncoder):
         self._touched, self._untouched = mechanism.report_thresholds
         self._size, self._tops = self._layout.random_bytes
         self._is_system = type(bits) is SystemBits
-        is_plain = self._is_system and type(self) is Encoder
-        self._report = report_function(mechanism) if is_plain else None
+        is_usual = self._is_system and type(self).draw is _USUAL_DRAW
+        self._report = report_function(mechanism) if is_usual else None
 
     def encode(self, value: Value) -> bytes:
         """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a
@@ -484,6 +484,10 @@ class Encoder(ReportEncoder):
     def _report_bits(self) -> BitSource:
         """Return the source of one report's bits: those of the operating system at one request."""
         return ReportBits(self._size, self._tops) if self._is_system else self._bits
+
+
+_USUAL_DRAW = Encoder.draw
+"""What `report_function` stands for: not where a subclass, or a test, draws in another way."""
 
 
 @lru_cache(maxsize=64)
