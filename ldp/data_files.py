@@ -382,9 +382,9 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
                 for is_number in (kinds.is_integer, kinds.is_floating, kinds.is_decimal)
             ):
                 typed.add(name)
-            elif "binary" in text or reading.is_private:  # a time that Python has not, a text that
+            elif "binary" in text or reading.is_private:
                 encoding = reading.encoding or "utf-8"
-                if "binary" not in text:  # is none
+                if "binary" not in text:  # as bytes: times that Python has not, texts that are none
                     column = column.cast(pyarrow.string(), safe=False).cast(pyarrow.binary())
                     encoding = "utf-8"
                 cells = column.to_pylist()

@@ -38,7 +38,7 @@ ROW = "row"
 """Name of a number of a report on which nothing that is counted of rows is counted by."""
 
 
-class Condition(NamedTuple):
+class Occurrence(NamedTuple):
     """Something that is `seen` in a report so many times of those that are `possible`, each with
     this `chance`: int, shape (reports,)."""
 
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
     reports: Reports
     numbers: Sequence[tuple[str, Ints, int]]
     lies: Ints
-    statistics: Sequence[Condition]
+    statistics: Sequence[Occurrence]
 
     @classmethod
     def of(
@@ -79,12 +79,12 @@ def condition_checks(
     whose product is `most` or less. `number`: that of each report's value. `coins` make chances
     that differ equal."""
     reports, numbers, lies, statistics = seen_of_part
-    of_rows: list[Condition] = []
+    of_rows: list[Occurrence] = []
     if reports.mechanism.shape.rows > 1 and not reports.keeps_row:
         rows, limit = reports.rows, reports.mechanism.shape.rows
         even = np.where(number % 2, limit // 2, (limit + 1) // 2) / limit
         seen = evened(rows % 2 == number % 2, even, 0.5, coins)
-        of_rows = [Condition("rows as odd as the value", seen, np.ones_like(seen), 0.5)]
+        of_rows = [Occurrence("rows as odd as the value", seen, np.ones_like(seen), 0.5)]
     moduli = np.arange(1, LARGEST + 1)
     known = [(name, (of[:, None] % moduli).astype(np.uint8), limit) for name, of, limit in numbers]
     for left, right in combinations(known, 2):
@@ -105,29 +105,29 @@ def evened(seen: Bools, chances: Floats, chance: float, coins: np.random.Generat
     return changed
 
 
-def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[Condition]:
+def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[Occurrence]:
     """Yield how often reports name what their values touch."""
     mechanism, channel = reports.mechanism, reports.mechanism.channel
     truths, free = reports.reported & reports.touched, ~reports.touched
     is_certain = not mechanism.has_roundings
     if mechanism.kind.has_independent_bits:
         noise = (reports.reported & free).sum(axis=1)
-        yield Condition("untouched cells", noise, free.sum(axis=1), float(channel.untouched))
+        yield Occurrence("untouched cells", noise, free.sum(axis=1), float(channel.untouched))
     if is_certain and mechanism.kind.has_independent_bits:
         counts = truths.sum(axis=1), reports.touched.sum(axis=1)
-        yield Condition("touched cells", *counts, float(channel.touched))
+        yield Occurrence("touched cells", *counts, float(channel.touched))
     elif mechanism.kind is Index and (is_certain or mechanism.touches > 1):
         chance = float(mechanism.layout.any_probability(channel.touched, mechanism.touches))
         seen, possible = (cells.max(axis=1) for cells in (truths, reports.touched))
         extra = np.maximum(reports.touched.sum(axis=1) - mechanism.touches, 0)
         seen = evened(seen, chance + extra * float(channel.untouched), chance, coins)
-        yield Condition("touched cells", seen & possible, possible, chance)
+        yield Occurrence("touched cells", seen & possible, possible, chance)
     else:
         known = reports.usual_chances[reports.usual_chances > 0]
         chance = float(np.median(known)) if known.size else 0.5
         seen = evened(reports.names(reports.firsts), reports.chances, chance, coins)
         possible = reports.chances > 0
-        yield Condition("first touched cells", seen & possible, possible, chance)
+        yield Occurrence("first touched cells", seen & possible, possible, chance)
 
 
 def _lies(reports: Reports, coins: np.random.Generator) -> Ints:
@@ -146,7 +146,7 @@ def _lies(reports: Reports, coins: np.random.Generator) -> Ints:
 
 def _of_lies(
     reports: Reports, lies: Ints, number: Ints, coins: np.random.Generator
-) -> Iterator[Condition]:
+) -> Iterator[Occurrence]:
     """Yield how often a lie, given that there is one, keeps a part of the value, and how often a
     report names the first cell of the value before that its own does not touch."""
     mechanism = reports.mechanism
@@ -166,13 +166,13 @@ def _of_lies(
             inside = [reports.touched[:, groups == one].sum(axis=1) for one in range(size)]
             sizes, free = sizes - np.choose(part, inside), columns - sum(inside)
         seen = evened(groups[lies] == part, sizes / np.maximum(free, 1), 1 / size, coins)
-        yield Condition(what, seen & is_lie, is_lie, 1 / size)
+        yield Occurrence(what, seen & is_lie, is_lie, 1 / size)
     chance = 0.5 if mechanism.kind.is_signed else float(mechanism.channel.untouched)
     cells = reports.first_before
-    yield Condition("value before", reports.names(cells), cells >= 0, chance)
+    yield Occurrence("value before", reports.names(cells), cells >= 0, chance)
 
 
-def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterator[Condition]:
+def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterator[Occurrence]:
     """Yield how often a report names the lie of the report before, that of the last report of its
     value, or the cell after its first touched one."""
     mechanism, every = reports.mechanism, np.arange(lies.size)
@@ -183,14 +183,14 @@ def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterat
         marks = np.where(places >= 0, lies[places], -1)
         if mechanism.kind.is_signed:
             seen = reports.columns == marks
-            yield Condition(what, seen, marks >= 0, 1 / mechanism.shape.columns)
+            yield Occurrence(what, seen, marks >= 0, 1 / mechanism.shape.columns)
         else:
             marks = np.where(reports.touches(marks), -1, marks)
-            yield Condition(what, reports.names(marks), marks >= 0, chance)
+            yield Occurrence(what, reports.names(marks), marks >= 0, chance)
     if not mechanism.kind.is_signed:
         marks = np.where(reports.firsts < 0, -1, (reports.firsts + 1) % mechanism.shape.columns)
         marks = np.where(reports.touches(marks), -1, marks)
-        yield Condition("cell after the touched", reports.names(marks), marks >= 0, chance)
+        yield Occurrence("cell after the touched", reports.names(marks), marks >= 0, chance)
 
 
 def last_of_value(reports: Reports) -> Ints:
@@ -215,7 +215,7 @@ def _apart(earlier: Ints, coins: np.random.Generator) -> Ints:
 def _by_two(
     reports: Reports,
     lies: Ints,
-    statistics: Sequence[Condition],
+    statistics: Sequence[Occurrence],
     left: tuple[str, NDArray[np.uint8], int],
     right: tuple[str, NDArray[np.uint8], int],
     has_row: bool,

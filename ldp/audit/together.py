@@ -17,7 +17,7 @@ from ldp.audit.conditions import (
     UNCHANGED,
     VALUE,
     VALUE_BEFORE,
-    Condition,
+    Occurrence,
     Seen,
     evened,
     last_of_value,
@@ -121,7 +121,7 @@ def shared_checks(parts: Sequence[Seen]) -> Iterator[Checks]:
 def _counts(
     conditions: tuple[_Conditions, _Conditions],
     numbers: tuple[Ints, Ints],
-    statistic: Condition,
+    statistic: Occurrence,
     where: Bools,
 ) -> tuple[Ints, Ints, float]:
     """Return how often something is seen, and could be, where each two conditions hold, and its
@@ -154,7 +154,7 @@ def _of_metrics(name: str, seen: Ints, possible: Ints, chances: Floats) -> Itera
         yield what, (p_values < small).sum(axis=0), tried, np.full(tried.size, small)
 
 
-def repeated_reports(part: Seen, coins: np.random.Generator) -> Iterator[Condition]:
+def repeated_reports(part: Seen, coins: np.random.Generator) -> Iterator[Occurrence]:
     """Yield how often a report is equal to the one before about its value, given that one: with one
     probability, whatever came before, so that the sum is binomial."""
     reports, mechanism = part.reports, part.reports.mechanism
@@ -169,7 +169,7 @@ def repeated_reports(part: Seen, coins: np.random.Generator) -> Iterator[Conditi
     is_equal = (rows == rows[earlier]) & (numbers == numbers[earlier]).astype(bool)
     possible, chance = earlier >= 0, largest_chance(mechanism)
     seen = evened(is_equal, chances, chance, coins)
-    yield Condition("reports repeated", seen & possible, possible, chance)
+    yield Occurrence("reports repeated", seen & possible, possible, chance)
 
 
 def largest_chance(mechanism: Mechanism) -> float:

@@ -39,14 +39,20 @@ def report_function(mechanism: "Mechanism") -> ReportFunction | None:
     return _set_of_cells(mechanism) if mechanism.kind is Subset else None
 
 
+def _bounds(mechanism: "Mechanism", choices: int) -> tuple[int, int]:
+    """Return below which numbers of 64 bits the rest of a division by `choices` is uniform, and
+    what `is_below` adds to a uniform number, so that bit 64 says that the report is a lie."""
+    above = PROBABILITY_ONE - mechanism.report_thresholds[0] | LENGTH
+    return PROBABILITY_ONE // choices * choices, above
+
+
 def _category(mechanism: "Mechanism") -> ReportFunction:
     """Return the function for reports of a category. They are listed before, in a fifth of their
     names' memory: to write a column as bytes takes a time that depends on it."""
     urandom, pair, point_of = os.urandom, _PAIR.unpack, mechanism.addressing.point
     others, size = mechanism.shape.columns - 1, mechanism.layout.body_bytes
     reports = tuple(mechanism.header + n.to_bytes(size, "little") for n in range(others + 1))
-    limit = PROBABILITY_ONE // others * others
-    above = PROBABILITY_ONE - mechanism.report_thresholds[0] | LENGTH
+    limit, above = _bounds(mechanism, others)
 
     def report(value: "Value") -> bytes:
         cell = point_of(value)
@@ -67,8 +73,7 @@ def _cell_of_row(mechanism: "Mechanism") -> ReportFunction:
     point_of, cells_of = mechanism.addressing.point, mechanism.addressing.cells
     row_bits, size = 8 * mechanism.layout.row_bytes, mechanism.layout.body_bytes
     rows, others = mechanism.shape.rows, mechanism.shape.columns - 1
-    limit = PROBABILITY_ONE // (rows * others) * (rows * others)
-    above = PROBABILITY_ONE - mechanism.report_thresholds[0] | LENGTH
+    limit, above = _bounds(mechanism, rows * others)
 
     def report(value: "Value") -> bytes:
         point = point_of(value)
@@ -92,8 +97,7 @@ def _one_of_many_cells(mechanism: "Mechanism") -> ReportFunction:
     point_of, cells_of = mechanism.addressing.point, mechanism.addressing.cells
     size, touches = mechanism.layout.body_bytes, mechanism.touches
     others = mechanism.shape.columns - touches
-    limit = PROBABILITY_ONE // (touches * others) * (touches * others)
-    above = PROBABILITY_ONE - mechanism.report_thresholds[0] | LENGTH
+    limit, above = _bounds(mechanism, touches * others)
 
     def report(value: "Value") -> bytes:
         cells = cells_of(point_of(value), 0)
@@ -117,7 +121,7 @@ def _set_of_cells(mechanism: "Mechanism") -> ReportFunction:
     point_of, cells_of = mechanism.addressing.point, mechanism.addressing.cells
     columns, size, few = layout.columns, layout.body_bytes, layout.ones - 1
     digits = bytes(_ONE if byte < layout.coarse_coin >> 56 else _ZERO for byte in range(256))
-    above = PROBABILITY_ONE - mechanism.report_thresholds[0] | LENGTH
+    _, above = _bounds(mechanism, 1)
 
     def report(value: "Value") -> bytes:
         (cell,) = cells_of(point_of(value), 0)

@@ -1,10 +1,10 @@
 """Kinds of report: one column, any columns, a fixed number of columns, a column with a sign.
 
 A kind is a class of layouts. It states how a payload is written, which cells it names, how likely
-it is and how it is drawn: the `draw` methods draw all that leaves a device. Payloads are integers;
-as bytes they are little-endian (`docs/wire.md` is the specification for other languages).
-Mechanisms state the probabilities. Code for arrays of payloads is in `ldp.tables.table` and
-`ldp.simulation.reports`.
+it is and how it is drawn: all that leaves a device is drawn by the `draw` methods, or by the same
+law in less time by `ldp.mechanisms.report_functions`. Payloads are integers; as bytes they are
+little-endian (`docs/wire.md` is the specification for other languages). Mechanisms state the
+probabilities. Code for arrays of payloads is in `ldp.tables.table` and `ldp.simulation.reports`.
 """
 
 from abc import ABC, abstractmethod

@@ -170,8 +170,8 @@ class Population:
         a line a person; of numbers by category `category,value`, alike; of a joint metric
         `a,b,count` and so on, of sets `answers,count` with "|" between answers. `are_numbers`:
         whether values are numbers, which become as programs write them; `column`: the values of any
-        table with a line a person. Raises ParameterError with
-        the line of the first mistake; in a private file an empty value is none."""
+        table with a line a person. Raises ParameterError with the line of the first mistake; in a
+        private file an empty value is none."""
         table = read_table(path, reading, [] if column is None else [column])
         header = table.header if column is None else ["value"]
         names, kind = (header, "") if header in (["value"], PAIR) else (header[:-1], header[-1])
