@@ -32,7 +32,7 @@ lint: .venv/.ready
 	-$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[spark]' && touch $@
 
 # slow tests of a collector under load run alone; all others compute, two at a time
-ALONE := $(addprefix tests/test_,$(addsuffix .py,collector_end_to_end relay_end_to_end collector_faults collector_fuzz collector_load))
+ALONE := $(addprefix tests/collection/test_,$(addsuffix .py,collector_end_to_end relay_end_to_end collector_faults collector_fuzz collector_load))
 
 check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on Spark need Java
 	$(BIN)/pytest -n 3 --durations 20 -m 'slow and not campaign' $(addprefix --ignore=,$(ALONE))
@@ -82,7 +82,7 @@ notebooks: .venv/.ready ## run the example notebooks and rewrite docs/notebooks
 	$(BIN)/python -m tests.notebooks
 
 tables: .venv/.ready ## rewrite the tables of mechanisms in docs, the page of commands and the JSON Schemas
-	$(BIN)/python -m tests.tables
+	$(BIN)/python -m tests.doc_tables
 
 pictures: .venv/.ready ## redraw the pictures of the report page in docs/images; needs Chromium
 	$(BIN)/python -m simulations.pictures

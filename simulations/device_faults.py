@@ -4,7 +4,7 @@
 sends, and lets a hostile app live 10,000 days. After each only files are looked at: what left costs
 no more than the ledger says, nothing acknowledged is missing, a batch that is sent twice is the
 same bytes, memoised answers stay the same, no cap is ever passed. Prints every bar, writes all as
-JSON and exits 1 when one is missed. `tests/test_client_faults.py` does the same in small.
+JSON and exits 1 when one is missed. `tests/client/test_client_faults.py` does the same in small.
 """
 
 import argparse

@@ -8,9 +8,9 @@ most 1.03 of what was asked (of words: each is found as often as stated). Of eve
 searches all mechanisms, all their variants, joint reports of a cross table, memoisation and all
 epsilons (steps of 2 %) for the least epsilon for life: in the small products the sum that the plan
 spends is at most 1.05 of it, and every refusal of a product is confirmed by it. A sampling share
-and pauses are not searched: fewer people are never as exact (tests/test_portfolio.py), and a window
-without reports is a question without an answer. Prints the bars, writes them as JSON and exits 1
-when one is missed; `--sample` takes four.
+and pauses are not searched: fewer people are never as exact
+(tests/planning/test_portfolio.py), and a window without reports is a question without an answer.
+Prints the bars, writes them as JSON and exits 1 when one is missed; `--sample` takes four.
 """
 
 import argparse

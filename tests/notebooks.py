@@ -1,8 +1,8 @@
 """The example notebooks: written from their cells, with what the cells show.
 
 `python -m tests.notebooks` (`make notebooks`) writes them into docs/notebooks;
-`tests/test_display.py` runs their cells and holds what they show to that, pictures aside. Each runs
-in a process and a folder of its own, as a reader's does.
+`tests/report/test_display.py` runs their cells and holds what they show to that, pictures aside.
+Each runs in a process and a folder of its own, as a reader's does.
 """
 
 import ast

@@ -19,9 +19,10 @@ law is skewed. With b the most that one person, K / n, or the noise of one repor
     P(c >= z sqrt(V) + b (z^2 + 2) / 6) <= P(Z >= z)
 
 for a normal Z; for Poisson numbers, the most skewed, of any mean (Cornish and Fisher 1938;
-`tests/test_detection.py`). Each test has a weight w, and z the probability w alpha / values; the
-weights add to 1, so at most alpha of all histories without a change ever have one, over all values
-and periods together, whatever their tests have in common. A value's history then begins anew.
+`tests/publishing/test_detection.py`). Each test has a weight w, and z the probability
+w alpha / values; the weights add to 1, so at most alpha of all histories without a change ever have
+one, over all values and periods together, whatever their tests have in common. A value's history
+then begins anew.
 
 Permanent responses are the same in many periods: there noise is bounded as people are.
 """

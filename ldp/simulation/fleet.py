@@ -2,7 +2,8 @@
 and of what `ldp.client` keeps for it.
 
 Permanent responses are drawn with a numpy Generator and remembered where a device would compute
-them from its secret, or keep them in its file; `tests/test_longitudinal.py` holds both to one law.
+them from its secret, or keep them in its file; `tests/simulation/test_longitudinal.py` holds both
+to one law.
 """
 
 from collections.abc import Sequence

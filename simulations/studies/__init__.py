@@ -2,5 +2,6 @@
 
 `python -m simulations.studies [NAME ...]` writes results/studies/NAME.csv and .svg and exits
 non-zero when a bar is missed; `make studies` does all, those of regression too. Any row can be
-drawn again from its study's name and its place (`Study.row`), and `tests/test_studies.py` does.
+drawn again from its study's name and its place (`Study.row`), and
+`tests/simulations/test_studies.py` does.
 """

@@ -1,4 +1,4 @@
-// Columns and permanent responses of RAPPOR, for tests/test_web_client.py: JSON in, JSON out.
+// Columns and permanent responses of RAPPOR, for tests/client/test_web_client.py: JSON in, JSON out.
 
 import { readFileSync } from "node:fs";
 import { fromHex } from "../dist/bytes.js";

@@ -1,0 +1,274 @@
+"""The collector's buffer: its transactions, its formats, damage, and who may read it."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldp.collection import ReportWriter
+from ldp.collection.acknowledged import BufferUnusable, PendingBatch
+from ldp.collection.buffer import Buffer
+from ldp.collection.collector import Collector
+from ldp.collection.intake import collected_metrics, sort_batch, split_bodies
+from ldp.protocol.batch import Batch
+from ldp.protocol.wire import HEADER_BYTES
+from tests.collecting import (
+    TODAY,
+    Service,
+    batch,
+    counted,
+    filled,
+    items,
+    mixed,
+    registry,
+    same_counts,
+    summed,
+    waiting,
+)
+from tests.folders import DATA
+
+
+@pytest.mark.exact
+def test_a_buffer_of_the_first_format_opens_and_loses_nothing(tmp_path: Path) -> None:
+    """One that version 0bb2e93 wrote: a batch with a refused item, reports of two metrics and a
+    plan whose file is there and was not noted. Its sender repeats the batch: nothing is counted
+    twice."""
+    asked = registry(tmp_path)
+    (tmp_path / "buffer").mkdir()
+    text = (DATA / "buffer-1.sql").read_text()
+    with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as connection:
+        connection.executescript(text)
+        ((parameters,),) = connection.execute("SELECT mechanism FROM metrics WHERE number = 2")
+        ((name, lot),) = connection.execute(
+            "SELECT value, bodies FROM state, lots WHERE name = 'name' AND metric = 2"
+        )
+    seed = json.loads(parameters)["seed"]
+    asked.path.write_text(
+        asked.path.read_text().replace("width = 1024", f'width = 1024\nseed = "{seed}"')
+    )
+    asked = registry(tmp_path)
+    mechanism = asked.metric("word").mechanism
+    body = np.frombuffer(lot, np.uint8).reshape(3, -1)
+    part = f"{name}-{2:012d}-{2:012d}"
+    with ReportWriter(tmp_path / "reports", "word", 1, mechanism, TODAY, part) as writer:
+        writer.write(*split_bodies(body, mechanism))
+    sent = (DATA / "buffer-1.batch").read_bytes()
+    with Service(tmp_path) as service:
+        got = service.send(sent)
+        assert (got.status, got.body) == (202, b'{"refused":[{"item":8,"code":"unknown_metric"}]}')
+        service.collector.move_everything()
+        for metric, total in (("city", 5), ("word", 3)):
+            table = counted(service.store, asked, metric)
+            assert table.total == total
+            assert same_counts(table, summed(asked, [sent], metric))
+    buffer = Buffer(tmp_path / "buffer")
+    assert buffer.report_counts() == {}
+    buffer.close()
+
+
+@pytest.mark.exact
+def test_moving_a_metric_does_not_read_the_reports_of_others(tmp_path: Path) -> None:
+    """Every statement finds its rows by an index, whose pages hold no reports."""
+    filled(tmp_path, 2)
+    buffer, statements = Buffer(tmp_path / "buffer"), list[str]()
+    buffer._connection.set_trace_callback(statements.append)
+    ((number, _),) = buffer.report_counts().items()
+    plan = buffer.decide(number, TODAY, 1 << 20)
+    assert plan is not None
+    assert buffer.bodies(number, plan).lots
+    assert not buffer.forget(number, plan)
+    buffer._connection.set_trace_callback(None)
+    on_lots = [text for text in statements if "lots" in text]
+    assert len(on_lots) == 5
+    for text in on_lots:
+        for *_, how in buffer._rows(f"EXPLAIN QUERY PLAN {text}"):
+            assert "INDEX lots_by_metric" in how
+    buffer.close()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_an_older_buffer_is_upgraded_and_keeps_its_reports(tmp_path: Path, number: int) -> None:
+    asked = registry(tmp_path)
+    with Service(tmp_path) as service:
+        service.send(batch(items(asked, "word", "hello", 3)))
+    with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as connection:
+        if number == 2:
+            connection.execute("DROP TABLE relayed")
+        connection.execute("DROP INDEX lots_by_metric")
+        if number < 4:
+            connection.execute("DROP INDEX shared_lots")
+            connection.execute("ALTER TABLE lots DROP COLUMN batch")
+        connection.execute(f"PRAGMA user_version = {number}")
+    buffer = Buffer(tmp_path / "buffer")
+    assert (sum(buffer.report_counts().values()), buffer.relayed()) == (3, [])
+    buffer.close()
+
+
+@pytest.mark.exact
+def test_a_buffer_that_was_shared_is_refused_and_keeps_its_reports(tmp_path: Path) -> None:
+    """Other collectors may own them, so that moving them without asking would count them twice."""
+    filled(tmp_path, 1)
+    with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as connection, connection:
+        connection.execute("INSERT INTO state VALUES ('owner', '5f0c')")
+        connection.execute("UPDATE lots SET batch = x'01'")
+    before = (tmp_path / "buffer" / "buffer.db").read_bytes()
+    with pytest.raises(BufferUnusable, match=r"written with --shared: docs/operating\.md says"):
+        Collector(registry(tmp_path), tmp_path / "reports", tmp_path / "buffer")
+    assert (tmp_path / "buffer" / "buffer.db").read_bytes() == before
+    assert waiting(tmp_path / "buffer") == 20
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("CREATE TABLE notes (text TEXT)", "is not the buffer of a collector"),
+        ("PRAGMA user_version = 7", "is not the buffer of a collector"),
+        ("PRAGMA application_id = 7", "is not the buffer of a collector"),
+        (
+            f"PRAGMA application_id = {Buffer.form.application}; PRAGMA user_version = 6",
+            "a newer version",
+        ),
+        (None, "not a database"),
+    ],
+)
+def test_a_file_that_is_no_buffer_is_left_alone(
+    tmp_path: Path, script: str | None, message: str
+) -> None:
+    path = tmp_path / "buffer.db"
+    if script is None:
+        path.write_bytes(b"Dear diary, " * 500)
+    else:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(script)
+    before = path.read_bytes()
+    with pytest.raises(BufferUnusable, match=message):
+        Buffer(tmp_path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.exact
+def test_damaged_reports_in_the_buffer_are_noticed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Any one bit of them: the row that holds it is left out and counted as damaged, the others are
+    stored."""
+    asked = registry(tmp_path)
+    bodies = filled(tmp_path, 3)  # a row of each
+    path = tmp_path / "buffer" / "buffer.db"
+    whole, random = path.read_bytes(), np.random.default_rng(1)
+    report = Batch.from_bytes(bodies[1]).items[7].report[HEADER_BYTES:]
+    at = whole.index(report)
+    expected = summed(asked, [bodies[0], bodies[2]], "word")
+    for bit in random.choice(8 * len(report), 12, replace=False):
+        damaged = bytearray(whole)
+        damaged[at + bit // 8] ^= 1 << (bit % 8)
+        path.write_bytes(damaged)
+        path.with_name("buffer.db-commits").unlink()  # the copy is older than the last commits
+        shutil.rmtree(tmp_path / "reports", ignore_errors=True)
+        with Service(tmp_path) as service:
+            service.collector.move_everything()
+            assert same_counts(counted(service.store, asked, "word"), expected)
+            text = service.ask("GET", "/v1/metrics").body.decode()
+        assert 'ldp_reports_damaged_total{metric="word"} 20' in text
+    assert "20 reports of word are damaged in the buffer" in caplog.text
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE metrics SET mechanism = cast(x'fffe' AS TEXT)",
+        "UPDATE metrics SET mechanism = '[[['",
+        "UPDATE metrics SET mechanism = replace(mechanism, '{', '{\"mechanism\": \"rr\", ')",
+        'UPDATE metrics SET mechanism = \'{"mechanism": "cms", "rows": -1}\'',
+        "UPDATE metrics SET metric = cast(x'ff' AS TEXT) WHERE number = 1",
+        "UPDATE metrics SET version = 'x'",
+        "UPDATE lots SET metric = 77",
+        "INSERT INTO state VALUES ('watermark', 'x')",
+        "INSERT INTO state VALUES ('day', x'00')",
+        "INSERT INTO state VALUES ('risen', '2026-01-01')",
+        "INSERT INTO plans VALUES (1, 1, 1, 'x', 0, 'ab')",
+    ],
+)
+def test_a_buffer_with_a_damaged_cell_is_one_line(tmp_path: Path, statement: str) -> None:
+    filled(tmp_path, 1)
+    with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as connection:
+        connection.execute(statement)
+        connection.commit()
+    with pytest.raises(BufferUnusable) as error, Service(tmp_path) as service:
+        service.collector.move_everything()
+    assert str(tmp_path / "buffer" / "buffer.db") in str(error.value)
+    assert str(error.value).isprintable()
+
+
+@pytest.mark.exact
+def test_others_cannot_read_the_buffer(tmp_path: Path) -> None:
+    """In a folder that was there, with mode 755; also where an earlier version made the files."""
+    place = tmp_path / "buffer"
+    place.mkdir(mode=0o755)
+    for _ in range(2):
+        with Service(tmp_path) as service:
+            service.send(batch(items(registry(tmp_path), "city", "Oslo", 1)))
+            files = [path for path in place.iterdir() if path.name.startswith("buffer.db")]
+            assert len(files) == 4
+            assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+        for path in place.iterdir():
+            path.chmod(0o644)
+
+
+@pytest.mark.exact
+def test_a_failed_commit_stores_nothing_and_says_so(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    known = collected_metrics(asked)
+    buffer = Buffer(tmp_path)
+    buffer.expect(known)
+    arrived = [
+        PendingBatch(sort_batch(batch(items(asked, name, value, 1)), known, TODAY), name.encode())
+        for name, value in (("city", "Oslo"), ("word", "hello"))
+    ]
+    with closing(sqlite3.connect(tmp_path / "buffer.db", isolation_level=None)) as other:
+        other.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON lots WHEN (SELECT count(*) FROM lots) > 0 "
+            "BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
+        with pytest.raises(BufferUnusable, match="full"):
+            buffer.commit(arrived, TODAY)
+        other.execute("DROP TRIGGER full")
+    assert buffer.report_counts() == {}
+    assert all(answer.is_new for answer in buffer.commit(arrived, TODAY))
+    buffer.close()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("row_bytes", [1, 40, 1 << 18])
+def test_batches_of_one_commit_share_rows_and_keep_their_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_bytes: int
+) -> None:
+    """However few bytes a row of the buffer may have; with a retry and a conflict among them."""
+    monkeypatch.setattr("ldp.collection.buffer.ROW_BYTES", row_bytes)
+    asked = registry(tmp_path)
+    known, buffer = collected_metrics(asked), Buffer(tmp_path)
+    buffer.expect(known)
+    bodies = [batch(mixed(tmp_path)) for _ in range(6)]
+    arrived = [
+        PendingBatch(sort_batch(body, known, TODAY), bytes([n])) for n, body in enumerate(bodies)
+    ]
+    conflict = PendingBatch(arrived[0].batch, b"other")
+    answers = buffer.commit([*arrived, arrived[2], conflict], TODAY)
+    assert [answer.is_new for answer in answers] == [True] * 6 + [False] * 2
+    assert [answer.status for answer in answers] == [202] * 7 + [409]
+    assert sum(buffer.report_counts().values()) == 30
+    (word,) = [one for one in buffer.metrics() if one.metric == "word"]
+    plan = buffer.decide(word.number, TODAY, 1 << 20)
+    assert plan is not None
+    rows = buffer.bodies(word.number, plan).lots
+    mine = [lot.bodies for one in arrived for lot in one.batch.lots if lot.metric == "word"]
+    assert b"".join(rows) == b"".join(mine)
+    assert len(rows) == (1 if row_bytes == 1 << 18 else 6)
+    buffer.close()

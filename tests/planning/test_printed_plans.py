@@ -1,0 +1,97 @@
+"""Every number that `ldp plan`, `compare`, `try` and `central` printed is printed still.
+
+The inputs and the numbers are those of tests/data/printed/plans. `python -m
+tests.planning.test_printed_plans` writes the numbers as they are printed now: use it only for a
+change that CHANGELOG names, with its reason.
+"""
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from ldp import cli
+from tests.folders import TESTS
+
+DATA = TESTS / "data" / "printed" / "plans"
+EXPECTED = DATA / "expected.json"
+NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
+CENTRAL = "central {} --registry metrics.toml --data {}.csv --seed 1 --json"
+CASES = (
+    "plan list --domain 40 --users 200000 --epsilon 2 --frequency 0.01",
+    "plan list --domain 2600 --epsilon 4 --frequency 0.001 --max-report-bytes 20 --fakes 0.1% "
+    "--json",
+    "plan list --domain 20 --users 100000 --epsilon 3 --answers 3 --json",
+    "plan list --domain 500 --users 100000 --frequency 0.02",
+    "plan number --users 200000 --epsilon 2 --quantile 0.95",
+    "plan number --range 0 1440 --users 20000 --epsilon 2 --population minutes.csv --json",
+    "plan number --users 10000 --epsilon 4 --by 5",
+    "plan product questions.toml --out registry",
+    "plan product questions.toml --json",
+    "compare --population cities.csv --epsilon 2 --users 20000 --seed 1",
+    "compare --population cities.csv --epsilon 1 --users 2000 --seed 2 --mechanism unary --json",
+    "compare --population minutes.csv --bounds 0 1440 --epsilon 2 --users 10000 --seed 1 --json",
+    "compare --population minutes.csv --quantile 0.9 --epsilon 2 --users 20000 --seed 1 --json",
+    "try trips.csv --column place --seed 1 --json",
+    "try trips.csv --column minutes --epsilon 1,4 --seed 1 --out page.html",
+    *(CENTRAL.format(*pair) for pair in (("city", "cities"), ("sketch", "cities"))),
+    *(CENTRAL.format(*pair) for pair in (("age", "minutes"), ("flips", "minutes"))),
+    *(CENTRAL.format(*pair) for pair in (("wait", "minutes"), ("byplan", "byplan"))),
+    CENTRAL.format("word", "words"),
+)
+
+
+def printed(command: str, folder: Path) -> list[str]:
+    """The numbers that a command prints and writes as text, of pages none."""
+    shutil.copytree(DATA, folder, dirs_exist_ok=True)
+    before, here, words, out = set(folder.rglob("*")), Path.cwd(), sys.argv, io.StringIO()
+    try:
+        os.chdir(folder)
+        sys.argv = ["ldp", *command.split()]
+        with contextlib.redirect_stdout(out):
+            cli.main()
+    finally:
+        os.chdir(here)
+        sys.argv = words
+    files = sorted({*folder.rglob("*")} - before)
+    texts = [path.read_text("utf-8") for path in files if path.suffix in (".toml", ".txt", ".csv")]
+    return NUMBER.findall("\n".join([out.getvalue(), *texts]))
+
+
+def rounded(number: str) -> str:
+    return f"{float(number.rstrip(',').replace(',', '')):.9g}"
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("command", CASES)
+def test_each_number_is_printed_still(command: str, tmp_path: Path) -> None:
+    expected = Counter(map(rounded, json.loads(EXPECTED.read_text())[command]))
+    assert expected - Counter(map(rounded, printed(command, tmp_path / "work"))) == Counter()
+
+
+@pytest.mark.exact
+def test_a_number_that_is_off_in_its_last_digit_is_missed() -> None:
+    assert rounded("1,234.5") == rounded("1234.5") != rounded("1234.6")
+    assert NUMBER.findall("p95 -0.25, 3e-05 of 1,000,") == ["95", "-0.25", "3e-05", "1,000,"]
+
+
+def main() -> None:
+    with TemporaryDirectory() as name:
+        numbers = {
+            command: printed(command, Path(name) / str(place))
+            for place, command in enumerate(CASES)
+        }
+    lines = (f"{json.dumps(command)}: {json.dumps(row)}" for command, row in numbers.items())
+    EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()
