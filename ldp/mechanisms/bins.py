@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.numeric import Range, number_of, position
@@ -44,12 +44,17 @@ class EqualBins(Bins):
 
     @cached_property
     def edges(self) -> tuple[float, ...]:
-        low, high = map(Fraction, self.bounds)
-        return tuple(float(low + (high - low) * i / self.number) for i in range(self.number + 1))
+        return _equal_edges(*self.bounds, self.number)
 
     def place(self, value: Value) -> int:
         place = position(value, self.bounds, self.outside)
         return min(self.number - 1, int(place * self.number))
+
+
+@lru_cache(maxsize=64)
+def _equal_edges(low: float, high: float, number: int) -> tuple[float, ...]:
+    start, width = Fraction(low), Fraction(high) - Fraction(low)
+    return tuple(float(start + width * i / number) for i in range(number + 1))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ldp.decoding.numeric import decode_mean
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
-from ldp.mechanisms.numeric import Numeric, Range, number_of, position, require_range
+from ldp.mechanisms.numeric import Numeric, Range, position, require_range
 from ldp.planning import percentiles
 from ldp.planning.candidates import OF_NUMBERS
 from ldp.planning.percentiles import PercentileForecast, Way
@@ -208,7 +208,7 @@ class Percentile(Question):
     @cached_property
     def _sorted(self) -> tuple[Floats, Floats]:
         """The numbers, increasing, and the share of people up to each."""
-        numbers = np.array([number_of(value) for value in self._held.values], dtype=np.float64)
+        numbers = percentiles.numbers_of(self._held)
         order = np.argsort(numbers)
         return numbers[order], np.cumsum(self._held.shares[order])
 

@@ -28,7 +28,7 @@ from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import MAGNITUDES, HierarchicalHistogram
-from ldp.mechanisms.numeric import Range
+from ldp.mechanisms.numeric import Range, number_of
 from ldp.planning.candidates import report_bytes
 from ldp.simulation import Population, draw_table
 from ldp.tables.result import COUNT
@@ -271,7 +271,7 @@ def ranked(rows: Iterable[PercentileForecast]) -> tuple[PercentileForecast, ...]
 def expected(mechanism: Way, people: Population, users: int, q: float, part: float) -> Distribution:
     """Return what reports of `users` people give on average; by category that of one with a `part`
     of them, whose `q`-quantile is asked for."""
-    share = _shares(bins_of(mechanism), people)
+    share = people_in_bins(bins_of(mechanism), people)
     if mechanism.by:
         assert isinstance(mechanism, HierarchicalHistogram)
         return expected_category(mechanism, share, users, part=part, q=q)
@@ -279,11 +279,23 @@ def expected(mechanism: Way, people: Population, users: int, q: float, part: flo
 
 
 @lru_cache(maxsize=64)
-def _shares(bins: Bins, people: Population) -> Floats:
+def people_in_bins(bins: Bins, people: Population) -> Floats:
     """Return the share of the people in every bin."""
+    numbers, edges = numbers_of(people), np.array(bins.edges)
+    for end in (numbers.min(), numbers.max()):
+        bins.place(float(end))  # raises for a number that is refused
+    places = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(bins) - 1)
+    is_edge = np.isin(numbers, edges)  # an edge is rounded, a place is exact
+    places[is_edge] = [bins.place(number) for number in numbers[is_edge].tolist()]
     share = np.zeros(len(bins))
-    np.add.at(share, [bins.place(value) for value in people.values], people.shares)
+    np.add.at(share, places, people.shares)
     return share
+
+
+@lru_cache(maxsize=64)
+def numbers_of(people: Population) -> Floats:
+    """Return the number that each of the people's values is."""
+    return np.array([number_of(value) for value in people.values], dtype=np.float64)
 
 
 def finer(bins: Bins) -> Bins:

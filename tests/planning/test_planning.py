@@ -28,6 +28,7 @@ from ldp.mechanisms import (
     UnaryEncoding,
 )
 from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.sketch import MAX_ROWS, MeanSketch
 from ldp.planning import (
@@ -47,9 +48,10 @@ from ldp.planning.candidates import (
     registry_parameters,
     zipf_squares,
 )
+from ldp.planning.percentiles import people_in_bins
 from ldp.registry import Registry
 from ldp.server import Table, decode
-from ldp.simulation import draw_estimates, draw_table
+from ldp.simulation import Population, draw_estimates, draw_table
 from simulations import plan as campaign
 from tests.command_line import run
 from tests.examples import CATALOGUED
@@ -499,3 +501,28 @@ def test_a_sample_of_the_plan_campaign_meets_its_bars() -> None:
     assert all(bar.met for bar in campaign.bars(made, 5_000))
     wrong = [replace(one, above=1.0, off=1.0) for one in made]
     assert not any(bar.met for bar in campaign.bars(wrong, 5_000))
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "bins",
+    [
+        EqualBins((0.0, 1.0), "clip", 10),
+        EqualBins((3.3, 4.0), "clip", 7),
+        RelativeBins(-5, 6, 4, True, "clip"),
+        RelativeBins(-5, 6, 1, False, "clip"),
+    ],
+)
+def test_a_plan_puts_people_where_a_device_does(bins: Bins) -> None:
+    """Numbers at every edge, which is rounded, and one step of a double beside it."""
+    edges = np.array([edge for edge in bins.edges if math.isfinite(edge)])
+    beside = (np.nextafter(edges, math.inf), np.nextafter(edges, -math.inf), [-1e9, 0.0, 1e9])
+    numbers = np.unique(np.concatenate([edges, *beside]))
+    people = Population(tuple(map(repr, numbers.tolist())), counts=np.arange(1, len(numbers) + 1))
+    share = np.zeros(len(bins))
+    np.add.at(share, [bins.place(value) for value in people.values], people.shares)
+    planned = people_in_bins(bins, people)
+    assert planned == pytest.approx(share, abs=1e-15)
+    if isinstance(bins, EqualBins):
+        with pytest.raises(ParameterError, match="out of|outside"):
+            people_in_bins(replace(bins, outside="refuse"), people)
