@@ -222,8 +222,9 @@ def released_zeros(source: Noise, scales: Scales, times: int) -> list[Moments]:
 @pytest.mark.statistical
 @pytest.mark.parametrize("source", [Releases(), Simulated(np.random.default_rng(2))])
 def test_every_released_number_has_the_noise_that_is_accounted_for(source: Noise) -> None:
-    """Kolmogorov-Smirnov over 800 releases, each above ALPHA / 5; two fifths less is refused, and
-    so is an entry without noise."""
+    """Kolmogorov-Smirnov over 800 releases, each above ALPHA / 5. No noise is refused, and so is
+    half of it: that is 0.161 away at two points, and would pass if both were 4.0 standard errors
+    nearer, a chance below 1e-9."""
     scales = Scales(xx=2.0, xy=3.0, eigenvalue=5.0)
     made = released_zeros(source, scales, 800)
     assert all((one.xx == one.xx.T).all() for one in made)
@@ -235,7 +236,7 @@ def test_every_released_number_has_the_noise_that_is_accounted_for(source: Noise
     }
     for what, (drawn, scale) in samples.items():
         assert kstest(drawn, norm(scale=scale).cdf).pvalue > ALPHA / 5, what
-        assert kstest(drawn, norm(scale=0.6 * scale).cdf).pvalue < ALPHA / 5, what
+        assert kstest(drawn, norm(scale=0.5 * scale).cdf).pvalue < ALPHA / 5, what
     assert kstest(np.zeros(800), norm(scale=2).cdf).pvalue < ALPHA / 5
 
 

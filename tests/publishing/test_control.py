@@ -23,6 +23,7 @@ from ldp import (
 )
 from ldp.errors import RegistryError
 from ldp.mechanisms import Mechanism
+from ldp.protocol.randomness import SeededBits
 from ldp.publishing.control import (
     HASHED,
     STUCK,
@@ -138,7 +139,7 @@ def of_broken(cause: str) -> Table:
     """A thousand reports of a broken build."""
     if cause == HASHED:
         return table(SKETCH, 1_000, 1, "hashed otherwise")
-    encoder, builder = SKETCH.encoder(), TableBuilder(SKETCH)
+    encoder, builder = SKETCH.encoder(SeededBits(b"broken")), TableBuilder(SKETCH)
     if cause == STUCK:
         builder.add_all([encoder.encode("on")] * 1_000)
         return builder.build()

@@ -85,7 +85,7 @@ def test_a_report_that_does_not_lie_names_the_answer(tmp_path: Path, mechanism: 
 
 @pytest.mark.exact
 def test_a_coin_says_yes_or_no(tmp_path: Path) -> None:
-    made = registry(tmp_path, {"ill": 'mechanism = "coin"\nalpha = 0.999999\nbeta = 0.5'})
+    made = registry(tmp_path, {"ill": 'mechanism = "coin"\nalpha = 0.999999999\nbeta = 0.5'})
     for answer in ("yes", "no"):
         assert statement_of(made, "ill", answer).answers == (answer,)
 
