@@ -149,7 +149,7 @@ def same_counts(one: Table | JointTable, other: Table | JointTable) -> bool:
     return replace(one, windows=()) == replace(other, windows=())
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
     """Returns when the condition holds; fails when it does not come to hold."""
     ends = time.monotonic() + seconds
     while not condition():

@@ -22,7 +22,7 @@ from tests.collecting import (
     registry,
     wait_until,
 )
-from tests.command_line import settings
+from tests.command_line import run, settings
 
 
 @pytest.mark.exact
@@ -101,15 +101,20 @@ def test_wrong_words_end_with_one_line(
 
 @pytest.mark.exact
 @pytest.mark.parametrize("is_relay", [False, True])
-def test_a_wrong_watermark_is_set_right_by_an_option(tmp_path: Path, is_relay: bool) -> None:
+def test_a_wrong_watermark_is_set_right_by_an_option(
+    tmp_path: Path,
+    is_relay: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """It says from which day on batches are taken, and where ids of earlier days are forgotten."""
-    today = datetime.now(UTC).date()
+    today = date(2026, 3, 1)
+    monkeypatch.setattr("ldp.collection.service.utc_today", lambda: today)
+    name, place = ("relay", "--collector http://127.0.0.1:1") if is_relay else ("collect", "")
+    monkeypatch.setattr(f"ldp.cli.{name}.begin_log", lambda: None)
     asked, week, day = registry(tmp_path), timedelta(days=7), timedelta(days=1)
-    command = [sys.executable, "-m", "ldp", *(["relay"] if is_relay else ["collect"])]
-    command += ["--registry", str(asked.path), "--buffer", str(tmp_path / "buffer")]
-    command += (
-        ["--collector", "http://127.0.0.1:1"] if is_relay else ["--store", str(tmp_path / "s")]
-    )
+    command = f"{name} --registry {asked.path} --buffer {tmp_path / 'buffer'} --reset-watermark "
+    command += place or f"--store {tmp_path / 's'}"
     said = []
     for forgotten in (False, True):
         buffer = (RelayBuffer if is_relay else Buffer)(tmp_path / "buffer")
@@ -119,10 +124,8 @@ def test_a_wrong_watermark_is_set_right_by_an_option(tmp_path: Path, is_relay: b
                 buffer._table(today - week)
             buffer.reset(today + 3 * day, week, 0.0)
         buffer.close()
-        done = subprocess.run(
-            [*command, "--reset-watermark"], capture_output=True, text=True, check=True
-        )
-        said.append(done.stdout.splitlines())
+        assert run(command, monkeypatch) == 0
+        said.append(capsys.readouterr().out.splitlines())
     first, last = (f"{today - week + n * day}" for n in (0, 1))
     assert said == [
         [f"batches are taken that were sealed on {first} or later"],

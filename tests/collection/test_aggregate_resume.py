@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -145,20 +144,22 @@ width = 64
 seed = "00"
 """
 TELLING = """
-import os, time
+import os, signal
 from importlib import import_module
+from itertools import count
 module = import_module("ldp.collection.aggregate")
-original = module.read_reports
+original, files = module.read_reports, count(1)
 def reading(path, mechanism):
     with open(os.environ["FILES_READ"], "a") as log:
         log.write(f"{path}\\n")
-    time.sleep(0.002)
+    if next(files) == int(os.environ["KILLED_AT"]):
+        os.kill(os.getpid(), signal.SIGKILL)
     return original(path, mechanism)
 module.read_reports = reading
 from ldp.__main__ import main
 main()
 """
-"""`ldp aggregate` that says which files it reads, and takes at least 2 ms for each."""
+"""`ldp aggregate` that says which files it reads, and is killed at one of them."""
 
 
 @pytest.mark.slow
@@ -173,32 +174,22 @@ def test_a_command_that_is_killed_twice_goes_on_and_counts_the_same(tmp_path: Pa
     (tmp_path / "metrics.toml").write_text(REGISTRY)
     words = ["aggregate", "m", str(store), "--registry", str(tmp_path / "metrics.toml"), "--out"]
 
-    def files_read() -> int:
-        return log.read_text().count("\n") if log.exists() else 0
-
-    def begun() -> subprocess.Popen[bytes]:
+    def status(killed_at: int) -> int:
         log.unlink(missing_ok=True)
         command = [sys.executable, "-c", TELLING, *words, str(tmp_path / "m.table")]
-        return subprocess.Popen(
-            command, env={**os.environ, "FILES_READ": str(log)}, stdout=subprocess.DEVNULL
-        )
+        environment = {**os.environ, "FILES_READ": str(log), "KILLED_AT": str(killed_at)}
+        return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode
 
     left = 420
     for files in (130, 150):
-        running = begun()
-        while files_read() < files:
-            assert running.poll() is None, "it ended before it was killed"
-            time.sleep(0.001)
-        running.send_signal(signal.SIGKILL)
-        assert running.wait(timeout=60) == -signal.SIGKILL
+        assert status(files) == -signal.SIGKILL
         found = json.loads(kept.read_bytes().partition(b"\n")[0])["files"]
-        reached = files_read()  # the last of them may or may not have been counted
-        assert len(found) - (420 - left) in {count // 100 * 100 for count in (reached - 1, reached)}
+        assert len(found) - (420 - left) == 100
         assert len(set(found)) == len(found)
         left = 420 - len(found)
-    assert left <= 220
-    assert begun().wait(timeout=60) == 0
-    assert files_read() == left
+    assert left == 220
+    assert status(0) == 0
+    assert log.read_text().count("\n") == left
     assert not kept.exists()
     whole = subprocess.run(
         [sys.executable, "-m", "ldp", *words, str(tmp_path / "whole")], capture_output=True

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -321,11 +321,11 @@ def test_a_record_without_its_certificates_is_none(folder: Path, certificates: o
 def test_a_metric_that_expires_soon_fails_the_build(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    today = datetime.now(UTC).date()
+    tomorrow = datetime.now(UTC).date() + timedelta(days=1)  # today, if midnight passes
     path = folder / "metrics.toml"
-    path.write_text(path.read_text().replace("2999-12-31", str(today), 1))
+    path.write_text(path.read_text().replace("2999-12-31", str(tomorrow), 1))
     assert run("registry check metrics.toml", monkeypatch) == 0
-    assert run("registry check metrics.toml --fail-expiring 1d", monkeypatch) == 2
+    assert run("registry check metrics.toml --fail-expiring 2d", monkeypatch) == 2
     assert "these metrics will have expired: city" in capsys.readouterr().err
 
 
