@@ -23,6 +23,9 @@ from ldp.tables.fakes import Fakes
 STEPS = 100
 EXACT = 1e-6
 """Largest error of the solution, in standard normals."""
+FEW_LIES, HARDLY_ANY_LIES = 100, 10
+"""Variance of the number of reports that name a value by chance below which errors are not normal,
+and below which a regression discovers more that nobody holds than it promises."""
 
 
 @dataclass(frozen=True, eq=False)

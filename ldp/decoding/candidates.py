@@ -25,6 +25,7 @@ import numpy as np
 from ldp.arrays import Floats, Places, binomial_above
 from ldp.arrays import Points as Map
 from ldp.bulk import add_to_cells, sum_cells
+from ldp.decoding.binomials import FEW_LIES, HARDLY_ANY_LIES
 from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import law_of_random_cells
@@ -53,9 +54,6 @@ than those around the table."""
 FEW = 16
 """Number of equations below which `regression` is least squares of all candidates: the shrinkage
 of a lasso, and the skewness of its residuals, are averages over many."""
-FEW_LIES = 100
-"""Variance of the number of reports that name a candidate's bit by chance below which errors are
-not normal."""
 MOST_ALIKE = 1.0
 """Number of candidates, on average, with half of the bits of a string that is not listed, above
 which they can take its place unnoticed."""
@@ -399,6 +397,7 @@ def from_map(
     n = table.total
     untouched = float(table.mechanism.channel.untouched)
     lies = bits.shape[2] * untouched * (1 - untouched)
+    hardly_any = n * lies < HARDLY_ANY_LIES
     freedom = max(1, contrasts - fit.chosen.size)
     cells = bits.shape[2] * int((table.reports > 0).sum())
     mean = 1 - (1 - 1 / table.mechanism.shape.columns) ** bits.shape[2]
@@ -418,6 +417,7 @@ def from_map(
         details["warning"] = (
             f"{n:,} reports are too few for errors that are normal: below {FEW_LIES / lies:,.0f} "
             "of this mechanism the error rate and the intervals are not promised"
+            + (", and nothing is discovered but by threshold" if hardly_any else "")
         )
     elif contrasts - fit.chosen.size < CHECKED:
         details["warning"] = (
@@ -441,7 +441,7 @@ def from_map(
         values=candidates,
         count=n * share,
         std_error=n * error,
-        p_value=law.tail(share / error),
+        p_value=np.full(len(candidates), np.nan) if hardly_any else law.tail(share / error),
         reports=n,
         noise=float(n * np.median(np.minimum(error, 1.0))),
         law=law,

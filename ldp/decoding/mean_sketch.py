@@ -17,9 +17,11 @@ import numpy as np
 
 from ldp.arrays import AnyInts, Floats, Ints, Places, Points
 from ldp.bulk import gather, gather_groups, points
+from ldp.decoding.binomials import FEW_LIES, BinomialBounds
 from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import Collisions, ErrorLaw
 from ldp.mechanisms.sketch import MeanSketch
+from ldp.protocol.channel import Channel
 from ldp.protocol.kinds import Index
 from ldp.tables.estimates import Estimates, Rule, spread
 from ldp.tables.fakes import Fakes
@@ -73,7 +75,10 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
         noise=measured.noise,
         law=measured.law,
         bounds=SketchBounds(
-            measured, n, honest=partial(under_fakes, table, cells, measured, named_counts, more)
+            measured,
+            n,
+            honest=partial(under_fakes, table, cells, measured, named_counts, more),
+            few=bounds_of_few(mechanism, n, named_counts, measured.count),
         ),
         rule=rule,
         details={"sum_of_squared_counts": measured.squares, **few_rows},
@@ -244,13 +249,19 @@ class SketchBounds:
     std_error: Floats | None = None
     honest: Callable[[Fakes], Measurement] | None = None
     fakes: Fakes | None = None
+    few: BinomialBounds | None = None
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
         """Return what differs under `fakes`; see `Bounds.under`."""
         assert self.honest is not None
         measured = self.honest(fakes)
         return {
-            "bounds": replace(self, measured=measured, fakes=fakes),
+            "bounds": replace(
+                self,
+                measured=measured,
+                fakes=fakes,
+                few=self.few and replace(self.few, fakes=fakes.number),
+            ),
             **{name: getattr(measured, name) for name in ("std_error", "p_value", "law", "noise")},
             "details": {"sum_of_squared_counts": measured.squares},
         }
@@ -260,10 +271,12 @@ class SketchBounds:
         std_error = self.measured.std_error if self.std_error is None else self.std_error
         wide = spread(count, std_error, self.reports if population else 0)
         raised, lowered = (self.fakes.raised, self.fakes.lowered) if self.fakes else (0.0, 0.0)
-        return (
-            count - self._reach(lambda law: law.upper(miss / 2)) * wide - raised,
-            count + self._reach(lambda law: law.lower(miss / 2)) * wide + lowered,
-        )
+        low = count - self._reach(lambda law: law.upper(miss / 2)) * wide - raised
+        high = count + self._reach(lambda law: law.lower(miss / 2)) * wide + lowered
+        if self.few is None:
+            return low, high
+        fewest, most = self.few(miss, population)
+        return np.minimum(low, fewest), np.maximum(high, most)
 
     def _reach(self, reach: Callable[[ErrorLaw], float]) -> Floats:
         """Return the reach of every candidate's interval to one side, in standard errors: shape
@@ -282,6 +295,20 @@ class SketchBounds:
         for place, held in zip(heavy.tolist(), collisions.heavy, strict=True):
             reaches[place] = reach(collisions.law(held, is_heavy=True))
         return reaches
+
+
+def bounds_of_few(
+    mechanism: MeanSketch, reports: int, named_counts: Ints, count: Floats
+) -> BinomialBounds | None:
+    """Return intervals for few reports, each of a row of its own, in which those of others name a
+    value by a lie or a collision; None where FEW_LIES makes errors normal. Those by the
+    distribution of errors take the estimates for the true counts, and are too narrow then."""
+    channel = mechanism.channel
+    lies = channel.untouched + (channel.touched - channel.untouched) / mechanism.columns
+    if reports * lies * (1 - lies) >= FEW_LIES:
+        return None
+    collided = Channel(touched=channel.touched, untouched=lies)
+    return BinomialBounds(named_counts, reports, collided, count)
 
 
 def _collisions(
