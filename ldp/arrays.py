@@ -5,6 +5,8 @@ slow to import for: tails of Binomial(number, share), numbers in increasing orde
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from fractions import Fraction
 from itertools import chain
 from typing import Any
 
@@ -153,12 +155,17 @@ def _is_missing(value: Any) -> bool:
 
 
 def _text(value: Any) -> Any:
-    """Return a value of a column as a text; bytes stay what they are."""
+    """Return a value of a column as a text, of a fraction its decimals; bytes that are no UTF-8
+    stay what they are."""
     if isinstance(value, dict | tuple):
         return tuple(map(_text, value.values() if isinstance(value, dict) else value))
     if isinstance(value, AbstractSet | list | np.ndarray):
         return frozenset(map(_text, value))
-    return value if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            return value.decode()
+        return value
+    return str(float(value) if isinstance(value, Fraction) else value)
 
 
 def add_at(

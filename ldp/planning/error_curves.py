@@ -229,7 +229,7 @@ def require_mechanism(mechanism: Any) -> Any:
 def epsilons_of(epsilons: Any) -> tuple[float, ...]:
     """Return one epsilon or several as a tuple, each once; raise ParameterError for none."""
     try:
-        several = [epsilons] if isinstance(epsilons, Real) else [*dict.fromkeys(epsilons)]
+        several = [epsilons] if isinstance(epsilons, Real | bytes) else [*dict.fromkeys(epsilons)]
     except TypeError:  # no list, or one of lists
         several = []
     if not several or not all(isinstance(epsilon, Real) for epsilon in several):

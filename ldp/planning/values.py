@@ -183,7 +183,7 @@ class Shares(Question):
                 squares = (estimates - count) ** 2
                 total += weight * float(squares.mean())
                 spread += weight**2 * float(squares.var()) / DRAWS
-        return math.sqrt(total / counts.size), math.sqrt(spread) / total / 2
+        return math.sqrt(total / counts.size), math.sqrt(spread) / (total or 1.0) / 2
 
     @property
     def _held(self) -> Population:

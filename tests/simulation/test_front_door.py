@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 from xml.etree import ElementTree
@@ -325,6 +326,7 @@ def test_naming_a_mechanism_loads_no_numpy() -> None:
         lambda: ldp.try_column(["a", "b"] * 50, epsilon=cast(Any, [[1.0]])),
         lambda: ldp.compare([], ["a", "b"]),
         lambda: ldp.compare(["rr"], ["a", "b"], ()),
+        lambda: ldp.compare(["rr"], ["a", "b"], cast(Any, b"1")),
         lambda: ldp.compare(cast(Any, [lambda epsilon: epsilon]), ["a", "b"]),
         lambda: ldp.simulate("rr", ["a", "b"]),  # type: ignore[arg-type]
     ],
@@ -332,6 +334,27 @@ def test_naming_a_mechanism_loads_no_numpy() -> None:
 def test_what_is_no_question_is_refused_in_one_line(call: Callable[[], object]) -> None:
     with pytest.raises(ParameterError):
         call()
+
+
+@pytest.mark.exact
+def test_bytes_are_the_texts_that_they_write_and_fractions_numbers() -> None:
+    """In truth nobody held bytes, though reports did; a fraction's text was no number."""
+    answers = np.array(["no"] * 70 + ["yes"] * 30)
+    mechanism = RandomizedResponse(categories=("no", "yes"), epsilon=2.0)
+    for values in (answers.astype("S"), pa.array(answers.astype("S").tolist())):
+        assert sorted(row["true"] for row in ldp.simulate(mechanism, values).rows()) == [30, 70]
+        assert ldp.try_column(values, epsilon=2.0).rows()
+    thirds = [Fraction(i, 3) for i in range(90)]
+    assert ldp.simulate(OneBitMean(bounds=(0, 30), epsilon=2.0), thirds).rows()[0]["true"] == (
+        pytest.approx(89 / 6)
+    )
+    assert ldp.try_column(thirds, epsilon=2.0).rows()[0]["statistic"] == "p50"
+
+
+@pytest.mark.exact
+def test_a_comparison_at_the_largest_epsilon_measures_no_error() -> None:
+    measured = ldp.compare("rr", ["a", "b"] * 10, 64.0, seed=1).columns["measured"]
+    assert measured[0] == 0.0
 
 
 @pytest.mark.exact
