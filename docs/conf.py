@@ -6,8 +6,10 @@ means in the book what it means there. Nothing is fetched, neither to build it n
 
 import inspect
 import re
+import tomllib
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from pygments.lexers.special import TextLexer
@@ -25,11 +27,15 @@ smartquotes = False
 highlight_language = "text"
 html_show_copyright = False
 html_copy_source = html_show_sourcelink = False
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 myst_heading_anchors = 3
 autodoc_inherit_docstrings = False
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 80
+
+
+TERMS = tomllib.loads(Path(__file__).with_name("index-terms.toml").read_text("utf-8"))
 
 
 def read(app: Any, page: str, source: list[str]) -> None:
@@ -38,6 +44,9 @@ def read(app: Any, page: str, source: list[str]) -> None:
         source[0] += "".join(contents(source[0]))
     elif page == "docs/api":
         source[0] += "".join(public_modules(source[0]))
+    terms = "".join(f"   ! single: {term}\n" for term in TERMS.get(page.removeprefix("docs/"), ()))
+    if terms:
+        source[0] += f"\n```{{eval-rst}}\n.. index::\n{terms}```\n"
 
 
 def contents(page: str) -> Iterator[str]:

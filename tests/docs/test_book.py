@@ -1,8 +1,10 @@
 """The book that `make docs` makes of the pages: every page is in it, no link is broken, and neither
 building nor reading it asks a network for anything."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -57,26 +59,85 @@ def test_a_page_that_fetches_from_elsewhere_is_noticed() -> None:
     assert elsewhere(page.format("//c/")) == ["//c/x.js"]
 
 
-@pytest.mark.campaign
-@pytest.mark.exact
-def test_the_book_is_built_without_a_warning_and_without_a_network(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the book, built as by `make docs`, in a process that cannot open a socket."""
     if find_spec("sphinx") is None:
         assert not os.environ.get("CI"), "Sphinx is missing where it must not be"
         pytest.skip("Sphinx is not installed")
-    code = (  # the same as `make docs`, in a process that cannot open a socket
+    folder = tmp_path_factory.mktemp("book")
+    code = (
         "import socket, sys; socket.socket.connect = None; "
         "from sphinx.cmd.build import main; sys.exit(main(sys.argv[1:]))"
     )
-    command = [sys.executable, "-c", code, "-q", "-W", "-c", str(DOCS), str(ROOT), str(tmp_path)]
+    command = [sys.executable, "-c", code, "-q", "-W", "-c", str(DOCS), str(ROOT), str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    pages = list(tmp_path.rglob("*.html"))
-    assert tmp_path / "docs" / "index.html" in pages
+    return folder
+
+
+@pytest.mark.campaign
+@pytest.mark.exact
+def test_the_book_is_built_without_a_warning_and_without_a_network(book: Path) -> None:
+    pages = list(book.rglob("*.html"))
+    assert book / "docs" / "index.html" in pages
     assert [address for page in pages for address in elsewhere(page.read_text("utf-8"))] == []
-    styles = "".join(sheet.read_text("utf-8") for sheet in tmp_path.rglob("*.css"))
+    styles = "".join(sheet.read_text("utf-8") for sheet in book.rglob("*.css"))
     assert not re.search(r"@import|url\(\s*[\"']?(https?:)?//", styles)
-    api = (tmp_path / "docs" / "api.html").read_text("utf-8")
+    api = (book / "docs" / "api.html").read_text("utf-8")
     described = set(re.findall(r'<dt [^>]*id="ldp\.(?:\w+\.)?(\w+)"', api))
     for door in (ldp, client, server, simulation, accounting, audit, collection, regression):
         assert {name for name in door.__all__ if callable(getattr(door, name))} <= described
     assert "plan" in described
+
+
+JOBS = {
+    "active-people": ("monthly active users",),
+    "adding-a-mechanism": ("new mechanism",),
+    "audit": ("audit encoder",),
+    "comparison": ("which mechanism", "choose mechanism"),
+    "compatibility": ("compatibility",),
+    "data-files": ("excel csv", "decimal comma"),
+    "device-protocol": ("withdraw consent", "stolen phone"),
+    "embedding": ("android app", "unit tests of app", "mobile"),
+    "embedding-web": ("browser client", "javascript"),
+    "fakes": ("fake reports", "poisoning"),
+    "longitudinal": ("attacker many days",),
+    "mechanisms/joint": ("cross table", "correlation"),
+    "mechanisms/numbers": ("average",),
+    "mechanisms/percentiles": ("percentile", "median"),
+    "mechanisms/prefix-extension": ("unknown words", "heavy hitters"),
+    "mechanisms/memoised": ("memoisation",),
+    "operating": ("nginx", "prometheus alerts", "s3 bucket", "spark", "tls certificate"),
+    "planning": ("how many users", "sample size", "which epsilon"),
+    "publishing": ("grafana dashboard", "experiment", "cron"),
+    "registry": ("sign off",),
+    "regression": ("linear regression",),
+    "relay": ("shuffle",),
+    "report": ("confidence interval", "jupyter notebook"),
+    "surveys": ("survey", "randomised response"),
+    "tutorials/aggregate": ("own queue", "bigquery"),
+    "tutorials/data": ("pandas dataframe", "dataframe", "polars"),
+    "tutorials/first-day": ("first day",),
+}
+"""What readers look for, by the page that answers."""
+
+
+@pytest.mark.campaign
+@pytest.mark.exact
+def test_the_search_finds_the_page_of_each_job_among_the_first_three(book: Path) -> None:
+    """By the search that the book brings, run in Node.js; nonsense finds no page."""
+    if shutil.which("node") is None:
+        assert not os.environ.get("CI"), "Node.js is missing where it must not be"
+        pytest.skip("Node.js is not installed")
+    wanted = {query: f"docs/{page}" for page, queries in JOBS.items() for query in queries}
+    command = ["node", str(Path(__file__).with_name("search.mjs")), str(book)]
+    queries = json.dumps([*wanted, "xyzzy"])
+    done = subprocess.run(command, input=queries, capture_output=True, text=True, check=True)
+    *pages, nothing = json.loads(done.stdout)
+    missed = {
+        query: found[:3]
+        for (query, page), found in zip(wanted.items(), pages, strict=True)
+        if page not in found[:3]
+    }
+    assert (len(wanted) >= 30, missed, nothing) == (True, {}, [])
