@@ -12,7 +12,7 @@ from pkgutil import walk_packages
 import pytest
 
 import ldp
-from ldp.mechanisms import CATALOGUE, METRIC_MECHANISMS
+from ldp.mechanisms import METRIC_MECHANISMS
 from tests import doc_tables
 from tests.folders import ROOT, TESTS
 
@@ -177,14 +177,6 @@ def test_a_mechanisms_page_says_what_it_draws_estimates_and_how_well(page: Path)
     assert "estimator" in headings
     assert "variance" in headings or "standard error" in text
     assert "](../../simulations/results/studies/estimates-" in text
-
-
-@pytest.mark.exact
-def test_every_mechanism_of_the_catalogue_has_a_page_with_its_picture() -> None:
-    pages = "".join(page.read_text("utf-8") for page in (ROOT / "docs" / "mechanisms").glob("*.md"))
-    for name, mechanism in CATALOGUE.items():
-        if mechanism.is_whole:
-            assert f"studies/estimates-{name}.svg)" in pages, name
 
 
 @pytest.mark.exact

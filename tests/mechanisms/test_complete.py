@@ -1,0 +1,82 @@
+"""A mechanism of the catalogue is complete: all that docs/adding-a-mechanism.md lists is there."""
+
+import re
+
+import pytest
+
+from ldp.mechanisms import CATALOGUE
+from ldp.mechanisms.catalogue import ENTRIES
+from tests import doc_tables
+from tests.folders import ROOT
+
+TWINS = ROOT / "clients" / "typescript" / "src" / "mechanisms" / "index.ts"
+
+
+def missing(name: str, entry: str, parameters: list[str], is_whole: bool = True) -> list[str]:
+    """Return what a mechanism lacks, each piece with what makes it. `entry`: of the catalogue."""
+    picture = f"simulations/results/studies/estimates-{name}.svg"
+    pages = {
+        path.name: path.read_text("utf-8") for path in (ROOT / "docs" / "mechanisms").glob("*.md")
+    }
+    page = next((page for page, text in pages.items() if f"{picture})" in text), "")
+    twin = re.sub(r"-(\w)", lambda match: match[1].upper(), name)
+    source = (ROOT / "ldp" / "mechanisms" / "catalogue.py").read_text("utf-8")
+    schema = (ROOT / "docs" / "schemas" / "metrics.schema.json").read_text("utf-8")
+    module, class_name = entry.split(".")
+    pieces = {
+        f"ldp/mechanisms/{module}.py": (ROOT / f"ldp/mechanisms/{module}.py").exists(),
+        f"{class_name} as {class_name} in ldp/mechanisms/catalogue.py": (
+            f"{class_name} as {class_name}" in source
+        ),
+        f"tests/vectors/{name}.json: make vectors": (ROOT / f"tests/vectors/{name}.json").exists(),
+        f"{twin} in {TWINS.relative_to(ROOT)}": len(re.findall(rf"\b{twin}\b", TWINS.read_text()))
+        > 2,
+        "its row in docs/wire.md: make tables": f"`{name}`" in doc_tables.committed("wire.md"),
+        "docs/schemas/metrics.schema.json: make tables": f'"{name}"' in schema or not is_whole,
+    }
+    if is_whole:
+        pieces |= {
+            f"{picture}: python -m simulations.studies estimates-{name}": (ROOT / picture).exists(),
+            f"a page of docs/mechanisms with ({picture})": bool(page),
+            "that page in docs/index.md": bool(page)
+            and page in (ROOT / "docs/index.md").read_text(),
+            "its row in docs/registry.md: make tables": f"`{name}`"
+            in doc_tables.committed("registry.md"),
+        }
+    pieces |= {
+        f"parameter {parameter} in docs/{page}": parameter in doc_tables.described(page)
+        for page in doc_tables.HEADERS
+        for parameter in parameters
+    }
+    return [piece for piece, is_there in pieces.items() if not is_there]
+
+
+@pytest.mark.exact
+def test_every_mechanism_is_complete() -> None:
+    lacking = dict[str, list[str]]()
+    for name, entry in ENTRIES.items():
+        try:
+            kind = CATALOGUE[name]
+        except ImportError:
+            lacking[name] = missing(name, entry, [])
+        else:
+            lacking[name] = missing(name, entry, doc_tables.names(kind), kind.is_whole)
+    assert {name: pieces for name, pieces in lacking.items() if pieces} == {}
+
+
+@pytest.mark.exact
+def test_a_new_mechanism_is_told_all_that_it_lacks() -> None:
+    assert [piece.split(":")[0] for piece in missing("flip", "flip.Flip", ["turns"])] == [
+        "ldp/mechanisms/flip.py",
+        "Flip as Flip in ldp/mechanisms/catalogue.py",
+        "tests/vectors/flip.json",
+        "flip in clients/typescript/src/mechanisms/index.ts",
+        "its row in docs/wire.md",
+        "docs/schemas/metrics.schema.json",
+        "simulations/results/studies/estimates-flip.svg",
+        "a page of docs/mechanisms with (simulations/results/studies/estimates-flip.svg)",
+        "that page in docs/index.md",
+        "its row in docs/registry.md",
+        "parameter turns in docs/wire.md",
+        "parameter turns in docs/registry.md",
+    ]
