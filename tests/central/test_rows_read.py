@@ -175,26 +175,27 @@ def test_the_printed_epsilon_is_the_sum_of_both_parts(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """A share is off by a fifth, 20 scales of its noise, with probability 2e-9."""
     (here / "data.csv").write_text("x,y\n" + rows_of("{},{}\n", 20_000))
     words = f"{REGRESS} --method {method} --neighbours {neighbours}"
     result = released(words, monkeypatch, capsys)
     assert result["epsilon"] == 1.0
     assert result["rows_read"]["epsilon"] == pytest.approx(0.01)
-    assert result["rows_read"]["within_bounds"] > 0.9
-    assert result["rows_read"]["unreadable"] < 0.1
+    assert result["rows_read"]["within_bounds"] > 0.8
+    assert result["rows_read"]["unreadable"] < 0.2
 
 
 @pytest.mark.exact
 def test_rows_are_within_bounds_clipped_or_unreadable(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """60 % within, 30 % clipped, 10 % unreadable; noise of 1.4 % of the rows is within 10 of its
-    deviations but with probability 1e-6."""
+    """60 % within, 30 % clipped, 10 % unreadable; noise of 1.4 % of the rows is within 12 of its
+    deviations but with probability 4e-8."""
     good, clipped = rows_of("{},{}\n", 12_000), "11,5\n-1,inf\n" * 3000
     (here / "data.csv").write_text("x,y\n" + good + clipped + 'few,3\n1\n3,4,5\n"1\n' * 500)
     read = released(REGRESS, monkeypatch, capsys)["rows_read"]
     shares = [read[name] for name in ("within_bounds", "clipped", "unreadable")]
-    assert shares == pytest.approx([0.6, 0.3, 0.1], abs=10 * read["std_error"])
+    assert shares == pytest.approx([0.6, 0.3, 0.1], abs=12 * read["std_error"])
     assert run(REGRESS, monkeypatch) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert words.index("intervals cover") < words.index("Rows, by a private histogram of epsilon")
@@ -287,7 +288,7 @@ def test_a_curators_release_says_what_it_was_fed(
     result = released(words, monkeypatch, capsys)
     assert (result["epsilon"], result["people"]) == (1.0, 20_000)
     read = result["rows_read"]
-    assert read["unreadable"] == pytest.approx(0.25, abs=10 * read["std_error"])
+    assert read["unreadable"] == pytest.approx(0.25, abs=12 * read["std_error"])
     assert run(words, monkeypatch) == 0
     assert "Rows, by a private histogram of epsilon 0.01:" in capsys.readouterr().out
     (here / "data.csv").write_text(f"value;count\n{good};5000\nunlisted;15000\n")
@@ -299,4 +300,4 @@ def test_a_curators_release_says_what_it_was_fed(
     people = [good] * 15_000 + ["a;b", '"', "unlisted"] * 1000
     (here / "data.csv").write_text("\n".join(["value", *people]))
     read = released(f"{words} --delimiter ;", monkeypatch, capsys)["rows_read"]
-    assert read["unreadable"] == pytest.approx(3 / 18, abs=10 * read["std_error"])
+    assert read["unreadable"] == pytest.approx(3 / 18, abs=12 * read["std_error"])
