@@ -13,6 +13,8 @@ from ldp.arrays import Floats, Ints
 from ldp.audit.judging import Checks, binomial_p
 
 ALPHA = 1e-6
+STRONGEST = 30
+"""Counts of an audit, by standard deviations, that `chance_missed` looks at."""
 
 
 def law_p(samples: Ints, law: Mapping[int, float]) -> float:
@@ -50,14 +52,19 @@ def chance_missed(checks: Sequence[Checks], alpha: float) -> float:
     """Largest probability with which as many fresh reports of a wrong encoder would pass an audit
     at `alpha`, as these show: that the count which refutes it best would not. Its true probability
     is taken at its limit of confidence (Clopper and Pearson, one-sided, at ALPHA for all counts
-    together), so that the statement is wrong with probability ALPHA; 1 where nothing refutes."""
+    together), so that the statement is wrong with probability ALPHA; 1 where nothing refutes. Only
+    STRONGEST counts on each side are looked at: the others could only make it smaller."""
     observed, trials, claimed = (
         np.concatenate([each[part] for each in checks]) for part in (1, 2, 3)
     )
     shares = [np.full(each[1].size, 1 / (len(checks) * max(1, each[1].size))) for each in checks]
     levels, missed = alpha / 2 * (1 / observed.size + np.concatenate(shares)), [1.0]
     for seen, chance in ((observed, claimed), (trials - observed, 1 - claimed)):
-        far = np.flatnonzero((seen > trials * chance) & (binomial_p(seen, trials, chance) < levels))
+        beyond = seen - trials * chance
+        scores = beyond / np.sqrt(np.maximum(trials * chance * (1 - chance), 1e-9))
+        far = np.argsort(-scores, kind="stable")[:STRONGEST]
+        refuting = binomial_p(seen[far], trials[far], chance[far]) < levels[far]
+        far = far[(beyond[far] > 0) & refuting]
         seen, of, chance, level = seen[far], trials[far], chance[far], levels[far]
         low, critical = np.floor(of * chance), of + 1.0  # binom.isf has no levels below 1e-16
         while (critical - low > 1).any():
