@@ -21,6 +21,7 @@ from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import split_report
+from tests.tiers import tiered
 
 ALPHA = 1e-6
 """Probability at most that a test which expects no finding fails."""
@@ -75,7 +76,7 @@ def tells_in_some(metric: int, call: int, value: str, report: Report, _: Report 
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", tiered(range(3)))
 def test_honest_metrics_pass_together(seed: int) -> None:
     """Fails with a probability of ALPHA at most, for all seeds together 3 ALPHA."""
     audit = judge(checks(None, seed)[1], ALPHA)

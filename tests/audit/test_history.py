@@ -111,7 +111,7 @@ def _told_of_one_report(mechanism: MemoisedMechanism, others: int, reports: int)
     ],
     ids=lambda mechanism: f"{mechanism.name} {mechanism.shape.columns}",
 )
-@pytest.mark.parametrize("reports", [1, 2])
+@pytest.mark.parametrize("reports", tiered([1, 2]))
 def test_no_life_tells_more_of_a_changing_value_than_its_figure(
     mechanism: MemoisedMechanism, reports: int
 ) -> None:

@@ -346,7 +346,7 @@ def test_progress_shows_on_a_terminal_after_two_seconds(
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("encoding", ["cp1252", "cp437", "utf-8"])
+@pytest.mark.parametrize("encoding", tiered(["cp437", "cp1252", "utf-8"]))
 def test_what_a_terminal_cannot_print_is_escaped(tmp_path: Path, encoding: str) -> None:
     """And the command succeeds; a mistake is still one line. Files are UTF-8 all the same."""
     (tmp_path / "metrics.toml").write_text(

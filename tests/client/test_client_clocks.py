@@ -18,6 +18,7 @@ from ldp.errors import RegistryError
 from ldp.protocol.batch import Item
 from ldp.registry import Registry
 from tests.lives import METRIC, Subjects
+from tests.tiers import tiered
 
 pytestmark = pytest.mark.exact
 HOUR, DAY = 3600, 86_400
@@ -198,7 +199,7 @@ def test_twin_a_window_that_tells_more_is_found(
     assert fault_of(seed, tmp_path / "life", monkeypatch)
 
 
-@pytest.mark.parametrize("first", range(0, LIVES, 50))
+@pytest.mark.parametrize("first", tiered(range(0, LIVES, 50)))
 def test_no_window_tells_more_than_its_cap_whatever_clock_and_registry_do(
     first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

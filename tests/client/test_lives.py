@@ -293,7 +293,7 @@ def test_no_pair_of_lives_whose_values_change_is_told_apart_by_more_than_is_prin
     """Nor is the figure too large; and the cap of a window, which was all that was printed, and a
     figure that is a twentieth smaller are exceeded."""
     shares, passed = [], 0
-    for loss, registry in losses_of_changes(range(30)):
+    for loss, registry in losses_of_changes(range(12)):
         figure = registry.worst_case("one")["changing_per_value"]
         shares.append(loss / figure)
         passed += loss > registry.groups["one"].caps.window_epsilon

@@ -364,6 +364,7 @@ def test_a_percentile_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
     assert chi2.sf(float((errors**2).sum()) * 2**2, 60) < ALPHA  # the twin
 
 
+@pytest.mark.slow
 def test_a_percentile_is_planned_for_the_shape_that_is_told_worst(tmp_path: Path) -> None:
     question = START.replace("0.03", "0.1")
     plan = product(tmp_path, question).answer()

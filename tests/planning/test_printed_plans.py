@@ -20,32 +20,36 @@ import pytest
 
 from ldp import cli
 from tests.folders import TESTS
+from tests.tiers import tiered
 
 DATA = TESTS / "data" / "printed" / "plans"
 EXPECTED = DATA / "expected.json"
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 CENTRAL = "central {} --registry metrics.toml --data {}.csv --seed 1 --json"
-CASES = (
+FAST = (
     "plan list --domain 40 --users 200000 --epsilon 2 --frequency 0.01",
     "plan list --domain 2600 --epsilon 4 --frequency 0.001 --max-report-bytes 20 --fakes 0.1% "
     "--json",
     "plan list --domain 20 --users 100000 --epsilon 3 --answers 3 --json",
     "plan list --domain 500 --users 100000 --frequency 0.02",
-    "plan number --users 200000 --epsilon 2 --quantile 0.95",
-    "plan number --range 0 1440 --users 20000 --epsilon 2 --population minutes.csv --json",
-    "plan number --users 10000 --epsilon 4 --by 5",
-    "plan product questions.toml --out registry",
     "plan product questions.toml --json",
-    "compare --population cities.csv --epsilon 2 --users 20000 --seed 1",
     "compare --population cities.csv --epsilon 1 --users 2000 --seed 2 --mechanism unary --json",
-    "compare --population minutes.csv --bounds 0 1440 --epsilon 2 --users 10000 --seed 1 --json",
-    "compare --population minutes.csv --quantile 0.9 --epsilon 2 --users 20000 --seed 1 --json",
     "try trips.csv --column place --seed 1 --json",
     "try trips.csv --column minutes --epsilon 1,4 --seed 1 --out page.html",
     *(CENTRAL.format(*pair) for pair in (("city", "cities"), ("sketch", "cities"))),
     *(CENTRAL.format(*pair) for pair in (("age", "minutes"), ("flips", "minutes"))),
     *(CENTRAL.format(*pair) for pair in (("wait", "minutes"), ("byplan", "byplan"))),
     CENTRAL.format("word", "words"),
+)
+CASES = (
+    *FAST,
+    "plan number --users 200000 --epsilon 2 --quantile 0.95",
+    "plan number --range 0 1440 --users 20000 --epsilon 2 --population minutes.csv --json",
+    "plan number --users 10000 --epsilon 4 --by 5",
+    "plan product questions.toml --out registry",
+    "compare --population cities.csv --epsilon 2 --users 20000 --seed 1",
+    "compare --population minutes.csv --bounds 0 1440 --epsilon 2 --users 10000 --seed 1 --json",
+    "compare --population minutes.csv --quantile 0.9 --epsilon 2 --users 20000 --seed 1 --json",
 )
 
 
@@ -71,7 +75,7 @@ def rounded(number: str) -> str:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("command", CASES)
+@pytest.mark.parametrize("command", tiered(CASES, len(FAST)))
 def test_each_number_is_printed_still(command: str, tmp_path: Path) -> None:
     expected = Counter(map(rounded, json.loads(EXPECTED.read_text())[command]))
     assert expected - Counter(map(rounded, printed(command, tmp_path / "work"))) == Counter()

@@ -593,6 +593,7 @@ def test_emoji_that_are_joined_and_any_script_may_stand_in_a_description(tmp_pat
     assert {metric.description for metric in loaded.metrics.values()} == {text}
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_ten_thousand_metrics_are_checked_in_seconds(tmp_path: Path) -> None:
     """Of one group, of a group each, and with as many mistakes: what grew with their square took

@@ -28,6 +28,7 @@ from ldp.tables.frame import Columns
 from ldp.tables.result import MOST_LINES, Result
 from ldp.tables.saved import SavedResult
 from tests import notebooks
+from tests.tiers import tiered
 
 CITIES = tuple(f"city {i}" for i in range(30))
 GENERATOR = np.random.default_rng
@@ -121,7 +122,7 @@ def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch: pytest.Monk
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("name", notebooks.NOTEBOOKS)
+@pytest.mark.parametrize("name", tiered(["estimates", "percentiles", "from-data-to-sign-off"], 2))
 def test_the_example_notebooks_run_and_show_what_they_show(name: str) -> None:
     pytest.importorskip("matplotlib")
     notebook = json.loads((notebooks.FOLDER / f"{name}.ipynb").read_text("utf-8"))

@@ -246,7 +246,7 @@ def test_a_comparison_takes_classes_and_names_that_no_plan_weighs() -> None:
 @pytest.mark.exact
 def test_numbers_are_compared_with_numbers_only() -> None:
     mean = OneBitMean(bounds=(0.0, 100.0), epsilon=1.0)
-    compared = ldp.compare([mean], MINUTES, (1.0, 2.0), seed=1)
+    compared = ldp.compare([mean], MINUTES[:20], (1.0, 2.0), seed=1)
     assert [curve.name for curve in compared.curves] == ["one-bit-mean", "trusted curator"]
     with pytest.raises(ParameterError, match="one kind of answers"):
         ldp.compare([mean, "rr"], MINUTES, (1.0,))
