@@ -73,6 +73,10 @@ class Module:
         return ast.parse(self.text)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return [*ast.walk(self.tree)]
+
+    @cached_property
     def name(self) -> str:
         """Dotted name, of a package that of its folder."""
         parts = self.path.relative_to(PACKAGE.parent).with_suffix("").parts
@@ -87,7 +91,7 @@ class Module:
     def imports(self) -> set[str]:
         """Dotted names of what is imported, also inside functions."""
         names = set()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -107,7 +111,7 @@ class Module:
     def code(self) -> dict[int, str]:
         """Lines without blanks, comments and docstrings, by their numbers."""
         documented = set[int]()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             body = getattr(node, "body", None)
             for child in body if isinstance(body, list) else []:
                 if _is_text(child):
@@ -169,7 +173,7 @@ def probes(listed: list[Module]) -> list[str]:
         f"{module.name}:{node.lineno} {ast.unparse(node)}"
         for module in listed
         if module.package != "mechanisms"
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Call) and is_probe(node, attributes)
     ]
 
@@ -197,7 +201,7 @@ def type_checks(listed: list[Module]) -> list[str]:
     return [
         f"{module.name}:{node.lineno} {ast.unparse(node)}"
         for module in listed
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if module.package != "mechanisms"
         and isinstance(node, ast.Call)
         and _calls(node, "isinstance")
@@ -223,7 +227,7 @@ def lines_of_a_function(listed: list[Module]) -> float:
     """Return the median number of lines of code of a function, with its first."""
     sizes = []
     for module in listed:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 inside = range(node.lineno, (node.end_lineno or 0) + 1)
                 sizes.append(sum(number in module.code for number in inside))

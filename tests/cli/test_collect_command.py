@@ -91,12 +91,20 @@ def test_a_signal_moves_what_is_enough_for_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_words_end_with_one_line(
-    tmp_path: Path, words: tuple[str, str], message: str
+    tmp_path: Path,
+    words: tuple[str, str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert Process(tmp_path, *words).ended() == 2
-    log = (tmp_path / "log").read_text()
-    assert log.count("\n") == 1
-    assert message in log
+    monkeypatch.chdir(tmp_path)
+    registry(tmp_path)
+    monkeypatch.setattr("ldp.cli.collect.begin_log", lambda: None)
+    command = ["collect", "--registry", "metrics.toml", "--store", "reports", *words]
+    assert run(" ".join(command), monkeypatch) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error
 
 
 @pytest.mark.exact
@@ -169,11 +177,16 @@ def test_aggregate_says_what_waits_in_the_buffer(tmp_path: Path) -> None:
         "simulate city --registry metrics.toml --population p.csv --reports s3://bucket/x",
     ],
 )
-def test_a_url_is_not_made_a_folder(tmp_path: Path, words: str) -> None:
+def test_a_url_is_not_made_a_folder(
+    tmp_path: Path,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
     registry(tmp_path)
-    command = [sys.executable, "-m", "ldp", *words.split()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "is a URL" in done.stderr or "a store is a folder, file:///PATH" in done.stderr
+    assert run(words, monkeypatch) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "is a URL" in error or "a store is a folder, file:///PATH" in error
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.toml"]

@@ -583,6 +583,7 @@ def test_a_plan_by_category_says_what_reports_then_say() -> None:
     assert alone.width < best.width - slack
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_plan_says_where_categories_are_hopeless(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
