@@ -10,11 +10,11 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ldp.mechanisms.catalogue import *  # noqa: F403
+    from ldp.planning.column_trial import try_column as try_column
     from ldp.planning.error_curves import compare as compare
     from ldp.planning.simulated import simulate as simulate
-    from ldp.planning.trial import try_column as try_column
 
-_ON_DATA = {"compare": "error_curves", "simulate": "simulated", "try_column": "trial"}
+_ON_DATA = {"compare": "error_curves", "simulate": "simulated", "try_column": "column_trial"}
 """Modules of `ldp.planning` with the functions that take data; they need the extra `server`."""
 
 

@@ -8,13 +8,13 @@ with from_extra("ldp.server", "server"):
     from ldp.decoding.by_category import Distributions, decode_by_category
     from ldp.decoding.consistency import consistent
     from ldp.decoding.distribution import Distribution, decode_distribution
-    from ldp.decoding.ngrams import discover_ngrams
-    from ldp.decoding.numeric import (
+    from ldp.decoding.means import (
         MeanEstimate,
         RegressionEstimate,
         decode_mean,
         decode_regression,
     )
+    from ldp.decoding.ngram_search import discover_ngrams
     from ldp.decoding.prefixes import discover_prefixes
     from ldp.decoding.puzzle import discover
     from ldp.tables.estimates import Estimates, Rule

@@ -38,7 +38,7 @@ from ldp.decoding.association import (
 from ldp.decoding.mixtures import Mixture, fit_shares
 from ldp.protocol.batch import Batch
 from ldp.registry import Registry
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 from ldp.tables.estimates import Rule
 from ldp.tables.joint_table import tables_of
 from ldp.tables.patterns import Patterns
@@ -208,7 +208,7 @@ def run(task: Task, sets: int) -> Result:
     for _ in range(sets):
         counts = generator.multinomial(task.reports, np.array(task.shares).ravel())
         people = Population(pairs, counts=counts)
-        patterns = Patterns.of(mechanism, simulate(mechanism, people, generator))
+        patterns = Patterns.of(mechanism, draw_reports(mechanism, people, generator))
         started = time.process_time()
         found = associate(patterns, listed)
         seconds += time.process_time() - started
@@ -304,7 +304,7 @@ def timed(reports: int, end: float) -> Fitted:
     pairs: Any = tuple(product(names, repeat=2))
     people = Population(pairs, frequencies=generator.dirichlet(np.full(144, 0.3)))
     sampled = people.sample(reports, generator)
-    patterns = Patterns.of(mechanism, simulate(mechanism, sampled, generator))
+    patterns = Patterns.of(mechanism, draw_reports(mechanism, sampled, generator))
     axes: list[Variable] = [
         variable(table, names[:10], Rule(threshold=1.0), "a part") for table in tables_of(patterns)
     ]

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 
-from ldp.audit.values import tried
+from ldp.audit.tried_values import tried
 from ldp.audit.verdict import ALPHA, Verdict, audited
 from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.mechanisms.presets import COMPLETE

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ldp import CountMeanSketch
-from ldp.report.values import compared
+from ldp.report.value_face import compared
 from ldp.server import decode
 from ldp.simulation import Population, draw_table
 from ldp.simulation.datasets import emoji

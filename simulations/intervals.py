@@ -40,7 +40,7 @@ from ldp.decoding.association import OTHER, associate
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.numeric import Numeric
 from ldp.server import Table, decode, decode_mean, decode_regression
-from ldp.simulation import Population, draw_table, simulate
+from ldp.simulation import Population, draw_reports, draw_table
 from ldp.tables.joint_table import tables_of
 from ldp.tables.patterns import Patterns
 from simulations import campaign
@@ -316,7 +316,9 @@ def held_association(pairs: Pairs, tables: int, seed: np.random.SeedSequence) ->
             axis[: pairs.listed] if is_hashed(part) else None
             for part, axis in zip(drawn, names, strict=True)
         ]
-        found = associate(Patterns.of(mechanism, simulate(mechanism, people, generator)), listed)
+        found = associate(
+            Patterns.of(mechanism, draw_reports(mechanism, people, generator)), listed
+        )
         places = [
             [axis.index(name if name in axis else OTHER) for name in all_names]
             for axis, all_names in zip(found.values, names, strict=True)

@@ -32,13 +32,13 @@ from ldp.cli import commands
 from ldp.collection import ReportWriter
 from ldp.decoding import decode
 from ldp.decoding.distribution import Distribution, decode_distribution
-from ldp.decoding.numeric import decode_mean
+from ldp.decoding.means import decode_mean
 from ldp.mechanisms import HierarchicalHistogram, OneBitMean, Piecewise, RandomizedResponse
 from ldp.publishing.changes import read_changes
 from ldp.publishing.detection import ALPHA, Series, detect
 from ldp.publishing.experiments import ArmPeriod, intervals, numbers_of_arm
 from ldp.registry import Registry
-from ldp.simulation import Population, draw_table, simulate
+from ldp.simulation import Population, draw_reports, draw_table
 from simulations import campaign
 from simulations.publish import HEAD, METRIC, START
 
@@ -272,7 +272,9 @@ def published(metrics: int, random: np.random.Generator) -> int:
                 counts = 2 * np.array([people.sum(), (~people).sum()])
                 at = START + timedelta(days=day)
                 with ReportWriter(top / "store", name, 1, mechanism, at, "a") as writer:
-                    for batch in simulate(mechanism, Population(("a", "b"), counts=counts), random):
+                    for batch in draw_reports(
+                        mechanism, Population(("a", "b"), counts=counts), random
+                    ):
                         writer.write(*batch)
         words = ["publish", "--registry", top / "metrics.toml", "--store", top / "store"]
         words += ["--out", top / "out", "--until", START + timedelta(days=days - 1)]

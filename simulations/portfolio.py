@@ -31,12 +31,12 @@ import numpy as np
 
 from ldp.errors import ParameterError
 from ldp.mechanisms import JointReport, Mechanism
-from ldp.planning.candidates import candidate_table, candidates
+from ldp.planning.mechanism_choice import candidate_table, candidates
 from ldp.planning.numbers import Mean, Percentile
 from ldp.planning.portfolio import EPSILONS, Ask, PlannedMetric, Product
 from ldp.planning.question import Question
 from ldp.planning.values import Shares
-from ldp.planning.words import POWER, WINDOWS, Words
+from ldp.planning.word_questions import POWER, WINDOWS, Words
 from ldp.protocol.kinds import Sign
 from ldp.server import decode_mean
 from ldp.simulation import draw_estimates, draw_table

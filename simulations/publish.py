@@ -29,11 +29,11 @@ from ldp.cli import commands
 from ldp.collection import ReportWriter
 from ldp.collection.lock import InUse
 from ldp.publishing import processes
+from ldp.publishing.data_set_rows import KEY, SCHEMA
 from ldp.publishing.period import PeriodResult, PeriodTask
-from ldp.publishing.rows import KEY, SCHEMA
 from ldp.registry import Registry
 from ldp.report.page import environment
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 from simulations import campaign, database
 from tests.command_line import settings
 
@@ -151,7 +151,7 @@ def write_reports(
     """Write a file of the reports of `people` on one day, as a collector does."""
     definition = registry.metric(metric)
     with ReportWriter(store, metric, definition.version, definition.mechanism, day, part) as file:
-        for rows, payloads in simulate(
+        for rows, payloads in draw_reports(
             definition.mechanism, values_of(metric, people, random, first), random
         ):
             file.write(rows, payloads)

@@ -24,7 +24,7 @@ from ldp import PrefixExtension, RapporNgrams, SequenceFragmentPuzzle
 from ldp.errors import DecodeError
 from ldp.mechanisms.local_hashing import tuned_buckets
 from ldp.server import discover, discover_ngrams, discover_prefixes
-from ldp.simulation import Population, draw_table, draw_tables, simulate
+from ldp.simulation import Population, draw_reports, draw_table, draw_tables
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.joint_table import JointTable
 from ldp.tables.patterns import Patterns
@@ -116,7 +116,7 @@ def run(setting: Setting, seed: int, words: Population | None) -> Run:
     strings = RapporNgrams(
         epsilon=epsilon, fragment_epsilon=setting.fragment_epsilon, seed=name, length=LENGTH
     )
-    patterns = Patterns.of(strings, simulate(strings, people, generator))
+    patterns = Patterns.of(strings, draw_reports(strings, people, generator))
     found, tested, seconds = solved(lambda: discover_ngrams(patterns, rule=RULE))
     puzzle = SequenceFragmentPuzzle(
         epsilon=epsilon,

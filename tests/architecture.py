@@ -234,6 +234,23 @@ def lines_of_a_function(listed: list[Module]) -> float:
     return median(sizes)
 
 
+def repeated_files(listed: list[Module]) -> list[str]:
+    """Return the names of files that stand in several folders, besides those of Python itself."""
+    counts = Counter(module.path.name for module in listed)
+    return sorted(name for name, count in counts.items() if count > 1 and "__" not in name)
+
+
+def repeated_names(listed: list[Module]) -> list[str]:
+    """Return the public functions and classes, but methods, that several files define."""
+    counts = Counter(
+        node.name
+        for module in listed
+        for node in module.tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    )
+    return sorted(name for name, count in counts.items() if count > 1)
+
+
 def command_words() -> tuple[int, int]:
     """Return the number of words after `ldp`, and the number of these and of the words after
     them."""
@@ -452,6 +469,8 @@ def main() -> None:
     print("largest file: {:,} lines of code, {}".format(*largest_file(listed)))
     print(f"characters of a line of code, mean: {characters_of_a_line(listed):.1f}")
     print(f"lines of a function, median: {lines_of_a_function(listed):g}")
+    print(f"files whose name stands twice: {len(repeated_files(listed))}")
+    print(f"public names in several files: {len(repeated_names(listed))}")
     print("words of commands: {} at the top level, {} in all".format(*command_words()))
     print(f"mechanisms that are asked by getattr what they are: {len(probes(listed))}")
     print(f"classes of mechanisms that are asked for: {len(type_checks(listed))}")

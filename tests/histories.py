@@ -1,6 +1,6 @@
 """Histories of values, and a device that reports them."""
 
-from ldp.audit.history import MakeDevice
+from ldp.audit.memoised_histories import MakeDevice
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from tests.mutants import (
     device_of,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ldp import JointReport, UnaryEncoding
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 from ldp.tables.patterns import Patterns
 
 KINDS = UnaryEncoding(categories=("a", "b", "c"), epsilon=1.5)
@@ -27,4 +27,4 @@ def patterns_of(
 ) -> Patterns:
     """The patterns of simulated reports of as many people with each pair as `counts` says."""
     people = Population(pairs, counts=np.array(counts))
-    return Patterns.of(mechanism, simulate(mechanism, people, generator))
+    return Patterns.of(mechanism, draw_reports(mechanism, people, generator))

@@ -809,4 +809,4 @@ HISTORY_MUTANTS: tuple[HistoryMutant, ...] = (
     permanent_response_forgotten,
     cohort_drawn_for_every_report,
 )
-"""Caught by check C, many days: `ldp.audit.history`."""
+"""Caught by check C, many days: `ldp.audit.memoised_histories`."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp.report.values import MOST_FEW
+from ldp.report.value_face import MOST_FEW
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.saved import SavedResult
 

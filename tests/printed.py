@@ -23,7 +23,7 @@ from click.testing import CliRunner
 from ldp.cli import commands
 from ldp.collection import ReportWriter
 from ldp.registry import Registry
-from ldp.simulation import Population, draw_tables, simulate
+from ldp.simulation import Population, draw_reports, draw_tables
 
 FOLDER = Path(__file__).parent / "data" / "printed"
 EXPECTED = FOLDER / "numbers.json"
@@ -307,7 +307,7 @@ def write_inputs() -> None:
                 date.fromisoformat(day),
                 "a",
             ) as file:
-                for rows, payloads in simulate(metric.mechanism, people, random):
+                for rows, payloads in draw_reports(metric.mechanism, people, random):
                     file.write(rows, payloads)
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from ldp.cli import commands
 from ldp.publishing import Job, Publication, opened, publish
 from ldp.publishing.changes import update_changes
-from ldp.publishing.rows import KEY, SCHEMA
+from ldp.publishing.data_set_rows import KEY, SCHEMA
 from ldp.publishing.series import update_series
 from ldp.publishing.site import write_site
 from simulations.publish import START, write_registry, write_reports

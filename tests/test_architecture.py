@@ -46,7 +46,7 @@ def test_no_test_module_imports_another() -> None:
 @pytest.mark.exact
 def test_the_error_of_a_question_and_its_simulation_are_one_class_a_kind() -> None:
     kinds = architecture.kinds_of_questions(LISTED)
-    names = ("numbers.Mean", "numbers.Percentile", "values.Shares", "words.Words")
+    names = ("numbers.Mean", "numbers.Percentile", "values.Shares", "word_questions.Words")
     assert kinds == [f"ldp.planning.{name}" for name in names]
 
 
@@ -146,6 +146,8 @@ def test_the_package_grows_no_further() -> None:
     assert most <= 450, name
     assert architecture.characters_of_a_line(LISTED) <= 40.2  # bar 39.2
     assert architecture.lines_of_a_function(LISTED) <= 5
+    assert len(architecture.repeated_files(LISTED)) <= 10, architecture.repeated_files(LISTED)
+    assert len(architecture.repeated_names(LISTED)) <= 5
     top, words = architecture.command_words()
     assert (top <= 26, words <= 40) == (True, True)
 
@@ -172,6 +174,6 @@ def test_decoders_know_nothing_of_made_up_reports() -> None:
         if isinstance(node, ast.FunctionDef)
         and any(argument.arg == "fakes" for argument in node.args.args)
     }
-    laws = ("binomials.under", "binomials._ends", "dummies.under", "mean_sketch.under")
+    laws = ("binomials.under", "binomials._ends", "message_counts.under", "mean_sketch.under")
     sketches = ("mean_sketch.estimated_squares", "mean_sketch.under_fakes")
     assert takers == {f"ldp.decoding.{name}" for name in (*laws, *sketches)}

@@ -7,17 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ldp.accounting.composition import advanced as advanced
-    from ldp.accounting.composition import group as group
-    from ldp.accounting.composition import parallel as parallel
-    from ldp.accounting.composition import sequential as sequential
     from ldp.accounting.cost import Cost as Cost
     from ldp.accounting.cost import Neighbours as Neighbours
+    from ldp.accounting.cost_composition import advanced as advanced
+    from ldp.accounting.cost_composition import group as group
+    from ldp.accounting.cost_composition import parallel as parallel
+    from ldp.accounting.cost_composition import sequential as sequential
     from ldp.accounting.ledger import Ledger as Ledger
     from ldp.accounting.policy import Caps as Caps
 
 _MODULES = {
-    **dict.fromkeys(("advanced", "group", "parallel", "sequential"), "composition"),
+    **dict.fromkeys(("advanced", "group", "parallel", "sequential"), "cost_composition"),
     **dict.fromkeys(("Cost", "Neighbours"), "cost"),
     "Ledger": "ledger",
     "Caps": "policy",

@@ -10,8 +10,8 @@ from datetime import datetime
 from fractions import Fraction
 from threading import Lock
 
-from ldp.accounting.composition import exact_sum
 from ldp.accounting.cost import Cost
+from ldp.accounting.cost_composition import exact_sum
 from ldp.accounting.policy import Caps, length_in_words
 from ldp.errors import BudgetExceeded, ParameterError
 from ldp.protocol.channel import round_down

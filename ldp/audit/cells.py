@@ -20,18 +20,7 @@ from math import comb
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
-from ldp.audit.conditions import (
-    LARGEST,
-    MOST_OF_TWO,
-    ROW,
-    UNCHANGED,
-    VALUE,
-    VALUE_BEFORE,
-    Seen,
-    condition_checks,
-    numbers_of_values,
-)
-from ldp.audit.counts import (
+from ldp.audit.binomial_checks import (
     LAGS,
     MOST_BITS,
     RESIDUES,
@@ -55,8 +44,19 @@ from ldp.audit.counts import (
     sum_checks,
     uniform_checks,
 )
+from ldp.audit.conditions import (
+    LARGEST,
+    MOST_OF_TWO,
+    ROW,
+    UNCHANGED,
+    VALUE,
+    VALUE_BEFORE,
+    Seen,
+    condition_checks,
+    numbers_of_values,
+)
 from ldp.audit.judging import Checks
-from ldp.audit.law import MOST_OUTCOMES, ReportLaw, exact_law, outcomes
+from ldp.audit.law import MOST_OUTCOMES, ReportLaw, exact_law, number_of_outcomes
 from ldp.audit.reports import Reports
 from ldp.mechanisms.addressing import Answers, unpacked
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
@@ -88,7 +88,7 @@ def check_reports(
         if is_rounded(part, part_value, {report[i][0] for report in split})
     ]
     chosen = [i for i in rounded if parts[i][0].answers == "sets"]
-    if outcomes(mechanism) <= MOST_OUTCOMES or len(chosen) < len(rounded):
+    if number_of_outcomes(mechanism) <= MOST_OUTCOMES or len(chosen) < len(rounded):
         yield from _whole("reports", numbers, exact_law(mechanism, value))
     for i in chosen:
         part, (part_value,) = parts[i]
@@ -209,7 +209,10 @@ def _is_enumerable(mechanism: Mechanism, values: Sequence[Value]) -> bool:
     if isinstance(addressing, Answers):
         most = addressing.at_most
         choices = sum(comb(max(_size(addressing, value), most), most) for value in values)
-    return outcomes(mechanism) <= MOST_OUTCOMES and choices * outcomes(mechanism) <= MOST_TERMS
+    return (
+        number_of_outcomes(mechanism) <= MOST_OUTCOMES
+        and choices * number_of_outcomes(mechanism) <= MOST_TERMS
+    )
 
 
 @lru_cache(maxsize=512)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ldp.audit import messages
 from ldp.audit.cheats import TRIALS, cheats_caught
-from ldp.audit.values import drawn_values, tried
+from ldp.audit.tried_values import drawn_values, tried
 from ldp.audit.verdict import ALPHA, Verdict, audited
 from ldp.errors import ParameterError
 from ldp.files import finite

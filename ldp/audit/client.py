@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import Ints
+from ldp.audit.binomial_checks import never_checks, outcome_checks
 from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen
-from ldp.audit.counts import never_checks, outcome_checks
 from ldp.audit.encoder import start_checks
 from ldp.audit.judging import Audit, Checks, judge
 from ldp.audit.lives import Period, independent_checks, response_checks
 from ldp.audit.messages import record_checks
 from ldp.audit.together import shared_checks, together_checks
-from ldp.audit.values import drawn_values, tried
+from ldp.audit.tried_values import drawn_values, tried
 from ldp.client import Caps, Client, Recorded
 from ldp.errors import ReportError
 from ldp.mechanisms import (

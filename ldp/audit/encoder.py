@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldp.arrays import Ints
+from ldp.audit.binomial_checks import sum_checks
 from ldp.audit.black_box import reports_of
 from ldp.audit.cells import check_reports, check_values, is_rounded
 from ldp.audit.conditions import VALUE, VALUE_BEFORE, evened
-from ldp.audit.counts import sum_checks
 from ldp.audit.judging import Audit, Checks, judge
 from ldp.audit.law import likelihood
 from ldp.mechanisms import JointReport

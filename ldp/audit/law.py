@@ -26,7 +26,7 @@ MOST_OUTCOMES = 4096
 ROWS = 256
 
 
-def outcomes(mechanism: CatalogueMechanism) -> int:
+def number_of_outcomes(mechanism: CatalogueMechanism) -> int:
     """Return how many different reports there are."""
     return math.prod(part.shape.rows * part.layout.outcomes for part in parts_of(mechanism))
 
@@ -86,7 +86,7 @@ def exact_findings(mechanism: CatalogueMechanism, values: Sequence[Value]) -> li
     """
     claimed = claimed_ratio(mechanism)
     findings = []
-    if outcomes(mechanism) <= MOST_OUTCOMES:
+    if number_of_outcomes(mechanism) <= MOST_OUTCOMES:
         laws = [exact_law(mechanism, value) for value in values]
         ratio = _worst_of(laws)
         if any(sum(law.values()) != 1 for law in laws):

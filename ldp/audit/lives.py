@@ -17,7 +17,7 @@ from itertools import combinations, pairwise, product
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints, binomial_above, binomial_law
-from ldp.audit.counts import never_checks, outcome_checks, payload_bits, sum_checks
+from ldp.audit.binomial_checks import never_checks, outcome_checks, payload_bits, sum_checks
 from ldp.audit.judging import Checks
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value

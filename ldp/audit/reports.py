@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
-from ldp.audit.counts import payload_bits
+from ldp.audit.binomial_checks import payload_bits
 from ldp.mechanisms.addressing import Answers, Identity, Rounding, unpacked
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.hashing import Value

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
+from ldp.audit.binomial_checks import sum_checks
 from ldp.audit.conditions import (
     UNCHANGED,
     VALUE,
@@ -22,7 +23,6 @@ from ldp.audit.conditions import (
     evened,
     last_of_value,
 )
-from ldp.audit.counts import sum_checks
 from ldp.audit.judging import Checks, binomial_p
 from ldp.audit.law import likelihood
 from ldp.mechanisms.base import Mechanism

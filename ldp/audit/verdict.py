@@ -21,12 +21,12 @@ from ldp.audit.encoder import (
     start_checks,
     value_checks,
 )
-from ldp.audit.history import TwoHistories, cohorts_named, exact_epsilon
-from ldp.audit.history import history_epsilon as epsilon_over_days
 from ldp.audit.judging import Checks, judge
 from ldp.audit.law import exact_findings
 from ldp.audit.lives import LONG, UNITS, USUAL, life_checks, one_by_one
-from ldp.audit.values import drawn_values, tried
+from ldp.audit.memoised_histories import TwoHistories, cohorts_named, exact_epsilon
+from ldp.audit.memoised_histories import history_epsilon as epsilon_over_days
+from ldp.audit.tried_values import drawn_values, tried
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies

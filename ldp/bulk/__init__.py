@@ -6,12 +6,6 @@ Importing the package loads all its files, which register the bulk code of the a
 from importlib import import_module
 from pkgutil import iter_modules
 
-from ldp.bulk.addressing import NO_COLUMN as NO_COLUMN
-from ldp.bulk.addressing import columns as columns
-from ldp.bulk.addressing import count_sets as count_sets
-from ldp.bulk.addressing import pick as pick
-from ldp.bulk.addressing import points as points
-from ldp.bulk.addressing import scatter as scatter
 from ldp.bulk.counting import add_to_cells as add_to_cells
 from ldp.bulk.counting import count_bits as count_bits
 from ldp.bulk.counting import count_by_two as count_by_two
@@ -21,8 +15,14 @@ from ldp.bulk.counting import negative_signs as negative_signs
 from ldp.bulk.counting import sum_cells as sum_cells
 from ldp.bulk.counting import sum_of_squares as sum_of_squares
 from ldp.bulk.counting import walsh_hadamard as walsh_hadamard
-from ldp.bulk.hashing import bloom_map as bloom_map
-from ldp.bulk.hashing import coefficients as coefficients
+from ldp.bulk.hash_kernels import bloom_map as bloom_map
+from ldp.bulk.hash_kernels import coefficients as coefficients
+from ldp.bulk.point_kernels import NO_COLUMN as NO_COLUMN
+from ldp.bulk.point_kernels import columns as columns
+from ldp.bulk.point_kernels import count_sets as count_sets
+from ldp.bulk.point_kernels import pick as pick
+from ldp.bulk.point_kernels import points as points
+from ldp.bulk.point_kernels import scatter as scatter
 from ldp.bulk.sampling import bernoulli_each as bernoulli_each
 from ldp.bulk.sampling import draw_steps as draw_steps
 from ldp.bulk.sampling import fit_subsets as fit_subsets

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldp.arrays import AnyInts, Bools, Floats, Ints, Points
 from ldp.bulk.compiled import by_rows, compiled
-from ldp.bulk.hashing import coefficients, point_fractions, row_columns
+from ldp.bulk.hash_kernels import coefficients, point_fractions, row_columns
 from ldp.protocol.hashing import PolynomialRows
 
 _7 = np.uint64(7)

@@ -23,9 +23,9 @@ _COMMANDS = (
     *("simulate", "aggregate", "merge", "table", "decode", "publish", "report", "rappor"),
     *("collect", "relay", "key", "device"),
 )
-"""Each is a file beside this one and a function in it."""
+"""Each is a file beside this one, in it the function of that name and `_command`."""
 _FILES = {"try": "trial"}
-"""Names of files and functions where Python keeps the command's for itself."""
+"""Names of files where Python keeps the command's for itself."""
 _LOADED: dict[str, click.Command] = {}
 
 
@@ -51,7 +51,7 @@ class _Commands(click.Group):
             return None
         if name not in _LOADED:
             file = _FILES.get(name, name)
-            command = getattr(import_module(f"ldp.cli.{file}"), file)
+            command = getattr(import_module(f"ldp.cli.{file}"), f"{file}_command")
             _LOADED[name] = make_lenient(guarded(name, command))
         return _LOADED[name]
 
@@ -59,7 +59,7 @@ class _Commands(click.Group):
 def _first_sentence(name: str) -> str:
     file = _FILES.get(name, name)
     text = files("ldp.cli").joinpath(f"{file}.py").read_text("utf-8")
-    documented = re.search(rf'^def {file}\(.*?"""(.*?)"""', text, re.DOTALL | re.MULTILINE)
+    documented = re.search(rf'^def {file}_command\(.*?"""(.*?)"""', text, re.DOTALL | re.MULTILINE)
     sentence = (documented[1] if documented else "").split(".\n")[0].split(". ")[0]
     return " ".join(sentence.rstrip(".").split())
 

@@ -100,7 +100,7 @@ def _file_share(text: str) -> tuple[int, int]:
     is_flag=True,
 )
 @JSON
-def aggregate(
+def aggregate_command(
     metric: str,
     stores: tuple[StorePath, ...],
     registry: Path,

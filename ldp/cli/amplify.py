@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import click
 
 from ldp.accounting import Cost, group
-from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, say
 from ldp.cli.parsing import SHARE, name_and_parameters
 from ldp.cli.reading import chosen_reading, reading_options, whole_rows
+from ldp.cli.shuffling_words import shuffling_conditions
 from ldp.data_files import read_table
 from ldp.errors import ParameterError
 from ldp.mechanisms import CATALOGUE
@@ -106,7 +106,7 @@ class _Subject(NamedTuple):
 )
 @JSON
 @reading_options
-def amplify(
+def amplify_command(
     reports: int | None,
     sizes: Path | None,
     target: float | None,

@@ -42,7 +42,7 @@ MOST_REPORTS = 10**15
 @SEED
 @JSON
 @reading_options
-def attack(
+def attack_command(
     metric: str,
     registry: Path,
     fakes: float | None,

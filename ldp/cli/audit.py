@@ -56,7 +56,7 @@ STARTS = 4
 )
 @click.option("--report", type=FILE, help="JSON file to write the certificate to.")
 @JSON
-def audit(
+def audit_command(
     metric: str | None,
     registry: Path | None,
     preset: str | None,

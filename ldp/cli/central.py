@@ -38,7 +38,7 @@ COLUMNS = ("value", *NUMBERS, *(f"local_{name}" for name in NUMBERS))
 @SEED
 @JSON
 @reading_options
-def central(
+def central_command(
     metric: str,
     registry: Path,
     data: Path,

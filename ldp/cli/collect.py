@@ -73,7 +73,7 @@ _IDS = Typed("RANGE", _id_range)
 @rare("--relay-key", str, (), "Public keys of the relay, which signs sizes of batches.")
 @rare("--ids", _IDS, "0-f", "First digits of ids of batches; other collectors have the rest.")
 @JSON
-def collect(
+def collect_command(
     registry: Path,
     store: "StorePath | None",
     dev: bool,

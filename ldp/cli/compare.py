@@ -10,12 +10,11 @@ from typing import Any
 
 import click
 
-from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.cli.reading import chosen_reading, reading_options
+from ldp.cli.shuffling_words import shuffling_conditions
 from ldp.errors import MissingPackage, ParameterError
 from ldp.files import csv_text, write_whole
-from ldp.planning.candidates import CANDIDATES, OF_NUMBERS
 from ldp.planning.comparison import (
     Comparison,
     ModelRow,
@@ -24,6 +23,7 @@ from ldp.planning.comparison import (
     most_comparisons,
     shuffled_rivals,
 )
+from ldp.planning.mechanism_choice import CANDIDATES, OF_NUMBERS
 from ldp.simulation import Population
 
 WIDTH = 96
@@ -64,7 +64,7 @@ COLOURS = {"local": "tab:orange", "shuffled": "tab:green", "central": "tab:blue"
 @SEED
 @JSON
 @reading_options
-def compare(
+def compare_command(
     population: str,
     epsilon: float,
     users: int,

@@ -118,7 +118,7 @@ def _method(text: str) -> tuple[str, int | None]:
 @rare("--rappor-map", FILE, None, "File of candidates and the bits they set, of google/rappor.")
 @JSON
 @reading_options
-def decode(source: Path, part: str | None, **typed: Any) -> None:
+def decode_command(source: Path, part: str | None, **typed: Any) -> None:
     """Estimate how many reports of TABLE held each value, number, word or pair.
 
     Words that nobody listed are found in tables of sfp, prefix and rappor-ngrams. Of a joint

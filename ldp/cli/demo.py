@@ -59,7 +59,7 @@ REGISTRY = (files("ldp.cli") / "demo.toml").read_text("utf-8")
 @click.option("--out", type=FILE, default=Path("demo"), help="Folder to write everything into.")
 @click.option("--first-act", is_flag=True, help="Stop after the first act, of emoji.")
 @SEED
-def demo(users: int, out: Path, first_act: bool, seed: int | None) -> None:
+def demo_command(users: int, out: Path, first_act: bool, seed: int | None) -> None:
     """Simulate a million keyboards, from the device to the report, on real emoji frequencies; then
     words that nobody listed, and browser versions.
 
@@ -210,7 +210,7 @@ def _run(*words: str | int | Path) -> None:
 def _show(estimates: Path, truth: Mapping[str, int], what: str) -> None:
     """Print the largest discoveries beside the truth, and the rest in sentences."""
     from ldp.report.formats import visible_label
-    from ldp.report.values import compared
+    from ldp.report.value_face import compared
     from ldp.tables.saved import SavedResult
 
     results = SavedResult.load(estimates)

@@ -37,7 +37,7 @@ REASONS = {
 @click.option("--registry", type=FILE, default="metrics.toml", help="The registry of the app.")
 @click.option("--witness", type=FILE, help="File of the witness, where the app names one.")
 @JSON
-def device(file: Path, registry: Path, witness: Path | None, as_json: bool) -> None:
+def device_command(file: Path, registry: Path, witness: Path | None, as_json: bool) -> None:
     """Say what a device stores, what it sent and will send, and why it waits.
 
     FILE is the first argument of the app's Client. What was sent is there in words while the app

@@ -22,7 +22,7 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 )
 @click.option("--certainty", type=_SHARE, default=0.99, help="Share of guesses that are right.")
 @JSON
-def explain(
+def explain_command(
     metric: str | None, registry: Path, belief: float, certainty: float, as_json: bool
 ) -> None:
     """Say what reports of METRIC (of all of them without) reveal, in odds and plain words.

@@ -72,7 +72,9 @@ def metric_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--dev", is_flag=True, help="Write a registry for your own screen, with windows of a minute."
 )
 @JSON
-def init(folder: Path, epsilon: float, dev: bool, as_json: bool, **given_texts: Any) -> None:
+def init_command(
+    folder: Path, epsilon: float, dev: bool, as_json: bool, **given_texts: Any
+) -> None:
     """Write a first metrics.toml, its lock and an app that sends reports, in FOLDER.
 
     Asks five questions on a terminal, or takes the options. With --dev the registry is for your own

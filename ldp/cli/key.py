@@ -13,7 +13,7 @@ from ldp.cli.options import FILE, JSON, say
     "--relay", is_flag=True, help="Make the key of a relay, which signs sizes of batches with it."
 )
 @JSON
-def key(file: Path, relay: bool, as_json: bool) -> None:
+def key_command(file: Path, relay: bool, as_json: bool) -> None:
     """Make a collector's key, if FILE is not there yet, and print its public part.
 
     FILE stays with the collector, which opens sealed reports with it (`sealed = [FILE]`).

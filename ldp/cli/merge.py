@@ -20,7 +20,7 @@ from ldp.tables.joint_table import load_table
     help="Accept days that are in several tables, whose reports differ.",
 )
 @JSON
-def merge(tables: tuple[Path, ...], out: Path, overlapping: bool, as_json: bool) -> None:
+def merge_command(tables: tuple[Path, ...], out: Path, overlapping: bool, as_json: bool) -> None:
     """Add tables of the same mechanism; exact in any order.
 
     A day that is in two of them may be counted twice: nobody can tell from tables whether their

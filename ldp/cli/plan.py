@@ -18,7 +18,7 @@ WIDTH = 96
 
 
 @click.group()
-def plan() -> None:
+def plan_command() -> None:
     """Say what each mechanism would tell of a list of values, a number or a whole product.
 
     \b
@@ -26,7 +26,7 @@ def plan() -> None:
     """
 
 
-@plan.command("list")
+@plan_command.command("list")
 @click.option("--domain", type=int, required=True, help="Number of possible values.")
 @click.option("--users", type=int, help="Number of users, with one report each.")
 @click.option("--epsilon", type=float, help="Privacy loss of one report.")
@@ -59,7 +59,7 @@ def plan_list(fakes: float | None, as_json: bool, **question: Any) -> None:
     say(answer.to_dict(), _words(answer, fakes is not None), as_json)
 
 
-@plan.command("number")
+@plan_command.command("number")
 @click.option(
     "--range",
     "bounds",
@@ -116,7 +116,7 @@ def plan_number(
     say(ways.to_dict(), _words_of_percentile(ways), as_json)
 
 
-@plan.command("product")
+@plan_command.command("product")
 @click.argument("questions", type=FILE)
 @click.option("--out", type=FILE, help="Folder to write metrics.toml and its lists into.")
 @JSON

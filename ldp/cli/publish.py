@@ -84,7 +84,7 @@ def _period(text: str) -> str:
 @rare("--arms", str, (), "Pairs METRIC:METRIC, arms of experiments, that are compared.")
 @rare("--jobs", click.IntRange(1, 64), None, "Processes; by default all processors, up to 4.")
 @JSON
-def publish(
+def publish_command(
     registry: Path,
     stores: "tuple[StorePath, ...]",
     out: Path,

@@ -14,7 +14,7 @@ HASHES = (*MD5_SCHEMES, "chromium-city64")
 
 
 @click.group()
-def rappor() -> None:
+def rappor_command() -> None:
     """Make a table from google/rappor's files, or its files from a table.
 
     \b
@@ -22,7 +22,7 @@ def rappor() -> None:
     """
 
 
-@rappor.command("import")
+@rappor_command.command("import")
 @click.option("--params", type=FILE, required=True, help="File of google/rappor's parameters.")
 @click.option("--counts", type=FILE, help="File of its counts.")
 @click.option("--reports", type=FILE, help="File of its clients' reports, which are summed.")
@@ -64,7 +64,7 @@ def import_(
     say(result, words, as_json, following)
 
 
-@rappor.command("export")
+@rappor_command.command("export")
 @click.argument("table", type=FILE)
 @click.option("--candidates", type=FILE, required=True, help="File of candidates, one a line.")
 @click.option("--out", required=True, type=FILE, help="Folder to write into.")

@@ -22,7 +22,6 @@ from ldp.registry.definitions import BEHIND_RELAY
 from ldp.registry.explaining import changing_notes, marks_of
 from ldp.registry.lookalikes import lookalike_notes
 from ldp.registry.odds import epsilon_text, odds, odds_text, touched_sentence
-from ldp.registry.page import page as page_text
 from ldp.registry.sign_off import (
     BESIDE,
     check_sign_off,
@@ -30,6 +29,7 @@ from ldp.registry.sign_off import (
     read_sign_off,
 )
 from ldp.registry.sign_off import sign as sign_off
+from ldp.registry.sign_off_page import page as page_text
 
 _FILE = click.argument("file", type=FILE)
 
@@ -44,7 +44,7 @@ class _Group(click.Group):
 
 
 @click.group(cls=_Group)
-def registry() -> None:
+def registry_command() -> None:
     """Check, lock, export and sign off metrics.toml, and add metrics to it.
 
     \b
@@ -52,7 +52,7 @@ def registry() -> None:
     """
 
 
-@registry.command()
+@registry_command.command()
 @_FILE
 @metric_options
 @click.option("--group", help="Group whose budget it shares; by default one of its own.")
@@ -96,7 +96,7 @@ def add(
     say({"added": name, "written": str(file)}, words, as_json, following)
 
 
-@registry.command()
+@registry_command.command()
 @_FILE
 @click.option(
     "--against", type=FILE, help="Older registry, or record of a sign-off, to compare with."
@@ -195,7 +195,7 @@ def check(
     say(result, "\n".join(lines), as_json, following)
 
 
-@registry.command()
+@registry_command.command()
 @_FILE
 @JSON
 def lock(file: Path, as_json: bool) -> None:
@@ -213,10 +213,10 @@ def lock(file: Path, as_json: bool) -> None:
     say({**pinned, "lookalikes": alike}, "\n".join(lines), as_json, f"ldp registry check {file}")
 
 
-@registry.command()
+@registry_command.command("export")
 @_FILE
 @JSON
-def export(file: Path, as_json: bool) -> None:
+def export_resolved(file: Path, as_json: bool) -> None:
     """Write the registry beside FILE as JSON, which clients in other languages read.
 
     An app bundles the file, or fetches it from a collector and pins its SHA-256.
@@ -241,7 +241,7 @@ CERTIFICATES = click.option(
 )
 
 
-@registry.command()
+@registry_command.command("page")
 @_FILE
 @click.option("--out", type=FILE, required=True, help="Page to write, as HTML.")
 @CERTIFICATES
@@ -249,7 +249,7 @@ CERTIFICATES = click.option(
     "--against", type=FILE, help="Record of the last sign-off, of which what changed is said."
 )
 @JSON
-def page(
+def write_page(
     file: Path, out: Path, certificates: tuple[Path, ...], against: Path | None, as_json: bool
 ) -> None:
     """Write the page that a privacy officer signs.
@@ -277,7 +277,7 @@ def page(
     say({"written": str(out), "missing": missing}, "\n".join(words), as_json)
 
 
-@registry.command()
+@registry_command.command("sign")
 @_FILE
 @click.option("--name", required=True, help="Name of the person who agrees.")
 @CERTIFICATES
@@ -285,7 +285,7 @@ def page(
     "--out", type=FILE, help="Record to write; by default metrics.signed.json beside FILE."
 )
 @JSON
-def sign(
+def sign_registry(
     file: Path, name: str, certificates: tuple[Path, ...], out: Path | None, as_json: bool
 ) -> None:
     """Write down who agreed to FILE, when, and the SHA-256 of registry, lock and certificates.

@@ -108,7 +108,7 @@ def _method(text: str) -> tuple[str, dict[str, Any], Path | None]:
 )
 @JSON
 @reading_options
-def regress(
+def regress_command(
     data: Path,
     target: str,
     bounds_file: Path | None,
@@ -402,7 +402,7 @@ def _compared(
     splits: int,
     seed: int | None,
 ) -> tuple[dict[str, Any], str]:
-    from ldp.central.regression.comparison import compare_regressions
+    from ldp.central.regression.trust_models import compare_regressions
     from ldp.regression.bounds import Bounds
 
     scores = compare_regressions(

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @click.option("--key", type=FILE, help="Key that signs the sizes of batches (ldp key --relay).")
 @rare("--delta", float, 1e-6, "Delta at which the shuffled_epsilon of a metric holds in a batch.")
 @rare("--fakes", SHARE, "0 %", "Share of a batch that may be made up.")
-def relay(
+def relay_command(
     registry: Path,
     collector: str,
     buffer: Path,

@@ -22,7 +22,7 @@ from ldp.cli.reading import chosen_reading, reading_options
 )
 @click.option("--out", required=True, type=FILE, help="HTML file to write.")
 @reading_options
-def report(
+def report_command(
     estimates: tuple[Path, ...],
     title: str | None,
     truth: tuple[str, ...],

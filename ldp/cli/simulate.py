@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @SEED
 @JSON
 @reading_options
-def simulate(
+def simulate_command(
     metric: str | None,
     registry: Path,
     population: str | None,
@@ -80,7 +80,7 @@ def simulate(
     assert metric is not None  # without a scenario
     assert population is not None
     from ldp.simulation import Population
-    from ldp.simulation import simulate as reported
+    from ldp.simulation import draw_reports as reported
 
     known = Registry.load(registry)
     definition = known.metric(metric)
@@ -131,8 +131,8 @@ def _table(
 ) -> "Table | JointTable":
     """Return a table of people's reports, drawn at once, or where it has to hold whole reports,
     report by report."""
+    from ldp.simulation import draw_reports as reported
     from ldp.simulation import draw_tables
-    from ldp.simulation import simulate as reported
     from ldp.tables.joint_table import WholeBuilder
 
     if not mechanism.needs_whole:

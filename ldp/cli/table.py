@@ -11,7 +11,7 @@ from ldp.errors import ParameterError
 
 
 @click.group()
-def table() -> None:
+def table_command() -> None:
     """Make a table from counts that a database or another system made.
 
     \b
@@ -19,7 +19,7 @@ def table() -> None:
     """
 
 
-@table.command("import")
+@table_command.command("import")
 @click.argument("metric")
 @click.argument("counts", type=FILE)
 @REGISTRY

@@ -19,7 +19,7 @@ from ldp.errors import ParameterError
 from ldp.files import write_whole
 
 if TYPE_CHECKING:
-    from ldp.planning.trial import Trials
+    from ldp.planning.column_trial import Trials
 
 WIDTH, LONGEST = 96, 40
 MADE = "A simulation, made from the data: nothing here is private."
@@ -58,7 +58,7 @@ def _epsilons(text: str) -> tuple[float, ...]:
 @SEED
 @JSON
 @reading_options
-def trial(
+def trial_command(
     data: Path,
     column: str | None,
     by: str | None,
@@ -78,7 +78,7 @@ def trial(
     Example: ldp try trips.csv --column destination --out try.html
     Example: ldp try trips.csv --column minutes --by destination --epsilon 1,4
     """
-    from ldp.planning.trial import are_numbers, try_column
+    from ldp.planning.column_trial import are_numbers, try_column
     from ldp.simulation import Population
 
     name, sheet = read_column(data, column)

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from ldp.collection.acknowledged import ALL_IDS
 from ldp.collection.admission import Admits
 from ldp.collection.buffer import Buffer
-from ldp.collection.counts import Counts
+from ldp.collection.collector_counts import Counts
 from ldp.collection.cross_origin import CrossOrigin
 from ldp.collection.ingest import clean, mark_of
 from ldp.collection.intake import NotNow, SortedBatch, collected_metrics, sort_batch, sort_sealed

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ldp.collection.admission import Admits
-from ldp.collection.counts import Counts
+from ldp.collection.collector_counts import Counts
 from ldp.collection.holding import Holding
 from ldp.collection.intake import Lot, Refusal, SortedBatch, days
 from ldp.collection.relay_buffer import MOST_REPORTS, RelayBuffer

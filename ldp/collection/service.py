@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ldp.collection.acknowledged import ALL_IDS, BatchFile, BufferUnusable, PendingBatch
 from ldp.collection.admission import Admits, refusal_status
-from ldp.collection.counts import Counts, exposition
+from ldp.collection.collector_counts import Counts, exposition
 from ldp.collection.cross_origin import CrossOrigin
 from ldp.collection.intake import GivenUp, NotNow, SortedBatch, days
 from ldp.collection.workers import Worker, Writer

@@ -20,7 +20,7 @@ from ldp.collection.store import report_files
 from ldp.data_files import AS_WRITTEN, Reading, read_table
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
-from ldp.mechanisms.projective_geometry import digits_of, points
+from ldp.mechanisms.projective_geometry import digits_of, number_of_points
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Layout
 from ldp.tables.table import Table
@@ -146,8 +146,8 @@ def _orthogonal_points(addressing: Any, words: Mapping[str, str]) -> tuple[list[
     field, powers = addressing.field, range(addressing.dimension)
     places = [digits_of(place, field) for place, _ in enumerate(addressing.categories)]
     cases = [
-        f"WHEN {_COLUMN} >= {points(field, power)} "
-        f"THEN {_COLUMN} + {field**power - points(field, power)}"
+        f"WHEN {_COLUMN} >= {number_of_points(field, power)} "
+        f"THEN {_COLUMN} + {field**power - number_of_points(field, power)}"
         for power in reversed(powers)
     ]
     number, digit = f"(CASE {' '.join(cases)} END)", f"({{}} {words['divided']} {{}} % {field})"

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ldp.collection.acknowledged import Answer, BatchFile, BufferUnusable, PendingBatch
 from ldp.collection.buffer import Buffer, BufferedMetric, RelayedReports
-from ldp.collection.counts import Counts
+from ldp.collection.collector_counts import Counts
 from ldp.collection.ingest import (
     MOST_BLOCK_BYTES,
     mark_of,

@@ -23,7 +23,7 @@ def filters(table: Table) -> Bloom:
     return addressing
 
 
-def bloom_map(table: Table, candidates: Sequence[str]) -> Points:
+def candidate_bits(table: Table, candidates: Sequence[str]) -> Points:
     """Return the columns that the candidates' hashes name: shape (candidates, rows, hashes). Raises
     DecodeError for more candidates than a map of MOST_BYTES holds."""
     from ldp import bulk

@@ -26,7 +26,7 @@ from ldp.arrays import Floats, Places, binomial_above
 from ldp.arrays import Points as Map
 from ldp.bulk import add_to_cells, sum_cells
 from ldp.decoding.binomials import FEW_LIES, HARDLY_ANY_LIES
-from ldp.decoding.bloom_maps import bloom_map
+from ldp.decoding.bloom_maps import candidate_bits
 from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import law_of_random_cells
 from ldp.decoding.report_patterns import UNEXPLAINED, PatternEquations
@@ -236,7 +236,7 @@ def regression(
     are in the fit and for those that are not, also for more candidates than equations. For a table
     with fewer than FEW equations, least squares of all candidates; infinite errors where these are
     too many. `more`: as for `from_map`."""
-    return from_map(table, candidates, bloom_map(table, candidates), rule, "regression", more)
+    return from_map(table, candidates, candidate_bits(table, candidates), rule, "regression", more)
 
 
 def lasso_ols(
@@ -244,7 +244,7 @@ def lasso_ols(
 ) -> Estimates:
     """Return least-squares estimates of the candidates that the non-negative lasso chooses
     (Erlingsson et al. 2014). `more`: as for `from_map`."""
-    return from_map(table, candidates, bloom_map(table, candidates), rule, "lasso-ols", more)
+    return from_map(table, candidates, candidate_bits(table, candidates), rule, "lasso-ols", more)
 
 
 class CandidateEquations(Protocol):

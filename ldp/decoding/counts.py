@@ -8,9 +8,9 @@ import numpy as np
 
 from ldp.arrays import Points, texts
 from ldp.decoding import candidates as bloom
-from ldp.decoding import direct, dummies, geometry, histogram, mean_sketch
+from ldp.decoding import direct, geometry, histogram, mean_sketch, message_counts
 from ldp.decoding.binomials import HARDLY_ANY_LIES
-from ldp.decoding.bloom_maps import bloom_map, has_single_bits, require_places
+from ldp.decoding.bloom_maps import candidate_bits, has_single_bits, require_places
 from ldp.decoding.report_patterns import require_decodable, require_independent
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.addressing import CellSets, Identity
@@ -30,7 +30,7 @@ METHODS: dict[str, Callable[..., Estimates]] = {
     "geometry": geometry.decode,
     "histogram": histogram.decode,
     "mean-sketch": mean_sketch.decode,
-    "messages": dummies.decode,
+    "messages": message_counts.decode,
     "regression": bloom.regression,
     "lasso-ols": bloom.lasso_ols,
 }
@@ -123,7 +123,7 @@ def decode(
     elif places is not None and method not in BY_MAP:
         raise DecodeError(f"method {method!r} takes no places")
     if places is None and patterns is not None:
-        places = bloom_map(table, candidates)
+        places = candidate_bits(table, candidates)
     if places is not None:
         require_places(table, len(candidates), places)
     if places is None:

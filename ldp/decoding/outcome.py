@@ -8,8 +8,8 @@ from ldp.decoding.association import Association, associate
 from ldp.decoding.by_category import Distributions
 from ldp.decoding.counts import decode
 from ldp.decoding.distribution import QUANTILES, Distribution, decode_distribution
-from ldp.decoding.ngrams import discover_ngrams
-from ldp.decoding.numeric import decode_numbers
+from ldp.decoding.means import decode_numbers
+from ldp.decoding.ngram_search import discover_ngrams
 from ldp.decoding.prefixes import discover_prefixes
 from ldp.decoding.puzzle import discover
 from ldp.errors import DecodeError, ParameterError

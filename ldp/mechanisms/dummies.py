@@ -2,8 +2,8 @@
 
 A record becomes `messages` messages, always as many. Each is a report by itself, and names a value
 or is empty; a device seals each by itself. What a batch of many people's messages costs:
-`ldp.privacy_loss.dummies`, also for the sources. To whoever sees one person's messages together
-nothing is protected, so that no device sends them without a relay.
+`ldp.privacy_loss.shuffled_dummies`, also for the sources. To whoever sees one person's messages
+together nothing is protected, so that no device sends them without a relay.
 """
 
 from dataclasses import dataclass

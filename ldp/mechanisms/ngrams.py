@@ -2,8 +2,8 @@
 
 Source: Fanti, Pihur and Erlingsson 2016, "Building a RAPPOR with the Unknown", section 4. A report
 carries the string and the fragments (n-grams) at two positions of it, so that the server learns
-which n-grams occur together; `ldp/decoding/ngrams.py` finds the strings. Both parts are one-time
-RAPPOR: Bloom filters, randomised once.
+which n-grams occur together; `ldp/decoding/ngram_search.py` finds the strings. Both parts are
+one-time RAPPOR: Bloom filters, randomised once.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 A number lies between two of `steps` + 1 evenly spaced steps and is first rounded to one of them at
 random, so that its mean is unchanged; step j touches the `width` neighbouring bins from j on. The
-mean bin of many reports is linear in the mean step, and `ldp/decoding/numeric.py` solves for it.
+mean bin of many reports is linear in the mean step, and `ldp/decoding/means.py` solves for it.
 
 Sources: Ding, Kulkarni and Yekhanin 2017, section 2.1 (1BitMean); Wang et al. 2019, "Collecting and
 analyzing multidimensional data with local differential privacy", section 3.2 (piecewise), here with

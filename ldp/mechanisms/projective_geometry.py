@@ -67,9 +67,9 @@ class ProjectiveGeometry(SetResponse):
     def dimension(self) -> int:
         """Number of coordinates of a point."""
         dimension = 2
-        while points(self.field, dimension) < len(self.categories):
+        while number_of_points(self.field, dimension) < len(self.categories):
             dimension += 1
-        if points(self.field, dimension) > MAX_POINTS:
+        if number_of_points(self.field, dimension) > MAX_POINTS:
             raise ParameterError(
                 f"the geometry over a field of {self.field} numbers would have more than "
                 f"{MAX_POINTS} points for {len(self.categories)} categories; choose a smaller field"
@@ -78,11 +78,11 @@ class ProjectiveGeometry(SetResponse):
 
     @property
     def touches(self) -> int:
-        return points(self.field, self.dimension - 1)
+        return number_of_points(self.field, self.dimension - 1)
 
     @property
     def overlap(self) -> int:
-        return points(self.field, self.dimension - 2)
+        return number_of_points(self.field, self.dimension - 2)
 
     @cached_property
     def addressing(self) -> "Hyperplanes":
@@ -90,10 +90,10 @@ class ProjectiveGeometry(SetResponse):
 
     @cached_property
     def shape(self) -> Shape:
-        return Shape(1, points(self.field, self.dimension))
+        return Shape(1, number_of_points(self.field, self.dimension))
 
 
-def points(field: int, dimension: int) -> int:
+def number_of_points(field: int, dimension: int) -> int:
     """Return the number of points of the projective space over `field` with `dimension`
     coordinates."""
     return (int(field**dimension) - 1) // (field - 1)
@@ -202,7 +202,7 @@ class Hyperplane(ManyCells):
         self._inverse = pow(normal[solved], -1, field)
 
     def __len__(self) -> int:
-        return points(self._field, self._places)
+        return number_of_points(self._field, self._places)
 
     def inside(self, number: int) -> int:
         field, after = self._field, self._field ** (self._places - self._solved)

@@ -3,7 +3,7 @@
 from ldp.errors import from_extra
 
 with from_extra("ldp.planning", "server"):
-    from ldp.planning.candidates import CANDIDATES, candidates, report_bytes, tune
+    from ldp.planning.mechanism_choice import CANDIDATES, candidates, report_bytes, tune
     from ldp.planning.numbers import Mean, Percentile
     from ldp.planning.plan import (
         Forecast,
@@ -16,7 +16,7 @@ with from_extra("ldp.planning", "server"):
     )
     from ldp.planning.question import Question
     from ldp.planning.values import CrossTable, Shares
-    from ldp.planning.words import Words
+    from ldp.planning.word_questions import Words
 
 __all__ = [
     "CANDIDATES",

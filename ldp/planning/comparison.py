@@ -20,7 +20,7 @@ import numpy as np
 
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism, RandomizedResponse
-from ldp.planning.candidates import registry_parameters, report_bytes
+from ldp.planning.mechanism_choice import registry_parameters, report_bytes
 from ldp.planning.numbers import Mean, Percentile
 from ldp.planning.question import DRAWS, MOST_USERS, Question, root_mean_square
 from ldp.planning.values import Shares

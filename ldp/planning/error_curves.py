@@ -15,7 +15,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import number_of
-from ldp.planning.candidates import CANDIDATES, OF_NUMBERS, report_bytes
+from ldp.planning.mechanism_choice import CANDIDATES, OF_NUMBERS, report_bytes
 from ldp.planning.numbers import Mean, Percentile
 from ldp.planning.plan import lower_bound
 from ldp.planning.question import Question

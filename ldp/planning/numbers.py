@@ -13,13 +13,13 @@ import numpy as np
 from ldp import central
 from ldp.arrays import Floats
 from ldp.decoding.distribution import QUANTILES, bins_of, decode_distribution, std_error_of_ends
-from ldp.decoding.numeric import decode_mean
+from ldp.decoding.means import decode_mean
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import Numeric, Range, position, require_range
 from ldp.planning import percentiles
-from ldp.planning.candidates import OF_NUMBERS
+from ldp.planning.mechanism_choice import OF_NUMBERS
 from ldp.planning.percentiles import PercentileForecast, Way
 from ldp.planning.question import (
     DRAWS,
@@ -208,7 +208,7 @@ class Percentile(Question):
     @cached_property
     def _sorted(self) -> tuple[Floats, Floats]:
         """The numbers, increasing, and the share of people up to each."""
-        numbers = percentiles.numbers_of(self._held)
+        numbers = percentiles.held_numbers(self._held)
         order = np.argsort(numbers)
         return numbers[order], np.cumsum(self._held.shares[order])
 

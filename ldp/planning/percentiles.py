@@ -29,7 +29,7 @@ from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import MAGNITUDES, HierarchicalHistogram
 from ldp.mechanisms.numeric import Range, number_of
-from ldp.planning.candidates import report_bytes
+from ldp.planning.mechanism_choice import report_bytes
 from ldp.simulation import Population, draw_table
 from ldp.tables.result import COUNT
 from ldp.tables.saved import SavedResult
@@ -281,7 +281,7 @@ def expected(mechanism: Way, people: Population, users: int, q: float, part: flo
 @lru_cache(maxsize=64)
 def people_in_bins(bins: Bins, people: Population) -> Floats:
     """Return the share of the people in every bin."""
-    numbers, edges = numbers_of(people), np.array(bins.edges)
+    numbers, edges = held_numbers(people), np.array(bins.edges)
     for end in (numbers.min(), numbers.max()):
         bins.place(float(end))  # raises for a number that is refused
     places = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(bins) - 1)
@@ -293,7 +293,7 @@ def people_in_bins(bins: Bins, people: Population) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def numbers_of(people: Population) -> Floats:
+def held_numbers(people: Population) -> Floats:
     """Return the number that each of the people's values is."""
     return np.array([number_of(value) for value in people.values], dtype=np.float64)
 

@@ -14,7 +14,7 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.hierarchical_histogram import MOST_COLUMNS
 from ldp.mechanisms.numeric import Range
-from ldp.planning.candidates import (
+from ldp.planning.mechanism_choice import (
     NEAR_BEST,
     candidates,
     registry_lines,

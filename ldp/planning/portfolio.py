@@ -17,12 +17,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ldp.accounting.composition import exact_sum
+from ldp.accounting.cost_composition import exact_sum
 from ldp.accounting.policy import periods_touched
 from ldp.errors import ParameterError
 from ldp.files import quoted
 from ldp.mechanisms import Mechanism
-from ldp.planning.candidates import registry_lines, report_bytes
+from ldp.planning.mechanism_choice import registry_lines, report_bytes
 from ldp.planning.question import KINDS, MOST_USERS, Question
 from ldp.protocol.channel import round_down, round_up
 from ldp.protocol.keys import DAY as DATE

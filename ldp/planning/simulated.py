@@ -13,8 +13,7 @@ from ldp.arrays import Floats, Seed
 from ldp.decoding.outcome import outcome
 from ldp.mechanisms import CatalogueMechanism
 from ldp.planning.error_curves import require_mechanism
-from ldp.simulation import Population, draw_tables
-from ldp.simulation import simulate as reported
+from ldp.simulation import Population, draw_reports, draw_tables
 from ldp.tables.frame import Columns, Frame, new_axes, number_text, table_html
 from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.result import COUNT, MOST_LINES, Line, Result
@@ -90,7 +89,7 @@ def simulate(mechanism: CatalogueMechanism, values: Any, seed: Seed = None) -> S
     people, generator = Population.of(values), np.random.default_rng(seed)
     if mechanism.needs_whole:
         builder = empty_builder(mechanism, whole=True)
-        for rows, payloads in reported(mechanism, people, generator):
+        for rows, payloads in draw_reports(mechanism, people, generator):
             builder.add_batch(rows, payloads)
         table = builder.build()
     else:

@@ -15,7 +15,7 @@ from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.planning.question import KINDS, Curated
 from ldp.registry import Metric
 from ldp.simulation import Population, draw_tables
-from ldp.simulation.reports import limited
+from ldp.simulation.bulk_reports import limited
 from ldp.tables.joint_table import JointTable
 from ldp.tables.statistics import Statistic
 from ldp.tables.table import Table

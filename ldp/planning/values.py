@@ -17,7 +17,7 @@ from ldp.errors import ParameterError
 from ldp.files import quoted
 from ldp.mechanisms import Mechanism, MemoisedHashing, MemoisedResponse
 from ldp.mechanisms.addressing import require_at_most
-from ldp.planning.candidates import (
+from ldp.planning.mechanism_choice import (
     MOST_CATEGORIES,
     NEAR_BEST,
     SEED,

@@ -5,7 +5,7 @@ from ldp.errors import from_extra
 
 with from_extra("ldp.privacy_loss", "server"):
     from ldp.privacy_loss.composition import Composition, compose
-    from ldp.privacy_loss.dummies import DummyMessages
+    from ldp.privacy_loss.shuffled_dummies import DummyMessages
     from ldp.privacy_loss.shuffling import (
         AnyMechanism,
         ShuffledComposition,

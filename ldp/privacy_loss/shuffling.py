@@ -23,16 +23,16 @@ from typing import ClassVar
 import numpy as np
 
 from ldp.accounting.bisection import least_number
-from ldp.accounting.composition import sequential
 from ldp.accounting.cost import Cost
+from ldp.accounting.cost_composition import sequential
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.outcomes import Outcome, outcomes
 from ldp.privacy_loss.composition import ROUNDED, WIDTH, Composed, Losses, losses_of
-from ldp.privacy_loss.dummies import DummyMessages
 from ldp.privacy_loss.lattice import ROUNDING, bound, split
+from ldp.privacy_loss.shuffled_dummies import DummyMessages
 from ldp.protocol.channel import MAX_EPSILON, round_up
 
 SIZE = 1 << 20

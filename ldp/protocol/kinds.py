@@ -4,7 +4,8 @@ A kind is a class of layouts. It states how a payload is written, which cells it
 it is and how it is drawn: all that leaves a device is drawn by the `draw` methods, or by the same
 law in less time by `ldp.mechanisms.report_functions`. Payloads are integers; as bytes they are
 little-endian (`docs/wire.md` is the specification for other languages). Mechanisms state the
-probabilities. Code for arrays of payloads is in `ldp.tables.table` and `ldp.simulation.reports`.
+probabilities. Code for arrays of payloads is in `ldp.tables.table` and
+`ldp.simulation.bulk_reports`.
 """
 
 from abc import ABC, abstractmethod

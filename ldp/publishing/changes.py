@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 
 from ldp.files import open_replacement
 from ldp.mechanisms.base import FAKES
+from ldp.publishing.data_set_rows import CHANGES_SCHEMA, DIGEST, read_rows
 from ldp.publishing.detection import ALPHA, Detection, Series, detect
 from ldp.publishing.outputs import OutputPart, changes_path, parts, summary_of
 from ldp.publishing.period import Problem, passing_by
-from ldp.publishing.rows import CHANGES_SCHEMA, DIGEST, read_rows
 from ldp.publishing.state import ALL_VERSIONS, kept_versions, published_versions
-from ldp.report.formats import points, quantity, signed
-from ldp.report.values import UNLISTED
+from ldp.report.formats import in_points, quantity, signed
+from ldp.report.value_face import UNLISTED
 
 WEEKDAYS = 7
 LineKey = tuple[str, str]
@@ -51,7 +51,7 @@ class Change:
         """Difference and standard error as text; of a share in points of a hundred."""
         if self.statistic != "count":
             return f"{signed(self.difference)} ± {quantity(self.std_error)}"
-        return f"{points(self.difference)} ± {points(self.std_error).lstrip('+')} points"
+        return f"{in_points(self.difference)} ± {in_points(self.std_error).lstrip('+')} points"
 
     def __str__(self) -> str:
         name = self.value or self.statistic

@@ -32,7 +32,7 @@ from ldp.registry.answers import (
     in_100,
     listing,
     naming,
-    quoted,
+    quoted_answer,
     report_names,
     true_naming,
     typed_value,
@@ -207,7 +207,7 @@ class Development:
     def _came(self, _: Query) -> Response:
         """Return the page of what came: reports, and what they estimate, in words."""
         metrics = [
-            (name, reported.total, reported.refused, [*in_words(reported)])
+            (name, reported.total, reported.refused, [*reported_words(reported)])
             for name, reported in self._reported.items()
         ]
         fragment = _macros().came(metrics, [*self._latest], self._address, REPORT, TRY)
@@ -248,7 +248,7 @@ class Development:
         mechanism, value = metric.mechanism, typed_value(metric, text)
         encoder = mechanism.encoder()
         report = encoder.encode(value)
-        yield f"{quoted(text)}, {self._reader.outcome(metric, value, report)}"
+        yield f"{quoted_answer(text)}, {self._reader.outcome(metric, value, report)}"
         data = report[:MOST_BYTES].hex(" ") + " ..." * (len(report) > MOST_BYTES)
         yield f"The report has {counted(len(report), 'byte')}: {data}"
         if (if_held := true_naming(mechanism, value)) is not None:
@@ -278,7 +278,7 @@ def _macros() -> Any:
     return environment("ldp.publishing").get_template("development.html").module
 
 
-def in_words(reported: Reported) -> Iterator[str]:
+def reported_words(reported: Reported) -> Iterator[str]:
     """Yield what the reports of a metric estimate, or why that is not known."""
     if not (total := reported.total):
         return

@@ -30,10 +30,10 @@ from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.files import csv_text, write_whole
 from ldp.publishing.changes import LineKey, numbers_of, people_of
+from ldp.publishing.data_set_rows import read_rows
 from ldp.publishing.outputs import OutputPart, parts, summary_of
-from ldp.publishing.rows import read_rows
 from ldp.publishing.state import kept_versions
-from ldp.report.formats import percent, points, quantity, signed
+from ldp.report.formats import in_points, percent, quantity, signed
 
 ALPHA = 0.05
 """Largest probability that any interval of an experiment ever misses."""
@@ -69,7 +69,7 @@ class ArmDifference:
         if self.statistic != "count":
             return signed(self.difference), signed(self.low), signed(self.high)
         low, high = max(-1.0, self.low), min(1.0, self.high)
-        return points(self.difference), points(low), points(high)
+        return in_points(self.difference), in_points(low), in_points(high)
 
     @property
     def size(self) -> str:
@@ -149,7 +149,7 @@ def intervals(
     return mean, np.where(is_known.any(0), noise + held, np.inf)
 
 
-def differences(out: Path, first: str, second: str) -> list[ArmDifference]:
+def arm_differences(out: Path, first: str, second: str) -> list[ArmDifference]:
     """Return the differences of the latest versions of two metrics in the folder of a publication,
     over all periods that both have: of the shares of all values, or of the means. Raises
     ParameterError for memoised metrics, whose periods share noise, and for metrics without a period
@@ -242,7 +242,7 @@ def _latest(out: Path, metric: str) -> list[OutputPart]:
 def write_differences(out: Path, first: str, second: str) -> Experiment:
     """Write the differences of two metrics to `arms/FIRST.SECOND.csv` in the folder `out`, and
     return them. Raises ParameterError as `differences`."""
-    experiment = Experiment(first, second, differences(out, first, second))
+    experiment = Experiment(first, second, arm_differences(out, first, second))
     path = out / "arms" / f"{experiment.file_name}.csv"
     path.parent.mkdir(exist_ok=True)
     rows = ([getattr(d, c) for c in COLUMNS] for d in experiment.differences)

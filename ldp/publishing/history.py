@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from ldp.protocol.strict_json import parse_json
 from ldp.publishing.changes import Change, read_changes
+from ldp.publishing.data_set_rows import read_rows
 from ldp.publishing.outputs import OutputPart, parts, summary_of
 from ldp.publishing.period import Problem, passing_by
-from ldp.publishing.rows import read_rows
 from ldp.publishing.state import ALL_VERSIONS, kept_versions, published_versions
 from ldp.report.formats import percent, quantity, span
 

@@ -18,8 +18,16 @@ import pyarrow.parquet as pq
 
 from ldp.errors import DecodeError, LdpError, from_extra
 from ldp.files import open_replacement
+from ldp.publishing.data_set_rows import (
+    CHANGES_SCHEMA,
+    DAMAGED,
+    DIGEST,
+    KEY,
+    SCHEMA,
+    SUMMARY,
+    read_rows,
+)
 from ldp.publishing.period import Problem, passing_by
-from ldp.publishing.rows import CHANGES_SCHEMA, DAMAGED, DIGEST, KEY, SCHEMA, SUMMARY, read_rows
 from ldp.publishing.state import (
     ALL_VERSIONS,
     estimates_path,

@@ -17,7 +17,7 @@ from ldp.collection.object_store import StorePath
 from ldp.decoding.outcome import outcome
 from ldp.errors import LdpError, ReportError
 from ldp.files import open_replacement
-from ldp.publishing.rows import result_table
+from ldp.publishing.data_set_rows import result_table
 from ldp.publishing.state import PeriodState, estimates_path, publisher_folder, results_path
 from ldp.publishing.subjects import Subject
 from ldp.tables.fakes import NoBound

@@ -25,11 +25,11 @@ import pyarrow.parquet as pq
 from ldp.arrays import Floats
 from ldp.files import open_replacement
 from ldp.mechanisms.base import FAKES
+from ldp.publishing.data_set_rows import DIGEST, SCHEMA, SUMMARY, read_rows
 from ldp.publishing.outputs import OutputPart, parts, summary_of
 from ldp.publishing.period import Problem, passing_by
-from ldp.publishing.rows import DIGEST, SCHEMA, SUMMARY, read_rows
 from ldp.publishing.state import ALL_VERSIONS, kept_versions, results_path
-from ldp.report.values import UNLISTED
+from ldp.report.value_face import UNLISTED
 from ldp.tables.estimates import Normal, Rule
 from ldp.tables.result import COUNT
 

@@ -26,8 +26,8 @@ from ldp.publishing.publish import Job, Publication, counted_periods, days_of, f
 from ldp.publishing.state import ALL_VERSIONS, estimates_path, kept_versions
 from ldp.registry import Registry
 from ldp.registry.certificates import Certificates, read_certificates
-from ldp.registry.page import page
 from ldp.registry.sign_off import BESIDE, read_sign_off, state_of
+from ldp.registry.sign_off_page import page
 from ldp.report import render
 from ldp.report.formats import counted
 from ldp.report.page import environment

@@ -96,7 +96,7 @@ class StatementReader:
         is_named = report_names(mechanism, report, value)
         if isinstance(mechanism.layout, Index) and statement.total == mechanism.layout.columns:
             often = if_held if is_named else naming(mechanism)[1]
-            return f"sent as {quoted(statement.answers[0])}: happens {in_100(often)}."
+            return f"sent as {quoted_answer(statement.answers[0])}: happens {in_100(often)}."
         verb, often = ("names", if_held) if is_named else ("does not name", 1 - if_held)
         return f"{says}. It {verb} the value: happens {in_100(often)}."
 
@@ -179,7 +179,7 @@ def listing(metric: Metric) -> Listing:
             text="; ".join(f"{name}: {answers.text}" for name, answers in members),
             pair=(f"({', '.join(first)})", f"({', '.join(second)})"),
         )
-    other = "" if metric.other is None else f"; any other counts as {quoted(metric.other)}"
+    other = "" if metric.other is None else f"; any other counts as {quoted_answer(metric.other)}"
     mechanism: Any = metric.mechanism
     if mechanism.outside:
         numbers = _numbers(mechanism.bounds)
@@ -328,14 +328,14 @@ def _product(addressing: Products, part: _Part) -> str:
     return f"{' times '.join(factors)} is at its {'largest' if part.number else 'least'}"
 
 
-def quoted(answer: str) -> str:
+def quoted_answer(answer: str) -> str:
     """Return an answer in quotes, cut to LONGEST letters."""
     return f'"{answer if len(answer) <= LONGEST else answer[: LONGEST - 3] + "..."}"'
 
 
 def enumeration(answers: Sequence[str]) -> str:
     """Return the first MOST_SHOWN answers as a text, and how many more there are."""
-    texts = list(map(quoted, answers[:MOST_SHOWN]))
+    texts = list(map(quoted_answer, answers[:MOST_SHOWN]))
     if len(answers) > MOST_SHOWN:
         texts.append(f"{len(answers) - MOST_SHOWN:,} more")
     return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))

@@ -10,7 +10,7 @@ from typing import Any
 from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.mechanisms.outcomes import outcomes, permanent_pair
 from ldp.registry import Metric, Registry
-from ldp.registry.answers import Listing, in_100, listing, naming, quoted
+from ldp.registry.answers import Listing, in_100, listing, naming, quoted_answer
 from ldp.registry.guessing import linked_reports, require_share
 from ldp.registry.label import Label
 from ldp.registry.odds import (
@@ -343,7 +343,7 @@ def metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
     metric, belief = data["metrics"][name], data["belief"]
     window = timedelta(seconds=metric["window_seconds"])
     answers = metric["answers"]
-    quote = str if answers["kind"] in ("text", "numbers") else quoted
+    quote = str if answers["kind"] in ("text", "numbers") else quoted_answer
     first, second = map(quote, answers["pair"])
     yield f"{name}: {metric['description']}"
     yield f"Answers: {answers['text']}."

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ldp.accounting.composition import exact_sum
+from ldp.accounting.cost_composition import exact_sum
 from ldp.accounting.policy import periods_touched
 from ldp.errors import RegistryError
 from ldp.files import write_whole

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from ldp.arrays import Floats
-from ldp.regression.moments import Moments
+from ldp.regression.noisy_moments import Moments
 
 NORMAL_975 = 1.959963984540054
 FAILURE = 0.05

@@ -11,7 +11,7 @@ import numpy as np
 
 from ldp.arrays import Floats, Ints
 from ldp.regression.bounds import Bounds, Unmapped
-from ldp.regression.moments import Moments, Scales
+from ldp.regression.noisy_moments import Moments, Scales
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g}\N{NO-BREAK SPACE}%".replace("-", "\N{MINUS SIGN}")
 
 
-def points(share: float) -> str:
+def in_points(share: float) -> str:
     """Return a difference of shares with its sign, in points of a hundred."""
     text = percent(share).removesuffix("\N{NO-BREAK SPACE}%")
     return text if share <= 0 else f"+{text}"

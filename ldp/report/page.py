@@ -23,7 +23,7 @@ from markupsafe import Markup
 from ldp.errors import DecodeError
 from ldp.registry import Registry
 from ldp.registry.odds import rounded_up
-from ldp.report import by_category, crosstable, numbers, privacy, values
+from ldp.report import category_face, crosstable, number_face, privacy, value_face
 from ldp.report.formats import counted, p_text, percent, quantity, visible_label, whole_number
 from ldp.report.trends import in_order, trend
 from ldp.tables.saved import SavedResult
@@ -110,7 +110,7 @@ def render(
         is_local=not any(map(_is_shuffled, files_read)),
         title=title or _title(files_read, names),
         sections=sections,
-        privacy=privacy.label(files_read, names),
+        privacy=privacy.privacy_label(files_read, names),
         series=series,
         script=Markup(script),
         script_hash=digest,
@@ -197,7 +197,7 @@ def _matched(file: SavedResult, truth: Mapping[str, int], is_its_own: bool) -> A
     if file.facts["kind"] != "values":
         return true_numbers(truth)
     words = file.cleaned(truth)
-    is_unlisted = is_its_own and file.facts["method"] in values.UNLISTED
+    is_unlisted = is_its_own and file.facts["method"] in value_face.UNLISTED
     return (
         words if is_unlisted or not words.keys().isdisjoint(map(str, file.saved["value"])) else None
     )
@@ -214,7 +214,7 @@ def _section(file: SavedResult, truth: Any, most: int) -> dict[str, Any]:
         "face": kind,
         "data": data,
         "facts": [
-            *(values.facts(file, data) if kind == "values" else _FACTS[kind](file)),
+            *(value_face.facts(file, data) if kind == "values" else _FACTS[kind](file)),
             ("People", _people(file.facts.get("reports_per_person"))),
         ],
         "answer": _answer(file.facts, data),
@@ -227,18 +227,18 @@ def _section(file: SavedResult, truth: Any, most: int) -> dict[str, Any]:
 
 
 _FACES: Mapping[str, Callable[[SavedResult, Any, int], dict[str, Any]]] = {
-    "values": values.face,
-    "numbers": lambda file, truth, _: numbers.face(file, truth),
-    "numbers-by-category": lambda file, truth, _: by_category.face(file, truth),
+    "values": value_face.face,
+    "numbers": lambda file, truth, _: number_face.face(file, truth),
+    "numbers-by-category": lambda file, truth, _: category_face.face(file, truth),
     "association": lambda file, _, most: crosstable.face(file, most),
-    "regression": lambda file, _, __: numbers.coefficients(file),
+    "regression": lambda file, _, __: number_face.coefficient_rows(file),
 }
 """Data of a page for each kind of result."""
 _FACTS: Mapping[str, Callable[[SavedResult], Iterable[tuple[str, str]]]] = {
-    "numbers": numbers.facts,
-    "numbers-by-category": by_category.facts,
+    "numbers": number_face.facts,
+    "numbers-by-category": category_face.facts,
     "association": crosstable.facts,
-    "regression": numbers.facts_of_coefficients,
+    "regression": number_face.facts_of_coefficients,
 }
 """What must be trusted of each kind; of values with the data of their page."""
 

@@ -22,7 +22,7 @@ def report_epsilon(file: SavedResult) -> float:
     return max([epsilon, *(label.report_epsilon for label in file.labels)])
 
 
-def label(files_read: Sequence[SavedResult], names: Sequence[str]) -> dict[str, Any]:
+def privacy_label(files_read: Sequence[SavedResult], names: Sequence[str]) -> dict[str, Any]:
     """Return the label of a page: `answers` to each question, with the `names` of the files that
     each is about; and what may be believed after a report of each epsilon, by what was before."""
     answers: dict[str, dict[str, list[str]]] = {}
@@ -95,4 +95,9 @@ def _capped(label: Label) -> str:
 
 
 def _caps_of(label: Label) -> str:
-    return caps_sentence(label.window, label.window_epsilon, label.lifetime_epsilon, label.memoise)
+    return caps_sentence(
+        label.window,
+        label.window_epsilon,
+        label.lifetime_epsilon,
+        label.memoise,
+    )

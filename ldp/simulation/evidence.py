@@ -26,7 +26,7 @@ from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index, Subset
 from ldp.protocol.md5_bloom import Md5Bloom
 from ldp.registry.definitions import Memoise
-from ldp.simulation.reports import points_of
+from ldp.simulation.bulk_reports import points_of
 from ldp.tables.batches import payload_numbers, split_batch
 
 _CHUNK = 1 << 21

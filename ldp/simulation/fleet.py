@@ -20,7 +20,7 @@ from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.registry.definitions import Memoise
-from ldp.simulation.reports import (
+from ldp.simulation.bulk_reports import (
     as_bytes,
     encode_points,
     noisy_bits,

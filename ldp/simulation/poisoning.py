@@ -23,7 +23,7 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import CellSets
 from ldp.mechanisms.numeric import Numeric
 from ldp.protocol.kinds import Bits, Index, Subset
-from ldp.simulation.reports import as_bytes, encode_points, points_of
+from ldp.simulation.bulk_reports import as_bytes, encode_points, points_of
 from ldp.tables.batches import ReportArrays
 from ldp.tables.table import Table, TableBuilder
 
@@ -54,7 +54,7 @@ class Attack:
     way: int = 1
 
 
-def counted(mechanism: Mechanism, batch: ReportArrays) -> Table:
+def counted_batch(mechanism: Mechanism, batch: ReportArrays) -> Table:
     """Return the table of the reports of a batch."""
     builder = TableBuilder(mechanism)
     builder.add_batch(*batch)

@@ -18,22 +18,22 @@ from ldp.collection.plausibility import is_plausible
 from ldp.decoding import decode
 from ldp.decoding.consistency import consistent
 from ldp.decoding.counts import FITTING
-from ldp.decoding.numeric import MeanEstimate, decode_numbers
+from ldp.decoding.means import MeanEstimate, decode_numbers
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.numeric import Numeric
+from ldp.simulation.bulk_reports import as_bytes
 from ldp.simulation.poisoning import (
     ATTACKS,
     Scene,
-    counted,
+    counted_batch,
     input_numbers,
     output_numbers,
 )
 from ldp.simulation.populations import Population
-from ldp.simulation.reports import as_bytes
 from ldp.simulation.tables import draw_table
 from ldp.tables.batches import ReportArrays
 from ldp.tables.estimates import Estimates
@@ -54,7 +54,7 @@ class Poisoned:
     def table(self, batch: ReportArrays | None) -> Table:
         """Return the table of the honest reports and those of `batch`."""
         mechanism = self.honest.mechanism
-        return self.honest + counted(mechanism, batch) if batch else self.honest
+        return self.honest + counted_batch(mechanism, batch) if batch else self.honest
 
     @cached_property
     def estimates(self) -> Estimates:
@@ -223,7 +223,7 @@ class Laboratory:
             honest, counts = self.honest(generator)
             numbers = np.array([float(value) for value in self.population.values])
             for name, (_, reports) in attacks.items():
-                table, row = honest + counted(self.mechanism, reports(honest)), results[name]
+                table, row = honest + counted_batch(self.mechanism, reports(honest)), results[name]
                 moved = _number(decode_numbers(table), honest) - _number(
                     decode_numbers(honest), honest
                 )

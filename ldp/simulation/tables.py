@@ -21,8 +21,8 @@ from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Subset
+from ldp.simulation.bulk_reports import draw_signs, encode_points, limited, message_counts
 from ldp.simulation.populations import Population
-from ldp.simulation.reports import draw_signs, encode_points, limited, message_counts
 from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table, TableBuilder, smallest_type
 

@@ -92,7 +92,7 @@ class Patterns:
             raise DecodeError("table file does not say how many reports are different")
         _require_few(number, size)
         rows, payloads, counts = (
-            np.frombuffer(unpacked(buffer, number * width), kind)
+            np.frombuffer(inflated(buffer, number * width), kind)
             for buffer, width, kind in zip(buffers, (4, size, 8), ("<u4", "u1", "<i8"), strict=True)
         )
         whole = cls(mechanism, rows.astype(np.uint32), payloads.reshape(number, size), counts)
@@ -102,7 +102,7 @@ class Patterns:
         return whole
 
 
-def unpacked(packed: memoryview, size: int) -> bytes:
+def inflated(packed: memoryview, size: int) -> bytes:
     """Return the `size` bytes of a buffer; raise DecodeError where it is so small that no reports
     could make so many."""
     if size > MOST_UNSEEN and size > MOST_RATIO * len(packed):

@@ -28,7 +28,7 @@ from ldp.protocol.kinds import Layout
 from ldp.protocol.strict_json import are_texts
 from ldp.registry.label import Label
 from ldp.tables.batches import batches, payload_numbers, require_same
-from ldp.tables.patterns import Patterns, unpacked
+from ldp.tables.patterns import Patterns, inflated
 
 if TYPE_CHECKING:
     from ldp.tables.joint_table import JointTable
@@ -297,7 +297,7 @@ class Table:
             raise DecodeError("table file's counts are not integers")
         rows, columns = mechanism.shape
         counts, reports = (
-            np.frombuffer(unpacked(packed, size * int(name[1:])), dtype=f"<{name}")
+            np.frombuffer(inflated(packed, size * int(name[1:])), dtype=f"<{name}")
             for packed, size, name in zip(
                 (packed_counts, packed_reports), (rows * columns, rows), part["types"], strict=True
             )

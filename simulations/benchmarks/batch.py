@@ -92,13 +92,13 @@ def answer(mechanism: "Mechanism", users: int) -> None:
 
     from ldp.decoding.outcome import numbers_outcome
     from ldp.server import TableBuilder, decode
-    from ldp.simulation import Population, simulate
+    from ldp.simulation import Population, draw_reports
 
     weights, generator = np.arange(1.0, len(VALUES) + 1) ** -1.1, np.random.default_rng(1)
     shares = weights / weights.sum()
     population = Population(values_of(mechanism), frequencies=shares).sample(users, generator)
     builder = TableBuilder(mechanism)
-    for rows, payloads in simulate(mechanism, population, generator):
+    for rows, payloads in draw_reports(mechanism, population, generator):
         builder.add_batch(rows, payloads)
     if mechanism.is_numeric:
         numbers_outcome(builder.build())

@@ -136,7 +136,7 @@ def _listed(size: int) -> tuple[str, ...]:
 
 
 def main() -> None:
-    from ldp.decoding.bloom_maps import bloom_map
+    from ldp.decoding.bloom_maps import candidate_bits
     from ldp.mechanisms import Rappor
     from ldp.server import Table, decode
 
@@ -144,7 +144,7 @@ def main() -> None:
     table, candidates = Table.load(folder / f"{name}.table"), _listed(CASES[name].listed)
     decode(table, candidates[:2])  # compiles the kernels
     started = time.perf_counter()
-    places = bloom_map(table, candidates) if isinstance(table.mechanism, Rappor) else None
+    places = candidate_bits(table, candidates) if isinstance(table.mechanism, Rappor) else None
     hashing = time.perf_counter() - started
 
     def decoded_table() -> "Estimates":

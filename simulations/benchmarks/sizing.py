@@ -28,7 +28,7 @@ import numpy as np
 
 from ldp.collection import ReportWriter, aggregate
 from ldp.registry import Registry
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 from simulations import campaign
 from simulations.campaign import Bar
 
@@ -79,7 +79,7 @@ def stored(folder: Path, registry: Registry, reports: int) -> float:
     each, rest = divmod(FILE, len(values))
     people = Population(values, counts=each + (np.arange(len(values)) < rest))
     with ReportWriter(folder, "word", 1, mechanism, date(2026, 1, 1), "0") as writer:
-        for named, payloads in simulate(mechanism, people, np.random.default_rng(1)):
+        for named, payloads in draw_reports(mechanism, people, np.random.default_rng(1)):
             writer.write(named, payloads)
     for number in range(1, reports // FILE):
         shutil.copyfile(writer.path, writer.path.with_name(f"{number}.parquet"))

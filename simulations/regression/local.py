@@ -9,7 +9,7 @@ from ldp.accounting import Neighbours
 from ldp.accounting.bisection import bisect
 from ldp.central import Simulated
 from ldp.central.regression import METHODS, Budget, Moments, Rows, Scales
-from ldp.central.regression.comparison import gaussian_reports, sign_reports
+from ldp.central.regression.trust_models import gaussian_reports, sign_reports
 from ldp.regression import ridge
 from ldp.regression.signs import from_signs
 from simulations.campaign import Bar

@@ -22,7 +22,7 @@ from ldp.central import gaussian_delta, gaussian_mu
 from ldp.central.gaussian import require_budget
 from ldp.central.regression.calibration import joint_mu
 from ldp.errors import ParameterError
-from ldp.regression.moments import Scales
+from ldp.regression.noisy_moments import Scales
 from ldp.regression.ridge import safe_ridge
 
 Multiplier = Callable[[float, float], float]

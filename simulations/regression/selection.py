@@ -14,7 +14,7 @@ from ldp.arrays import Floats
 from ldp.central import Exponential, Simulated
 from ldp.central.regression import METHODS, Budget, Rows
 from ldp.regression import ridge
-from ldp.regression.moments import Moments
+from ldp.regression.noisy_moments import Moments
 from simulations.campaign import Bar
 from simulations.regression.boston import CHOSEN, folds, mapped, rmse
 from simulations.regression.data import load

@@ -7,7 +7,7 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Simulated
 from ldp.central.regression import Budget, Rows
-from ldp.central.regression.comparison import gaussian_reports
+from ldp.central.regression.trust_models import gaussian_reports
 from ldp.regression import ridge
 from simulations.campaign import Bar
 from simulations.regression.data import halves, load, published

@@ -40,7 +40,7 @@ from ldp.server import (
     decode_mean,
     discover_prefixes,
 )
-from ldp.simulation import Population, draw_table, draw_tables, simulate
+from ldp.simulation import Population, draw_reports, draw_table, draw_tables
 from simulations import intervals, variance
 from simulations.campaign import Bar
 from simulations.study import Row, Study, figure
@@ -197,7 +197,7 @@ def _pair(generator: np.random.Generator) -> Drawn:
     banner = JointReport(of=(shown, UnaryEncoding(categories=("no", "yes"), epsilon=1.0)))
     people = Population(PAIRS, counts=TOGETHER)
     while True:
-        found = associate(Patterns.of(banner, simulate(banner, people, generator)))
+        found = associate(Patterns.of(banner, draw_reports(banner, people, generator)))
         place = tuple(map(tuple.index, found.values, PAIRS[0]))
         yield float(found.count[place]), float(found.std_error[place])
 

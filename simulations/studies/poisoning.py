@@ -19,7 +19,7 @@ from ldp.mechanisms.sketch import MeanSketch
 from ldp.planning import Shares, tune
 from ldp.server import decode
 from ldp.simulation import Population, draw_table
-from ldp.simulation.poisoning import ATTACKS, Scene, counted, naming_reports
+from ldp.simulation.poisoning import ATTACKS, Scene, counted_batch, naming_reports
 from ldp.simulation.poisoning_gains import DEFENCES, Laboratory, Poisoned, undefended
 from simulations.campaign import Bar
 from simulations.study import Row, Setting, Study, column, figure
@@ -96,7 +96,7 @@ def _poisoned(setting: Setting, generator: np.random.Generator) -> dict[str, flo
         honest = draw_table(mechanism, NAMES, counts=counts, generator=generator)
         scene = Scene(mechanism=mechanism, values=NAMES, targets=AIM, heavy=AIM)
         batch = naming_reports(scene, AIM, fakes, generator)
-        table = honest + counted(mechanism, batch)
+        table = honest + counted_batch(mechanism, batch)
         names = NAMES if "categories" in mechanism.parameters() else (TARGET,)
         method = "mean-sketch" if isinstance(mechanism, MeanSketch) else "auto"  # the linear one
         moved.append(float(decode(table, names, method=method).count[-1]) / table.total)

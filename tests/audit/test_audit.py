@@ -15,18 +15,18 @@ from ldp.audit import (
     exact_law,
     worst_ratio,
 )
-from ldp.audit.cells import CALLS, check_reports
-from ldp.audit.counts import (
+from ldp.audit.binomial_checks import (
     RESIDUES,
     binomial_bins,
     checks_by_number,
     disjoint_pairs,
     odd_parities,
 )
+from ldp.audit.cells import CALLS, check_reports
 from ldp.audit.encoder import encoder_checks, repeat_checks
 from ldp.audit.judging import Checks, binomial_p, judge
-from ldp.audit.law import MOST_OUTCOMES, outcomes
-from ldp.audit.values import drawn_values, tried
+from ldp.audit.law import MOST_OUTCOMES, number_of_outcomes
+from ldp.audit.tried_values import drawn_values, tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import audited, way_stages
 from ldp.errors import ParameterError
@@ -209,7 +209,7 @@ def test_the_exact_law_catches_the_mutant(mutant: LawMutant) -> None:
             continue  # nobody asked for an epsilon: the probabilities are the parameters
         if mutant is a_bit_too_many_told and not differing:
             continue
-        few = outcomes(example.mechanism) <= MOST_OUTCOMES
+        few = number_of_outcomes(example.mechanism) <= MOST_OUTCOMES
         is_small = example.mechanism.kind is Index and few
         if mutant is probabilities_that_miss_a_quarter and not is_small:
             continue

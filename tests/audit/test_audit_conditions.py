@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from ldp.audit.binomial_checks import sum_checks
 from ldp.audit.conditions import Seen, condition_checks, evened
-from ldp.audit.counts import sum_checks
 from ldp.audit.encoder import Turns
 from ldp.audit.judging import Checks, first_finding, judge, size_of
 from ldp.audit.reports import Reports
-from ldp.audit.values import drawn_values
+from ldp.audit.tried_values import drawn_values
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import CALLS_EACH, encoder_stages, way_stages
 from ldp.bulk import count_by_two

@@ -12,7 +12,7 @@ from ldp import LocalHashing, RandomizedResponse, UnaryEncoding
 from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen
 from ldp.audit.judging import Checks, judge
-from ldp.audit.law import exact_law, outcomes
+from ldp.audit.law import exact_law, number_of_outcomes
 from ldp.audit.reports import Reports
 from ldp.audit.together import largest_chance, repeated_reports, shared_checks, together_checks
 from ldp.mechanisms import CATALOGUE
@@ -98,7 +98,7 @@ SMALL = [
     for example in kind.examples()
     for value in example.values[:2]
     for part, (value,) in values_of_parts(example.mechanism, [value])
-    if not isinstance(part.addressing, RandomizedAddressing) and outcomes(part) <= 4096
+    if not isinstance(part.addressing, RandomizedAddressing) and number_of_outcomes(part) <= 4096
 ]
 
 

@@ -13,7 +13,7 @@ from ldp.audit import cheats
 from ldp.audit.certificate import AuditSubject, certified, differences, subject_of
 from ldp.audit.cheats import CHEATS, cheats_caught
 from ldp.audit.judging import Audit
-from ldp.audit.values import tried
+from ldp.audit.tried_values import tried
 from ldp.audit.verdict import Verdict
 from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.mechanisms.base import Example

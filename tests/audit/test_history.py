@@ -10,10 +10,10 @@ import pytest
 
 from ldp import Rappor
 from ldp.audit import audit_encoder
-from ldp.audit.history import MakeDevice, cohorts_named, exact_epsilon, history_epsilon
 from ldp.audit.judging import Audit, judge
 from ldp.audit.lives import _Unit, life_checks, one_by_one
-from ldp.audit.values import tried
+from ldp.audit.memoised_histories import MakeDevice, cohorts_named, exact_epsilon, history_epsilon
+from ldp.audit.tried_values import tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import all_lives, audited
 from ldp.mechanisms import MemoisedBitFlip, MemoisedHashing, MemoisedResponse

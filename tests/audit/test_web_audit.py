@@ -11,7 +11,7 @@ from ldp.audit.certificate import AuditSubject
 from ldp.audit.foreign import ForeignEncoder
 from ldp.audit.verdict import audited_from_outside
 from ldp.cli import commands
-from ldp.cli.audit import _of_program, audit
+from ldp.cli.audit import _of_program, audit_command
 from ldp.errors import ParameterError, ReportError
 from ldp.mechanisms import (
     CATALOGUE,
@@ -71,7 +71,7 @@ def test_the_command_audits_a_program(tmp_path: Path) -> None:
     metrics = str(FOLDER / "test" / "metrics.toml")
     program = f"{shutil.which('node')} {FOLDER / 'dist' / 'encode-lines.js'}"
     words = ["city", "--registry", metrics, "--trials", "200"]
-    done = CliRunner().invoke(audit, [*words, "--encoder", program])
+    done = CliRunner().invoke(audit_command, [*words, "--encoder", program])
     assert done.exit_code == 0, done.output
     assert "epsilon 2 claimed" in done.output
     words = ["audit", *words, "--encoder", program, "--report", "x.json"]

@@ -10,7 +10,7 @@ from ldp.audit.client import COMMON_PARTS, client_stages
 from ldp.audit.foreign import ForeignClients
 from ldp.audit.judging import Checks, judge
 from ldp.cli import commands
-from ldp.cli.audit import audit
+from ldp.cli.audit import audit_command
 from tests.client_mutants import AUDIT_ALPHA, missed
 from tests.statistics import ALPHA
 from tests.web_client import FOLDER, require_web_client
@@ -79,7 +79,7 @@ def test_a_program_that_answers_no_batches_is_refuted(answers: str) -> None:
 
 @pytest.mark.exact
 def test_the_command_names_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = CliRunner().invoke(audit, ["--client", "--encoder", "cat"])
+    done = CliRunner().invoke(audit_command, ["--client", "--encoder", "cat"])
     assert done.exit_code == 1
     assert "FAIL client: 4 counts checked of 43,104 reports, 25 mechanisms" in done.output
     refused = CliRunner().invoke(commands, ["audit", "--all", "--encoder", "cat"])

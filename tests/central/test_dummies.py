@@ -12,7 +12,7 @@ from ldp.audit.messages import enumerated
 from ldp.central import DiscreteLaplace
 from ldp.errors import ParameterError
 from ldp.privacy_loss import compose_shuffled, least_reports, shuffled_delta
-from ldp.privacy_loss.dummies import DummyMessages
+from ldp.privacy_loss.shuffled_dummies import DummyMessages
 
 CENTRAL = DiscreteLaplace(epsilon=1.0, sensitivity=2.0).std_error
 

@@ -25,7 +25,7 @@ from ldp.mechanisms.base import Example, Mechanism
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.joint_base import JointMechanism
 from ldp.server import Patterns, associate, discover_ngrams
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 from ldp.simulation.tables import draw_tables
 from ldp.tables.fakes import NO_BOUND
 from tests.examples import WHOLE, for_everything
@@ -100,7 +100,7 @@ def outputs(example: Example, folder: Path) -> Iterator[Path]:
     draw_tables(mechanism, values, counts, generator).save(table)
     if isinstance(mechanism, JointReport | RapporNgrams):
         people = Population(values, counts=counts)
-        patterns = Patterns.of(mechanism, simulate(mechanism, people, generator))
+        patterns = Patterns.of(mechanism, draw_reports(mechanism, people, generator))
         if isinstance(mechanism, JointReport):
             names = [
                 None if isinstance(part.addressing, Identity) else [value[i] for value in values]

@@ -15,7 +15,7 @@ from ldp.accounting import Neighbours
 from ldp.central import gaussian_delta
 from ldp.central.regression import METHODS, Budget, Moments, Rows
 from ldp.central.regression.calibration import joint_mu
-from ldp.central.regression.comparison import gaussian_reports, sign_reports
+from ldp.central.regression.trust_models import gaussian_reports, sign_reports
 from ldp.privacy_loss import AnyMechanism, largest_shuffled, shuffled_delta
 from ldp.regression.intervals import NO_BETTER
 from ldp.regression.signs import Coordinates, from_signs, keep_ratio

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ldp.audit.history import exact_epsilon
+from ldp.audit.memoised_histories import exact_epsilon
 from ldp.client import Client, runtime
 from ldp.protocol.batch import Batch
 from ldp.protocol.randomness import SeededBits

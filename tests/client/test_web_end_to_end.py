@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import pytest
 from click.testing import CliRunner
 
-from ldp.cli.registry import export
+from ldp.cli.registry import export_resolved
 from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
 from ldp.server import decode
@@ -174,7 +174,7 @@ def test_what_the_page_tells_a_web_developer_leads_to_a_count(tmp_path: Path) ->
     installed = run("npm", "install", "--silent", "--prefix", str(tmp_path), str(package))
     if installed.returncode:
         pytest.skip(f"npm install failed: {installed.stderr[-200:]}")
-    assert CliRunner().invoke(export, [str(tmp_path / "metrics.toml")]).exit_code == 0
+    assert CliRunner().invoke(export_resolved, [str(tmp_path / "metrics.toml")]).exit_code == 0
     with site(tmp_path) as origin:
         developing = ("--dev", "--allow-origin", origin, "--listen", "127.0.0.1:0")
         serving = Process(tmp_path, *developing, command=("collect",))

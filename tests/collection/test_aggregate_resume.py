@@ -17,7 +17,7 @@ import pytest
 from ldp import CountMeanSketch, SequenceFragmentPuzzle
 from ldp.collection import ReportWriter, aggregate
 from ldp.mechanisms import CatalogueMechanism
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 
 SKETCH = CountMeanSketch(epsilon=4.0, rows=64, width=64, seed="00")
 PUZZLE = next(iter(SequenceFragmentPuzzle.examples())).mechanism
@@ -29,7 +29,7 @@ def stored(store: Path, mechanism: CatalogueMechanism, files: int, seed: int = 0
     for number in range(files):
         day, random = date(2026, 1, 1 + number % 28), np.random.default_rng([seed, number])
         with ReportWriter(store, "m", 1, mechanism, day, f"{seed}-{number}") as writer:
-            for rows, payloads in simulate(mechanism, people, random):
+            for rows, payloads in draw_reports(mechanism, people, random):
                 writer.write(rows, payloads)
 
 

@@ -9,7 +9,7 @@ import pytest
 from ldp import CountMeanSketch
 from ldp.collection import ReportWriter, aggregate, report_files
 from ldp.collection.aggregate import share_of
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 from tests.command_line import CITIES, REGISTRY, SIMULATE, run
 
 SKETCH = CountMeanSketch(epsilon=4.0, rows=64, width=64, seed="00")
@@ -20,7 +20,7 @@ def stored(store: Path, names: list[str]) -> None:
     for number, name in enumerate(names):
         day, random = date(2026, 1, 1 + number % 28), np.random.default_rng(number)
         with ReportWriter(store, "m", 1, SKETCH, day, name) as writer:
-            for rows, payloads in simulate(SKETCH, people, random):
+            for rows, payloads in draw_reports(SKETCH, people, random):
                 writer.write(rows, payloads)
 
 

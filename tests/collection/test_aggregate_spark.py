@@ -18,7 +18,7 @@ from ldp import CountMeanSketch
 from ldp.collection import ReportWriter, aggregate, report_files
 from ldp.errors import ReportError
 from ldp.mechanisms import CatalogueMechanism, JointReport
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 from ldp.tables.table import Table
 from tests.examples import sampling_each_kind
 
@@ -57,7 +57,7 @@ def stored(store: Path, mechanism: CatalogueMechanism, values: Any, reports: int
     for number in range(8):
         day, random = date(2026, 1, 1 + number % 3), np.random.default_rng(number)
         with ReportWriter(store, "m", 1, mechanism, day, str(number)) as writer:
-            for rows, payloads in simulate(mechanism, people, random):
+            for rows, payloads in draw_reports(mechanism, people, random):
                 writer.write(rows, payloads)
 
 

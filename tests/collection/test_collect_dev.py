@@ -15,7 +15,7 @@ from ldp.collection.workers import Shuffling
 from ldp.errors import RegistryError
 from ldp.protocol.batch import Item
 from ldp.protocol.randomness import SeededBits
-from ldp.publishing.development import LATEST, Development, Reported, in_words
+from ldp.publishing.development import LATEST, Development, Reported, reported_words
 from ldp.registry import Registry
 from tests.collecting import TODAY, Process, Service, batch, items, wait_until
 from tests.command_line import run, settings
@@ -126,10 +126,10 @@ def test_numbers_are_said_in_words_as_far_as_reports_tell_them(tmp_path: Path) -
     known = Registry.load(path)
     encoder = known.metric("wait").mechanism.encoder(SeededBits(b"words"))
     reported = Reported(known, known.metric("wait"), tmp_path)
-    assert [*in_words(reported)] == []
+    assert [*reported_words(reported)] == []
     for total, said in ((60, "p90: not enough reports"), (30_000, "p90: about 7.")):
         reported.add([encoder.encode(7.0) for _ in range(total)], TODAY)
-        assert any(text.startswith(said) for text in in_words(reported))
+        assert any(text.startswith(said) for text in reported_words(reported))
 
 
 @pytest.mark.exact

@@ -17,7 +17,7 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.wire import pack_report
 from ldp.server import Table, decode
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 from tests.examples import WHOLE, SignToy
 from tests.publications import World, run
 
@@ -35,7 +35,7 @@ def write(store: Path, mechanism: Mechanism, values: tuple[Any, ...]) -> None:
     for number, day in enumerate(DAYS):
         people = Population(values, counts=np.full(len(values), 40))
         with ReportWriter(store, "m", 1, mechanism, day, f"{number}") as writer:
-            for rows, payloads in simulate(mechanism, people, np.random.default_rng(number)):
+            for rows, payloads in draw_reports(mechanism, people, np.random.default_rng(number)):
                 writer.write(rows, payloads)
 
 

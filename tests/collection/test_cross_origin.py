@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ldp.cli.registry import export
+from ldp.cli.registry import export_resolved
 from ldp.collection.cross_origin import checked_origin
 from ldp.collection.service import Limits
 from ldp.errors import ParameterError
@@ -118,7 +118,7 @@ def test_the_command_takes_exact_origins_only(tmp_path: Path) -> None:
 
 def test_the_command_writes_what_the_collector_serves(tmp_path: Path) -> None:
     asked = registry(tmp_path)
-    done = CliRunner().invoke(export, [str(asked.path)])
+    done = CliRunner().invoke(export_resolved, [str(asked.path)])
     body = (tmp_path / "metrics.json").read_bytes()
     assert body == resolved_bytes(asked)
     assert done.output.splitlines()[1] == f"sha256 {hashlib.sha256(body).hexdigest()}"

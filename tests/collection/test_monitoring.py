@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ldp.collection import workers
-from ldp.collection.counts import BUCKETS, Counts, exposition
+from ldp.collection.collector_counts import BUCKETS, Counts, exposition
 from ldp.collection.intake import CODES
 from ldp.collection.workers import Shuffling
 from simulations.publish import START

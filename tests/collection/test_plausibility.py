@@ -19,7 +19,7 @@ from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.batch import Item
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import HEADER_BYTES
-from ldp.simulation.reports import encode_points, points_of
+from ldp.simulation.bulk_reports import encode_points, points_of
 from ldp.tables.batches import candidate_cells
 from tests.collecting import Service, batch, counted, items, registry
 

@@ -17,7 +17,7 @@ from ldp.errors import DecodeError, MergeError, ParameterError, ReportError
 from ldp.files import write_whole
 from ldp.protocol import wire
 from ldp.server import Table, TableBuilder
-from ldp.simulation import Population, encode_points, points_of, simulate
+from ldp.simulation import Population, draw_reports, encode_points, points_of
 
 MECHANISM = CountMeanSketch(epsilon=4.0, rows=300, width=40, seed="abcd")
 DAY = date(2026, 1, 5)
@@ -28,7 +28,7 @@ def stored(store: Path, seed: int, day: date = DAY) -> Path:
     """One file of 5,150 simulated reports."""
     generator = np.random.default_rng(seed)
     with ReportWriter(store, "letters", 1, MECHANISM, day) as writer:
-        for batch in simulate(MECHANISM, PEOPLE, generator):
+        for batch in draw_reports(MECHANISM, PEOPLE, generator):
             writer.write(*batch)
     return Path(writer.path)
 
@@ -185,7 +185,7 @@ def test_a_table_grows_its_counts_when_a_row_needs_it(tmp_path: Path) -> None:
     mechanism = RandomizedResponse(categories=("a", "b"), epsilon=8.0)
     people = Population(("a", "b"), counts=np.array([70_000, 0]))
     builder = TableBuilder(mechanism)
-    for batch in simulate(mechanism, people, np.random.default_rng(1)):
+    for batch in draw_reports(mechanism, people, np.random.default_rng(1)):
         builder.add_batch(*batch)
     table = builder.build()
     assert table.counts.dtype == np.uint32
@@ -317,7 +317,7 @@ def test_a_link_is_followed_and_a_device_or_folder_never_replaced(tmp_path: Path
 @pytest.mark.exact
 def test_simulated_reports_are_each_person_once_in_mixed_order() -> None:
     mechanism = RandomizedResponse(categories=("a", "b", "c"), epsilon=60.0)
-    batches = list(simulate(mechanism, PEOPLE, np.random.default_rng(1)))
+    batches = list(draw_reports(mechanism, PEOPLE, np.random.default_rng(1)))
     told = np.concatenate([payloads[:, 0] for _, payloads in batches])
     assert np.bincount(told).tolist() == [3000, 2000, 150]  # at epsilon 60 nobody lies
     assert (told[:1000] == 2).any(), "rare values are not kept for the end"

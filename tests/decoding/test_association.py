@@ -42,7 +42,7 @@ from ldp.errors import DecodeError, MergeError, ParameterError, ReportError
 from ldp.mechanisms import Mechanism
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import split_report
-from ldp.simulation import Population, encode_points, points_of, simulate
+from ldp.simulation import Population, draw_reports, encode_points, points_of
 from ldp.tables.estimates import Rule
 from ldp.tables.joint_table import JointTableBuilder, table_of, tables_of
 from ldp.tables.patterns import Patterns
@@ -456,7 +456,7 @@ def test_one_report_discovers_nothing() -> None:
         )
     )
     people = Population((("a", "w"),), counts=np.array([1]))
-    patterns = Patterns.of(mixed, simulate(mixed, people, np.random.default_rng(1)))
+    patterns = Patterns.of(mixed, draw_reports(mixed, people, np.random.default_rng(1)))
     assert not associate(patterns, [None, None]).detected().any()
 
 
@@ -476,7 +476,7 @@ def test_discoveries_of_few_reports_are_true() -> None:
         counts = generator.multinomial(2000, np.full(20, 1 / 20))
         np.fill_diagonal(true, counts)
         people = Population(pairs, counts=counts)
-        found = associate(Patterns.of(mechanism, simulate(mechanism, people, generator)))
+        found = associate(Patterns.of(mechanism, draw_reports(mechanism, people, generator)))
         for place, result in enumerate((found, replace(found, few_tail=0.0))):
             detected = result.detected()
             assert detected.diagonal().all()

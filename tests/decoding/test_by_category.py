@@ -21,12 +21,12 @@ from ldp.decoding.distribution import Distribution
 from ldp.decoding.nodes import nodes_of_levels
 from ldp.errors import DecodeError, ParameterError
 from ldp.planning import plan_percentile
+from ldp.publishing.data_set_rows import result_table
 from ldp.publishing.history import HistoryLine
-from ldp.publishing.rows import result_table
 from ldp.registry import Registry
 from ldp.registry.answers import StatementReader
 from ldp.report import render
-from ldp.report.by_category import face
+from ldp.report.category_face import face
 from ldp.server import Table, TableBuilder, decode_by_category, decode_distribution
 from ldp.simulation import Population, draw_table
 from ldp.tables.result import CSV_DIGEST

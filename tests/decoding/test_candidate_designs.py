@@ -10,7 +10,7 @@ from ldp import CountMeanSketch, Rappor, bulk
 from ldp.arrays import Floats, Places
 from ldp.bulk.md5 import md5_of_rows
 from ldp.decoding import candidates
-from ldp.decoding.bloom_maps import bloom_map
+from ldp.decoding.bloom_maps import candidate_bits
 from ldp.decoding.candidates import BitShares, BloomDesign
 from ldp.errors import DecodeError
 from ldp.protocol.bloom import PolynomialBloom
@@ -300,7 +300,7 @@ def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders(
     counts = np.array([8000, 5000, 3000, 2000, 1000, 1000])
     table = draw_table(mechanism, values, counts=counts, generator=generator)
     shares = BitShares.of(table, 2, 0.0)
-    design = BloomDesign(bloom_map(table, values), shares.weight(shares.share), shares.mean)
+    design = BloomDesign(candidate_bits(table, values), shares.weight(shares.share), shares.mean)
     chosen, n = np.arange(6), table.total
     b = counts / n
     found = shares.variances(design, Sparse(chosen, b, np.empty(0), 0.0), np.ones(6))
@@ -325,7 +325,7 @@ def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders(
         wider = shares.variances(design, Sparse(chosen, b, np.empty(0), 0.0), np.ones(6))
     np.testing.assert_allclose(wider[:-1], alone, rtol=1e-9)
     listed = tuple(f"v{i}" for i in range(9))
-    design = BloomDesign(bloom_map(table, listed), design.weight, shares.mean)
+    design = BloomDesign(candidate_bits(table, listed), design.weight, shares.mean)
     correction = np.arange(9) / 1000
     back = design.combination(correction)
     np.testing.assert_allclose(back, design.columns(np.arange(9)) @ correction, rtol=1e-9)

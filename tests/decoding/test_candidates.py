@@ -14,7 +14,7 @@ from ldp import CountMeanSketch, LocalHashing, Rappor
 from ldp.arrays import Floats
 from ldp.cli import commands
 from ldp.decoding import bloom_maps
-from ldp.decoding.bloom_maps import bloom_map
+from ldp.decoding.bloom_maps import candidate_bits
 from ldp.decoding.candidates import noise_from_squares
 from ldp.errors import DecodeError, ParameterError
 from ldp.report import render
@@ -59,7 +59,7 @@ def test_candidates_of_one_filter_cannot_be_told_apart_and_the_others_can(method
     mechanism = Rappor(**{**TYPICAL, "cohorts": 16}, seed="00ff")  # type: ignore[arg-type]
     counts = np.array([90_000, 60_000] + [0] * 38)
     table = draw_table(mechanism, values, counts=counts, generator=generator)
-    places = bloom_map(table, values)
+    places = candidate_bits(table, values)
     places[5] = places[0]
     estimates = decode(table, values, method=method, places=places)
     assert np.isinf(estimates.std_error[[0, 5]]).all()

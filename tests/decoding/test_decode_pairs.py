@@ -14,7 +14,7 @@ from ldp import JointReport, cli
 from ldp.collection import ReportWriter, aggregate
 from ldp.decoding.association import OTHER, Association, associate
 from ldp.registry import Registry
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 from ldp.tables.joint_table import load_table
 from tests.registries import GROUP, JOINT, METRIC
 
@@ -53,7 +53,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     people = Population.from_csv(folder / "pairs.csv")
     with ReportWriter(folder / "store", "banner", 1, asked.mechanism, date(2026, 1, 1)) as writer:
-        for batch in simulate(asked.mechanism, people, np.random.default_rng(1)):
+        for batch in draw_reports(asked.mechanism, people, np.random.default_rng(1)):
             writer.write(*batch)
     words = ["banner", str(folder / "store"), "--registry", str(folder / "metrics.toml")]
     done = CliRunner().invoke(cli.commands, ["aggregate", *words, "--out", f"{folder}/b.table"])

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldp import CountMeanSketch, JointReport, RapporNgrams, UnaryEncoding, cli
-from ldp.decoding import ngrams
+from ldp.decoding import ngram_search
 from ldp.decoding.mixtures import Mixture
-from ldp.decoding.ngrams import assemble_strings
+from ldp.decoding.ngram_search import assemble_strings
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import PairedFilters
 from ldp.protocol.spelling import PAD
 from ldp.server import Patterns, discover_ngrams, load_table
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.joint_table import table_of
 
@@ -46,7 +46,7 @@ def reports(
     """So many reports of each word."""
     mechanism = RapporNgrams(**{**BASE, "seed": f"{seed:04x}", **change})
     people = Population(tuple(words), counts=np.full(len(words), each))
-    return Patterns.of(mechanism, simulate(mechanism, people, np.random.default_rng(seed)))
+    return Patterns.of(mechanism, draw_reports(mechanism, people, np.random.default_rng(seed)))
 
 
 def found(estimates: Estimates) -> set[str]:
@@ -186,7 +186,7 @@ def test_hardly_any_word_is_found_that_nobody_holds(monkeypatch: pytest.MonkeyPa
     """20 puzzles with the screens set wide open: of the words tested each time most are held by
     nobody. At family-wise 0.001 two false ones or more have probability 2e-4. The twin, every word
     at 0.2 by itself, has false ones in every puzzle."""
-    monkeypatch.setattr(ngrams, "CHANCE", 40)
+    monkeypatch.setattr(ngram_search, "CHANCE", 40)
     generator, false, tested = np.random.default_rng(5), dict.fromkeys(LEVELS, 0), 0
     for seed in range(20):
         words = sorted({"".join(generator.choice(list("abcde"), size=4)) for _ in range(12)})
@@ -209,16 +209,16 @@ def test_what_cannot_be_solved_is_one_clear_line(monkeypatch: pytest.MonkeyPatch
     for wrong in (
         table_of(whole),
         CountMeanSketch(epsilon=1.0, rows=2, width=2, seed="00"),
-        Patterns.of(other, simulate(other, pairs, np.random.default_rng(1))),
+        Patterns.of(other, draw_reports(other, pairs, np.random.default_rng(1))),
     ):
         with pytest.raises(DecodeError, match="report patterns of a rappor-ngrams metric"):
             discover_ngrams(wrong)  # type: ignore[arg-type]
     with pytest.raises(DecodeError, match="no reports"):
         discover_ngrams(Patterns.of(whole.mechanism, []))
-    monkeypatch.setattr(ngrams, "MOST_STRINGS", 2)
+    monkeypatch.setattr(ngram_search, "MOST_STRINGS", 2)
     with pytest.raises(DecodeError, match="go together in more than 2 ways"):
         discover_ngrams(reports())
-    monkeypatch.setattr(ngrams, "MOST_FRAGMENTS", 5)
+    monkeypatch.setattr(ngram_search, "MOST_FRAGMENTS", 5)
     with pytest.raises(DecodeError, match="more than 5 fragments"):
         discover_ngrams(whole)
 

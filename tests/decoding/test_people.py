@@ -12,7 +12,7 @@ from scipy.stats import norm
 from ldp.decoding import decode
 from ldp.decoding.by_category import decode_by_category
 from ldp.decoding.distribution import Distribution, decode_distribution
-from ldp.decoding.numeric import decode_mean, decode_regression
+from ldp.decoding.means import decode_mean, decode_regression
 from ldp.errors import ParameterError
 from ldp.mechanisms import (
     HierarchicalHistogram,

@@ -17,7 +17,7 @@ from ldp import RandomizedResponse, Rappor, cli
 from ldp.arrays import Floats, Ints
 from ldp.collection import ReportWriter
 from ldp.decoding import report_patterns
-from ldp.decoding.bloom_maps import bloom_map
+from ldp.decoding.bloom_maps import candidate_bits
 from ldp.decoding.report_patterns import (
     PatternEquations,
     pattern_counts,
@@ -28,7 +28,7 @@ from ldp.errors import DecodeError
 from ldp.registry import Registry
 from ldp.regression.debiased import Sparse
 from ldp.server import Patterns, Table, decode
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 from ldp.tables.joint_table import table_of, tables_of
 from simulations.whole_reports import draw_patterns
 from tests.candidate_tables import TYPICAL
@@ -53,7 +53,7 @@ def expected() -> tuple[PatternEquations, Floats]:
     """Equations of SMALL whose shares of reports are their probabilities, where OTHERS hold random
     strings, with the probability of each filter of a person, shape (cohorts, filters)."""
     table, patterns = of(SMALL, np.array([4000, 3000, 2000, 1000]))
-    equations = PatternEquations.of(table, patterns, bloom_map(table, VALUES))
+    equations = PatternEquations.of(table, patterns, candidate_bits(table, VALUES))
     filters = np.tile(OTHERS * equations.mean, (SMALL.cohorts, 1))
     for share, numbers in zip(SHARES, equations.map[:, :, 0], strict=True):
         filters[np.arange(SMALL.cohorts), numbers] += share
@@ -180,7 +180,7 @@ def test_the_drawn_patterns_are_those_of_encoded_reports() -> None:
     counts = np.array([80_000, 60_000, 40_000, 20_000])
     _, drawn = of(SMALL, counts)
     people = Population(VALUES, counts=counts)
-    encoded = Patterns.of(SMALL, simulate(SMALL, people, np.random.default_rng(2)))
+    encoded = Patterns.of(SMALL, draw_reports(SMALL, people, np.random.default_rng(2)))
     both = np.array([pattern_counts(some).ravel() for some in (drawn, encoded)])
     assert chi2_contingency(both).pvalue > 1e-9
     shifted = np.array([both[0], np.roll(both[1], 1)])
@@ -217,7 +217,7 @@ def test_made_up_reports_move_a_count_by_what_is_stated() -> None:
     """1 % of the reports are the filter of v9, which nobody holds: its count rises by 0.8 to 1.1
     of what is stated. The twin, what a report of bits moves, is less than half of it."""
     table, patterns = of(replace(CHROME, cohorts=64), np.array([60_000, 40_000, 20_000]))
-    places, listed = bloom_map(table, ("v9",))[0], tuple(f"v{i}" for i in range(10))
+    places, listed = candidate_bits(table, ("v9",))[0], tuple(f"v{i}" for i in range(10))
     codes = np.array([sum(1 << bit for bit in {*bits.tolist()}) for bits in places], np.uint8)
     each = np.full(64, table.total // 6400)
     fakes = Patterns(table.mechanism, np.arange(64, dtype=np.uint32), codes[:, None], each)
@@ -232,7 +232,7 @@ def test_made_up_reports_move_a_count_by_what_is_stated() -> None:
 @pytest.mark.exact
 def test_candidates_of_one_filter_in_every_cohort_are_not_told_apart() -> None:
     table, patterns = of(CHROME, np.array([3000, 2000, 1000]))
-    places = bloom_map(table, ("v0", "v1", "v2", "v3"))
+    places = candidate_bits(table, ("v0", "v1", "v2", "v3"))
     places[3] = places[0][:, ::-1]
     found = decode(replace(table, whole=patterns), ("v0", "v1", "v2", "same"), places=places)
     assert np.isinf(found.std_error).tolist() == [True, False, False, True]
@@ -297,7 +297,7 @@ def folder(tmp_path: Path) -> Path:
     for day in (1, 2):
         at = date(2026, 1, day)
         with ReportWriter(tmp_path / "store", "page", 1, mechanism, at, "a") as writer:
-            for batch in simulate(mechanism, people, np.random.default_rng(day)):
+            for batch in draw_reports(mechanism, people, np.random.default_rng(day)):
                 writer.write(*batch)
     return tmp_path
 
@@ -346,7 +346,7 @@ def test_whole_reports_of_a_memoised_metric_are_kept_where_a_device_sends_one(
     people = Population(("v0", "v1"), counts=np.array([300, 200]))
     for day in (1, 2):
         with ReportWriter(folder / "two", "page", 1, mechanism, date(2026, 1, day), "a") as writer:
-            for batch in simulate(mechanism, people, np.random.default_rng(day)):
+            for batch in draw_reports(mechanism, people, np.random.default_rng(day)):
                 writer.write(*batch)
     out = folder / "page.table"
     words = "--registry", folder / "metrics.toml", folder / "two", "--whole", "--out", out

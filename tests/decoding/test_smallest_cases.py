@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from ldp.arrays import Floats
-from ldp.audit.law import exact_law, outcomes
+from ldp.audit.law import exact_law, number_of_outcomes
 from ldp.decoding.by_category import Distributions
 from ldp.decoding.distribution import Distribution
-from ldp.decoding.numeric import MeanEstimate, RegressionEstimate, decode_numbers
+from ldp.decoding.means import MeanEstimate, RegressionEstimate, decode_numbers
 from ldp.decoding.outcome import associate_members, discover_words
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
@@ -114,7 +114,9 @@ OF_PARTS = [
     for case in WHOLE
     if not isinstance(case.values[0], Mechanism) or case.values[0].answers == "words"
 ]
-IN_ONE_TABLE = [case for case in WHOLE if case not in OF_PARTS and outcomes(case.values[0]) <= MOST]
+IN_ONE_TABLE = [
+    case for case in WHOLE if case not in OF_PARTS and number_of_outcomes(case.values[0]) <= MOST
+]
 
 
 def shares_of(mechanism: Mechanism, values: list[Any]) -> dict[Any, Fraction]:

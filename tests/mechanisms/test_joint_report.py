@@ -21,7 +21,7 @@ from ldp.protocol.channel import exact_log, round_up
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import split_report
 from ldp.registry import Registry
-from ldp.simulation import Population, draw_tables, simulate
+from ldp.simulation import Population, draw_reports, draw_tables
 from ldp.tables.joint_table import JointTableBuilder
 from tests.devices import DAY, NOON, Memory
 from tests.examples import part_numbers
@@ -144,7 +144,7 @@ def test_the_tables_of_a_joint_report_are_those_of_its_parts() -> None:
     assert table["b"].counts.tolist() == [[5, 0, 18]]  # type: ignore[index]
     people = Population(pairs, counts=counts)
     builder = JointTableBuilder(mechanism)
-    for batch in simulate(mechanism, people, generator):
+    for batch in draw_reports(mechanism, people, generator):
         builder.add_batch(*batch)
     assert builder.build() == table
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ldp import BitFlip, MemoisedBitFlip, MemoisedHashing, MemoisedResponse
 from ldp.arrays import Ints
-from ldp.audit.history import cohorts_named, exact_epsilon, history_epsilon
+from ldp.audit.memoised_histories import cohorts_named, exact_epsilon, history_epsilon
 from ldp.audit.verdict import audited
 from ldp.decoding import weighted_mean
 from ldp.errors import DecodeError, ParameterError

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from ldp.arrays import Floats
-from ldp.decoding.dummies import PART_OF_A_BATCH, DummyLaw, MessageBounds
+from ldp.decoding.message_counts import PART_OF_A_BATCH, DummyLaw, MessageBounds
 from ldp.mechanisms.dummies import Dummies
 from ldp.server import decode
 from ldp.simulation.tables import draw_tables

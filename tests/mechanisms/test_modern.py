@@ -18,16 +18,16 @@ from ldp import (
     SubsetSelection,
 )
 from ldp.audit import audit_encoder
-from ldp.audit.values import tried
-from ldp.bulk import projective_geometry
-from ldp.bulk.projective_geometry import count_incidences, vectors
+from ldp.audit.tried_values import tried
+from ldp.bulk import geometry_kernels
+from ldp.bulk.geometry_kernels import count_incidences, vectors
 from ldp.errors import DecodeError, LdpError
 from ldp.mechanisms.outcomes import outcomes
 from ldp.mechanisms.projective_geometry import (
     Hyperplane,
     is_prime,
+    number_of_points,
     point_number,
-    points,
     tuned_field,
     vector,
 )
@@ -41,7 +41,7 @@ SPACES = [(2, 2), (2, 4), (3, 3), (5, 3), (7, 2)]
 @pytest.mark.exact
 @pytest.mark.parametrize(("field", "dimension"), SPACES)
 def test_a_hyperplane_and_its_outside_are_all_points(field: int, dimension: int) -> None:
-    many = points(field, dimension)
+    many = number_of_points(field, dimension)
     for point in range(many):
         assert point_number(vector(point, field, dimension), field) == point
         plane = Hyperplane(field, vector(point, field, dimension))
@@ -55,7 +55,7 @@ def test_a_hyperplane_and_its_outside_are_all_points(field: int, dimension: int)
 @pytest.mark.exact
 @pytest.mark.parametrize(("field", "dimension"), SPACES)
 def test_all_points_have_their_vectors(field: int, dimension: int) -> None:
-    many = points(field, dimension)
+    many = number_of_points(field, dimension)
     numbers = np.random.default_rng(1).permutation(many)
     expected = [list(vector(point, field, dimension)) for point in numbers.tolist()]
     assert vectors(numbers, field, dimension).tolist() == expected
@@ -67,8 +67,8 @@ def test_all_points_have_their_vectors(field: int, dimension: int) -> None:
 def test_the_transform_sums_over_hyperplanes(
     field: int, dimension: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projective_geometry, "AT_ONCE", at_once)
-    many = points(field, dimension)
+    monkeypatch.setattr(geometry_kernels, "AT_ONCE", at_once)
+    many = number_of_points(field, dimension)
     counts = np.random.default_rng(1).integers(0, 10**9, many)
     normals = vectors(np.arange(many), field, dimension)
     planes = [Hyperplane(field, vector(point, field, dimension)) for point in range(many)]

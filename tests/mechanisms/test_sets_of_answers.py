@@ -31,7 +31,7 @@ from ldp.privacy_loss import compose
 from ldp.protocol.kinds import Subset
 from ldp.protocol.randomness import SeededBits
 from ldp.server import decode
-from ldp.simulation import Population, draw_table, simulate
+from ldp.simulation import Population, draw_reports, draw_table
 from ldp.tables.estimates import Rule
 from ldp.tables.table import Table, TableBuilder
 from tests.folders import ROOT
@@ -326,7 +326,7 @@ def test_counts_and_number_of_answers_are_estimated(tmp_path: Path, way: str) ->
         )
     else:
         builder = TableBuilder(mechanism)
-        for rows, payloads in simulate(mechanism, population, generator):
+        for rows, payloads in draw_reports(mechanism, population, generator):
             builder.add_batch(rows, payloads)
         table = builder.build()
     estimates = decode(table)

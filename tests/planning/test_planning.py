@@ -41,7 +41,7 @@ from ldp.planning import (
     report_bytes,
     tune,
 )
-from ldp.planning.candidates import (
+from ldp.planning.mechanism_choice import (
     FLOOR_SHARE,
     MOST_CELLS,
     NEAR_BEST,

@@ -17,14 +17,14 @@ from scipy.stats import chi2
 from ldp.client import Client
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import HierarchicalHistogram, RandomizedResponse
-from ldp.planning.candidates import report_bytes
+from ldp.planning.mechanism_choice import report_bytes
 from ldp.planning.numbers import Percentile
 from ldp.planning.percentiles import EVEN, LOGNORMAL, SHAPES, people_of_result, shaped_people
 from ldp.planning.portfolio import EPSILONS, NEAR, PlannedMetric, Portfolio, Product, _left
 from ldp.planning.values import Shares
 from ldp.registry import Registry
 from ldp.registry.certificates import Certificates
-from ldp.registry.page import page as page_of
+from ldp.registry.sign_off_page import page as page_of
 from ldp.server import (
     Patterns,
     associate,
@@ -34,7 +34,7 @@ from ldp.server import (
     decode_mean,
     discover_prefixes,
 )
-from ldp.simulation import Population, draw_table, simulate
+from ldp.simulation import Population, draw_reports, draw_table
 from simulations.portfolio import joint_report
 from tests.command_line import run
 from tests.tiers import tiered
@@ -610,7 +610,7 @@ def test_a_joint_report_has_the_error_that_it_is_refused_for(tmp_path: Path) -> 
     pairs: Any = (("0", "0"), ("1", "1"))
     people = Population(pairs, counts=np.array([18_000, 2_000]))
     generator = np.random.default_rng(8)
-    tables = (associate(Patterns.of(way, simulate(way, people, generator))) for _ in range(100))
+    tables = (associate(Patterns.of(way, draw_reports(way, people, generator))) for _ in range(100))
     squares = sum((table.unbiased[0, 0] / 20_000 - 0.9) ** 2 for table in tables)
     assert chi2.sf(squares / error**2, 100) > ALPHA
     assert chi2.sf(squares / listed**2, 100) < ALPHA  # the twin

@@ -16,7 +16,7 @@ from ldp.planning.comparison import compare_question
 from ldp.planning.portfolio import Product
 from ldp.planning.question import KINDS, Curator, Question, root_mean_square
 from ldp.planning.values import Shares
-from ldp.planning.words import Words
+from ldp.planning.word_questions import Words
 from ldp.protocol.keys import SHARE, Key
 from ldp.registry import Registry
 from ldp.simulation import Population, draw_table

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp.planning.trial import are_numbers, try_numbers, try_values
+from ldp.planning.column_trial import are_numbers, try_numbers, try_values
 from ldp.simulation import Population
 from ldp.tables.estimates import Estimates
 from tests.command_line import run
@@ -237,7 +237,7 @@ def test_very_many_different_values_are_refused_and_numbers_rounded(
 ) -> None:
     """A million of either took minutes without a word."""
     exact = answer("--column minutes --epsilon 4", monkeypatch, capsys)
-    monkeypatch.setattr("ldp.planning.trial.MOST_DIFFERENT", 39)
+    monkeypatch.setattr("ldp.planning.column_trial.MOST_DIFFERENT", 39)
     assert run("try trips.csv --column place", monkeypatch) == 2
     error = capsys.readouterr().err
     assert "place has 40 different values, and ldp try takes 39 at most" in error

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ldp import bulk
 from ldp.arrays import AnyInts
 from ldp.bulk.counting import _TILE
-from ldp.bulk.hashing import point_fractions, row_columns
+from ldp.bulk.hash_kernels import point_fractions, row_columns
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity
 from ldp.protocol.hashing import FIELD, PolynomialRows, derived_seed, value_point

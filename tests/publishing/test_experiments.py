@@ -14,20 +14,20 @@ import pytest
 from scipy.stats import norm
 
 from ldp.collection import ReportWriter
-from ldp.decoding.numeric import decode_mean
+from ldp.decoding.means import decode_mean
 from ldp.errors import ParameterError
 from ldp.mechanisms import OneBitMean
 from ldp.publishing.experiments import (
     ALPHA,
     TYPICAL,
     ArmPeriod,
-    differences,
+    arm_differences,
     intervals,
     numbers_of_arm,
 )
 from ldp.registry import Registry
-from ldp.report.formats import points, quantity
-from ldp.simulation import Population, simulate
+from ldp.report.formats import in_points, quantity
+from ldp.simulation import Population, draw_reports
 from ldp.tables.table import Table
 from simulations.publish import HEAD, METRIC, METRICS, START
 from tests.command_line import settings
@@ -124,7 +124,7 @@ def stored(
         for day in range(days):
             at = START + timedelta(days=day)
             with ReportWriter(top / "store", name, 1, mechanism, at, "a") as writer:
-                for batch in simulate(mechanism, people, random):
+                for batch in draw_reports(mechanism, people, random):
                     writer.write(*batch)
     common = ["--registry", top / "metrics.toml", "--store", top / "store", "--out", top / "out"]
     return ["publish", *common, "--until", START + timedelta(days=days - 1)]
@@ -158,7 +158,7 @@ def test_publish_compares_two_arms(tmp_path: Path) -> None:
     assert {value for value, is_real, _ in shown if is_real} == {"light", "dark"}
     assert [value for value, _, _ in shown][-1] == "system"
     texts = {value: text for value, _, text in shown}
-    assert texts["dark"] == points(float(rows["dark"]["difference"]))
+    assert texts["dark"] == in_points(float(rows["dark"]["difference"]))
     assert texts["dark"].startswith("+")
     assert texts["light"].startswith("\N{MINUS SIGN}")
 
@@ -257,12 +257,12 @@ def test_periods_without_a_mean_are_not_counted_and_ranges_must_be_equal(tmp_pat
     summary = tmp_path / "out" / "estimates" / "new" / "v1" / "2026-01-01.json"
     without = {k: v for k, v in json.loads(summary.read_text()).items() if k != "bounds"}
     summary.write_text(json.dumps(without))
-    (found,) = differences(tmp_path / "out", "new", "old")
+    (found,) = arm_differences(tmp_path / "out", "new", "old")
     assert (found.periods, str(found.first)) == (2, "2026-01-02")
     summary = summary.with_name("2026-01-03.json")
     summary.write_text(summary.read_text().replace("100.0", "60.0"))
     with pytest.raises(ParameterError, match="ranges differ, 0 to 60 and 0 to 100"):
-        differences(tmp_path / "out", "new", "old")
+        arm_differences(tmp_path / "out", "new", "old")
 
 
 @pytest.mark.exact

@@ -17,7 +17,7 @@ from ldp.collection import aggregate
 from ldp.collection.lock import InUse
 from ldp.errors import DecodeError, ParameterError
 from ldp.publishing import Job, Problem, opened, outputs, publish
-from ldp.publishing.rows import KEY, SCHEMA
+from ldp.publishing.data_set_rows import KEY, SCHEMA
 from ldp.registry import Registry
 from ldp.server import decode
 from ldp.tables.joint_table import load_table

@@ -13,8 +13,8 @@ import pytest
 
 from ldp.mechanisms import RandomizedResponse
 from ldp.publishing.changes import read_changes, update_changes
+from ldp.publishing.data_set_rows import SCHEMA
 from ldp.publishing.history import histories
-from ldp.publishing.rows import SCHEMA
 from ldp.publishing.series import combined, update_series
 from ldp.publishing.state import ALL_VERSIONS, results_path
 from ldp.server import decode
@@ -182,7 +182,7 @@ def test_a_damaged_file_of_the_series_is_named(tmp_path: Path) -> None:
 
 def write_day(out: Path, number: int, day: date, a: int, generator: np.random.Generator) -> None:
     """Write what a run leaves of a day of 4,000 people of one version: `a` of them hold a."""
-    from ldp.publishing.rows import result_table
+    from ldp.publishing.data_set_rows import result_table
     from ldp.publishing.state import PeriodState, estimates_path, publisher_folder
     from ldp.tables.saved import SavedResult
 

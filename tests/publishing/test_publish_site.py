@@ -14,7 +14,7 @@ from ldp.collection import ReportWriter
 from ldp.publishing.history import EDGE, HEIGHT, WIDTH, HistoryLine, LinePoint
 from ldp.registry import Registry
 from ldp.registry.sign_off import facts
-from ldp.simulation import Population, simulate
+from ldp.simulation import Population, draw_reports
 from simulations.publish import REPORTED, START, write_registry
 from tests.command_line import settings
 from tests.pages import Page, words
@@ -190,7 +190,7 @@ def test_a_day_on_which_no_word_is_found_has_its_place(tmp_path: Path) -> None:
     known = Registry.load(tmp_path / "metrics.toml")
     mechanism, people = known.metric("joined").mechanism, Population(("cab",), np.array([500]))
     with ReportWriter(tmp_path / "store", "joined", 1, mechanism, START, "a") as file:
-        for numbers, payloads in simulate(mechanism, people, np.random.default_rng(1)):
+        for numbers, payloads in draw_reports(mechanism, people, np.random.default_rng(1)):
             file.write(numbers, payloads)
     done = run(
         *("publish", "--registry", known.path, "--store", tmp_path / "store"),

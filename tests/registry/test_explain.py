@@ -14,9 +14,9 @@ from ldp.registry import Registry
 from ldp.registry.certificates import Certificates
 from ldp.registry.explaining import NOT_COVERED, explained, group_lines
 from ldp.registry.odds import guess_sentence, odds, posterior
-from ldp.registry.page import page
 from ldp.registry.resolved import resolved_bytes
 from ldp.registry.sign_off import facts
+from ldp.registry.sign_off_page import page
 from simulations.device import registry_text
 
 

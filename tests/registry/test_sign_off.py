@@ -12,7 +12,6 @@ import pytest
 from ldp.errors import ParameterError, RegistryError
 from ldp.registry import Registry
 from ldp.registry.certificates import Certificates, read_certificates
-from ldp.registry.page import UNSEEN, page
 from ldp.registry.sign_off import (
     changes,
     check_sign_off,
@@ -20,6 +19,7 @@ from ldp.registry.sign_off import (
     sign,
     state_of,
 )
+from ldp.registry.sign_off_page import UNSEEN, page
 from tests.command_line import run
 from tests.folders import ROOT
 from tests.signing import CAUGHT, FAILED, PAGE, SIGN, TODAY, certify, folder

@@ -12,7 +12,7 @@ from ldp.arrays import Floats
 from ldp.central.regression import PrivateLinearRegression
 from ldp.errors import ParameterError
 from ldp.regression.intervals import LEAST_SIGNAL, Equations
-from ldp.regression.moments import Moments, Scales
+from ldp.regression.noisy_moments import Moments, Scales
 from ldp.server import RegressionEstimate, Table, decode_regression
 from ldp.simulation import draw_table
 from tests.statistics import ALPHA, share_p

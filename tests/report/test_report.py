@@ -19,7 +19,7 @@ from ldp.registry import Registry, explaining
 from ldp.report import render
 from ldp.report.formats import MOST_LETTERS, tenths, ticks
 from ldp.report.page import MOST_ROWS
-from ldp.report.values import TESTED, UNKNOWN, UNLISTED
+from ldp.report.value_face import TESTED, UNKNOWN, UNLISTED
 from ldp.tables.estimates import Rule
 from tests.command_line import REGISTRY
 from tests.pages import NAMES, Page, days_of, dumped, long_list, results, words

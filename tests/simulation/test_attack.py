@@ -26,16 +26,16 @@ from ldp import (
 from ldp.arrays import Ints
 from ldp.collection.plausibility import is_plausible
 from ldp.decoding import decode
-from ldp.decoding.bloom_maps import bloom_map
+from ldp.decoding.bloom_maps import candidate_bits
 from ldp.decoding.distribution import Distribution, decode_distribution
-from ldp.decoding.numeric import decode_mean
+from ldp.decoding.means import decode_mean
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.simulation import Population, draw_table
-from ldp.simulation.poisoning import ATTACKS, Scene, counted, naming_reports, output_numbers
+from ldp.simulation.poisoning import ATTACKS, Scene, counted_batch, naming_reports, output_numbers
 from ldp.simulation.poisoning_gains import (
     DEFENCES,
     Laboratory,
@@ -97,10 +97,12 @@ def test_the_maximal_gain_is_what_is_predicted(mechanism: Mechanism) -> None:
     scene, honest, _ = _scene(mechanism, np.random.default_rng(1))
     k = 400
     batch = naming_reports(scene, scene.targets, k, np.random.default_rng(2))
-    before, after = (linear_count(table) for table in (honest, honest + counted(mechanism, batch)))
+    before, after = (
+        linear_count(table) for table in (honest, honest + counted_batch(mechanism, batch))
+    )
     assert after - before == pytest.approx(k * mechanism.fakes_move(1.0), rel=1e-9)
     batch = ATTACKS["hide"].reports(scene, np.array([11]), k, np.random.default_rng(2))
-    after = linear_count(honest + counted(mechanism, batch))
+    after = linear_count(honest + counted_batch(mechanism, batch))
     assert before - after == pytest.approx(k * mechanism.fakes_lower(1.0), rel=1e-9)
 
 
@@ -122,13 +124,13 @@ def test_of_a_regression_no_damage_is_stated(mechanism: Mechanism) -> None:
     honest = draw_table(mechanism, names, counts=counts, generator=np.random.default_rng(1))
     before, target, moved = decode(honest, names), 20, []
     cells = np.zeros(honest.counts.shape, dtype=bool)
-    places = bloom_map(honest, names[target : target + 1])[0]
+    places = candidate_bits(honest, names[target : target + 1])[0]
     np.put_along_axis(cells, places.astype(np.int64), True, axis=1)
     crowd = (honest.counts * cells).sum(axis=1) / honest.reports
     for rows in (np.arange(64), np.argsort(crowd)[:8]):
         of = np.resize(rows, honest.total // 100).astype(np.uint32)
         payloads = np.packbits(cells, axis=1, bitorder="little")[of]
-        after = decode(honest + counted(mechanism, (of, payloads)), names)
+        after = decode(honest + counted_batch(mechanism, (of, payloads)), names)
         moved.append(float(after.count[target] - before.count[target]))
     linear = honest.total * mechanism.fakes_move()
     assert moved[0] > 1.15 * linear
@@ -166,7 +168,7 @@ def test_intervals_hold_under_every_attack(mechanism: Mechanism, share: float) -
         k = int(share * HONEST / (1 - share))
         for name, attack in ATTACKS.items():
             batch = attack.reports(scene, attack.aims(scene, generator), k, generator)
-            table = honest + counted(mechanism, batch)
+            table = honest + counted_batch(mechanism, batch)
             method = "mean-sketch" if isinstance(mechanism, MeanSketch) else "auto"
             for way, fakes in enumerate((None, share)):
                 low, high = decode(table, NAMES, method=method).under_fakes(fakes).interval()
@@ -190,7 +192,7 @@ def test_collisions_that_fakes_hide_are_allowed_for(fakes: float, each_row: int)
     rows = np.repeat(np.arange(64), each_row).astype(np.uint32)
     cells = honest.counts < np.median(honest.counts, axis=1)[:, None]
     payloads = np.packbits(cells, axis=1, bitorder="little")[rows]
-    table = honest + counted(sketch, (rows, payloads))
+    table = honest + counted_batch(sketch, (rows, payloads))
     before, plain = (decode(some, NAMES, method="mean-sketch") for some in (honest, table))
     wide = decode(table, NAMES).under_fakes(fakes)
     squares = [each.details["sum_of_squared_counts"] for each in (plain, before)]
@@ -214,7 +216,7 @@ def test_a_mean_holds_under_the_largest_reports_there_are(
         generator = np.random.default_rng([number, 9])
         counts = generator.multinomial(reports - fakes, [0.5, 0.3, 0.2])
         honest = draw_table(mechanism, numbers, counts=counts, generator=generator)
-        table = honest + counted(mechanism, output_numbers(honest, fakes))
+        table = honest + counted_batch(mechanism, output_numbers(honest, fakes))
         for way, share in enumerate((None, 0.05)):
             low, high = decode_mean(table).under_fakes(share).interval()
             misses[way] += not low <= 3.5 <= high
@@ -227,7 +229,7 @@ def test_a_mean_without_its_largest_reports_is_counted() -> None:
     """The lower end is that of the table without the k largest reports, and of n - k reports."""
     mechanism = Piecewise(bounds=(0, 1), epsilon=2.0, bins=16)
     counts = np.arange(1, 17)[None, :] * 10
-    table = counted(
+    table = counted_batch(
         mechanism,
         (np.zeros(1360, np.uint32), np.repeat(np.arange(16), counts[0])[:, None].astype(np.uint8)),
     )
@@ -235,7 +237,9 @@ def test_a_mean_without_its_largest_reports_is_counted() -> None:
     assert found.fakes is not None
     assert found.fakes.number == k
     left = np.sort(np.repeat(np.arange(16), counts[0]))[:-k]
-    fewer = counted(mechanism, (np.zeros(left.size, np.uint32), left[:, None].astype(np.uint8)))
+    fewer = counted_batch(
+        mechanism, (np.zeros(left.size, np.uint32), left[:, None].astype(np.uint8))
+    )
     assert found.mean - found.fakes.raised == pytest.approx(decode_mean(fewer).mean)
 
 
@@ -250,7 +254,7 @@ def test_percentiles_under_fakes_hold_what_the_honest_reports_say(share: float) 
     values = tuple(f"{i}.5" for i in range(8))
     honest = draw_table(mechanism, values, counts=np.full(8, 12_500), generator=generator)
     fakes = int(share * 100_000 / (1 - share))
-    table = honest + counted(mechanism, output_numbers(honest, fakes))
+    table = honest + counted_batch(mechanism, output_numbers(honest, fakes))
     found = decode_distribution(table).under_fakes(share)
     clean = Distribution(found.bins, decode_distribution(honest).nodes, 100_000, {}, fake_share=0.0)
     down, up = found._fakes.shift(found._cumulative)
@@ -290,7 +294,7 @@ def test_buckets_hold_under_reports_that_are_all_about_one(bits: int, is_named: 
             axis=1,
             bitorder="little",
         )
-        table = honest + counted(mechanism, (rows, payloads))
+        table = honest + counted_batch(mechanism, (rows, payloads))
         for way, share in enumerate((None, 0.05)):
             low, high = decode(table).under_fakes(share).interval()
             misses[way, 0] += not low[3] <= counts[3] <= high[3]

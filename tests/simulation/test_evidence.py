@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ldp import Rappor
-from ldp.audit.law import MOST_OUTCOMES, exact_law, outcomes
+from ldp.audit.law import MOST_OUTCOMES, exact_law, number_of_outcomes
 from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Example
@@ -46,7 +46,7 @@ ENUMERABLE = [
     example
     for example in EXAMPLES
     if not any(isinstance(part.addressing, Rounding) for part in parts_of(example.mechanism))
-    and outcomes(example.mechanism) <= MOST_OUTCOMES
+    and number_of_outcomes(example.mechanism) <= MOST_OUTCOMES
 ]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ldp.audit.values import drawn_values
+from ldp.audit.tried_values import drawn_values
 from ldp.mechanisms import CATALOGUE, LocalHashing, RandomizedResponse, from_parameters
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.mechanisms.memoisation import MemoisedMechanism

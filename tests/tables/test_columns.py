@@ -12,7 +12,7 @@ from ldp import HadamardCountMeanSketch, HierarchicalHistogram, JointReport, Ran
 from ldp.arrays import column_codes, texts
 from ldp.decoding import decode
 from ldp.errors import ParameterError
-from ldp.simulation import Population, draw_table, draw_tables, encode_batch, simulate
+from ldp.simulation import Population, draw_reports, draw_table, draw_tables, encode_batch
 from ldp.tables.table import Table
 
 CITIES = ["Oslo", "Bergen", "Oslo", "Hell"]
@@ -113,8 +113,8 @@ def test_public_functions_take_a_column(kind: str) -> None:
     rows, payloads = encode_batch(mechanism, of(CITIES), 1)
     assert payloads.tolist() == encode_batch(mechanism, CITIES, 1)[1].tolist()
     assert rows.tolist() == [0] * 4
-    (batch,) = simulate(mechanism, of(CITIES), 1)
-    assert batch[1].tolist() == next(simulate(mechanism, CITIES, 1))[1].tolist()
+    (batch,) = draw_reports(mechanism, of(CITIES), 1)
+    assert batch[1].tolist() == next(draw_reports(mechanism, CITIES, 1))[1].tolist()
     people = Population(CITIES)
     table = draw_table(mechanism, people.values, counts=people.counts, generator=1)
     assert draw_table(mechanism, of(CITIES), generator=1) == table

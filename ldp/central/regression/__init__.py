@@ -9,7 +9,7 @@ from ldp.central.regression.estimator import (
 from ldp.central.regression.laplace import LaplaceMoments
 from ldp.central.regression.methods import METHODS, PURE
 from ldp.central.regression.rows import Rows
-from ldp.regression.moments import Moments, Scales
+from ldp.regression.noisy_moments import Moments, Scales
 
 __all__ = [
     "METHODS",

@@ -28,7 +28,7 @@ from ldp.central import Noise, gaussian_mu
 from ldp.central.regression.rows import ROUNDED, Rows
 from ldp.errors import ParameterError
 from ldp.regression.intervals import Equations
-from ldp.regression.moments import Moments, Scales
+from ldp.regression.noisy_moments import Moments, Scales
 
 ROUNDING = 1 + 1e-9 + ROUNDED
 """Factor on computed scales, for the rounding of the formulas here and of sums."""

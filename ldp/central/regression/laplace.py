@@ -29,7 +29,7 @@ from ldp.central.regression.rows import Rows, product
 from ldp.errors import ParameterError
 from ldp.regression import ridge
 from ldp.regression.intervals import LAPLACE_EXCESS, Equations
-from ldp.regression.moments import Moments, Scales
+from ldp.regression.noisy_moments import Moments, Scales
 
 SPLIT = (0.35, 0.60, 0.05)
 """Shares of epsilon of X'X, X'y and y'y (Nieminen 2017, section 4.1)."""

@@ -24,7 +24,7 @@ from ldp.central.regression.laplace import FromLaplace, solve_robust
 from ldp.central.regression.rows import GRID, Rows, product
 from ldp.errors import ParameterError
 from ldp.regression import ridge
-from ldp.regression.moments import Moments
+from ldp.regression.noisy_moments import Moments
 from ldp.regression.ridge import solved
 
 SPLIT = 1 / 3

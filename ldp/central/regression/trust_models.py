@@ -21,7 +21,7 @@ from ldp.errors import ParameterError
 from ldp.privacy_loss import AnyMechanism, largest_shuffled
 from ldp.regression import ridge
 from ldp.regression.bounds import Bounds
-from ldp.regression.moments import Moments, Scales
+from ldp.regression.noisy_moments import Moments, Scales
 from ldp.regression.signs import Coordinates, from_signs, keep_ratio
 
 

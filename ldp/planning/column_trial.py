@@ -18,8 +18,8 @@ from ldp.decoding.by_category import decode_by_category
 from ldp.decoding.distribution import decode_distribution
 from ldp.errors import ParameterError
 from ldp.mechanisms.numeric import is_number, number_of
-from ldp.planning.candidates import report_bytes
 from ldp.planning.error_curves import BOUND, CURATOR, Curve, ErrorCurves, epsilons_of
+from ldp.planning.mechanism_choice import report_bytes
 from ldp.planning.numbers import Percentile
 from ldp.planning.percentiles import expected
 from ldp.planning.plan import lower_bound

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Ints, Points, RowNumbers
-from ldp.bulk.addressing import NO_COLUMN, columns, points, scatter
 from ldp.bulk.compiled import by_rows, compiled
 from ldp.bulk.md5 import md5_of_rows
+from ldp.bulk.point_kernels import NO_COLUMN, columns, points, scatter
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.cityhash import MIX, Bloom, CityBloom
 from ldp.protocol.hashing import FIELD, PolynomialRows, Value, value_bytes

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import AnyInts, Bools, Floats, Ints, Points, RowNumbers
-from ldp.bulk.addressing import count_sets, pick
 from ldp.bulk.compiled import compiled
-from ldp.mechanisms.projective_geometry import Hyperplanes, points
+from ldp.bulk.point_kernels import count_sets, pick
+from ldp.mechanisms.projective_geometry import Hyperplanes, number_of_points
 
 AT_ONCE = 1 << 19
 """Number of hyperplanes that are computed at one time, which bounds memory."""
@@ -27,14 +27,14 @@ AT_ONCE = 1 << 19
 def _pick_point(
     addressing: Hyperplanes,
     rows: int,
-    points: Points,
+    number_of_points: Points,
     at: RowNumbers,
     is_inside: Bools,
     number: Ints,
 ) -> Ints:
     field = addressing.field
     inverses = np.array([0, *(pow(i, -1, field) for i in range(1, field))])
-    normals = points.astype(np.int64)
+    normals = number_of_points.astype(np.int64)
     return np.asarray(_points(normals, is_inside, number, inverses, addressing.dimension))
 
 
@@ -48,7 +48,7 @@ def _count_hyperplanes(
 
 def vectors(numbers: Ints, field: int, dimension: int) -> NDArray[np.int32]:
     """Return `vector` of each point of `numbers`, shape (n,): shape (n, dimension)."""
-    bounds = np.array([points(field, count + 1) for count in range(dimension)])
+    bounds = np.array([number_of_points(field, count + 1) for count in range(dimension)])
     digits = np.searchsorted(bounds, numbers, side="right")
     rest = numbers - np.array([0, *bounds])[digits]
     coordinates = np.empty((len(numbers), dimension), np.int32)
@@ -67,7 +67,9 @@ def count_incidences(counts: AnyInts, normals: AnyInts, field: int) -> Ints:
     inverses = np.array([0, *(pow(number, -1, field) for number in range(1, field))])
     sums = np.zeros(len(normals), dtype=np.int64)
     for size in range(dimension):  # how many numbers follow the first
-        block = counts[points(field, size) : points(field, size + 1)].astype(np.float64)
+        block = counts[number_of_points(field, size) : number_of_points(field, size + 1)].astype(
+            np.float64
+        )
         place = dimension - 1 - size
         first, rest = normals[:, place], normals[:, place + 1 :]
         is_line = rest.any(axis=1)

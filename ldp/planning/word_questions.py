@@ -19,7 +19,7 @@ from ldp.mechanisms import (
     LocalHashing,
     PrefixExtension,
 )
-from ldp.planning.candidates import (
+from ldp.planning.mechanism_choice import (
     SEED,
     zipf_squares,
 )

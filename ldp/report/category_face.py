@@ -6,8 +6,8 @@ from typing import Any
 
 from ldp.report.drawings import PictureRows, are_even, axis_of, bars
 from ldp.report.formats import percent, quantity, span
-from ldp.report.numbers import facts as facts_of_numbers
-from ldp.report.numbers import holds, meaning, split
+from ldp.report.number_face import facts as facts_of_numbers
+from ldp.report.number_face import holds, split_rows, statistic_meaning
 from ldp.tables.saved import SavedResult
 from ldp.tables.statistics import NOT_ENOUGH, known_ends, quantile_of, reports_needed, tells
 from ldp.tables.truth import TOTAL, TrueNumbers
@@ -19,7 +19,7 @@ ENDS = ((0, "bin_low"), (-1, "bin_high"))
 def _by_category(file: SavedResult) -> dict[str, tuple[PictureRows, PictureRows]]:
     """Return statistics and bins of each category, in the order of the file."""
     groups = groupby(file.rows(), lambda row: str(row["value"]))
-    return {category: split(rows) for category, rows in groups}
+    return {category: split_rows(rows) for category, rows in groups}
 
 
 def face(file: SavedResult, truth: Mapping[str, TrueNumbers] | None) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _chart(
     suffix = " %" * is_total
     return {
         "name": "Share of all reports" if is_total else name,
-        "about": "" if is_total else meaning(name),
+        "about": "" if is_total else statistic_meaning(name),
         "lines": [
             {**line, "truth": None if line["truth"] is None else words(line["truth"])}
             for line in bars(lines, axis)

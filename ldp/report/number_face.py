@@ -13,7 +13,7 @@ from ldp.tables.statistics import PERCENTILE, known_ends
 from ldp.tables.truth import TrueNumbers
 
 
-def split(rows: Iterable[Mapping[str, Any]]) -> tuple[PictureRows, PictureRows]:
+def split_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[PictureRows, PictureRows]:
     """Return the statistics among some rows, and the bins."""
     several = [*rows]
     bins = [row for row in several if row["statistic"] == COUNT]
@@ -65,7 +65,7 @@ def ends(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
 def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]:
     """Return the data of the page of a `file`: rows of statistics, and a histogram. `truth`: number
     -> count of a simulation, drawn beside."""
-    of_all, every = split(file.rows())
+    of_all, every = split_rows(file.rows())
     bins = _visible_bins(file.level, of_all, every)
     place = place_among(bins)
     true = None if truth is None else TrueNumbers(truth)
@@ -76,7 +76,7 @@ def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]
         statistics.append(
             {
                 **row,
-                "about": meaning(row["statistic"]),
+                "about": statistic_meaning(row["statistic"]),
                 "text": "beyond the bins" if row["estimate"] is None else quantity(row["estimate"]),
                 "span": span(*ends(row)),
                 "truth": known,
@@ -96,7 +96,7 @@ def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]
     }
 
 
-def meaning(statistic: str) -> str:
+def statistic_meaning(statistic: str) -> str:
     percentile = PERCENTILE.fullmatch(statistic)
     if statistic == "p50":
         return "the median"
@@ -145,7 +145,7 @@ def facts_of_coefficients(file: SavedResult) -> list[tuple[str, str]]:
     return answers
 
 
-def coefficients(file: SavedResult) -> dict[str, Any]:
+def coefficient_rows(file: SavedResult) -> dict[str, Any]:
     """Return the data of the page of a regression: terms on an axis that all coefficients but the
     intercept share."""
     moves = file.facts.get("fakes_move") or [None] * file.size

@@ -32,7 +32,7 @@ BATCH = 65_536
 _MOST_REPORTS = 10**9
 
 
-def simulate(
+def draw_reports(
     mechanism: CatalogueMechanism, population: Any, generator: Seed = None
 ) -> Iterator[ReportArrays]:
     """Yield one report a person, or all messages for a shuffler, in uniformly random order: (rows,
@@ -63,7 +63,7 @@ def simulate(
 def shuffled_messages(
     mechanism: Dummies, values: Sequence[Value], counts: Ints, generator: np.random.Generator
 ) -> Iterator[ReportArrays]:
-    """Yield the messages of people who hold each value `counts` times, as `simulate` does."""
+    """Yield the messages of people who hold each value `counts` times, as `draw_reports` does."""
     left = message_counts(mechanism, values, counts, generator)
     while total := int(left.sum()):
         size = min(BATCH, total)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ldp.arrays import AnyInts, Bools, Ints, Points, RowNumbers
-from ldp.bulk.addressing import count_sets, pick
 from ldp.bulk.counting import negative_signs, walsh_hadamard
+from ldp.bulk.point_kernels import count_sets, pick
 from ldp.mechanisms.hadamard_response import HadamardRows
 
 
