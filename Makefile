@@ -2,8 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # several tests run at a time, each on one core, and start many processes
-test check campaign-tests: export OPENBLAS_NUM_THREADS := 1
-test check campaign-tests: export PYTHONDONTWRITEBYTECODE :=
+test fast-tests check campaign-tests: export OPENBLAS_NUM_THREADS := 1
+test fast-tests check campaign-tests: export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: $(shell grep -oE "^[a-z-]+:" Makefile | tr -d :)
 
@@ -20,7 +20,10 @@ help: ## this list
 demo: .venv/.ready ## a million keyboards, from the device to demo/report.html
 	$(BIN)/ldp demo --out demo
 
-test: lint ## lint, types and the fast tests
+test: .venv/.ready ## lint, types and the fast tests, at one time
+	$(MAKE) --no-print-directory -j 2 lint fast-tests
+
+fast-tests: .venv/.ready
 	$(BIN)/pytest -n 3 --durations 20 -m 'not slow and not campaign'
 
 lint: .venv/.ready

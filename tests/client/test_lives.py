@@ -26,6 +26,7 @@ from ldp.registry import Metric, Registry
 from ldp.registry.explaining import marks_of
 from tests.devices import Memory
 from tests.lives import METRIC, Subjects
+from tests.tiers import tiered
 
 PAIRS = 500
 TOLERANCE = 1e-9
@@ -289,11 +290,14 @@ def test_no_pair_of_lives_is_told_apart_by_more_than_is_printed(pairs: range) ->
 
 
 @pytest.mark.exact
-def test_no_pair_of_lives_whose_values_change_is_told_apart_by_more_than_is_printed() -> None:
+@pytest.mark.parametrize("pairs", tiered([range(9), range(9, 30)]), ids=str)
+def test_no_pair_of_lives_whose_values_change_is_told_apart_by_more_than_is_printed(
+    pairs: range,
+) -> None:
     """Nor is the figure too large; and the cap of a window, which was all that was printed, and a
     figure that is a twentieth smaller are exceeded."""
     shares, passed = [], 0
-    for loss, registry in losses_of_changes(range(12)):
+    for loss, registry in losses_of_changes(pairs):
         figure = registry.worst_case("one")["changing_per_value"]
         shares.append(loss / figure)
         passed += loss > registry.groups["one"].caps.window_epsilon

@@ -239,6 +239,7 @@ def missed_near_an_end(smoothed: bool) -> float:
     return float(is_missed.mean())
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_hold_where_few_of_few_people_hold_what_is_rare() -> None:
     """As above: more than 6.6 % has probability 1e-5 if 5 % were missed. The twin takes the spread
