@@ -13,7 +13,7 @@ from ldp.arrays import Floats, Ints
 from ldp.audit.judging import Checks, binomial_p
 
 ALPHA = 1e-6
-STRONGEST = 30
+STRONGEST = 300
 """Counts of an audit, by standard deviations, that `chance_missed` looks at."""
 
 
