@@ -19,7 +19,7 @@ from tests.web_client import require_web_client
 
 pytestmark = pytest.mark.exact
 LIVES, AT_ONCE = 100, 25
-WEB_CLOCKS = 20
+WEB_CLOCKS = 10
 
 
 def lives_from(first: int, number: int, folder: Path) -> list[Life]:
@@ -139,6 +139,7 @@ def test_typescript_caps_hold_whatever_the_clock_shows_and_a_right_one_ends_the_
     assert leaping("TypeScript", range(WEB_CLOCKS), tmp_path) == []
 
 
+@pytest.mark.slow
 def test_most_lives_whose_clock_leaps_would_show_silence(tmp_path: Path) -> None:
     """A device that sealed nothing after its clock was right is found in a third of them."""
     found = 0

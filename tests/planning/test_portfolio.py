@@ -402,6 +402,7 @@ def test_a_percentile_without_people_has_the_error_of_the_numbers_that_are_told_
     assert question.curator(np.random.default_rng(1), 9).std_error > 0
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_percentile_is_planned_from_the_result_of_a_pilot(tmp_path: Path) -> None:
     """The pilot's even numbers take less than a fifth of what the worst shape takes. Shares of a
