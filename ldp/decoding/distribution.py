@@ -308,6 +308,7 @@ class Distribution(Result):
     def _ends(self, q: float, place: int, level: float) -> tuple[float, float]:
         """Return the ends of the interval of the q-quantile, which was estimated in bin `place`."""
         (share, error), noise = self.below, self.error_draws
+        error = np.maximum(error, self._sampling_error(q))
         least, most = share, share
         increasing = decreasing = self._monotone
         if self._fakes.number:
@@ -321,6 +322,12 @@ class Distribution(Result):
         )
         edges = self.bins.edges
         return edges[min(first, place)], edges[max(last, place) + 1]
+
+    def _sampling_error(self, q: float) -> float:
+        """Return the standard error of the share of people below the `q`-quantile, without noise:
+        of few reports the shares themselves do not tell it, as all lie below the largest."""
+        people = max(1.0, (self.reports - self._fakes.number) * self.total)
+        return float((q * (1 - q) / people) ** 0.5)
 
     def between(self, low: float, high: float, level: float = 0.95) -> Statistic:
         """Return the share of numbers from `low` to below `high`, each taken for the nearest edge

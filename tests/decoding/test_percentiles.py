@@ -19,6 +19,7 @@ from ldp.decoding.nodes import Nodes
 from ldp.decoding.tree import Tree, TreeFit
 from ldp.errors import DecodeError, ParameterError
 from ldp.planning import Percentile, plan_percentile
+from ldp.protocol.randomness import SeededBits
 from ldp.server import Table, decode, decode_distribution
 from ldp.simulation import Population, draw_table
 from tests.command_line import run
@@ -541,3 +542,33 @@ def test_an_error_does_not_depend_on_the_level() -> None:
     for ends in ((3, 3), (5, 4), (1e20, 1e26)):
         with pytest.raises(ParameterError):
             made.between(*ends)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_percentiles_of_few_reports_hold_where_noise_is_small(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 200 tables of 20 people, drawn from numbers spread evenly over 16 bins, the share of
+    intervals of the 5th and 95th percentiles that hold is not below 0.93, tested at ALPHA as if the
+    two were independent. The twin knows the sampling of people from the estimated shares only."""
+    generator = np.random.default_rng(6)
+    mechanism = HierarchicalHistogram(epsilon=12.0, bounds=(0, 16), buckets=16)
+    encoder = mechanism.encoder(SeededBits(b"6"))
+    tables = [
+        Table.from_reports(mechanism, [*map(encoder.encode, generator.uniform(0, 16, 20).tolist())])
+        for _ in range(200)
+    ]
+
+    def holding() -> int:
+        holds = 0
+        for table in tables:
+            of = decode_distribution(table)
+            for q in (0.05, 0.95):
+                percentile = of.quantile(q)
+                holds += percentile.low <= 16 * q <= percentile.high
+        return holds
+
+    assert share_p(holding(), 400, 0.93, 1.0) > ALPHA
+    monkeypatch.setattr(Distribution, "_sampling_error", lambda *_: 0.0)
+    assert share_p(holding(), 400, 0.93, 1.0) < ALPHA
