@@ -155,15 +155,16 @@ def noisy_mean(
     Neighbours differ in one person's number, so the number of people is public. Numbers are rounded
     to steps of the range, as fine as a sum of integers allows, and discrete Laplace noise of the
     sensitivity of the whole range is added to the sum. Raises ParameterError for nobody, bounds
-    that are not finite or in order, and numbers that are not finite.
+    that are not finite or in order, and NaN; an infinite number is one beyond a bound, because an
+    error would tell that somebody has it.
     """
     low, high = map(float, bounds)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ParameterError("bounds must be finite, low below high")
     held = np.ones(len(numbers), np.int64) if counts is None else np.asarray(counts, np.int64)
     people = int(held.sum())
-    if not people or not np.isfinite(numbers).all():
-        raise ParameterError("a mean needs one number or more, all finite")
+    if not people or np.isnan(numbers).any():
+        raise ParameterError("a mean needs one number or more, and no NaN")
     noise = noise or Releases()
     steps = min(FINEST, MOST_COUNT // people)
     places = (np.clip(np.asarray(numbers, np.float64), low, high) - low) / (high - low)
