@@ -129,12 +129,25 @@ def _sum_of_products(
     return sums.reshape([factor.shape[1] for factor in factors])
 
 
+def stated_variance(variables: Sequence["Variable"], shares: Floats, reports: int) -> Floats:
+    """Return the variance of the unbiased count of every cell, of so many `reports` with these
+    `shares`, as the parts' channels state it: shape of `shares`. A weight has the mean 1 for
+    holders and 0 for others, and its part's variance."""
+    second = shares
+    for axis, part in enumerate(variables):
+        held, other = (float(part.mechanism.support.variance(share)) for share in (1.0, 0.0))
+        second = other * second.sum(axis=axis, keepdims=True) + (1 + held - other) * second
+    return np.asarray(reports * np.maximum(second - shares, 0.0))
+
+
 OTHER = "(other)"
 """Name of the category of all values that are not listed, or not detected."""
 POSITIVE = 1e-6
 """Share below which the test of independence leaves a value out."""
 ENOUGH = 500
 """Number of reports for each cell below which the test's chi-square distribution is inexact."""
+ALIKE = 0.25
+"""Part of the standard error that channels state below which reports are too alike to show it."""
 FEW = 20
 """Number of reports that tell of a cell below which its unbiased count is not normal."""
 DECOYS, AT_ONCE = 64, 8
@@ -326,6 +339,8 @@ def associate(
     margins = [margin(factor, part.counts) for factor, part in zip(factors, parts, strict=True)]
     weights = [part_weights(*part) for part in zip(variables, parts, factors, margins, strict=True)]
     cells = cell_counts(weights, patterns.counts, places)
+    stated = stated_variance(variables, fit.shares.reshape(shape), patterns.total) ** 0.5
+    std_error = np.where(cells.std_error < ALIKE * stated, stated, cells.std_error)
     are_few = bool((cells.telling < FEW).any())
     if are_few:
         warnings.append(
@@ -336,7 +351,7 @@ def associate(
         values=tuple(axis.values for axis in variables),
         shares=fit.shares.reshape(shape),
         unbiased=cells.count,
-        std_error=cells.std_error,
+        std_error=std_error,
         reports=patterns.total,
         independence=independence(factors, patterns.counts, margins, places),
         rule=rule,

@@ -23,6 +23,7 @@ from ldp import (
     UnaryEncoding,
 )
 from ldp.arrays import Floats, Ints
+from ldp.decoding import association
 from ldp.decoding.association import (
     OTHER,
     PartReports,
@@ -46,6 +47,7 @@ from ldp.simulation import Population, draw_reports, encode_points, points_of
 from ldp.tables.estimates import Rule
 from ldp.tables.joint_table import JointTableBuilder, table_of, tables_of
 from ldp.tables.patterns import Patterns
+from ldp.tables.table import Table
 from tests.joint_reports import ANSWERS, BOTH, KINDS, LOUD, PAIRS, patterns_of
 from tests.statistics import ALPHA, share_p
 
@@ -482,3 +484,36 @@ def test_discoveries_of_few_reports_are_true() -> None:
             assert detected.diagonal().all()
             shares[place, run] = (detected & (true == 0)).sum() / detected.sum()
     assert shares[0].mean() < 0.09 < shares[1].mean()
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_reports_that_are_all_alike_are_no_certainty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """50 people hold one pair, and at epsilon 8 most of their reports are the same: the share of
+    100 tables in which the intervals of all six cells hold is 0.85 or more, at ALPHA, and cells
+    that nobody holds are discovered in few. The twin has the errors that the reports show."""
+    parts = (
+        RandomizedResponse(categories=("a", "b", "c"), epsilon=8.0),
+        RandomizedResponse(categories=("x", "y"), epsilon=8.0),
+    )
+    mechanism = JointReport(of=parts)
+    encoder = mechanism.encoder(SeededBits(b"alike"))
+    tables = [
+        Table.from_reports(mechanism, [encoder.encode(("a", "x")) for _ in range(50)], whole=True)
+        for _ in range(100)
+    ]
+    held = np.array([[50, 0], [0, 0], [0, 0]])
+
+    def right() -> tuple[int, int]:
+        holding = alone = 0
+        for table in tables:
+            assert table.whole is not None
+            found = associate(table.whole)
+            low, high = found.interval()
+            holding += bool(((low <= held) & (held <= high)).all())
+            alone += not (found.detected() & (held == 0)).any()
+        return holding, alone
+
+    assert all(share_p(number, 100, 0.85, 1.0) > ALPHA for number in right())
+    monkeypatch.setattr(association, "ALIKE", 0.0)
+    assert all(share_p(number, 100, 0.85, 1.0) < ALPHA for number in right())
