@@ -48,7 +48,7 @@ HOLDERS = 9
 """Number of counts for which a distribution is computed; in between, reaches are interpolated."""
 FEW_ROWS = (
     f"fewer than {MIN_ROWS} rows: collisions do not average out, so no error rate is claimed and "
-    "nothing is discovered but by threshold; use method regression"
+    "nothing is discovered but by threshold; use method regression if there are many reports"
 )
 
 
