@@ -181,7 +181,7 @@ def aggregate_command(
     table = with_metric(table, definition, label(known, metric))
     table.save(out)
     result = {"metric": metric, "reports": table.total, "skipped": skipped, "written": str(out)}
-    days = f"{len(table.windows)} day{'s' if len(table.windows) > 1 else ''}"
+    days = f"{len(table.windows)} day{'s' if len(table.windows) != 1 else ''}"
     words = f"{table.total:,} reports of {metric!r} from {days} -> {out}"
     if table.whole is not None:
         words += f"\nwith {len(table.whole.counts):,} different whole reports"

@@ -271,7 +271,7 @@ def write_page(
     write_whole(out, page_text(loaded, certified, signed, today))
     missing = [*missing_for_signing(loaded, certified, today)]
     words = [
-        f"{len(loaded.metrics)} metrics -> {out}",
+        f"{_metrics(loaded)} -> {out}",
         *(f"to sign it, {line}" for line in missing),
     ]
     say({"written": str(out), "missing": missing}, "\n".join(words), as_json)
@@ -305,8 +305,12 @@ def sign_registry(
             raise ParameterError(f"{path}: a certificate belongs beside the record, {record}")
     document = sign_off(loaded, name, certificates, datetime.now(UTC).date())
     write_whole(record, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-    words = f"{name} signed off {len(loaded.metrics)} metrics -> {record}"
+    words = f"{name} signed off {_metrics(loaded)} -> {record}"
     say({"written": str(record), **document}, words, as_json)
+
+
+def _metrics(loaded: Registry) -> str:
+    return f"{len(loaded.metrics)} metric{'s' if len(loaded.metrics) != 1 else ''}"
 
 
 def _require_other(out: Path, inputs: list[Path]) -> None:

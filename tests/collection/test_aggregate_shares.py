@@ -64,6 +64,7 @@ def test_the_command_counts_a_share(
     assert run(f"{count} --out whole.table", monkeypatch) == 0
     for place in (1, 2, 3):  # one file: two shares are empty
         assert run(f"{count} --out {place}.table --files {place}/3", monkeypatch) == 0
+    assert capsys.readouterr().out.count("0 reports of 'city' from 0 days -> ") == 2
     tables = "1.table 2.table 3.table"
     assert run(f"merge {tables} --overlapping --out sum.table", monkeypatch) == 0
     assert Path("sum.table").read_bytes() == Path("whole.table").read_bytes()

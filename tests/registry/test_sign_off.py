@@ -37,6 +37,16 @@ def test_the_state_of_a_sign_off_is_that_of_the_files(folder: Path) -> None:
     assert state_of(registry, record, folder).endswith("on 2026-06-01, changed since")
 
 
+@pytest.mark.exact
+def test_a_page_of_a_single_metric_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sections = (folder / "metrics.toml").read_text().split("[metric.")
+    (folder / "metrics.toml").write_text("[metric.".join(sections[:2]))
+    assert run("registry page metrics.toml --out page.html", monkeypatch) == 0
+    assert "\n1 metric -> page.html" in f"\n{capsys.readouterr().out}"
+
+
 CHECK = "registry check metrics.toml --against metrics.signed.json"
 
 
