@@ -36,6 +36,14 @@ Seed = np.random.Generator | int | None
 """Source of a simulation's randomness: a generator, the seed of one, or None: a new one."""
 
 
+def generator_of(seed: Seed) -> np.random.Generator:
+    """Return the generator of a simulation; raise ParameterError for what is no `seed`."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise ParameterError("seed must be a whole number from 0, a generator or None") from None
+
+
 def increasing(values: Floats, weights: Floats | None = None) -> Floats:
     """Return the numbers in increasing order that are nearest to `values` by the squares of their
     distances times `weights`, shape (numbers,): neighbours in the wrong order get their mean (Ayer

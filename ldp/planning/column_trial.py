@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Seed, column_codes
+from ldp.arrays import Seed, column_codes, generator_of
 from ldp.decoding import decode
 from ldp.decoding.by_category import decode_by_category
 from ldp.decoding.distribution import decode_distribution
@@ -256,7 +256,7 @@ def try_column(
     with suppress(AttributeError):
         name = name or str(values.name or "")  # that of a Series
     column = _column(values, by, read_as, name or "values")
-    generator = np.random.default_rng(seed)
+    generator = generator_of(seed)
     people, of_numbers = column.people, column.facts["read_as"] == "numbers"
     if of_numbers:
         trials, columns = try_numbers(people, epsilons, QUANTILES, generator), NUMBER_CELLS

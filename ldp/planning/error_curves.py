@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldp.arrays import Seed
+from ldp.arrays import Seed, generator_of
 from ldp.errors import ParameterError
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
@@ -171,7 +171,7 @@ def compare(
     column of data with a row a person, or a Population. Raises ParameterError for mechanisms about
     different kinds, and for a number out of range.
     """
-    people, generator = Population.of(values), np.random.default_rng(seed)
+    people, generator = Population.of(values), generator_of(seed)
     if isinstance(mechanisms, str) or not isinstance(mechanisms, Iterable):
         mechanisms = [mechanisms]
     if not mechanisms:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Floats, Seed
+from ldp.arrays import Floats, Seed, generator_of
 from ldp.decoding.outcome import outcome
 from ldp.mechanisms import CatalogueMechanism
 from ldp.planning.error_curves import require_mechanism
@@ -86,7 +86,7 @@ def simulate(mechanism: CatalogueMechanism, values: Any, seed: Seed = None) -> S
     700.0
     """
     require_mechanism(mechanism)
-    people, generator = Population.of(values), np.random.default_rng(seed)
+    people, generator = Population.of(values), generator_of(seed)
     if mechanism.needs_whole:
         builder = empty_builder(mechanism, whole=True)
         for rows, payloads in draw_reports(mechanism, people, generator):

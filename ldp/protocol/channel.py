@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from numbers import Real
 from typing import Any
 
 from ldp.errors import ParameterError
@@ -41,12 +42,14 @@ def most_differing(touches: int, cells: int) -> tuple[int, int]:
 
 
 def require_epsilon(epsilon: float, name: str = "epsilon") -> float:
-    """Return `epsilon` as a float in (0, 64]; raise ParameterError, with `name`, otherwise."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
+    """Return `epsilon`, of any type of real numbers, as the float in (0, 64] that is nearest and
+    not above it; raise ParameterError, with `name`, otherwise."""
+    if isinstance(epsilon, bool) or not isinstance(epsilon, Real):
         raise ParameterError(f"{name} must be a number")
     if not 0 < epsilon <= MAX_EPSILON:
         raise ParameterError(f"{name} must be > 0 and at most 64")
-    return float(epsilon)
+    number = float(epsilon)
+    return number if number <= epsilon else math.nextafter(number, 0)
 
 
 def require_whole(number: object, name: str, least: int, most: int) -> None:

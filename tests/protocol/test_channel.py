@@ -1,8 +1,12 @@
 """The epsilon that is printed is that of the thresholds that run, and never above the one asked."""
 
 import math
+import re
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +22,9 @@ from ldp import (
 )
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
-from ldp.protocol.channel import Channel, keep_probability, round_up
+from ldp.protocol.channel import Channel, keep_probability, require_epsilon, round_up
 from ldp.server import Table, decode
+from tests.examples import CATALOGUED
 
 EPSILONS = st.floats(1e-6, 64, exclude_min=True)
 
@@ -67,6 +72,28 @@ def test_two_fair_coins_cost_ln_three_and_count_with_the_textbook_error() -> Non
     assert coins.channel.worst_ratio == 3
     for frequency in (0.0, 0.2, 1.0):  # independent of it when beta = 1/2, population fixed
         assert coins.std_error(100, frequency) == pytest.approx(math.sqrt(3 * 100 / 4))
+
+
+@pytest.mark.exact
+def test_an_epsilon_of_any_real_type_is_the_double_that_is_not_above_it() -> None:
+    """In every mechanism that has one: numpy's numbers, as of np.arange, and fractions."""
+    tried = 0
+    numbers: tuple[Any, ...] = np.int64(3), np.float32(3.1), Fraction(31, 10)
+    for example in CATALOGUED:
+        names = [name for name in example.mechanism.parameters() if name.endswith("epsilon")]
+        for name, number in product(names, numbers):
+            try:
+                made = replace(example.mechanism, **{name: number})
+            except ParameterError as error:  # of a number that it refuses as a float too
+                with pytest.raises(ParameterError, match=f"^{re.escape(str(error))}$"):
+                    replace(example.mechanism, **{name: float(number)})
+                continue
+            kept = made.parameters()[name]
+            assert (type(kept), kept <= number < kept + 1e-6) == (float, True), name
+            tried += 1
+    assert tried > 30
+    for number in (Fraction(1, 3), Fraction(1, 10)):  # the nearest double is below, and above
+        assert Fraction(require_epsilon(number)) <= number  # type: ignore[arg-type]
 
 
 @pytest.mark.exact

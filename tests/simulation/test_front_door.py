@@ -329,6 +329,7 @@ def test_naming_a_mechanism_loads_no_numpy() -> None:
         lambda: ldp.compare(["rr"], ["a", "b"], cast(Any, b"1")),
         lambda: ldp.compare(cast(Any, [lambda epsilon: epsilon]), ["a", "b"]),
         lambda: ldp.simulate("rr", ["a", "b"]),  # type: ignore[arg-type]
+        *(lambda seed=seed: ldp.compare(["rr"], ["a", "b"], seed=seed) for seed in ("1", -1, 1.5)),
     ],
 )
 def test_what_is_no_question_is_refused_in_one_line(call: Callable[[], object]) -> None:
