@@ -30,7 +30,7 @@ from ldp.mechanisms.base import FAKES
 from ldp.protocol.kinds import Index, Subset
 from ldp.tables.estimates import Normal, Rule, spread, widened
 from ldp.tables.frame import Columns
-from ldp.tables.joint_table import tables_of
+from ldp.tables.joint_table import JointTable, tables_of
 from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.result import Result
 from ldp.tables.table import Table
@@ -283,19 +283,22 @@ class Association(Result):
 
 
 def associate(
-    patterns: Patterns,
+    patterns: Patterns | JointTable,
     candidates: Sequence[Sequence[str] | None] | None = None,
     *,
     rule: Rule | None = None,
 ) -> Association:
-    """Return the joint distribution of the parts of the reports in `patterns`.
+    """Return the joint distribution of the parts of the reports in `patterns`, or in a table that
+    keeps whole reports.
 
     `candidates`: a list for each part, or None for a part with categories. Where values are hashed,
     those that `rule` detects in the part alone (default: 5 % false discoveries) have a cell and the
-    rest is OTHER. Raises DecodeError for a table, which has no patterns, for no reports, for a part
+    rest is OTHER. Raises DecodeError for a table without patterns, for no reports, for a part
     without candidates and for more than MOST_CELLS cells. Time: some 5 times patterns x
     cells**2 / 4.
     """
+    if isinstance(patterns, JointTable) and patterns.whole is not None:
+        patterns = patterns.whole
     if not isinstance(patterns, Patterns):
         raise DecodeError(
             "the report patterns were not kept: a table counts each part by itself and cannot say "

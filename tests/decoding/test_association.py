@@ -45,7 +45,7 @@ from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import split_report
 from ldp.simulation import Population, draw_reports, encode_points, points_of
 from ldp.tables.estimates import Rule
-from ldp.tables.joint_table import JointTableBuilder, table_of, tables_of
+from ldp.tables.joint_table import JointTable, JointTableBuilder, table_of, tables_of
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 from tests.joint_reports import ANSWERS, BOTH, KINDS, LOUD, PAIRS, patterns_of
@@ -129,8 +129,11 @@ def test_patterns_of_nothing_of_one_part_and_of_others_are_refused() -> None:
 @pytest.mark.exact
 def test_what_cannot_be_associated_is_one_line() -> None:
     some = patterns_of(BOTH, PAIRS, [5] * 6, np.random.default_rng(1))
+    table = table_of(some)
+    assert isinstance(table, JointTable)
+    assert associate(table).to_csv() == associate(some).to_csv()
     with pytest.raises(DecodeError, match="the report patterns were not kept"):
-        associate(table_of(some))  # type: ignore[arg-type]
+        associate(replace(table, whole=None))
     with pytest.raises(DecodeError, match="1 lists of candidates for the 2 parts"):
         associate(some, [["a"]])
     with pytest.raises(DecodeError, match="part 'a' has categories of its own"):
