@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp import bulk
-from ldp.arrays import Ints, Points, Seed, column_codes, texts
+from ldp.arrays import Ints, Points, Seed, column_codes, generator_of, texts
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
@@ -41,7 +41,7 @@ def draw_reports(
     Every batch is a random subset of those not reported yet (multivariate hypergeometric) in
     random order, so memory is one batch whatever the population.
     """
-    generator = np.random.default_rng(generator)
+    generator = generator_of(generator)
     population = limited(mechanism, Population.of(population), generator)
     users = population.users
     if users * mechanism.messages >= _MOST_REPORTS:
@@ -114,7 +114,7 @@ def encode_batch(
     shape (n,), and payloads, uint8, shape (n, payload bytes)."""
     different, places = column_codes(values)
     points = [part[places] for part in points_of(mechanism, different)]
-    return encode_points(mechanism, points, np.random.default_rng(generator))
+    return encode_points(mechanism, points, generator_of(generator))
 
 
 def encode_points(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Floats, Ints, Seed, column_codes, texts
+from ldp.arrays import Floats, Ints, Seed, column_codes, generator_of, texts
 from ldp.data_files import AS_WRITTEN, SHOWN, Reading, read_table
 from ldp.errors import ParameterError
 from ldp.files import csv_text
@@ -108,7 +108,7 @@ class Population:
         """Return `users` people drawn independently with these frequencies."""
         if not 1 <= users <= MOST_USERS:
             raise ParameterError(f"users must be from 1 to {MOST_USERS}")
-        counts = np.random.default_rng(generator).multinomial(users, self.shares)
+        counts = generator_of(generator).multinomial(users, self.shares)
         return replace(self, counts=counts, frequencies=None)
 
     def truth(self) -> dict[Any, int]:

@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 
 from ldp import bulk
-from ldp.arrays import AnyInts, Floats, Ints, Points, Seed, add_at, column_codes, texts
+from ldp.arrays import (
+    AnyInts,
+    Floats,
+    Ints,
+    Points,
+    Seed,
+    add_at,
+    column_codes,
+    generator_of,
+    texts,
+)
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
@@ -114,7 +124,7 @@ def draw_table(
     """
     if mechanism.needs_shuffler:
         raise ParameterError("one message is not a person's: draw_tables draws a person's")
-    generator = np.random.default_rng(generator)
+    generator = generator_of(generator)
     if frequencies is not None and users is not None and counts is None:
         counts = generator.multinomial(users, frequencies)
     elif frequencies is not None or users is not None:
@@ -158,7 +168,7 @@ def draw_tables(
     """Return the same for any mechanism of the catalogue, `counts` clients holding each value:
     given these, the tables of the parts of joint reports are independent. Of messages for a
     shuffler the table has all of a client's. Without `counts` `values` has a row a client."""
-    generator = np.random.default_rng(generator)
+    generator = generator_of(generator)
     values, counts = _held(values, counts)
     if isinstance(mechanism, Dummies):
         cells = message_counts(mechanism, values, counts, generator)
