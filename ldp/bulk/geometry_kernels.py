@@ -27,14 +27,14 @@ AT_ONCE = 1 << 19
 def _pick_point(
     addressing: Hyperplanes,
     rows: int,
-    number_of_points: Points,
+    points: Points,
     at: RowNumbers,
     is_inside: Bools,
     number: Ints,
 ) -> Ints:
     field = addressing.field
     inverses = np.array([0, *(pow(i, -1, field) for i in range(1, field))])
-    normals = number_of_points.astype(np.int64)
+    normals = points.astype(np.int64)
     return np.asarray(_points(normals, is_inside, number, inverses, addressing.dimension))
 
 
@@ -67,9 +67,8 @@ def count_incidences(counts: AnyInts, normals: AnyInts, field: int) -> Ints:
     inverses = np.array([0, *(pow(number, -1, field) for number in range(1, field))])
     sums = np.zeros(len(normals), dtype=np.int64)
     for size in range(dimension):  # how many numbers follow the first
-        block = counts[number_of_points(field, size) : number_of_points(field, size + 1)].astype(
-            np.float64
-        )
+        start, end = (number_of_points(field, count) for count in (size, size + 1))
+        block = counts[start:end].astype(np.float64)
         place = dimension - 1 - size
         first, rest = normals[:, place], normals[:, place + 1 :]
         is_line = rest.any(axis=1)

@@ -100,12 +100,7 @@ def _method(text: str) -> tuple[str, dict[str, Any], Path | None]:
 )
 @rare("--weights", str, None, "Column of a survey's weights, as 1 / P(selected).")
 @rare("--strata", str, None, "Column of a survey's strata.")
-@rare(
-    "--of",
-    click.Choice([*OF_WHOM]),
-    "population",
-    "People that a survey's intervals speak of.",
-)
+@rare("--of", click.Choice([*OF_WHOM]), "population", "People that a survey's intervals speak of.")
 @JSON
 @reading_options
 def regress_command(

@@ -79,8 +79,7 @@ def simulate_command(
         return
     assert metric is not None  # without a scenario
     assert population is not None
-    from ldp.simulation import Population
-    from ldp.simulation import draw_reports as reported
+    from ldp.simulation import Population, draw_reports
 
     known = Registry.load(registry)
     definition = known.metric(metric)
@@ -104,7 +103,7 @@ def simulate_command(
         advance = progress("reports", total * mechanism.messages)
         day = day or datetime.now(UTC).date()
         with ReportWriter(reports, metric, definition.version, mechanism, day) as writer:
-            for rows, payloads in reported(mechanism, people, randomness):
+            for rows, payloads in draw_reports(mechanism, people, randomness):
                 writer.write(rows, payloads)
                 advance(len(rows))
         place = writer.path
@@ -131,14 +130,13 @@ def _table(
 ) -> "Table | JointTable":
     """Return a table of people's reports, drawn at once, or where it has to hold whole reports,
     report by report."""
-    from ldp.simulation import draw_reports as reported
-    from ldp.simulation import draw_tables
+    from ldp.simulation import draw_reports, draw_tables
     from ldp.tables.joint_table import WholeBuilder
 
     if not mechanism.needs_whole:
         return draw_tables(mechanism, people.values, people.numbers, randomness)
     builder = WholeBuilder(mechanism)
-    for batch in reported(mechanism, people, randomness):
+    for batch in draw_reports(mechanism, people, randomness):
         builder.add_batch(*batch)
     return builder.build()
 

@@ -73,12 +73,12 @@ def decode(
     a RAPPOR table set, from a map (`ldp.tables.google_rappor.read_map`).
     `weighted_reports_per_client`: number of reports that the client of a report sent, under one
     permanent response where there is one, on average over the reports, see `weighted_mean`; 1 by
-    default. Raises DecodeError for an empty
-    table, for one that pools several days of a memoised metric without this number, because errors
-    would be too small, for no or repeated candidates, for a method that does not fit the mechanism,
-    and for candidates or places that their map cannot have. Whole reports in a table of RAPPOR
-    find more than its bits do (`ldp.decoding.report_patterns`); DecodeError for more than 8 bits,
-    for other mechanisms, and where reports share a permanent response.
+    default. Raises DecodeError for an empty table, for one that pools several days of a memoised
+    metric without this number, because errors would be too small, for no or repeated candidates,
+    for a method that does not fit the mechanism, and for candidates or places that their map cannot
+    have. Whole reports in a table of RAPPOR find more than its bits do
+    (`ldp.decoding.report_patterns`); DecodeError for more than 8 bits, for other mechanisms, and
+    where reports share a permanent response.
     """
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name: table['words']")

@@ -95,9 +95,4 @@ def _capped(label: Label) -> str:
 
 
 def _caps_of(label: Label) -> str:
-    return caps_sentence(
-        label.window,
-        label.window_epsilon,
-        label.lifetime_epsilon,
-        label.memoise,
-    )
+    return caps_sentence(label.window, label.window_epsilon, label.lifetime_epsilon, label.memoise)
