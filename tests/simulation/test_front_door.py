@@ -34,7 +34,7 @@ from ldp.mechanisms import (
 )
 from ldp.planning import lower_bound
 from ldp.planning.error_curves import Curve
-from ldp.simulation import Population
+from ldp.simulation import Population, draw_reports, draw_table
 from tests.command_line import WITHOUT_SERVER, run
 
 GENERATOR = np.random.default_rng(7)
@@ -316,6 +316,9 @@ def test_naming_a_mechanism_loads_no_numpy() -> None:
     assert "numpy" not in done.stdout.split()
 
 
+COIN = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+
+
 @pytest.mark.exact
 @pytest.mark.parametrize(
     "call",
@@ -330,6 +333,8 @@ def test_naming_a_mechanism_loads_no_numpy() -> None:
         lambda: ldp.compare(cast(Any, [lambda epsilon: epsilon]), ["a", "b"]),
         lambda: ldp.simulate("rr", ["a", "b"]),  # type: ignore[arg-type]
         *(lambda seed=seed: ldp.compare(["rr"], ["a", "b"], seed=seed) for seed in ("1", -1, 1.5)),
+        lambda: draw_table(COIN, ["a"], generator=-1),
+        lambda: next(draw_reports(COIN, ["a"], cast(Any, "1"))),
     ],
 )
 def test_what_is_no_question_is_refused_in_one_line(call: Callable[[], object]) -> None:
