@@ -3,18 +3,20 @@
 `python -m simulations.false_alarms` audits ten mechanisms of different families and two clients
 with fresh noise, many times at a tenth of the trials and a few times at the default, at an error
 rate of 5 %; it writes how many audits failed and exits 1 when there are more than there should be.
+The file of `--out` is written after each subject, and a run that finds it goes on with the subjects
+that it lacks, whose commit stands beside them.
 """
 
 import argparse
+import json
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from math import sqrt
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from ldp.audit.foreign import ForeignClients
 from ldp.audit.verdict import audited
 from ldp.mechanisms import CATALOGUE
 from simulations import campaign
+from simulations.campaign import Bar
 
 ALPHA = 0.05
 TRIALS, TENTH = 5000, 500
@@ -31,10 +34,10 @@ MECHANISMS = (
     *("rappor", "memoised-rr"),
 )
 CLIENTS = ("Python client", "TypeScript client")
+SUBJECTS = (*MECHANISMS, *CLIENTS)
 RUNS, WHOLE_RUNS = 200, 10
 MOST_OF_ONE = 21
 """Largest number of false alarms of 200 for one subject: more have probability 1e-4 at 5 %."""
-PROCESSES = 2
 TYPESCRIPT = ("node", "clients/typescript/dist/client-lines.js")
 
 
@@ -65,54 +68,54 @@ def passes(run: Run) -> tuple[Run, bool, float]:
     return run, passed, time.process_time() - started
 
 
-def runs(number: int, whole: int) -> Iterator[Run]:
-    for subject in (*CLIENTS, *MECHANISMS):
-        for seed in range(number + whole):
-            yield Run(subject, seed >= number, seed)
+def audits(subject: str, number: int, whole: int, processes: int) -> dict[str, Any]:
+    """The seeds of a subject's false alarms, and the processor seconds of its audits."""
+    runs = [Run(subject, seed >= number, seed) for seed in range(number + whole)]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        outcomes = list(pool.map(passes, runs, chunksize=5))
+    return {
+        "a tenth": [run.seed for run, passed, _ in outcomes if not (passed or run.is_whole)],
+        "default": [run.seed for run, passed, _ in outcomes if not passed and run.is_whole],
+        "processor seconds": round(sum(took for *_, took in outcomes)),
+    }
+
+
+def bars(by_subject: Mapping[str, Mapping[str, Any]], number: int, whole: int) -> list[Bar]:
+    """What the counts of false alarms must be, in the worst subject and in all."""
+    tenths = [len(alarms["a tenth"]) for alarms in by_subject.values()]
+    count = sum(tenths) + sum(len(alarms["default"]) for alarms in by_subject.values())
+    total = (number + whole) * len(by_subject)
+    share, wanted = count / total, MOST_OF_ONE * number // RUNS
+    most = ALPHA + 3 * sqrt(ALPHA * (1 - ALPHA) / total)
+    worst = max(tenths)
+    return [
+        Bar("subjects", len(by_subject), f"{len(SUBJECTS)}", len(by_subject) == len(SUBJECTS)),
+        Bar(f"false alarms of {number}, worst subject", worst, f"<= {wanted}", worst <= wanted),
+        Bar(f"false alarms of {total} audits, share", share, f"<= {most:.4f}", share <= most),
+    ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="simulations.false_alarms", description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS, help="at a tenth of the trials")
     parser.add_argument("--whole-runs", type=int, default=WHOLE_RUNS, help="at the default trials")
-    parser.add_argument("--out", type=Path, help="write the result there, as JSON")
+    parser.add_argument("--processes", type=int, default=2, help="how many audit at a time")
+    parser.add_argument("--out", type=Path, help="go on with this result, JSON, and write it there")
     asked, made = parser.parse_args(), campaign.provenance()
-    alarms = {(s, w): list[int]() for s in (*CLIENTS, *MECHANISMS) for w in (False, True)}
-    seconds, started = defaultdict[str, float](float), time.perf_counter()
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-        for run, passed, took in pool.map(passes, runs(asked.runs, asked.whole_runs), chunksize=5):
-            seconds[run.subject] += took
-            if not passed:
-                alarms[run.subject, run.is_whole].append(run.seed)
-                print(f"{time.perf_counter() - started:6.0f} s: false alarm of {run}", flush=True)
-    for what, failed in alarms.items():
-        print(f"{what[0]}, {'default' if what[1] else 'a tenth'}: {len(failed)} false alarms")
-    audits = (asked.runs + asked.whole_runs) * len(seconds)
-    share = sum(map(len, alarms.values())) / audits
-    most = ALPHA + 3 * sqrt(ALPHA * (1 - ALPHA) / audits)
-    worst = max(len(failed) for (_, is_whole), failed in alarms.items() if not is_whole)
-    wanted = MOST_OF_ONE * asked.runs // RUNS
-    bars = [
-        campaign.Bar(
-            f"false alarms of {asked.runs}, worst subject", worst, f"<= {wanted}", worst <= wanted
-        ),
-        campaign.Bar(
-            f"false alarms of {audits} audits, share", share, f"<= {most:.4f}", share <= most
-        ),
-    ]
-    result = {
-        "alpha": ALPHA,
-        "runs": {"of a tenth of the trials": asked.runs, "of the default trials": asked.whole_runs},
-        "seeds of false alarms": {
-            f"{subject}, {'default' if is_whole else 'a tenth'}": seeds
-            for (subject, is_whole), seeds in alarms.items()
-        },
-        "processor seconds": {subject: round(spent) for subject, spent in seconds.items()},
-        "seconds": round(time.perf_counter() - started),
-        "bars": bars,
-    }
-    campaign.write(asked.out, made, result)
-    return campaign.shown(bars)
+    number, whole = asked.runs, asked.whole_runs
+    sizes = {"of a tenth of the trials": number, "of the default trials": whole}
+    before = json.loads(asked.out.read_text()) if asked.out and asked.out.exists() else {}
+    by_subject = before["subjects"] if before.get("runs") == sizes else {}
+    for subject in SUBJECTS:
+        if subject not in by_subject:
+            by_subject[subject] = {
+                "commit": made["commit"],
+                **audits(subject, number, whole, asked.processes),
+            }
+            print(subject, by_subject[subject], flush=True)
+            result = {"alpha": ALPHA, "runs": sizes, "subjects": by_subject}
+            campaign.write(asked.out, made, {**result, "bars": bars(by_subject, number, whole)})
+    return campaign.shown(bars(by_subject, number, whole))
 
 
 if __name__ == "__main__":
