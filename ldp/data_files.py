@@ -396,7 +396,9 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
         raise ParameterError(f"cannot read {path}: No such file or directory") from None
     except ParameterError:
         raise
-    except (pyarrow.ArrowException, ValueError, ImportError):
-        raise ParameterError(f"{path} is not a {kind} file of one table") from None
+    except (pyarrow.ArrowException, ValueError, ImportError) as error:
+        is_twice = "duplicate field" in str(error)
+        what = "has two columns of one name" if is_twice else f"is not a {kind} file of one table"
+        raise ParameterError(f"{path} {what}") from None
     rows = [(line, [*cells]) for line, cells in enumerate(zip(*columns, strict=True), 1)]
     return DataTable(path, header, rows, ",", reading, frozenset(typed))

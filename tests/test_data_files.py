@@ -78,6 +78,10 @@ def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> N
         read_table(path)
     with pytest.raises(ParameterError, match="has no column 'x', but City, Amount, n, b"):
         read_table(path, names=["x"]).place("x")
+    twice = pyarrow.table([pyarrow.array(["Oslo"])] * 2, names=["City", "City"])
+    (parquet.write_table if suffix == ".parquet" else feather.write_feather)(twice, path)
+    with pytest.raises(ParameterError, match="has two columns of one name"):
+        read_table(path, names=["City"])
 
 
 @pytest.mark.exact

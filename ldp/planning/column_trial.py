@@ -5,6 +5,7 @@ the list of values.
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -42,6 +43,10 @@ USELESS = 4.0
 """Largest error, in percentiles, that is drawn."""
 QUANTILES = (0.5, 0.95)
 LONGEST = 40
+_MEASURE = re.compile(
+    r"[+-]?([$€£¥₹]|[A-Z]{3} )? ?[+-]?\d[\d.,' ]*?(?: ?([^\d\s.,']{1,4})|(:)\d\d(?::\d\d)?)?"
+)
+"""Number after a currency or before a unit; minutes or hours with what follows a colon."""
 BETWEEN = " / "
 """Separator of a category and the value that is counted in it."""
 VALUE_CELLS = {
@@ -321,6 +326,11 @@ def _column(values: Any, by: Any, read_as: str, name: str) -> _Column:
     others = [value for value in held if not is_number(value)]
     if of_numbers and len(others) == len(held):
         raise ParameterError(f"no cell of {name} is a number; read it as categories")
+    if read_as == "auto" and len(held) == len(others) > FEW_NUMBERS and _have_unit(others):
+        raise ParameterError(
+            f"{name}: {others[0][:LONGEST]!r} may be a number with a unit: leave the unit out, or "
+            "read the column as categories"
+        )
     if not of_numbers and len(held) > MOST_DIFFERENT:
         raise ParameterError(
             f"{name} has {len(held):,} different values, and ldp try takes "
@@ -360,6 +370,13 @@ def _column(values: Any, by: Any, read_as: str, name: str) -> _Column:
     if of_numbers and any(number_of(value) < 0 for value in held if is_number(value)):
         notes += " Numbers below 0 are taken for 0 here: `signed = true` gives them bins."
     return _Column(people=people, about=about, notes=notes, facts=facts)
+
+
+def _have_unit(values: Sequence[str]) -> bool:
+    """Return whether all values are numbers with the same unit, or times such as 1:30."""
+    matches = [_MEASURE.fullmatch(value.strip()) for value in values]
+    units = {match.groups() if match else () for match in matches}
+    return len(units) == 1 and any(units.pop())
 
 
 def _groups(by: Any, places: Any) -> tuple[tuple[str, ...], Any]:

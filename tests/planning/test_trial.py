@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp.planning.column_trial import are_numbers, try_numbers, try_values
+from ldp.errors import ParameterError
+from ldp.planning.column_trial import are_numbers, try_column, try_numbers, try_values
 from ldp.simulation import Population
 from ldp.tables.estimates import Estimates
 from tests.command_line import run
@@ -77,6 +79,42 @@ def test_few_different_numbers_are_categories() -> None:
     assert [are_numbers(people) for people in (few, many, other, garbage)] == [
         *(False, True, False, True)
     ]
+
+
+UNITS = (
+    "€{}",
+    "$ {}",
+    "USD {}",
+    "-€{}",
+    "{}%",
+    "{} ms",
+    "{},5 °C",
+    "{}.25 kWh",
+    "{}:05",
+    "{}:00:59",
+)
+CODES = ("R{}", "#{}", "v1.{}", "10.0.0.{}", "{}-{}", "2026-01-{}", "item {}", "{} green bottles")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("form", UNITS)
+def test_numbers_with_a_unit_are_not_taken_for_categories(form: str) -> None:
+    values = [form.format(number) for number in range(10, 31)]
+    shown = re.escape(f"price: {values[0]!r} may be a number with a unit: leave the unit out")
+    with pytest.raises(ParameterError, match=shown):
+        try_column(values, name="price")
+    categories = try_column(values, read_as="categories", epsilon=1, seed=1)
+    assert categories.facts["values"] == 21
+    assert try_column(values[:20], epsilon=1, seed=1).facts["read_as"] == "categories"
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("form", CODES)
+def test_codes_with_a_number_are_categories(form: str) -> None:
+    values = [form.format(number, number) for number in range(10, 31)]
+    assert try_column(values, epsilon=1, seed=1).facts["read_as"] == "categories"
+    values = [f"{number}{unit}" for number, unit in zip(range(22), "ab" * 11, strict=True)]
+    assert try_column(values, epsilon=1, seed=1).facts["read_as"] == "categories"
 
 
 @pytest.mark.slow
