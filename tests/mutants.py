@@ -31,7 +31,7 @@ from ldp.mechanisms.base import Encoder, Mechanism, threshold
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.ngrams import DOUBLE, PairedFilters
 from ldp.protocol.hashing import PolynomialRows, Value, value_bytes
-from ldp.protocol.kinds import Bits, Index, Sign, as_bits
+from ldp.protocol.kinds import Bits, Index, Sign, Subset, as_bits
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, SeededBits, bernoulli, uniform_below
 from ldp.protocol.wire import pack_report, split_report
 
@@ -113,6 +113,9 @@ def epsilon_doubled(mechanism: Mechanism, bits: BitSource) -> Encode:
         others = mechanism.shape.columns - mechanism.touches
         squared = mechanism.touches * (channel.touched / channel.untouched) ** 2
         encoder._touched = threshold(squared / (squared + others))
+    elif mechanism.kind is Subset:
+        odds = channel.ratio(1, 0) / (Fraction(PROBABILITY_ONE, encoder._touched) - 1)
+        encoder._touched = threshold(odds / (odds + 1))
     else:
         encoder._touched = threshold(_doubled(channel.touched))
     return encoder.encode
