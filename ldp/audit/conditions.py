@@ -194,7 +194,7 @@ def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterat
 
 
 def last_of_value(reports: Reports) -> Ints:
-    """Return the place of the report before about the value of each, or -1: shape (reports,)."""
+    """Return the place of the last earlier report about the same value, or -1: shape (reports,)."""
     every = np.arange(reports.which.size)
     order = np.lexsort((every, reports.which))
     is_first = np.diff(reports.which[order], prepend=-1) > 0

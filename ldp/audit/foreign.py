@@ -104,8 +104,8 @@ class ForeignClients(_Program):
         bits: BitSource,
         **_: Any,
     ) -> "ForeignClient":
-        """Return a client with a new number; the arguments are those of `ldp.client.Client`, whose
-        jitter and witness it has not."""
+        """Return a client with a new number. The arguments are those of `ldp.client.Client`, but
+        for jitter and witness, which it lacks."""
         first: dict[str, Any] = {"registry": json.loads(resolved_bytes(registry))}
         if self._seeded:
             first["seed"] = f"{bits.draw(256):064x}"

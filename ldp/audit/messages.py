@@ -1,10 +1,11 @@
 """Audit of messages for a shuffler: a record's messages against their law, and the certificate of a
 batch against enumeration.
 
-Nothing can be claimed of one person's messages. What is checked: that a record always becomes as
-many; how many of them name its value, and how many any value; all of them together, or each two;
-the law of each place; that records are independent; that devices draw by the very numbers that are
-certified; and that delta of small batches is never below the sum over all that could be opened.
+Nothing can be claimed of one person's messages. What is checked: that all records become
+the same number of messages; how many of them name the record's value, and how many any value; the
+law of all together, or of each two, and of each place; that records are independent; that devices
+draw by the very numbers that are certified; and that the delta of small batches is never below the
+sum over all that could be opened.
 That devices run this encoder, and that a relay shuffles, no audit sees.
 """
 

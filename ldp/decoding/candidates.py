@@ -497,10 +497,10 @@ def noise_from_squares(residual: Floats, variance: Floats, precision: Floats) ->
     the mechanism gives it at the observed share: shape of `residual`, mean 0 by `precision`.
 
     A string that is missing from the list raises the few bits that it sets by much and lowers none
-    by much, so residuals are skewed: they go with their squares less the mean of these. To first
-    order no candidate's share changes the mean of a square less its variance, so an estimate
-    without this part of the noise has no more bias, and less variance. The observed share has the
-    error of the residual, so what the mechanism alone does to the two does not go together.
+    by much, so residuals are skewed: they are correlated with their squares. To first order no
+    candidate's share changes the mean of a square less its variance, so an estimate without this
+    part of the noise has no more bias, and less variance. The mechanism's own noise makes no such
+    correlation: the observed share, which gives the variance, has the error of the residual.
     """
     squares = residual**2 - variance
     squares -= np.average(squares, weights=precision)

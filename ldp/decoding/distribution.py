@@ -165,9 +165,9 @@ class Distribution(Result):
 
     @cached_property
     def _further(self) -> tuple[Floats, float]:
-        """Shares of the bins, 0 or more and at most 1 in all, and the variance that the further
-        reports of a person add to a share f of people, over f (1 - f): each report draws its row,
-        so this is once for all rows."""
+        """Shares of the bins, at least 0 and with a sum of at most 1; and the variance that further
+        reports of a person add to a share f of people, divided by f (1 - f). It is added once and
+        not for every row, since each report draws its row."""
         share = np.clip(self.share, 0.0, 1.0)
         honest = self.reports - self._fakes.number
         return share / max(1.0, float(share.sum())), self.more / honest

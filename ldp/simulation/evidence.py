@@ -84,8 +84,8 @@ class FreshEvidence:
 
 
 class MemoisedEvidence:
-    """Reports that share a permanent response: they count by how often each column was named. If
-    `lasts` a stream has one response for ever, else one an epoch, about the same value."""
+    """Reports that share a permanent response: all that they tell is how often each column was
+    named. If `lasts` a stream has one response for ever, else one an epoch; its value stays."""
 
     def __init__(
         self, mechanism: MemoisedMechanism, values: Sequence[Value], streams: int, *, lasts: bool

@@ -111,7 +111,7 @@ def naming_reports(
 def hiding_reports(
     scene: Scene, aims: Ints, number: int, generator: np.random.Generator
 ) -> ReportArrays:
-    """Return reports that name as few aims as one can."""
+    """Return reports each of which names as few aims as a report can."""
     return naming_reports(scene, aims, number, generator, -1)
 
 
@@ -236,9 +236,9 @@ def input_numbers(
 
 
 def output_numbers(honest: Table, number: int, aim: float = 1.0) -> ReportArrays:
-    """Return reports that raise a mean, or a distribution, most: the last bin, or of the row, and
-    with the bits, that most lower the share below an edge near the median. With `aim` below 1 of a
-    mean this part of that: the fine-grained attack."""
+    """Return the reports that raise most: a mean, by naming the last bin; a distribution, by the
+    row and bits that most lower the share below an edge near the median. An `aim` below 1 raises a
+    mean by this part of the most that is possible: the fine-grained attack."""
     mechanism = honest.mechanism
     if isinstance(mechanism, Numeric):
         top = mechanism.bins - 1

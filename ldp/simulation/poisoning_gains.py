@@ -137,8 +137,8 @@ TARGETS = 5
 
 
 def targets_of(values: Sized) -> int:
-    """Return how many of the values are attacked: TARGETS, or half of them, where they are fewer
-    than two for each."""
+    """Return how many of the values are attacked: TARGETS, or half of the values if that is
+    less."""
     return max(1, min(TARGETS, len(values) // 2))
 
 

@@ -76,8 +76,8 @@ def fakes_among(mechanism: "Mechanism", reports: int, share: float) -> Fakes:
 
 
 def damage_words(summary: Mapping[str, Any], moved: str) -> str:
-    """Return what made-up reports can do to counts, which one of them moves by its part of the text
-    `moved`: every count that it names, or the one."""
+    """Return what all made-up reports together can do to counts. `moved`: the most by which they
+    move one count; `fakes_name_one` in the summary says that each of them names one only."""
     if summary.get("fakes_name_one"):
         return f"could move one count by {moved}, or several by less together"
     return f"could move every count that they name by {moved}, and one of them may name many"
