@@ -87,11 +87,10 @@ def _lines(file: Path, registry: Registry, result: dict[str, Any]) -> list[str]:
         lines.append(f"{name}: {sentence}; left now: {words}")
     why, moment = result["why"], result["next_upload"]
     lines.append(f"Now: {why}" + (f", at {moment} at the earliest" if moment else ""))
-    reports = "randomised report" if result["pooled"] == 1 else "randomised reports"
     lines.append(
-        f"Stored: {result['pooled']} {reports} not sealed yet, {result['waiting']} "
-        f"sealed batches; taken: {result['acknowledged']} batches; refused: {result['refused']} "
-        f"reports; dropped: {result['dropped']} batches"
+        f"Randomised reports not sealed yet: {result['pooled']}; sealed batches waiting: "
+        f"{result['waiting']}, taken: {result['acknowledged']}, dropped: {result['dropped']}; "
+        f"reports refused: {result['refused']}"
     )
     if declined := result["declined"]:
         texts = [f"{count:,} {REASONS.get(reason, reason)}" for reason, count in declined.items()]

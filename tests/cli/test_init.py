@@ -257,7 +257,7 @@ def test_a_device_says_what_it_stores_sent_and_will_send(
     output = capsys.readouterr().out
     assert "the owner agreed" in output
     assert "at most epsilon 63 in every window of 1 minute" in output
-    assert "Stored: 1 randomised report not sealed yet" in output
+    assert "Randomised reports not sealed yet: 1; sealed batches waiting: 0, " in output
     assert f"Was sent:\n  {device.clock.now.date()} city: {sent.text}" in output
     assert run("device device.ldp --json", monkeypatch) == 0
     data = json.loads(capsys.readouterr().out)
