@@ -40,6 +40,7 @@ FITTING = {
         "--randomized without --bounds --delta --method --neighbours --compare",
         *("--feature with --randomized", "--model with --randomized", "--of with --randomized"),
         *("--weights with --randomized", "--strata with --randomized"),
+        "--category with --randomized",
     ),
     "simulate": (
         *("one of METRIC --scenario", "METRIC with --population"),

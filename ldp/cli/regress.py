@@ -96,6 +96,13 @@ def _method(text: str) -> tuple[str, dict[str, Any], Path | None]:
 )
 @rare("--feature", str, (), "Columns of numbers to predict a randomised answer from.")
 @rare(
+    "--category",
+    str,
+    (),
+    "Columns of categories to predict a randomised answer from: a coefficient for each but the "
+    "first in order.",
+)
+@rare(
     "--model", click.Choice(MODELS), "linear", "Model of a randomised outcome, or of its log odds."
 )
 @rare("--weights", str, None, "Column of a survey's weights, as 1 / P(selected).")
@@ -117,6 +124,7 @@ def regress_command(
     seed: int | None,
     design: OutcomeDesign | None,
     feature: tuple[str, ...],
+    category: tuple[str, ...],
     as_json: bool,
     **survey: Any,
 ) -> None:
@@ -131,8 +139,8 @@ def regress_command(
     shown are not private.
 
     A table of `moments` reports, which are private already, is read by ldp decode. With
-    --randomized the target is a randomised answer of a survey, 0 or 1, and each --feature is in the
-    clear: no privacy is charged (docs/surveys.md).
+    --randomized the target is a randomised answer of a survey, 0 or 1, and each --feature and
+    --category is in the clear: no privacy is charged (docs/surveys.md).
 
     \b
     Example: ldp regress houses.csv --target price --bounds bounds.csv --epsilon 1 --delta 1e-6
@@ -143,7 +151,7 @@ def regress_command(
     """
     check_output(out, level)
     if design is not None:
-        result, words = _of_answers(data, target, feature, design, level, out, **survey)
+        result, words = _of_answers(data, target, feature, category, design, level, out, **survey)
         say(result, words, as_json)
         return
     assert bounds_file is not None  # goes with --epsilon, one of both is there
@@ -324,6 +332,7 @@ def _of_answers(
     data: Path,
     target: str,
     features: tuple[str, ...],
+    categories: tuple[str, ...],
     design: OutcomeDesign,
     level: float,
     out: str,
@@ -336,9 +345,17 @@ def _of_answers(
     """Return the regression of a randomised answer, as a summary and in words."""
     weighted = [] if weights is None else [weights]
     table = read_columns(data, [*features, *weighted, target], is_private=False)
+    groups, bases = dict[str, Any](), dict[str, str]()
+    for name in categories:
+        sheet = read_column(data, name)[1]
+        cells = sheet.cells(name)
+        if "" in cells:
+            raise ParameterError(f"{sheet.where(sheet.rows[cells.index('')][0])}: {name} is empty")
+        bases[name], *others = sorted({*cells})
+        groups |= {f"{name} = {other}": np.equal(cells, other) for other in others}
     try:
         fitted = RandomizedOutcomeRegression(design, model).fit(
-            table[:, : len(features)],
+            np.column_stack([table[:, : len(features)], *groups.values()]),
             table[:, -1],
             table[:, -2] if weighted else None,
             None if strata is None else read_column(data, strata)[1].cells(strata),
@@ -346,7 +363,7 @@ def _of_answers(
         )
     except (DecodeError, ParameterError) as error:
         raise ParameterError(f"{data}: {error}") from None
-    names = [*features, "(intercept)"]
+    names = [*features, *groups, "(intercept)"]
     columns = {
         "coefficient": [*fitted.coef_.tolist(), fitted.intercept_],
         "std. error": fitted.std_errors_.tolist(),
@@ -363,6 +380,7 @@ def _of_answers(
         "level": level,
         "weights": weights,
         "strata": strata,
+        "bases": bases,
         "converged": fitted.converged_,
         "at_edge": fitted.at_edge_,
     }
@@ -375,6 +393,8 @@ def _of_answers(
     lines += [*_lines(names, columns, intervals, level), ""]
     noted = f"The intervals are of {OF_WHOM[of]}. No privacy is charged: the answers were "
     noted += "randomised before."
+    for name, base in bases.items():
+        noted += f" Coefficients of {name} are differences from {base!r}."
     if not fitted.converged_:
         noted = (
             "Not converged: a share is estimated at 0 or 1, so that the likelihood has no largest "

@@ -411,6 +411,28 @@ def test_the_command_prints_and_writes_what_the_model_has(
 
 
 @pytest.mark.exact
+def test_categories_are_columns_of_0_and_1_but_the_first(
+    answers: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    design = ["--randomized", "forced, truth = 2/3, yes = 1/6"]
+    words = [*REGRESS[:6], "--category", "region", *design]
+    assert called(words, monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Coefficients of region are differences from 'a'." in shown
+    assert called([*words, "--json"], monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    ages, region = answers[0][:, 0], np.arange(3000) % 3
+    coded = np.column_stack([ages, region == 1, region == 2])
+    fitted = RandomizedOutcomeRegression(FORCED).fit(coded, answers[1])
+    assert [*result["coefficients"]] == ["age", "region = b", "region = c", "(intercept)"]
+    expected = [*fitted.coef_, fitted.intercept_]
+    assert [*result["coefficients"].values()] == pytest.approx(expected)
+    Path("answers.csv").write_text("age,region,y\n1,a,1\n2,,0\n")
+    assert called(words, monkeypatch) == 2
+    assert "answers.csv, line 3: region is empty" in capsys.readouterr().err
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("words", "message"),
     [
