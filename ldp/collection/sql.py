@@ -3,7 +3,7 @@
 A query returns `row,column,count`: the count of each cell that is not 0, and on lines without a
 column the number of reports of a row; or `value,estimate,std_error`, as `ldp decode` has them of
 tables with a cell or a set of cells for each category. Intervals of `ldp decode` are exact tails,
-which SQL does not have. DuckDB reads the files of a store; PostgreSQL a table with one whole report
+which SQL does not have. DuckDB reads the files of a store; the others a table with one whole report
 a row, as devices make them.
 """
 
@@ -27,22 +27,56 @@ from ldp.tables.table import Table
 
 DIALECTS: Mapping[str, Mapping[str, str]] = {
     "duckdb": {
-        "byte": "('0x' || substr(hex(payload), {hex}, 2))::BIGINT",
-        "bits": "payload::BIT",
+        "quote": '"',
+        "byte": "('0x' || substr(hex({of}), {hex}, 2))::BIGINT",
+        "bits": "payload::BIT AS bits",
+        "bit": "get_bit(bits, {high})",
         "list": "[{}]",
         "ones": "bit_count({})",
-        "divided": "//",
+        "divided": "{} // {}",
+        "float": "FLOAT8",
     },
     "postgres": {
-        "byte": "get_byte(payload, {byte})",
-        "bits": "payload",
+        "quote": '"',
+        "byte": "get_byte({of}, {byte})",
+        "bits": "payload AS bits",
+        "bit": "get_bit(bits, {low})",
         "list": "ARRAY[{}]",
         "ones": "bit_count(({})::BIT(32))",
-        "divided": "/",
+        "divided": "{} / {}",
+        "float": "FLOAT8",
+        "bytes": "'\\x{}'",
+    },
+    "spark": {
+        "quote": "`",
+        "byte": "CAST(conv(hex(substring({of}, {place}, 1)), 16, 10) AS BIGINT)",
+        "bit": "shiftright(byte_{byte}, {bit}) & 1",
+        "list": "array({})",
+        "ones": "bit_count({})",
+        "divided": "{} DIV {}",
+        "float": "DOUBLE",
+        "bytes": "X'{}'",
+        "exploded": "SELECT `row`, `column`, `count` FROM ({summed}) AS t\n"
+        "  LATERAL VIEW posexplode(sums) AS `column`, `count`",
+        "categories": "SELECT * FROM VALUES {} AS listed(place, value)",
+    },
+    "bigquery": {
+        "quote": "`",
+        "byte": "to_code_points({of})[OFFSET({byte})]",
+        "bit": "(byte_{byte} >> {bit}) & 1",
+        "list": "[{}]",
+        "ones": "bit_count({})",
+        "divided": "DIV({}, {})",
+        "float": "FLOAT64",
+        "bytes": "from_hex('{}')",
+        "exploded": "SELECT `row`, cell AS `column`, sums[ORDINAL(cell + 1)] AS `count`\n"
+        "  FROM ({summed}) AS t CROSS JOIN UNNEST({places}) AS cell",
+        "categories": "SELECT * FROM UNNEST([STRUCT<place INT64, value STRING>{}])",
     },
 }
-"""Expressions of each database: a byte of a payload, what its get_bit takes, a list, the number of
-ones of an integer, and the sign of whole division."""
+"""Expressions of each database: the quote of a name, a byte of a value, what its bits are, one of
+them, a list, the number of ones of an integer, a whole division, a double, bytes in hexadecimal
+digits; and where two lists of a row do not become rows together, how one does."""
 COLUMNS = ("row", "column", "count")
 """Columns of what a query returns."""
 
@@ -57,12 +91,12 @@ def counting_query(
     until: date | None = None,
     estimates: bool = False,
 ) -> str:
-    """Return the query of a `dialect` ("duckdb" or "postgres") that counts the reports of a metric:
-    in DuckDB those of the files that `stores` have now, from `since` to `until`; in PostgreSQL
-    those of the table `reports`, whose column `report` (bytea) has whole reports; those of other
-    metrics are left out there. `estimates`: whether it ends in estimates. Raises ParameterError for
-    a mechanism whose table is too large for SQL, or has several parts, or is not one of
-    `has_estimates`; ReportError where the stores have no such files."""
+    """Return the query of a `dialect`, one of DIALECTS, that counts the reports of a metric: in
+    DuckDB those of the files that `stores` have now, from `since` to `until`; in others those of
+    the table `reports`, whose column `report` (bytes) has whole reports; those of other metrics are
+    left out there. `estimates`: whether it ends in estimates. Raises ParameterError for a mechanism
+    whose table is too large for SQL, or has several parts, or is not one of `has_estimates`;
+    ReportError where the stores have no such files."""
     if not isinstance(mechanism, Mechanism):
         raise ParameterError(
             f"{metric}: its reports have several parts, and SQL counts one: use ldp aggregate"
@@ -76,23 +110,36 @@ def counting_query(
     if dialect == "duckdb":
         source = _stored(report_files(stores, metric, version, since, until), mechanism)
     else:
-        source = _whole_reports(mechanism)
+        source = _whole_reports(dialect, mechanism)
     if estimates and not has_estimates(mechanism):
         raise ParameterError(
             f"{metric}: SQL ends in counts of {mechanism.name}: import and decode them"
         )
-    counts = (
-        f"-- Counts of {metric}, version {version}: {mechanism.describe()}\n"
-        f"WITH reports AS (\n{source}\n), counts AS (\n{_cells(dialect, mechanism.layout)}\n)"
-    )
-    if estimates:
-        return f"{counts}{_estimates(dialect, mechanism)}"
-    return (
-        f"{counts}\n"
-        'SELECT "row", "column", "count" FROM counts WHERE "count" <> 0\n'
-        'UNION ALL SELECT "row", NULL, count(*) FROM reports GROUP BY "row"\n'
+    row, column, count = _quoted(dialect)
+    ending = (
+        f"\nSELECT {row}, {column}, {count} FROM counts WHERE {count} <> 0\n"
+        f"UNION ALL SELECT {row}, NULL, count(*) FROM reports GROUP BY {row}\n"
         "ORDER BY 1, 2;\n"
     )
+    return (
+        f"-- Counts of {metric}, version {version}: {mechanism.describe()}\n"
+        f"WITH reports AS (\n{source}\n), counts AS (\n{_cells(dialect, mechanism.layout)}\n)"
+        f"{_estimates(dialect, mechanism) if estimates else ending}"
+    )
+
+
+def _quoted(dialect: str) -> tuple[str, ...]:
+    """Return the names of COLUMNS as the dialect quotes them."""
+    quote = DIALECTS[dialect]["quote"]
+    return tuple(f"{quote}{name}{quote}" for name in COLUMNS)
+
+
+def _text(dialect: str, text: str) -> str:
+    """Return a text as a constant of a query."""
+    if DIALECTS[dialect]["quote"] == '"':
+        return f"'{text.replace(chr(39), chr(39) * 2)}'"
+    plain = (sign if sign.isalnum() or sign == " " else f"\\U{ord(sign):08x}" for sign in text)
+    return f"'{''.join(plain)}'"
 
 
 def has_estimates(mechanism: Mechanism) -> bool:
@@ -109,35 +156,47 @@ def _estimates(dialect: str, mechanism: Mechanism) -> str:
     """Return the rest of a query: for each category the number C of reports that name a cell of
     its, (C - n q) / (p - q), and the root of the variance at that share of the n reports."""
     channel, (rare, common) = mechanism.support, (mechanism.variance(1, f) for f in (0.0, 1.0))
-    names, addressing = mechanism.listed, mechanism.candidate_addressing
-    places, is_named = _SETS.get(mechanism.name, _cell)(addressing, DIALECTS[dialect])
-    quoted = [name.replace("'", "''") for name in names]
-    rows = ", ".join(f"({place}, '{name}')" for place, name in zip(places, quoted, strict=True))
-    gain, q = f"'{channel.gain!r}'::FLOAT8", f"'{float(channel.untouched)!r}'::FLOAT8"
+    addressing, (_, column, count) = mechanism.candidate_addressing, _quoted(dialect)
+    words = {**DIALECTS[dialect], "column": f"counts.{column}"}
+    places, is_named = _SETS.get(mechanism.name, _cell)(addressing, words)
+    join, times = f"LEFT JOIN counts ON {is_named}", f"counts.{count}"
+    if mechanism.name in _SETS:  # outer joins of BigQuery need an equality
+        some = f"(SELECT {column}, {count} FROM counts UNION ALL SELECT -1, 0)"
+        times = f"CASE WHEN {is_named} THEN {times} END"
+        join = f"CROSS JOIN {some} AS counts"
+    rows = ", ".join(
+        f"({place}, {_text(dialect, name)})"
+        for place, name in zip(places, mechanism.listed, strict=True)
+    )
+    gain, q, least, more = (
+        f"CAST('{number!r}' AS {words['float']})"
+        for number in (channel.gain, float(channel.untouched), rare, common - rare)
+    )
+    listed = words.get("categories", "SELECT * FROM (VALUES {}) AS listed(place, value)")
     return (
-        f", categories(place, value) AS (\n  VALUES {rows}\n), named AS (\n"
-        "  SELECT place, value, (SELECT count(*) FROM reports)::FLOAT8 AS n,\n"
-        '    coalesce(sum(counts."count"), 0)::FLOAT8 AS named\n'
-        f"  FROM categories LEFT JOIN counts ON {is_named} GROUP BY place, value\n"
+        f", categories AS (\n  {listed.format(rows)}\n), named AS (\n"
+        f"  SELECT place, value, CAST((SELECT count(*) FROM reports) AS {words['float']}) AS n,\n"
+        f"    CAST(coalesce(sum({times}), 0) AS {words['float']}) AS named\n"
+        f"  FROM categories {join} GROUP BY place, value\n"
         f"), estimates AS (\n  SELECT place, value, n, (named - n * {q}) / {gain} AS estimate\n"
         "  FROM named\n)\n"
         "SELECT value, estimate, sqrt(n * (\n"
-        f"    '{rare!r}'::FLOAT8 + least(greatest(estimate / nullif(n, 0), 0), 1) * "
-        f"'{common - rare!r}'::FLOAT8)) AS std_error\n"
+        f"    {least} + least(greatest(estimate / nullif(n, 0), 0), 1) * {more})) AS std_error\n"
         "FROM estimates ORDER BY estimate DESC, place;\n"
     )
 
 
 def _cell(addressing: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
     """Return a number for each category, and the condition that its reports name a cell of its."""
-    return [*range(len(addressing.categories))], f"{_COLUMN} = place"
+    return [*range(len(addressing.categories))], f"{words['column']} = place"
 
 
 def _even_columns(addressing: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
     """Return what `_cell` does, of Hadamard response: columns that share an even number of ones
     with the category's row."""
     places = [place + addressing.first_row for place, _ in enumerate(addressing.categories)]
-    return places, f"{words['ones'].format(f'{_COLUMN} & place')} % 2 = 0"
+    shared = f"{words['column']} & place"
+    return places, f"mod({words['ones'].format(shared)}, 2) = 0"
 
 
 def _orthogonal_points(addressing: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
@@ -145,20 +204,20 @@ def _orthogonal_points(addressing: Any, words: Mapping[str, str]) -> tuple[list[
     with the category's."""
     field, powers = addressing.field, range(addressing.dimension)
     places = [digits_of(place, field) for place, _ in enumerate(addressing.categories)]
+    column, divided = words["column"], words["divided"]
     cases = [
-        f"WHEN {_COLUMN} >= {number_of_points(field, power)} "
-        f"THEN {_COLUMN} + {field**power - number_of_points(field, power)}"
+        f"WHEN {column} >= {number_of_points(field, power)} "
+        f"THEN {column} + {field**power - number_of_points(field, power)}"
         for power in reversed(powers)
     ]
-    number, digit = f"(CASE {' '.join(cases)} END)", f"({{}} {words['divided']} {{}} % {field})"
+    number = f"(CASE {' '.join(cases)} END)"
     products = [
-        f"{digit.format(number, field**power)} * {digit.format('place', field**power)}"
+        " * ".join(f"mod({divided.format(of, field**power)}, {field})" for of in (number, "place"))
         for power in powers
     ]
-    return places, f"({' + '.join(products)}) % {field} = 0"
+    return places, f"mod({' + '.join(products)}, {field}) = 0"
 
 
-_COLUMN = 'counts."column"'
 _SETS: Mapping[str, Callable[[Any, Mapping[str, str]], tuple[list[int], str]]] = {
     "hadamard": _even_columns,
     "pgr": _orthogonal_points,
@@ -180,49 +239,55 @@ def _stored(dated_files: Sequence[tuple[str, StorePath]], mechanism: Mechanism) 
     )
 
 
-def _whole_reports(mechanism: Mechanism) -> str:
-    """Return the reports of a table of PostgreSQL whose header is that of the mechanism."""
-    header, layout = mechanism.header, mechanism.layout
-    start = len(header)
-    row = _number("get_byte(report, {byte})", start, layout.row_bytes)
-    length = start + layout.body_bytes
-    payload = f"substring(report from {start + layout.row_bytes + 1})"
+def _whole_reports(dialect: str, mechanism: Mechanism) -> str:
+    """Return the reports of a table whose header is that of the mechanism."""
+    header, layout, words = mechanism.header, mechanism.layout, DIALECTS[dialect]
+    start, (name, _, _) = len(header), _quoted(dialect)
+    row = _number(dialect, "report", start, layout.row_bytes)
     return (
-        f'  SELECT {row} AS "row", {payload} AS payload\n'
-        f"  FROM reports\n"
-        f"  WHERE substring(report from 1 for {start}) = '\\x{header.hex()}' "
-        f"AND octet_length(report) = {length}"
+        f"  SELECT {row} AS {name}, substring(report, {start + layout.row_bytes + 1}) AS payload\n"
+        "  FROM reports\n"
+        f"  WHERE substring(report, 1, {start}) = {words['bytes'].format(header.hex())} "
+        f"AND octet_length(report) = {start + layout.body_bytes}"
     )
 
 
 def _cells(dialect: str, layout: Layout) -> str:
     """Return the counts of the cells, by the kind of the reports."""
-    words = DIALECTS[dialect]
-    if layout.is_bitmap:  # of DuckDB the first bit of a byte is its highest
-        places = range(layout.columns)
-        bits = [place ^ 7 if dialect == "duckdb" else place for place in places]
-        sums = words["list"].format(", ".join(f"sum(get_bit(bits, {bit}))" for bit in bits))
-        return (
-            f'  SELECT "row", unnest({words["list"].format(", ".join(map(str, places)))}) '
-            f'AS "column",\n  unnest({sums}) AS "count"\n'
-            f'  FROM (SELECT "row", {words["bits"]} AS bits FROM reports) AS payloads\n'
-            '  GROUP BY "row"'
-        )
-    number = _number(words["byte"], 0, layout.payload_bytes)
-    column, count = "number", "count(*)"
+    words, (row, column, count) = DIALECTS[dialect], _quoted(dialect)
+    if layout.is_bitmap:
+        bytes_of = [_number(dialect, "payload", i, 1) for i in range(layout.payload_bytes)]
+        usual = ", ".join(f"{of} AS byte_{i}" for i, of in enumerate(bytes_of))
+        payloads = f"(SELECT {row}, {words.get('bits', usual)} FROM reports) AS payloads"
+        bits = [_bit(dialect, place) for place in range(layout.columns)]
+        sums = words["list"].format(", ".join(f"sum({bit})" for bit in bits))
+        places = words["list"].format(", ".join(map(str, range(layout.columns))))
+        usual = f"SELECT {row}, unnest({places}) AS {column},\n  unnest(sums) AS {count}\n"
+        summed = f"SELECT {row}, {sums} AS sums\n  FROM {payloads} GROUP BY {row}"
+        exploded = words.get("exploded", f"{usual}  FROM ({{summed}}) AS t")
+        return f"  {exploded.format(summed=summed, places=places)}"
+    number = _number(dialect, "payload", 0, layout.payload_bytes)
+    cell, times = "number", "count(*)"
     if layout.is_signed:
-        column, count = "number / 2", "sum(1 - 2 * (number % 2))"
-    division = column.replace("/", "//") if dialect == "duckdb" else column
+        cell, times = words["divided"].format("number", 2), "sum(1 - 2 * mod(number, 2))"
     return (
-        f'  SELECT "row", {division} AS "column", {count} AS "count"\n'
-        f'  FROM (SELECT "row", {number} AS number FROM reports) AS numbers GROUP BY 1, 2'
+        f"  SELECT {row}, {cell} AS {column}, {times} AS {count}\n"
+        f"  FROM (SELECT {row}, {number} AS number FROM reports) AS numbers GROUP BY 1, 2"
     )
 
 
-def _number(byte: str, start: int, size: int) -> str:
-    """Return the integer of `size` bytes, little-endian, from byte `start` on."""
+def _bit(dialect: str, place: int) -> str:
+    """Return the bit at a place of a bitmap, whose lowest comes first in each byte."""
+    byte, bit = divmod(place, 8)
+    text = DIALECTS[dialect]["bit"]
+    return text.format(byte=byte, bit=bit, low=place, high=place ^ 7)
+
+
+def _number(dialect: str, of: str, start: int, size: int) -> str:
+    """Return the integer of `size` bytes of a value, little-endian, from byte `start` on."""
     terms = [
-        byte.format(byte=i, hex=2 * i + 1) + (f" * {1 << 8 * (i - start)}" if i > start else "")
+        DIALECTS[dialect]["byte"].format(of=of, byte=i, place=i + 1, hex=2 * i + 1)
+        + (f" * {1 << 8 * (i - start)}" if i > start else "")
         for i in range(start, start + size)
     ]
     return f"({' + '.join(terms) or '0'})"

@@ -14,12 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ldp import CountMeanSketch
+from ldp import CountMeanSketch, RandomizedResponse
 from ldp.collection import ReportWriter, aggregate, report_files
+from ldp.collection.sql import has_estimates
 from ldp.errors import ReportError
 from ldp.mechanisms import CatalogueMechanism, JointReport
 from ldp.simulation import Population, draw_reports
 from ldp.tables.table import Table
+from tests.collection.test_counts_elsewhere import (
+    COUNTABLE,
+    require_query,
+    stored_reports,
+    write,
+)
 from tests.examples import sampling_each_kind
 
 SKETCH = CountMeanSketch(epsilon=4.0, rows=1024, width=1024, seed="00")
@@ -43,6 +50,7 @@ def spark() -> Iterator[Any]:
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .getOrCreate()
@@ -86,6 +94,34 @@ def test_every_mechanism_gives_the_same_table(tmp_path: Path, spark: Any, exampl
     values = tuple(map(str, example.values[:2])) if is_text else example.values[:2]
     stored(tmp_path, example.mechanism, values, 800)
     both(tmp_path, example.mechanism)
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_spark_sql_counts_and_estimates_what_one_machine_does(tmp_path: Path, spark: Any) -> None:
+    """An example of each mechanism with estimates, signs, bits of several rows, and a category with
+    signs that a text of Spark SQL reads in another way, in one table."""
+    odd = "it's ${x} a\\b \"q\" 'é😀\n2"
+    named = RandomizedResponse(categories=("a", odd), epsilon=1.0)
+    examples = {
+        mechanism.name: (mechanism, values)
+        for mechanism, values in COUNTABLE
+        if has_estimates(mechanism) or mechanism.kind.is_signed or mechanism.name == "rappor"
+    }
+    examples["odd"] = named, ("a", odd)
+    reports = list[tuple[bytearray]]()
+    for name, (mechanism, values) in examples.items():
+        write(tmp_path / name, mechanism, values)
+        reports += [(bytearray(one),) for one in stored_reports(tmp_path / name, mechanism)]
+    frame = spark.createDataFrame(reports, "report binary").coalesce(1).cache()
+    frame.createOrReplaceTempView("reports")
+    for name, (mechanism, _) in examples.items():
+        table = aggregate([tmp_path / name], "m", 1, mechanism)
+        assert isinstance(table, Table)
+        require_query(
+            *("spark", mechanism, table, tmp_path),
+            lambda query: [tuple(row) for row in spark.sql(query.strip().rstrip(";")).collect()],
+        )
 
 
 @pytest.mark.exact

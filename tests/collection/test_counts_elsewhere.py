@@ -1,17 +1,20 @@
 """Counts that a database or another system made are the integers of `ldp aggregate`."""
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 
 from ldp import CoinResponse, LocalHashing, RandomizedResponse
 from ldp.collection import ReportWriter, aggregate
 from ldp.collection.sql import COLUMNS, counting_query, has_estimates, read_counts
+from ldp.collection.store import read_reports, report_files
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.sketch import MeanSketch
@@ -134,13 +137,26 @@ def test_files_of_another_mechanism_fail_the_query(tmp_path: Path) -> None:
         database.sql(query).fetchall()
 
 
+def require_query(
+    dialect: str, mechanism: Mechanism, expected: Table, folder: Path, rows_of: Callable[[str], Any]
+) -> None:
+    """The rows of a query are the integers of `ldp aggregate`, and its estimates those of `ldp
+    decode`, to the last printed digit."""
+    lines = [COLUMNS, *rows_of(counting_query(dialect, "m", 1, mechanism))]
+    texts = [",".join("" if cell is None else str(cell) for cell in line) for line in lines]
+    counts = folder / "counts.csv"
+    counts.write_text("\n".join(texts))
+    assert read_counts(counts, mechanism, map(str, DAYS)) == expected
+    if has_estimates(mechanism):
+        query = counting_query(dialect, "m", 1, mechanism, estimates=True)
+        assert printed(rows_of(query)) == as_decoded(expected)
+
+
 @pytest.mark.slow
 @pytest.mark.exact
 def test_postgres_counts_what_aggregate_counts(tmp_path: Path, postgres: str) -> None:
     """Whole reports of all examples in one table: each query counts its own."""
     import psycopg
-
-    from ldp.collection.store import read_reports, report_files
 
     expected = {}
     with psycopg.connect(postgres, autocommit=True) as connection:
@@ -149,25 +165,58 @@ def test_postgres_counts_what_aggregate_counts(tmp_path: Path, postgres: str) ->
             store = tmp_path / name
             write(store, mechanism, values)
             expected[name] = counted(store, mechanism)
-            for _, path in report_files([store], "m", 1):
-                with connection.cursor().copy("COPY reports FROM STDIN") as copy:
-                    for rows, payloads in read_reports(path, mechanism):
-                        for report in whole(mechanism, rows, payloads):
-                            copy.write_row([report])
+            with connection.cursor().copy("COPY reports FROM STDIN") as copy:
+                for report in stored_reports(store, mechanism):
+                    copy.write_row([report])
         for name, (mechanism, _) in zip(NAMES, COUNTABLE, strict=True):
-            query = counting_query("postgres", "m", 1, mechanism)
-            found = connection.execute(query.encode()).fetchall()
-            text = "\n".join(
-                ",".join("" if cell is None else str(cell) for cell in row)
-                for row in [COLUMNS, *found]
+            require_query(
+                *("postgres", mechanism, expected[name], tmp_path),
+                lambda query: connection.execute(query.encode()).fetchall(),
             )
-            counts = tmp_path / "counts.csv"
-            counts.write_text(text)
-            assert read_counts(counts, mechanism, map(str, DAYS)) == expected[name]
-            if has_estimates(mechanism):
-                query = counting_query("postgres", "m", 1, mechanism, estimates=True)
-                estimates = connection.execute(query.encode()).fetchall()
-                assert printed(estimates) == as_decoded(expected[name])
+
+
+STAND_INS = """
+CREATE MACRO part(value, start, size) AS unhex(substr(hex(value), 2 * start - 1, 2 * size));
+CREATE MACRO points(value) AS
+    [('0x' || substr(hex(value), 2 * i + 1, 2))::BIGINT FOR i IN range(octet_length(value))];
+CREATE TABLE reports (report BLOB);
+"""
+"""Of bytes DuckDB has neither BigQuery's SUBSTRING nor TO_CODE_POINTS."""
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("mechanism", "values"), COUNTABLE, ids=NAMES)
+def test_bigquery_counts_what_aggregate_counts(
+    tmp_path: Path, mechanism: Mechanism, values: tuple[Any, ...]
+) -> None:
+    """Its text is parsed as BigQuery's, and runs in DuckDB as what sqlglot translates it to."""
+    duckdb, sqlglot = pytest.importorskip("duckdb"), pytest.importorskip("sqlglot")
+    write(tmp_path, mechanism, values)
+
+    def rows_of(query: str) -> Any:
+        level = sqlglot.ErrorLevel.RAISE
+        (text,) = sqlglot.transpile(query, read="bigquery", write="duckdb", error_level=level)
+        for pattern, stand_in in (
+            (r"SUBSTRING\(report, (\d+)\)", r"part(report, \1, 1000)"),
+            (r"SUBSTRING\(report, 1, ", "part(report, 1, "),
+            (r"TO_CODE_POINTS", "points"),
+            (r"SELECT \* FROM UNNEST\((\[CAST.*?\])\)\)", r"SELECT UNNEST(\1, max_depth => 2))"),
+        ):
+            text = re.sub(pattern, stand_in, text)
+        return database.sql(text).fetchall()
+
+    with duckdb.connect() as database:
+        database.execute(STAND_INS)
+        table = pyarrow.table({"report": [*stored_reports(tmp_path, mechanism)]})
+        database.register("reported", table)
+        database.execute("INSERT INTO reports SELECT report FROM reported")
+        require_query("bigquery", mechanism, counted(tmp_path, mechanism), tmp_path, rows_of)
+
+
+def stored_reports(store: Path, mechanism: Mechanism) -> Iterator[bytes]:
+    for _, path in report_files([store], "m", 1):
+        for rows, payloads in read_reports(path, mechanism):
+            yield from whole(mechanism, rows, payloads)
 
 
 def whole(mechanism: Mechanism, rows: Any, payloads: Any) -> Iterator[bytes]:
