@@ -172,6 +172,7 @@ def candidate_table(question: "Shares") -> dict[str, Tuner]:
     return OF_SETS if question.answers else CANDIDATES
 
 
+@lru_cache(maxsize=1024)
 def tune(question: "Shares", name: str) -> Mechanism:
     """Return the variant of mechanism `name` for the question; raises ParameterError with the
     reason if there is none."""

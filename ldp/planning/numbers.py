@@ -271,9 +271,8 @@ class Percentile(Question):
         people that of the numbers that are told worst."""
         if self.people is None:
             return self._worst(mechanism).std_error(mechanism)
-        law = percentiles.expected(mechanism, self._held, self.users, self.q, self._part)
-        estimates = law.quantile_draws(self.q)
-        return math.hypot(*(estimates - self.truth)) / math.sqrt(len(estimates))
+        case = (self._held, self.users, self.q, self._part, self.truth)
+        return percentiles.root_mean_squared_error(mechanism, *case)
 
     def errors(self, mechanism: Way, draws: int, generator: np.random.Generator) -> Floats:
         """Draw the error of the quantile of these people, shape (draws,); without any, of those

@@ -278,6 +278,15 @@ def expected(mechanism: Way, people: Population, users: int, q: float, part: flo
     return expected_distribution(mechanism, share, users)
 
 
+@lru_cache(maxsize=1024)
+def root_mean_squared_error(
+    mechanism: Way, people: Population, users: int, q: float, part: float, true: float
+) -> float:
+    """Return the root mean squared error of the `q`-quantile, which is `true`, over draws."""
+    errors = expected(mechanism, people, users, q, part).quantile_draws(q) - true
+    return math.hypot(*errors) / math.sqrt(len(errors))
+
+
 @lru_cache(maxsize=64)
 def people_in_bins(bins: Bins, people: Population) -> Floats:
     """Return the share of the people in every bin."""

@@ -7,13 +7,14 @@ questions are accepted in the order of the file while the sums stay below the ca
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -165,15 +166,13 @@ class Product:
         that with the smallest report up to so many steps above its least price."""
         least = list[PlannedMetric]()
         for keep_days in sorted({0, ask.keep_days}):
-            exact = partial(self._exact, ask, keep_days)
-            place = bisect_left(EPSILONS, True, key=lambda epsilon: any(exact(epsilon)))
-            answers = chain.from_iterable(map(exact, EPSILONS[place : place + near + 1]))
-            least += sorted(answers, key=lambda at: (report_bytes(at.mechanism), at.epsilon))[:1]
+            at = partial(self.answers_at, ask, keep_days)
+            exact = attrgetter("is_exact")
+            place = bisect_left(EPSILONS, True, key=lambda epsilon: any(map(exact, at(epsilon))))
+            answers = chain.from_iterable(map(at, EPSILONS[place : place + near + 1]))
+            by_size = sorted(answers, key=lambda way: (report_bytes(way.mechanism), way.epsilon))
+            least += islice(filter(exact, by_size), 1)
         return min(least, key=lambda answer: answer.life, default=None)
-
-    def _exact(self, ask: Ask, keep_days: int, epsilon: float) -> "Iterator[PlannedMetric]":
-        answers = self.answers_at(ask, keep_days, epsilon)
-        return (answer for answer in answers if answer.is_exact)
 
     def answer_at(self, ask: Ask, keep_days: int, epsilon: float) -> "PlannedMetric | None":
         """Return the answer with the least error at this price; None if no mechanism has it."""

@@ -19,7 +19,14 @@ from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import HierarchicalHistogram, RandomizedResponse
 from ldp.planning.mechanism_choice import report_bytes
 from ldp.planning.numbers import Percentile
-from ldp.planning.percentiles import EVEN, LOGNORMAL, SHAPES, people_of_result, shaped_people
+from ldp.planning.percentiles import (
+    EVEN,
+    LOGNORMAL,
+    SHAPES,
+    people_of_result,
+    root_mean_squared_error,
+    shaped_people,
+)
 from ldp.planning.portfolio import EPSILONS, NEAR, PlannedMetric, Portfolio, Product, _left
 from ldp.planning.values import Shares
 from ldp.registry import Registry
@@ -159,6 +166,16 @@ def test_each_question_is_reckoned_once_at_a_price(
         monkeypatch.setattr(kind, "mechanisms", counted)
     assert asked.answer().refused  # so that all is asked again, with another rule
     assert len(reckoned) == len(set(reckoned)) > len(asked.questions)
+
+
+def test_questions_that_ask_the_same_share_their_draws() -> None:
+    first, second = (
+        Percentile(users=1000, epsilon=1.0, q=0.5, bounds=(0.0, 1.0)) for _ in range(2)
+    )
+    (way, *_) = first.mechanisms()
+    error, draws = first.error(way), root_mean_squared_error.cache_info().misses
+    assert second.error(replace(way)) == error
+    assert root_mean_squared_error.cache_info().misses == draws
 
 
 def test_an_answer_of_no_use_has_no_figure(
