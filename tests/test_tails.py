@@ -9,6 +9,8 @@ from scipy.stats import binom
 
 from ldp.arrays import binomial_above, binomial_ends, binomial_law, binomial_up_to
 
+LARGE = {"numba", "sklearn", "scipy.stats", "scipy.optimize", "scipy.sparse"}
+"""Modules that a command loads where its work is large only."""
 LAWS = [(0, 0.3), (1, 0.5), (7, 0.0), (7, 1.0), (40, 1e-12), (1_000, 0.25), (10**9, 1e-6)]
 
 
@@ -59,4 +61,18 @@ def test_a_command_loads_nothing_that_only_large_work_needs(packages: str) -> No
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert f"ldp.{packages}" in loaded
-    assert not loaded & {"numba", "sklearn", "scipy.stats", "scipy.optimize", "scipy.sparse"}
+    assert not loaded & LARGE
+
+
+@pytest.mark.exact
+def test_a_trial_of_a_hundred_rows_loads_nothing_that_only_large_work_needs() -> None:
+    """Half a second of `ldp try`: points and subsets were drawn by compiled loops."""
+    code = (
+        "import sys, ldp.cli.trial; from ldp.planning.column_trial import try_column; "
+        "trials = try_column([i % 27 for i in range(100)], read_as='categories', seed=1); "
+        "print(*(row['mechanism'] for row in trials.rows()), *sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    mechanisms, loaded = done.stdout.split()[:3], done.stdout.split()[3:]
+    assert mechanisms == ["pgr", "subset", "rr"]
+    assert not {*loaded} & LARGE

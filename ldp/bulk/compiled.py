@@ -11,25 +11,32 @@ import numpy as np
 SlicePart = TypeVar("SlicePart")
 
 
-def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator: `numba.njit` without the interpreter's lock, and with `options`, at the
-    first call, because numba takes a third of a second to import.
+def compiled(few: int = 0, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator: `numba.njit` without the interpreter's lock, and with `options`, once the
+    calls of a process had more than `few` numbers in their largest arguments: numba takes half a
+    second to import, and for less work Python does the same, bit by bit where no float is added.
 
     Compiled code goes to numba's cache: beside the module, in the user's cache folder, or in
     NUMBA_CACHE_DIR. Where none of them is writable (a read-only container without a home folder),
     every process compiles again, which takes seconds.
     """
 
-    return lambda function: _Loop(function, options)
+    return lambda function: _Loop(function, few, options)
 
 
 class _Loop:
-    """A loop of Python, which its first call compiles, with those that it calls."""
+    """A loop of Python that is compiled, with those that it calls, after `few` numbers."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], few: int, options: dict[str, Any]) -> None:
         self.function, self.options, self.__doc__ = function, options, function.__doc__
+        self.few = few
 
     def __call__(self, *arguments: Any) -> Any:
+        if self.few > 0:
+            self.few -= max(map(np.size, arguments))
+        if self.few > 0:
+            with np.errstate(over="ignore"):
+                return self.function(*arguments)
         return self.machine_code(*arguments)
 
     @cached_property

@@ -194,7 +194,7 @@ def _sum_of_squares(counts: Any, scale: float, offsets: Any) -> float:
     return total
 
 
-@compiled()
+@compiled(few=1 << 14)
 def count_bits(counts: Any, rows: Any, payloads: Any, start: int, stop: int) -> None:
     """Add bit c of the payload to counts[row, c], for every report with start <= row < stop;
     `rows`: shape (reports,), `payloads`: shape (reports, bytes)."""

@@ -109,7 +109,7 @@ def _at(transformed: NDArray[np.complex128], places: Ints) -> NDArray[np.complex
     return np.asarray(np.where(is_mirrored, values.conj(), values))
 
 
-@compiled()
+@compiled(few=1 << 17)
 def _vector(number: int, field: int, vector: Any) -> None:
     """Write the numbers of a point to `vector`, as `ldp.mechanisms.projective_geometry.vector`."""
     size, digits = 1, 0
@@ -124,7 +124,7 @@ def _vector(number: int, field: int, vector: Any) -> None:
     vector[vector.size - 1 - digits] = 1
 
 
-@compiled()
+@compiled(few=1 << 13)
 def _points(normals: Any, is_inside: Any, number: Any, inverses: Any, dimension: int) -> Any:
     """Return the number[i]-th point of the hyperplane of point normals[i], or where not
     is_inside[i] of the points outside of it."""

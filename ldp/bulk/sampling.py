@@ -41,7 +41,7 @@ def packed_bernoulli(
     return below
 
 
-@compiled()
+@compiled(few=1 << 16)
 def _fill_below(below: Any, filled: int, threshold: Any, stream: Any) -> int:
     """Fill `below` from word `filled` on while `stream` lasts; return the number of words filled.
 
@@ -64,7 +64,7 @@ def _fill_below(below: Any, filled: int, threshold: Any, stream: Any) -> int:
     return filled
 
 
-@compiled()
+@compiled(few=1 << 10)
 def fit_subsets(
     subsets: Any, touched: Any, sizes: Any, columns: int, ones: int, generator: Any
 ) -> None:
@@ -94,7 +94,7 @@ def fit_subsets(
             words[column >> 6] |= _1 << np.uint64(column & 63)
 
 
-@compiled()
+@compiled(few=1 << 10)
 def _ones(word: Any) -> Any:
     """Return the number of bits of a word of 64 that are 1."""
     word -= (word >> _1) & np.uint64(0x5555555555555555)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ldp import bulk
 from ldp.arrays import AnyInts
-from ldp.bulk.sampling import _fill_below
+from ldp.bulk.geometry_kernels import _points, vectors
+from ldp.bulk.sampling import _fill_below, fit_subsets
 from ldp.protocol.randomness import PROBABILITY_ONE, bernoulli
 from tests.statistics import ALPHA, law_p
 
@@ -138,6 +139,52 @@ def test_counted_bits_are_the_sums_of_unpacked_bits(
     bulk.count_bits(counts, at, payloads, start, stop)
     assert (counts == expected).all()
     assert counts.dtype == expected.dtype
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("columns", [27, 64, 200])
+def test_python_fits_subsets_as_compiled_code_does(columns: int) -> None:
+    """Words and the state of the generator after them."""
+    fitted = []
+    for fit in (fit_subsets.function, fit_subsets.machine_code):
+        generator = np.random.default_rng(columns)
+        words = generator.integers(0, 1 << 64, size=(50, -(-columns // 64)), dtype=np.uint64)
+        touched = generator.permuted(np.tile(np.arange(columns), (50, 1)), axis=1)[:, :2]
+        with np.errstate(over="ignore"):
+            fit(words, touched, generator.integers(0, 3, 50), columns, columns // 3, generator)
+        fitted.append((words.tolist(), generator.integers(0, 1 << 64, dtype=np.uint64)))
+    assert fitted[0] == fitted[1]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("field", "dimension"), [(2, 5), (5, 3), (13, 2)])
+def test_python_picks_points_as_compiled_code_does(field: int, dimension: int) -> None:
+    every = (field**dimension - 1) // (field - 1)
+    normals, numbers = (places.ravel() for places in np.mgrid[:every, : field ** (dimension - 1)])
+    inverses = np.array([0, *(pow(number, -1, field) for number in range(1, field))])
+    for is_inside in (False, True):
+        some = numbers < (every - 1) // field if is_inside else np.ones(numbers.size, bool)
+        shared = normals[some], np.full(some.sum(), is_inside), numbers[some], inverses, dimension
+        points = _points.function(*shared)
+        assert (points == _points.machine_code(*shared)).all()
+        products = vectors(normals[some], field, dimension) * vectors(points, field, dimension)
+        assert ((products.sum(axis=1) % field == 0) == is_inside).all()
+
+
+@pytest.mark.exact
+def test_python_counts_and_compares_bits_as_compiled_code_does() -> None:
+    generator = np.random.default_rng(5)
+    stream = generator.integers(0, 1 << 64, size=2000, dtype=np.uint64)
+    rows = generator.integers(0, 3, size=40, dtype=np.uint32)
+    payloads = generator.integers(0, 256, size=(40, 5), dtype=np.uint8)
+    for loop in ("function", "machine_code"):
+        below, counts = np.zeros(300, np.uint64), np.zeros((3, 37), np.uint16)
+        filled = getattr(_fill_below, loop)(below, 0, np.uint64(3 << 60 | 5), stream)
+        getattr(bulk.count_bits, loop)(counts, rows, payloads, 0, 2)
+        if loop == "function":
+            expected = filled, below.tolist(), counts.tolist()
+    assert expected == (filled, below.tolist(), counts.tolist())
+    assert 0 < filled < 300
 
 
 @pytest.mark.slow
