@@ -23,6 +23,7 @@ from ldp.bulk.point_kernels import count_sets as count_sets
 from ldp.bulk.point_kernels import pick as pick
 from ldp.bulk.point_kernels import points as points
 from ldp.bulk.point_kernels import scatter as scatter
+from ldp.bulk.sampling import add_binomials as add_binomials
 from ldp.bulk.sampling import bernoulli_each as bernoulli_each
 from ldp.bulk.sampling import draw_steps as draw_steps
 from ldp.bulk.sampling import fit_subsets as fit_subsets

@@ -1,11 +1,12 @@
 """Many bits at once, for simulation: the distributions of `ldp.protocol.randomness`, by numpy."""
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Bools, Points, RowNumbers
+from ldp.arrays import Bools, Ints, Points, RowNumbers
 from ldp.bulk.compiled import compiled
 from ldp.protocol.randomness import PROBABILITY_BITS
 
@@ -13,6 +14,9 @@ _NO_LANES, _ALL_LANES = np.uint64(0), np.uint64((1 << 64) - 1)
 _1, _63 = np.uint64(1), np.uint64(63)
 _EACH_BYTE = np.uint64(0x01_01_01_01_01_01_01_01)
 _STREAM = 32_768
+_MANY, _INVERTED = 1 << 18, 30
+"""Number of binomial numbers from which they are drawn by a compiled loop; largest expected one
+that numpy draws by inversion."""
 
 
 def draw_steps(points: Points, at: RowNumbers, generator: np.random.Generator) -> Points:
@@ -103,6 +107,35 @@ def _ones(word: Any) -> Any:
     )
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     return np.int64((word * _EACH_BYTE) >> np.uint64(56))
+
+
+def add_binomials(
+    cells: Ints, reports: Ints, held: Ints, chance: float, generator: np.random.Generator
+) -> None:
+    """Add `generator.binomial(reports[:, None] - held, chance)` to `cells`, shape (rows, columns);
+    for many small numbers in a third of numpy's time."""
+    if held.size >= _MANY and chance <= 0.5 and reports.max() * chance <= _INVERTED:
+        _add_inverted(cells, reports, held, chance, generator)
+    else:
+        cells += generator.binomial(reports[:, None] - held, chance)
+
+
+@compiled()
+def _add_inverted(cells: Any, reports: Any, held: Any, chance: float, generator: Any) -> None:
+    """Add binomial numbers by inversion, in the order and with the roundings of numpy."""
+    last, none = 0, 1.0
+    for row in range(reports.size):
+        for column in range(held.shape[1]):
+            number = reports[row] - held[row, column]
+            if number > 0:
+                if number != last:
+                    last, none = number, math.exp(number * math.log(1 - chance))
+                left, part, count = generator.random(), none, 0
+                while left > part and count < number:
+                    count += 1
+                    left -= part
+                    part = (number - count + 1) * chance * part / (count * (1 - chance))
+                cells[row, column] += count
 
 
 def bernoulli_each(generator: np.random.Generator, threshold: int, size: int) -> Bools:

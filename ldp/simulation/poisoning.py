@@ -54,9 +54,9 @@ class Attack:
     way: int = 1
 
 
-def counted_batch(mechanism: Mechanism, batch: ReportArrays) -> Table:
-    """Return the table of the reports of a batch."""
-    builder = TableBuilder(mechanism)
+def counted_batch(mechanism: Mechanism, batch: ReportArrays, start: Table | None = None) -> Table:
+    """Return the table of the reports of a batch, and of those that `start` has."""
+    builder = TableBuilder(mechanism, start=start)
     builder.add_batch(*batch)
     return builder.build()
 

@@ -7,7 +7,7 @@ defence.
 """
 
 from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -44,17 +44,17 @@ from ldp.tables.table import Table
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Poisoned:
     """Collection of the `honest` table and of the reports `fakes`, None for none, of which the
-    decoder is told that they are a `share`."""
+    decoder is told that they are a `share`; `clean`: the same without them, where it is known."""
 
     values: tuple[str, ...]
     honest: Table
     fakes: ReportArrays | None
     share: float
+    clean: "Poisoned | None" = None
 
     def table(self, batch: ReportArrays | None) -> Table:
         """Return the table of the honest reports and those of `batch`."""
-        mechanism = self.honest.mechanism
-        return self.honest + counted_batch(mechanism, batch) if batch else self.honest
+        return counted_batch(self.honest.mechanism, batch, self.honest) if batch else self.honest
 
     @cached_property
     def estimates(self) -> Estimates:
@@ -81,8 +81,10 @@ def statistics(poisoned: Poisoned) -> Floats:
         others = as_bytes(numbers, mechanism.layout)
     block = np.append(rows, among.astype(np.uint32)), np.concatenate([payloads, others])
     good = is_plausible(mechanism, *block, poisoned.values)[: rows.size]
-    table = poisoned.table((rows[good], payloads[good])) if good.any() else poisoned.honest
-    return decode(table, poisoned.values).count / table.total
+    if not good.any():
+        return undefended(poisoned.clean or replace(poisoned, fakes=None))
+    batch = (rows[good], payloads[good])
+    return undefended(poisoned if good.all() else replace(poisoned, fakes=batch))
 
 
 def consistency(poisoned: Poisoned) -> Floats:
@@ -196,7 +198,7 @@ class Laboratory:
             for name, attack in ATTACKS.items():
                 aims, row = attack.aims(scene, generator), results[name]
                 batch = attack.reports(scene, aims, fakes, generator)
-                poisoned = Poisoned(values=values, honest=honest, fakes=batch, share=self.share)
+                poisoned = replace(clean, fakes=batch, clean=clean)
                 for defence, shares_of in self.defences.items():
                     moved = attack.way * (shares_of(poisoned) - before[defence])[aims]
                     row.gain[defence] = row.gain.get(defence, 0) + float(moved.sum()) / self.runs

@@ -225,8 +225,9 @@ def _draw_block(
             _add_named(mechanism, held, by_value, placed, start, generator)
     channel = mechanism.channel
     if mechanism.kind.has_independent_bits:
-        cells = generator.binomial(held, float(channel.touched))
-        cells += generator.binomial(reports[:, None] - held, float(channel.untouched))
+        cells, is_held = np.zeros_like(held), held > 0  # of none numpy draws nothing
+        cells[is_held] = generator.binomial(held[is_held], float(channel.touched))
+        bulk.add_binomials(cells, reports, held, float(channel.untouched), generator)
     else:
         # telling the truth with p, else one of the others, is: the truth with p - q, else any
         cells = generator.binomial(held, channel.gain) if mechanism.touches == 1 else held

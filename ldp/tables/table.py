@@ -413,7 +413,8 @@ class CountsReports(ABC):
 
 
 class TableBuilder(CountsReports):
-    """Builder of a table from reports; `build()` returns it. Memory: one table. `workers`: threads.
+    """Builder of a table from reports; `build()` returns it. Memory: one table. `workers`: threads;
+    `start`: table whose reports are counted already.
 
     >>> from ldp import CoinResponse
     >>> mechanism = CoinResponse(alpha=0.5, beta=0.5)
@@ -423,7 +424,9 @@ class TableBuilder(CountsReports):
     100
     """
 
-    def __init__(self, mechanism: Mechanism, workers: int = 1) -> None:
+    def __init__(
+        self, mechanism: Mechanism, workers: int = 1, *, start: "Table | None" = None
+    ) -> None:
         if not isinstance(mechanism, Mechanism):
             raise ReportError("reports of several parts are counted by a JointTableBuilder")
         self._mechanism: Mechanism = mechanism
@@ -432,6 +435,9 @@ class TableBuilder(CountsReports):
         self._counts: AnyInts = np.zeros(mechanism.shape, dtype=smallest_type(0, self._signed))
         self._reports = np.zeros(mechanism.shape.rows, dtype=np.int64)
         self._windows: set[str] = set()
+        if start is not None:
+            self._counts, self._reports = start.counts.copy(), start.reports.copy()
+            self._windows |= {*start.windows}
 
     def add_batch(
         self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], window: str | None = None

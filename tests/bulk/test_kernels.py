@@ -187,6 +187,22 @@ def test_python_counts_and_compares_bits_as_compiled_code_does() -> None:
     assert 0 < filled < 300
 
 
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("most", "chance"), [(3, 0.12), (60, 0.5), (2000, 1e-3), (50, 0.6), (400, 0.3), (0, 0.2)]
+)
+def test_many_binomial_numbers_are_those_of_numpy(most: int, chance: float) -> None:
+    """To the last number, and so is the generator's state; the last three are left to numpy, or
+    are none."""
+    reports = np.random.default_rng(3).integers(0, most + 1, 512)
+    held = np.random.default_rng(4).integers(0, reports[:, None] + 1, (512, 512))
+    expected, generator = np.random.default_rng(5), np.random.default_rng(5)
+    cells = np.ones_like(held)
+    bulk.add_binomials(cells, reports, held, chance, generator)
+    assert (cells == 1 + expected.binomial(reports[:, None] - held, chance)).all()
+    assert generator.random() == expected.random()
+
+
 @pytest.mark.slow
 @pytest.mark.exact
 def test_where_nothing_is_writable_loops_are_compiled_without_a_cache() -> None:

@@ -14,7 +14,7 @@ from ldp.mechanisms import CatalogueMechanism, RandomizedResponse, from_paramete
 from ldp.mechanisms.catalogue import CATALOGUE
 from ldp.protocol.randomness import SeededBits
 from ldp.tables.joint_table import JointTable, empty_builder
-from ldp.tables.table import Table
+from ldp.tables.table import Table, TableBuilder
 
 MECHANISM = RandomizedResponse(categories=("a", "b", "c"), epsilon=1.0)
 
@@ -142,3 +142,16 @@ def test_a_builder_has_counted_what_came_before_an_invalid_report() -> None:
     with pytest.raises(ReportError, match="position 3"):
         builder.add_all([*reports_of(MECHANISM, 3), b"", *reports_of(MECHANISM, 2)])
     assert builder.build().total == 3
+
+
+@pytest.mark.exact
+def test_a_builder_goes_on_with_a_table() -> None:
+    """As the sum of two tables, of which the first stays as it is."""
+    parts = [MECHANISM.encoder().encode(value) for value in ["a"] * 200 + ["b"] * 100]
+    first = Table.from_reports(MECHANISM, parts[:200])
+    start = Table(MECHANISM, first.counts, first.reports, ("2026-01-01",))
+    counted = start.counts.copy()
+    builder = TableBuilder(MECHANISM, start=start)
+    builder.add_all(parts[200:])
+    assert builder.build() == start + Table.from_reports(MECHANISM, parts[200:])
+    assert (start.counts == counted).all()
