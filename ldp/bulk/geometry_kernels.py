@@ -89,7 +89,9 @@ def _along(block: Floats, first: AnyInts, rest: AnyInts, inverses: Ints) -> Ints
         some = slice(start, start + AT_ONCE)
         keys[some] = rest[some] * inverses[leading[some], None] % field @ weights
     lines, line = np.unique(keys, return_inverse=True)
-    transformed = np.fft.rfftn(block.reshape((field,) * size))
+    shape = (field,) * size
+    half = np.empty((*shape[1:], field // 2 + 1), np.complex128)
+    transformed = np.fft.rfftn(block.reshape(shape), out=half)  # otherwise in two such arrays
     sums = np.empty((lines.size, field), np.int64)
     for start in range(0, lines.size, AT_ONCE // field + 1):
         some = slice(start, start + AT_ONCE // field + 1)

@@ -116,7 +116,7 @@ def central_command(
     cost = f"{read.words} {_cost(summary)}"
     rows = [
         (curator.name, *finite([*curator[1:5], *(local or [None] * 5)[1:5]]))
-        for curator, local in twin.lines
+        for curator, local in (twin.lines if as_json or out != "-" else ())  # else nobody sees them
     ]
     lines = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     if out.endswith(".html"):

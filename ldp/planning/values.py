@@ -221,8 +221,8 @@ class Shares(Question):
             return ()
         estimates = decode(table if isinstance(table, Table) else table[WORDS], names)
         columns = (estimates.count, estimates.std_error, *estimates.interval(curated.level))
-        rows = np.column_stack(columns).tolist()
-        return [Statistic(name, *row) for name, row in zip(estimates.values, rows, strict=True)]
+        numbers = (column.tolist() for column in columns)
+        return [*map(Statistic, estimates.values, *numbers)]
 
 
 @dataclass(frozen=True, kw_only=True)
