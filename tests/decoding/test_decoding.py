@@ -174,8 +174,9 @@ def discoveries(repeats: int, make: Callable[[int], Mechanism], *controls: str) 
     generator, proportions = np.random.default_rng(8), []
     for seed in range(repeats):
         table = draw_table(make(seed), NAMES, counts=COUNTS, generator=generator)
+        estimates = decode(table, NAMES)
         for control in controls:
-            detected = decode(table, NAMES, rule=Rule(control=control)).detected()
+            detected = estimates.detected(Rule(control=control))
             proportions.append((detected & (COUNTS == 0)).sum() / max(1, detected.sum()))
     return list(np.reshape(proportions, (repeats, len(controls))).T)
 

@@ -438,12 +438,14 @@ def test_errors_hold_beside_popular_strings_that_are_not_listed(
     counts = np.zeros(200, int)
     counts[:100] = (1_000_000 - others.sum()) * shares / shares.sum()
     mechanism = Rappor(**{**TYPICAL, **noise}, seed="00")  # type: ignore[arg-type]
+    both = [
+        of(replace(mechanism, seed=f"{seed:04x}"), np.append(counts, others), seed)
+        for seed in range(6)
+    ]
 
     def measured(is_whole: bool) -> tuple[float, float, list[int]]:
         errors, ratios, found = [], [], list[int]()
-        for seed in range(6):
-            of_seed = replace(mechanism, seed=f"{seed:04x}")
-            table, patterns = of(of_seed, np.append(counts, others), seed)
+        for table, patterns in both:
             estimates = decode(replace(table, whole=patterns if is_whole else None), listed)
             errors.append(estimates.count - counts)
             ratios.append(errors[-1] / estimates.std_error)
