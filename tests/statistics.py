@@ -62,7 +62,7 @@ def chance_missed(checks: Sequence[Checks], alpha: float) -> float:
     for seen, chance in ((observed, claimed), (trials - observed, 1 - claimed)):
         beyond = seen - trials * chance
         scores = beyond / np.sqrt(np.maximum(trials * chance * (1 - chance), 1e-9))
-        far = np.argsort(-scores, kind="stable")[:STRONGEST]
+        far = np.argpartition(-scores, min(STRONGEST, scores.size) - 1)[:STRONGEST]
         refuting = binomial_p(seen[far], trials[far], chance[far]) < levels[far]
         far = far[(beyond[far] > 0) & refuting]
         seen, of, chance, level = seen[far], trials[far], chance[far], levels[far]
