@@ -205,8 +205,7 @@ def printed(pair: Pair, group: str) -> float:
 def excess(pairs: range, span: str = "") -> Iterator[tuple[Pair, str, float, float]]:
     """The pairs of lives whose log-ratio is above what is printed: (pair, group, ratio, printed),
     of these numbers; of one kind of span only where one is named."""
-    shared = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         for number in pairs:
             home = Path(folder) / str(number)
             home.mkdir()
