@@ -82,7 +82,7 @@ class Module:
         parts = self.path.relative_to(PACKAGE.parent).with_suffix("").parts
         return ".".join(parts).removesuffix(".__init__")
 
-    @property
+    @cached_property
     def package(self) -> str:
         """Folder below the package, or name of a loose module."""
         return package_of(self.path.relative_to(PACKAGE).with_suffix("").as_posix())
