@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -589,6 +590,7 @@ def test_a_plan_says_where_categories_are_hopeless(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ldp.planning.percentiles.OF_RANGE", (64,))
+    monkeypatch.setattr("ldp.cli.plan.plan_percentile", cache(plan_percentile))
     command = "plan number --range 0 100 --epsilon 1 --users 1000 --by 5"
     assert run(command, monkeypatch) == 0
     printed = capsys.readouterr().out
