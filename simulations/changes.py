@@ -75,7 +75,7 @@ def history(
         is_share=np.full(values, stated**2),
         reports_per_person=np.ones(days),
         reach=(1 - UNTOUCHED) / (TOUCHED - UNTOUCHED),
-        is_memoised=is_memoised,
+        shared=float(is_memoised),
     )
 
 

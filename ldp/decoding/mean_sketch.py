@@ -61,7 +61,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     """
     mechanism, n = table.mechanism, table.total
     assert isinstance(mechanism, MeanSketch)
-    cells, rows = table.named_counts(), mechanism.rows
+    cells, (rows, columns) = table.named_counts(), mechanism.shape
     places = points(mechanism.addressing, rows, candidates)
     named_counts, error = gather_with_error(table, cells, places, more=more)
     measured = measure(table, cells, named_counts, more)
@@ -81,7 +81,11 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
             few=bounds_of_few(mechanism, n, named_counts, measured.count),
         ),
         rule=rule,
-        details={"sum_of_squared_counts": measured.squares, **few_rows},
+        details={
+            "sum_of_squared_counts": measured.squares,
+            "shared_variance": measured.squares / (columns - 1) / rows / measured.noise**2,
+            **few_rows,
+        },
         sum_std_error=error,
     )
 

@@ -119,6 +119,8 @@ def _changes(out: Path, listed: Sequence[OutputPart]) -> Iterator[Change]:
         return
     cells = np.array([[table.get(key, _UNKNOWN) for key in keys] for table in tables])
     days = read_rows(listed[0].path)["days"][0].as_py()
+    shared = max(map(shared_of, summaries))
+    is_mixed = listed[0].version == ALL_VERSIONS  # collisions change with the version only
     series = Series(
         share=cells[:, :, 0],
         std_error=cells[:, :, 1],
@@ -127,7 +129,7 @@ def _changes(out: Path, listed: Sequence[OutputPart]) -> Iterator[Change]:
         is_share=np.array([float(statistic == "count") for statistic, _ in keys]),
         reports_per_person=np.array([people_of(summary) for summary in summaries]),
         reach=max(reach_of(summary) for summary in summaries),
-        is_memoised=bool(summaries[-1].get("memoised")),
+        shared=shared if shared == 1 or is_mixed else 0.0,
     )
     for detection in detect(series, ALPHA):
         yield _change(listed, keys[detection.column], detection)
@@ -152,6 +154,12 @@ _UNKNOWN = (math.nan, math.nan)
 def people_of(summary: Mapping[str, Any]) -> float:
     """Return the most reports of one person in a period, 1 where it was not known."""
     return float(summary.get("reports_per_person", 1))
+
+
+def shared_of(summary: Mapping[str, Any]) -> float:
+    """Return the share of the variance of noise that periods may have in common: permanent
+    responses, and collisions by hash functions that stay."""
+    return 1.0 if summary.get("memoised") else float(summary.get("shared_variance", 0.0))
 
 
 def reach_of(summary: Mapping[str, Any]) -> float:

@@ -24,7 +24,8 @@ w alpha / values; the weights add to 1, so at most alpha of all histories withou
 one, over all values and periods together, whatever their tests have in common. A value's history
 then begins anew.
 
-Permanent responses are the same in many periods: there noise is bounded as people are.
+Permanent responses are the same in many periods, and collisions in all of a version: there noise
+is bounded as people are.
 """
 
 import math
@@ -55,8 +56,8 @@ class Series:
     the noise: float64, shape (periods, values), NaN where there is none; `reports`, and the most of
     one person, `reports_per_person`: shape (periods,); `season`: shape (periods,), of which periods
     are compared; `is_share`: shape (values,), 0 for means, whose error is that of people too;
-    `reach`: how far one report moves the sum of a value over the reports; `is_memoised`: whether
-    noise may be shared between periods."""
+    `reach`: how far one report moves the sum of a value over the reports; `shared`: share
+    of the variance of noise that may be the same in all periods."""
 
     share: Floats
     std_error: Floats
@@ -65,7 +66,7 @@ class Series:
     is_share: Floats
     reports_per_person: Floats
     reach: float = 1.0
-    is_memoised: bool = False
+    shared: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -179,8 +180,9 @@ class _History:
         middle = np.clip((after[1] + before[1]) / 2, 0, 1)
         people, shared = after[4] ** 2 + before[4] ** 2, after[3] ** 2 + before[3] ** 2
         sampled = np.where(is_share > 0, is_share * middle * (1 - middle) * people, shared)
-        noise = shared if self.series.is_memoised else (after[2] + before[2]) / n
+        part = self.series.shared
+        noise = part * shared + (1 - part) * (after[2] + before[2]) / n
         person = np.maximum(after[4], before[4]) ** 2
-        is_one = (is_share > 0) & (not self.series.is_memoised)
+        is_one = (is_share > 0) & (part < 1)
         most = np.where(is_one, np.maximum(person, reach * largest / n), reach * person)
         return Contrast(after[1] - before[1], noise + sampled, most)

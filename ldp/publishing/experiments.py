@@ -8,9 +8,10 @@ I their sum and d the weighted mean of the differences, all of
 
 hold together with probability 1 - a or more (Robbins 1970), D being the weighted mean of the true
 differences. Who reports is chance, too, and the same people may report every day: nothing is taken
-to be independent there. The error of each period's people has a bound that fails with probability
-6 a / (pi t)^2, and the weighted mean of errors is within the weighted mean of the bounds. One of
-them may send K reports of a period's n, which count as one: variances are K times those of n.
+to be independent there, nor of collisions, which stay with the hash functions. The error of each
+period's people and collisions has a bound that fails with probability 6 a / (pi t)^2, and the
+weighted mean of errors is within the weighted mean of the bounds. One of them may send K reports of
+a period's n, which count as one: variances are K times those of n.
 
 A share is the mean of numbers from 0 to 1. Numbers from L to H with the mean m have a variance of
 (H - m) (m - L) at most (Bhatia and Davis 2000), which the bounds are of.
@@ -29,7 +30,7 @@ from scipy.special import ndtri
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.files import csv_text, write_whole
-from ldp.publishing.changes import LineKey, numbers_of, people_of
+from ldp.publishing.changes import LineKey, numbers_of, people_of, shared_of
 from ldp.publishing.data_set_rows import read_rows
 from ldp.publishing.outputs import OutputPart, parts, summary_of
 from ldp.publishing.state import kept_versions
@@ -159,7 +160,7 @@ def arm_differences(out: Path, first: str, second: str) -> list[ArmDifference]:
     if not periods:
         raise ParameterError("no period that both have")
     measured = [[ArmPeriod.of(out, arm[period]) for period in periods] for arm in arms]
-    if any(period.is_memoised for arm in measured for period in arm):
+    if any(period.shared == 1 for arm in measured for period in arm):
         raise ParameterError("memoised metrics share noise between periods")
     common = measured[1][-1].cells.keys()
     keys = [key for key in measured[0][-1].cells if key in common]
@@ -196,13 +197,14 @@ def arm_differences(out: Path, first: str, second: str) -> list[ArmDifference]:
 
 class ArmPeriod(NamedTuple):
     """Numbers of one arm in one period, shares or the mean, with their standard errors, the least
-    and the largest that one person's can be, how many reports it has, and one person at most."""
+    and the largest that one person's can be, how many reports it has, and one person at most, and
+    the `shared_of` its noise."""
 
     cells: Mapping[LineKey, tuple[float, float]]
     bounds: tuple[float, float]
     reports: float
     reports_per_person: float
-    is_memoised: bool
+    shared: float
 
     @classmethod
     def of(cls, out: Path, part: OutputPart) -> "ArmPeriod":
@@ -212,15 +214,16 @@ class ArmPeriod(NamedTuple):
         numbers = numbers_of(read_rows(part.path), summary)
         cells = {key: cell for key, cell in numbers.items() if key[0] == compared}
         reports, people = max(1, summary["reports"]), people_of(summary)
-        return cls(cells, (low, high), reports, people, bool(summary.get("memoised")))
+        return cls(cells, (low, high), reports, people, shared_of(summary))
 
 
 def numbers_of_arm(
     arm: Sequence[ArmPeriod], keys: Sequence[LineKey]
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the numbers of an arm's periods, and variances of their noise and of who reports:
-    shape (periods, values). Four more people in the middle of the range (as in Agresti and Coull
-    1998) keep the latter from 0 where few hold what is rare."""
+    """Return the numbers of an arm's periods, and variances of the noise that is new in each, and
+    of who reports with what periods share: shape (periods, values). Four more people in the middle
+    of the range (as in Agresti and Coull 1998) keep the latter from 0 where few hold what is rare.
+    """
     unknown = (math.nan, math.nan)
     cells = np.array([[period.cells.get(key, unknown) for key in keys] for period in arm])
     number, error = cells[:, :, 0], cells[:, :, 1]
@@ -229,7 +232,8 @@ def numbers_of_arm(
     mean = np.nansum(n * number, 0) / np.maximum((n * np.isfinite(number)).sum(0), 1)
     low, high = arm[-1].bounds
     mean = (people * np.clip(mean, low, high) + 2 * (low + high)) / (people + 4)
-    return number, error**2, (high - mean) * (mean - low) / people
+    shared = error**2 * [[period.shared] for period in arm]
+    return number, error**2 - shared, (high - mean) * (mean - low) / people + shared
 
 
 def _latest(out: Path, metric: str) -> list[OutputPart]:

@@ -136,6 +136,7 @@ def combined(
         "epsilon": max(s["epsilon"] or 0.0 for s in summaries) or None,
         "reports_per_person": max(s.get("reports_per_person", 1.0) for s in summaries),
         "memoised": any(s.get("memoised") for s in summaries),
+        "shared_variance": max(s.get("shared_variance", 0.0) for s in summaries),
         "tail": tail,
         "noise_floor": floor if rule.threshold is None else rule.threshold,
         "fakes": fakes,

@@ -182,3 +182,23 @@ def test_hardly_any_reports_discover_nothing(mechanism: Rappor | LocalHashing) -
         estimates = decode(table, values)
         assert not estimates.detected().any()
         assert "discovered but by threshold" in estimates.warnings()[0]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("is_other", [False, True])
+def test_what_two_periods_share_is_as_stated(is_other: bool) -> None:
+    """4,000 values that nobody holds, in two periods of the same people: their errors correlate by
+    the stated share, of which the standard error is below .02. The twin has other hash functions
+    in the second period."""
+    values, absent = ("a", "b"), tuple(f"absent-{i}" for i in range(4_000))
+    seeds = ("01", "02" if is_other else "01")
+    sketches = [CountMeanSketch(epsilon=4.0, rows=4_096, width=16, seed=seed) for seed in seeds]
+    generator, found = np.random.default_rng(8), []
+    for sketch in sketches:
+        people = np.array([30_000, 10_000])
+        table = draw_table(sketch, values, counts=people, generator=generator)
+        found.append(decode(table, absent, method="mean-sketch"))
+    stated = found[0].details["shared_variance"]
+    assert 0.2 < stated < 0.8
+    correlation = np.corrcoef(found[0].count, found[1].count)[0, 1]
+    assert (abs(correlation - stated) < 0.1) is not is_other

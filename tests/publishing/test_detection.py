@@ -67,15 +67,13 @@ def test_the_variance_is_that_of_people_who_stay_and_of_noise_that_is_new() -> N
     """By another way, of three periods against two of other sizes, one person sending up to 4."""
     n, share = np.array([100.0, 400, 200, 300, 500]), [[0.1], [0.2], [0.1], [0.3], [0.3]]
     settings = {"reports": n, "is_share": np.ones(1), "reports_per_person": np.full(5, 4.0)}
-    for is_memoised in (False, True):
-        of = series(share, 0.02, **settings, is_memoised=is_memoised, reach=2.0)
+    for shared in (0.0, 0.25, 1.0):
+        of = series(share, 0.02, **settings, shared=shared, reach=2.0)
         got = _History(of, np.arange(1)).contrast(2, 4)
         a = np.concatenate([-n[:2] / n[:2].sum(), n[2:] / n[2:].sum()])
         f = (0.18 + 0.26) / 2
         people = np.abs(a) * np.sqrt(4 * f * (1 - f) / n)
-        noise = (a**2 * 0.02**2).sum()
-        if is_memoised:
-            noise = 2 * 0.02**2
+        noise = (1 - shared) * (a**2 * 0.02**2).sum() + shared * 2 * 0.02**2
         variance = noise + people[:2].sum() ** 2 + people[2:].sum() ** 2
         assert got.difference.item() == pytest.approx(0.08)
         assert got.variance.item() == pytest.approx(variance)

@@ -201,9 +201,11 @@ def test_people_vary_at_most_as_the_mean_and_the_range_allow(tmp_path: Path) -> 
         most = (high - mean) * (mean - low)
         assert variance <= most
         assert (variance == most) == (set(numbers) <= {low, high})
-    period = ArmPeriod({("mean", ""): (40.0, 1.0)}, (low, high), n, 1, is_memoised=False)
+    period = ArmPeriod({("mean", ""): (40.0, 1.0)}, (low, high), n, 1, shared=0.0)
     mean_, noise, people = numbers_of_arm([period], [("mean", "")])
     assert (mean_.item(), noise.item(), people.item()) == (40.0, 1.0, 20.0**2 / n)
+    alike = numbers_of_arm([period._replace(shared=0.25)], [("mean", "")])
+    assert (alike[1].item(), alike[2].item()) == (0.75, 20.0**2 / n + 0.25)
     seven = period._replace(reports_per_person=7)
     assert numbers_of_arm([seven], [("mean", "")])[2].item() == pytest.approx(7 * 20.0**2 / n)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ldp.mechanisms import RandomizedResponse
+from ldp.mechanisms import CountMeanSketch, RandomizedResponse
 from ldp.publishing.changes import read_changes, update_changes
 from ldp.publishing.data_set_rows import SCHEMA
 from ldp.publishing.history import histories
@@ -19,6 +19,7 @@ from ldp.publishing.series import combined, update_series
 from ldp.publishing.state import ALL_VERSIONS, results_path
 from ldp.server import decode
 from ldp.simulation import draw_table
+from ldp.tables.table import Table
 from simulations.publish import START
 from tests.publications import World, files, rows
 
@@ -181,14 +182,18 @@ def test_a_damaged_file_of_the_series_is_named(tmp_path: Path) -> None:
 
 def write_day(out: Path, number: int, day: date, a: int, generator: np.random.Generator) -> None:
     """Write what a run leaves of a day of 4,000 people of one version: `a` of them hold a."""
+    names = ("a", "b", "c")[: number + 1]
+    mechanism = RandomizedResponse(categories=names, epsilon=float(number))
+    counts = np.array([a, 4_000 - a, 0][: len(names)])
+    write_table(out, number, day, draw_table(mechanism, names, counts=counts, generator=generator))
+
+
+def write_table(out: Path, number: int, day: date, table: Table) -> None:
+    """Write what a run leaves of a day of one version."""
     from ldp.publishing.data_set_rows import result_table
     from ldp.publishing.state import PeriodState, estimates_path, publisher_folder
     from ldp.tables.saved import SavedResult
 
-    names = ("a", "b", "c")[: number + 1]
-    mechanism = RandomizedResponse(categories=names, epsilon=float(number))
-    counts = np.array([a, 4_000 - a, 0][: len(names)])
-    table = draw_table(mechanism, names, counts=counts, generator=generator)
     estimates = estimates_path(out, "m", number, day)
     results, folder = results_path(out, "m", number, day), publisher_folder(out, "m", number)
     for path in (estimates.parent, results.parent, folder):
@@ -226,3 +231,30 @@ def test_a_change_is_found_across_the_seam(tmp_path: Path, jump: int, is_found: 
     if is_found:
         assert abs((changed["a"].since - START).days - 25) <= 1
     assert json.dumps(read_changes(tmp_path, "m", 1), default=str) == "[]"
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("is_told", [True, False])
+def test_collisions_of_a_new_version_are_no_change(
+    tmp_path: Path, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """12 days of a sketch, then 12 with another seed, of so many people that hardly anything but
+    collisions is left: the same shares alarm with probability .05 at most. The twin takes them for
+    new noise: of 200 values, each 1.9 standard errors off with probability .05 or more, none is
+    said to have changed with probability 1e-4 at most."""
+    if not is_told:
+        monkeypatch.setattr("ldp.publishing.changes.shared_of", lambda summary: 0.0)
+    generator, words = np.random.default_rng(5), tuple(f"w{i}" for i in range(200))
+    counts = np.array([2 * 10**9, 10**9, *[0] * 198])
+    for day in range(24):
+        number = 1 if day < 12 else 2
+        sketch = CountMeanSketch(epsilon=4.0, rows=16_400, width=64, seed=f"{number:02x}")
+        table = draw_table(sketch, words, counts=counts, generator=generator)
+        write_table(tmp_path, number, START + timedelta(days=day), table.of_metric(words))
+    problems: list[Any] = []
+    update_series(tmp_path, problems)
+    update_changes(tmp_path, problems)
+    assert problems == []
+    assert bool(read_changes(tmp_path, "m", ALL_VERSIONS)) is not is_told
+    assert not read_changes(tmp_path, "m", 1) + read_changes(tmp_path, "m", 2)
