@@ -5,16 +5,37 @@ recorded one is never refunded. Time is an argument; an earlier time than the la
 as that.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
-from threading import Lock
+from itertools import takewhile
+from threading import RLock
 
 from ldp.accounting.cost import Cost
-from ldp.accounting.cost_composition import exact_sum
 from ldp.accounting.policy import Caps, length_in_words
 from ldp.errors import BudgetExceeded, ParameterError
-from ldp.protocol.channel import round_down
+from ldp.protocol.channel import round_down, round_up
+
+
+class _Account:
+    """Charges of one group: the sum of all, and those of the window of the last, with their sum."""
+
+    def __init__(self) -> None:
+        self.total = self.recent = Fraction(0)
+        self.charges = deque[tuple[datetime, Fraction]]()
+
+    def before(self, start: datetime) -> list[Fraction]:
+        """Return the charges of that window that are not after `start`."""
+        return [epsilon for _, epsilon in takewhile(lambda row: row[0] <= start, self.charges)]
+
+    def add(self, now: datetime, epsilon: Fraction, start: datetime) -> None:
+        """Add a charge, and forget but the sum of those that are not after `start`."""
+        for _ in self.before(start):
+            self.recent -= self.charges.popleft()[1]
+        self.charges.append((now, epsilon))
+        self.total += epsilon
+        self.recent += epsilon
 
 
 class Ledger:
@@ -35,9 +56,9 @@ class Ledger:
 
     def __init__(self, caps: Mapping[str, Caps]) -> None:
         self._caps = dict(caps)
-        self._charges: dict[str, list[tuple[datetime, float]]] = {name: [] for name in caps}
+        self._accounts = {name: _Account() for name in caps}
         self._latest: datetime | None = None
-        self._lock = Lock()
+        self._lock = RLock()
 
     def charge(self, group: str, cost: Cost, *, now: datetime) -> None:
         """Record `cost`; raise BudgetExceeded, and record nothing, when a cap would be passed.
@@ -49,39 +70,45 @@ class Ledger:
         if cost.delta:
             raise ParameterError("the ledger charges pure epsilon only")
         with self._lock:
-            self._charge(group, caps, cost, self._forward(now))
-
-    def _charge(self, group: str, caps: Caps, cost: Cost, now: datetime) -> None:
-        in_window = self.spent_in_window(group, now=now)
-        for cap, spent, scope in (
-            (caps.report_epsilon, 0.0, "one report"),
-            (caps.window_epsilon, in_window, f"any window of {length_in_words(caps.window)}"),
-            (caps.lifetime_epsilon, self.spent(group), "life"),
-        ):
-            if cap is not None and exact_sum([spent, cost.epsilon]) > cap:
-                raise BudgetExceeded(
-                    f"group {group!r}: {cost.epsilon} would pass the cap of {cap} for {scope}; "
-                    f"{spent} is spent"
-                )
-        self._latest = now
-        self._charges[group].append((now, cost.epsilon))
+            now = self._forward(now)
+            for cap, spent, scope in (
+                (caps.report_epsilon, Fraction(0), "one report"),
+                (
+                    caps.window_epsilon,
+                    self._in_window(group, now),
+                    f"any window of {length_in_words(caps.window)}",
+                ),
+                (caps.lifetime_epsilon, self._accounts[group].total, "life"),
+            ):
+                if cap is not None and cost.epsilon > Fraction(cap) - spent:
+                    raise BudgetExceeded(
+                        f"group {group!r}: {cost.epsilon} would pass the cap of {cap} for {scope}; "
+                        f"{round_up(spent)} is spent"
+                    )
+            self._latest = now
+            self._accounts[group].add(now, Fraction(cost.epsilon), now - caps.window)
 
     def spent(self, group: str) -> float:
         """Return the epsilon charged to `group` so far, rounded up."""
         self._caps_of(group)
-        return exact_sum(epsilon for _, epsilon in self._charges[group])
+        return round_up(self._accounts[group].total)
 
     def spent_in_window(self, group: str, *, now: datetime) -> float:
         """Return the epsilon charged to `group` in the last window: (now - window, now]."""
-        start = self._forward(now) - self._caps_of(group).window
-        return exact_sum(epsilon for time, epsilon in self._charges[group] if time > start)
+        return round_up(self._in_window(group, now))
 
     def remaining(self, group: str, *, now: datetime) -> float:
         """Return the largest epsilon that `group` may be charged now, rounded down."""
         caps = self._caps_of(group)
-        spent, in_window = self.spent(group), self.spent_in_window(group, now=now)
-        most = round_down(caps.allowance(Fraction(spent), Fraction(in_window)).least)
+        in_window = self._in_window(group, now)
+        most = round_down(caps.allowance(self._accounts[group].total, in_window).least)
         return most if caps.report_epsilon is None else min(most, caps.report_epsilon)
+
+    def _in_window(self, group: str, now: datetime) -> Fraction:
+        window = self._caps_of(group).window
+        with self._lock:
+            account = self._accounts[group]
+            return account.recent - sum(account.before(self._forward(now) - window))
 
     def _caps_of(self, group: str) -> Caps:
         if group not in self._caps:

@@ -152,6 +152,21 @@ def test_the_window_slides_and_nothing_rolls_over() -> None:
 
 
 @pytest.mark.exact
+def test_very_many_charges_take_as_long_each_and_are_summed_exactly() -> None:
+    """A tenth is a little more than 1/10 as a double, so that 20,000 of them pass a cap of 2,000.
+    A ledger that adds them all up again for each takes half an hour."""
+    caps = Caps(window=DAY, window_epsilon=2_000.0, lifetime_epsilon=2_000.0)
+    ledger = Ledger({"typing": caps})
+    for _ in range(19_999):
+        ledger.charge("typing", Cost(epsilon=0.1), now=START)
+    assert ledger.spent("typing") == ledger.spent_in_window("typing", now=START)
+    assert abs(2_000 - ledger.spent("typing") - ledger.remaining("typing", now=START)) < 1e-9
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("typing", Cost(epsilon=0.1), now=START)
+    assert ledger.spent_in_window("typing", now=START + DAY) == 0.0
+
+
+@pytest.mark.exact
 def test_threads_that_share_a_ledger_share_its_caps() -> None:
     """Each reads what is spent before any other has charged, unless they take turns."""
 
