@@ -8,6 +8,7 @@ the stated epsilon is never below the exact one.
 """
 
 import math
+import sys
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
@@ -23,7 +24,9 @@ MAX_EPSILON = 64.0
 
 
 def round_up(exact: Fraction | Decimal) -> float:
-    """Return the smallest double that is not below `exact`."""
+    """Return the smallest double that is not below `exact`; infinite above all."""
+    if exact > sys.float_info.max:
+        return math.inf
     nearest = float(exact)
     too_low = Fraction(nearest) < exact if isinstance(exact, Fraction) else Decimal(nearest) < exact
     return math.nextafter(nearest, math.inf) if too_low else nearest

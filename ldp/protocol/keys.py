@@ -95,7 +95,7 @@ PLAIN = Form(
     "a text of one line, with a letter and no hidden characters", (str,), 1, is_right=is_plain
 )
 PLAINS = several(PLAIN, "a list of texts of one line, with a letter and no hidden characters")
-FILE = Form("the name of a file", (str,), 1, is_right=lambda name: name != "-")
+FILE = Form("the name of a file", (str,), 1, is_right=lambda name: name != "-" and "\0" not in name)
 FLAG = Form("true or false", (bool,))
 DAY = Form("a date such as 2027-12-31, without quotes", (date,))
 SPAN = Form(

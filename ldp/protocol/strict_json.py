@@ -33,7 +33,12 @@ def read_toml(path: Path, error: type[LdpError] = RegistryError) -> dict[str, An
     """Return the tables of a TOML file; raise `error`."""
     import tomllib  # late: opening a client needs it, importing one does not
 
-    return _read(path, "valid TOML", tomllib.loads, error)
+    def parse(text: str) -> dict[str, Any]:
+        contents = tomllib.loads(text)
+        repr(contents)  # fails for a hexadecimal number that no message could show
+        return contents
+
+    return _read(path, "valid TOML", parse, error)
 
 
 def _read(

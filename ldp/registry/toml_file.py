@@ -454,7 +454,7 @@ def _mechanism(
         parameters.setdefault("seed", derived_seed(*identity))
     for key in ("categories", "by"):
         if isinstance(parameters.get(key), str):
-            parameters[key] = read_values(path.parent / parameters[key])
+            parameters[key] = read_values(path.parent / FILE.take(key, parameters[key]))
     if members:
         parameters["of"] = [member.mechanism for member in members]
     if missing_keys := needed - parameters.keys():

@@ -137,6 +137,12 @@ def test_round_up_is_the_smallest_double_not_below(exact: Fraction) -> None:
 
 
 @pytest.mark.exact
+def test_sums_beyond_all_doubles_are_infinite() -> None:
+    """Two caps of 1e308 together, as a registry may state them."""
+    assert round_up(2 * Fraction(1e308)) == round_up(2 * Decimal("1e308")) == math.inf
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("epsilon", "figures"), [(1.0, (1514, 3.2, 2.5, 2.2)), (4.0, (49, 2.0, 1.16, 1.04))]
 )
