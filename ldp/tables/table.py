@@ -349,10 +349,10 @@ def unlinked(table: "Table | JointTable", memoised: bool) -> Patterns | None:
 
 def whole_of_sum(table: "Table | JointTable", other: "Table | JointTable") -> Patterns | None:
     """Return the whole reports of a sum of tables of one class: None where one that has reports
-    lacks them, and for a memoised metric over several windows."""
+    lacks them, and for a memoised metric unless both are of the same window, and name it."""
     if not (table.total and other.total):
         return (table if table.total else other).whole
-    is_linked = (table.memoised or other.memoised) and {*table.windows} != {*other.windows}
+    is_linked = (table.memoised or other.memoised) and len({*table.windows, *other.windows}) != 1
     if is_linked or not (table.whole and other.whole):
         return None
     return table.whole + other.whole

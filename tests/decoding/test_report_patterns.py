@@ -391,6 +391,10 @@ def test_a_table_keeps_whole_reports_through_files_and_sums() -> None:
     memoised = first.of_metric(None, memoised=True)
     assert memoised.whole == first.whole
     assert (memoised + second).whole is None
+    assert (memoised + replace(second, windows=first.windows)).whole == both.whole
+    nameless, of_both = (replace(memoised, windows=days) for days in ((), both.windows))
+    assert (nameless + nameless).whole is None  # of two days, for all that anybody knows
+    assert (of_both + replace(both, memoised=False)).whole is None
     assert both.of_metric(None, memoised=True).whole is None
     assert without.to_bytes()[9] == 1
     data = first.to_bytes()
