@@ -29,6 +29,7 @@ from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.presets import COMPLETE, PRESETS, preset_mechanism
 from ldp.registry import Registry
 from ldp.registry.certificates import CLIENT, FORMAT, TRIALS, read_certificate
+from ldp.registry.odds import epsilon_text, rounded_up
 
 STARTS = 4
 """How often a program is started, so that its noise is seen to be new each time."""
@@ -235,7 +236,8 @@ def _difference_lines(certificate: Mapping[str, Any], result: Mapping[str, Any])
 
 
 def _line(verdict: Verdict, cheats: Mapping[str, bool], *, of_program: bool = False) -> str:
-    seen = f"epsilon {verdict.claimed:g} claimed, at least {verdict.at_least:.3g} seen from outside"
+    claimed = rounded_up(verdict.claimed, 6)
+    seen = f"epsilon {claimed} claimed, at least {verdict.at_least:.3g} seen from outside"
     if math.isinf(verdict.claimed):
         seen = "epsilon unlimited before a relay shuffles"
     law = f"its law is {'NOT ' if verdict.exact else ''}exact; {verdict.checks:,} counts checked"
@@ -245,14 +247,15 @@ def _line(verdict: Verdict, cheats: Mapping[str, bool], *, of_program: bool = Fa
     line = f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name}: {seen}; {law}"
     lines = [line, *verdict.exact, *verdict.findings]
     if (memoised := verdict.memoised) is not None:
-        lifetime, unchanging, per_value, by_epoch, at_least, cohorts = (
+        *epsilons, at_least, cohorts = (
             math.inf if number is None else number for number in astuple(memoised)
         )
+        lifetime, unchanging, per_value, by_epoch = map(epsilon_text, epsilons)
         lines.append(
-            f"{DAYS} days memoised: epsilon {unchanging:.4g} between values that never change "
-            f"(lifetime {lifetime:.4g} claimed, at least {at_least:.3g} seen from outside); "
+            f"{DAYS} days memoised: epsilon {unchanging} between values that never change "
+            f"(lifetime {lifetime} claimed, at least {at_least:.3g} seen from outside); "
             "between histories whose answers change at different times "
-            f"{per_value:.4g} per value, {by_epoch:.4g} by epoch"
+            f"{per_value} per value, {by_epoch} by epoch"
         )
         if cohorts > 1:
             lines.append(f"a device named {cohorts:.0f} cohorts: its value shows through them")

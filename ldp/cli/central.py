@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ldp.accounting.cost_composition import exact_sum
 from ldp.cli.estimates import check_output
 from ldp.cli.options import FILE, JSON, QUANTILES, REGISTRY, SEED, generator, require_local, say
 from ldp.cli.reading import chosen_reading, reading_options
@@ -104,7 +105,7 @@ def central_command(
         "simulation": twin.released.is_simulation,
         "local_is_simulated": table is None,
         "people": people.users,
-        "epsilon": read.epsilon + twin.released.cost.epsilon,
+        "epsilon": exact_sum([read.epsilon, twin.released.cost.epsilon]),
         "delta": twin.released.cost.delta,
         "neighbours": twin.released.cost.neighbours.value,
         "threshold": getattr(twin.released, "threshold", None),

@@ -24,6 +24,7 @@ from ldp.planning.comparison import (
     shuffled_rivals,
 )
 from ldp.planning.mechanism_choice import CANDIDATES, OF_NUMBERS
+from ldp.registry.odds import epsilon_text, rounded_up
 from ldp.simulation import Population
 
 WIDTH = 96
@@ -183,9 +184,10 @@ def _words(
         f"estimates, to {off:g} %."
     )
     shuffling = (
-        f"Shuffled: a report of epsilon {shuffled.local_epsilon:.3g} by itself is certified to "
-        f"cost {shuffled.epsilon:g} (delta {comparison.delta:g}) in its batch. Shuffling the local "
-        f"row's reports would certify {comparison.certified:.3g}. Both hold only if"
+        f"Shuffled: a report of epsilon {_alone(shuffled)} by itself is certified to cost "
+        f"{rounded_up(shuffled.epsilon, 6)} (delta {comparison.delta:g}) in its batch. Shuffling "
+        f"the local row's reports would certify {rounded_up(comparison.certified, 3)}. "
+        "Both hold only if"
     )
     lines += [*wrap(price, WIDTH), "", *wrap(shuffling, WIDTH)]
     for condition in conditions:
@@ -216,11 +218,14 @@ def _words_of_dummies(rivals: Sequence[ModelRow]) -> list[str]:
     )
 
 
+def _alone(row: ModelRow) -> str:
+    return "-" if row.local_epsilon is None else epsilon_text(row.local_epsilon, 3)
+
+
 def _line(row: ModelRow, central: float) -> str:
-    alone = "-" if row.local_epsilon is None else f"{row.local_epsilon:.3g}"
     sent = "" if row.messages is None else f"  {row.messages:8.3g}  {row.sent_bytes:5,.3g}"
     return (
-        f"{row.model:<9} {row.mechanism:<17} {alone.replace('inf', 'unlimited'):>10} "
+        f"{row.model:<9} {row.mechanism:<17} {_alone(row):>10} "
         f"{row.predicted:14,.4g} {row.measured:9,.4g} {row.predicted / row.whole:10.3g} "
         f"{row.predicted / central:8,.3g}{sent}"
     )

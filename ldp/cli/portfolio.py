@@ -13,6 +13,7 @@ from ldp.files import write_whole
 from ldp.planning.portfolio import PlannedMetric, Portfolio, Product, RefusedQuestion
 from ldp.registry import Registry
 from ldp.registry.definitions import NOBODY
+from ldp.registry.odds import rounded_up
 
 WIDTH = 96
 
@@ -63,8 +64,8 @@ def _words(portfolio: Portfolio) -> list[str]:
         lines += wrap(_refusal(refusal), WIDTH)
     last = max((answer.ask.until for answer in portfolio.accepted), default=product.start)
     notes = (
-        f"A person loses at most {portfolio.day:.4g} in any 24 hours (cap "
-        f"{product.day_epsilon:g}) and {portfolio.life:.4g} until {last} (cap "
+        f"A person loses at most {rounded_up(portfolio.day)} in any 24 hours (cap "
+        f"{product.day_epsilon:g}) and {rounded_up(portfolio.life)} until {last} (cap "
         f"{product.lifetime_epsilon:g}). Epsilon: of a charge, one for every window or epoch. "
         "Error: the standard error, of the value of a list, or the place in a range, where it is "
         "largest; of a percentile relative, and expected; of words the smallest share that is "
@@ -77,8 +78,8 @@ def _line(answer: PlannedMetric) -> str:
     ask, epoch = answer.ask, f"{answer.keep_days}d" if answer.keep_days else "-"
     return (
         f"{ask.name:<16} {answer.mechanism.name:<22} {f'{ask.days}d':>5} {epoch:>5} "
-        f"{answer.price:8.3g} {answer.charges:5} {answer.life:8.3g}  {answer.error:10.4g} "
-        f"{ask.within:10.4g}"
+        f"{rounded_up(answer.price, 3):>8} {answer.charges:5} {rounded_up(answer.life, 3):>8}  "
+        f"{answer.error:10.4g} {ask.within:10.4g}"
     )
 
 

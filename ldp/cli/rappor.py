@@ -9,6 +9,7 @@ from ldp.cli.reading import chosen_reading, reading_options
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_together
 from ldp.protocol.md5_bloom import MD5_SCHEMES
+from ldp.registry.odds import rounded_up
 
 HASHES = (*MD5_SCHEMES, "chromium-city64")
 
@@ -57,7 +58,7 @@ def import_(
         table = read_google_reports(params, reports, scheme, warn)
     table.save(out)
     epsilon = table.mechanism.cost.epsilon
-    words = f"{table.total:,} reports of epsilon {epsilon:.4g} -> {out}"
+    words = f"{table.total:,} reports of epsilon {rounded_up(epsilon)} -> {out}"
     with_map = "" if table.mechanism.listed else "--rappor-map map.csv "
     following = f"ldp decode {out} {with_map}--out estimates.csv"
     result = {"reports": table.total, "epsilon": epsilon, "written": str(out)}

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from ldp.accounting.cost_composition import exact_sum
 from ldp.cli.columns import read_bounds, read_column, read_columns
 from ldp.cli.estimates import check_output
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
@@ -19,6 +20,7 @@ from ldp.cli.reading import reading_options
 from ldp.cli.settings import rare
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text
+from ldp.registry.odds import rounded_up
 from ldp.regression.randomized_outcome import (
     DESIGNS,
     MODELS,
@@ -274,7 +276,7 @@ def _released(
     except DecodeError as error:
         reason = str(error)
     cost, method = model.cost_, parameters["method"]
-    whole = read.epsilon + cost.epsilon
+    whole = exact_sum([read.epsilon, cost.epsilon])
     clips = getattr(model.moments_, "clips", (1.0, 1.0))
     covered = _covered(parameters.get("norm"), clips, parameters.get("public_rows"))
     result = {
@@ -301,8 +303,9 @@ def _released(
     if not hides_rows:
         public = f"the bounds, and that there are {len(y):,} rows"
     spent = (
-        f"epsilon {whole:g}, delta {cost.delta:g}; neighbours: {cost.neighbours.value}. "
-        f"Public: {public}. Every run is another release, and their costs add."
+        f"epsilon {rounded_up(whole, 6)}, delta {rounded_up(cost.delta, 6)}; "
+        f"neighbours: {cost.neighbours.value}. Public: {public}. Every run is another release, "
+        "and their costs add."
     )
     noted = f"The intervals cover {covered}." if intervals else reason[:1].upper() + reason[1:]
     lines = [f"{method}: {METHODS[method].words}", *_lines(names, columns, intervals, level)]

@@ -37,9 +37,10 @@ def rounded_up(number: float, digits: int = 4) -> str:
     return f"{rounded:g}" if rounded < 1e6 else f"{rounded:,.0f}"
 
 
-def epsilon_text(epsilon: float) -> str:
-    """Return an epsilon as text, rounded up; "unlimited" where there is no bound."""
-    return "unlimited" if math.isinf(epsilon) else rounded_up(epsilon)
+def epsilon_text(epsilon: float, digits: int = 4) -> str:
+    """Return an epsilon as text, rounded up to so many `digits`; "unlimited" without a
+    bound."""
+    return "unlimited" if math.isinf(epsilon) else rounded_up(epsilon, digits)
 
 
 def odds_text(epsilon: float) -> str:

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -378,3 +379,14 @@ def test_what_a_terminal_cannot_print_is_escaped(tmp_path: Path, encoding: str) 
     wrong = called("explain", "😀", *at)
     assert (wrong.returncode, wrong.stderr.count(b"\n")) == (2, 1)
     assert b"internal" not in wrong.stderr
+
+
+@pytest.mark.exact
+def test_no_epsilon_of_an_audit_is_rounded_down() -> None:
+    """Each is a little more than the digits that are printed say to the nearest."""
+    from ldp.audit.verdict import Memoised, Verdict
+    from ldp.cli.audit import _line
+
+    memoised = Memoised(2.34561, 2.34561, 9.87651, 4.56781, 1.0, 1)
+    text = _line(Verdict("home", 1.2345612, [], 9, [], 1.0, memoised), {})
+    assert re.findall(r"\d+\.\d{3,}", text) == ["1.23457", "2.346", "2.346", "9.877", "4.568"]
