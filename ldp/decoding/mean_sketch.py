@@ -279,7 +279,7 @@ class SketchBounds:
         high = count + self._reach(lambda law: law.lower(miss / 2)) * wide + lowered
         if self.few is None:
             return low, high
-        fewest, most = self.few(miss, population)
+        fewest, most = (self.scale * end for end in self.few(miss, population))
         return np.minimum(low, fewest), np.maximum(high, most)
 
     def _reach(self, reach: Callable[[ErrorLaw], float]) -> Floats:
@@ -302,17 +302,23 @@ class SketchBounds:
 
 
 def bounds_of_few(
-    mechanism: MeanSketch, reports: int, named_counts: Ints, count: Floats
+    mechanism: MeanSketch,
+    reports: int,
+    named_counts: Ints,
+    count: Floats,
+    is_sample: bool = False,
 ) -> BinomialBounds | None:
     """Return intervals for few reports, each of a row of its own, in which those of others name a
     value by a lie or a collision; None where FEW_LIES makes errors normal. Those by the
-    distribution of errors take the estimates for the true counts, and are too narrow then."""
+    distribution of errors take the estimates for the true counts, and are too narrow then.
+    `is_sample`: whether the reports were drawn from those that the counts are of."""
     channel = mechanism.channel
     lies = channel.untouched + (channel.touched - channel.untouched) / mechanism.columns
     if reports * lies * (1 - lies) >= FEW_LIES:
         return None
     collided = Channel(touched=channel.touched, untouched=lies)
-    return BinomialBounds(named_counts, reports, collided, count)
+    about = np.full(named_counts.size, reports) if is_sample else None
+    return BinomialBounds(named_counts, reports, collided, count, about)
 
 
 def _collisions(

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ldp.arrays import Ints
 from ldp.bulk import coefficients
 from ldp.decoding.mean_sketch import (
     MIN_ROWS,
     Measurement,
     SketchBounds,
+    bounds_of_few,
     gather_with_error,
     measure,
 )
@@ -61,7 +63,9 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
             for word in words
             for ending in (endings if not word.endswith(PAD) else [PAD * spelling.fragment])
         ]
-        group_table, measured, sum_error = _measure_group(table, mechanism, group, candidates)
+        group_table, measured, named_counts, sum_error = _measure_group(
+            table, mechanism, group, candidates
+        )
         if group == mechanism.groups - 1:
             break
         significant = np.flatnonzero(measured.p_value <= min(0.5, CHANCE / len(candidates)))
@@ -94,7 +98,15 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
         reports=table.total,
         noise=rare * scale,
         law=measured.law,
-        bounds=SketchBounds(measured, table.total, scale, std_error),
+        bounds=SketchBounds(
+            measured,
+            table.total,
+            scale,
+            std_error,
+            few=bounds_of_few(
+                mechanism, group_table.total, named_counts, measured.count, is_sample=True
+            ),
+        ),
         rule=rule or Rule(control="bonferroni"),
         details=details,
         sum_std_error=math.sqrt(sum_error**2 * scale**2 + sampled),
@@ -103,9 +115,10 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
 
 def _measure_group(
     table: Table, mechanism: PrefixExtension, group: int, candidates: list[str]
-) -> tuple[Table, Measurement, float]:
-    """Return the group's rows as a table of local hashing, the estimates of its candidates, and the
-    standard error of their sum. Raises DecodeError for a group without reports."""
+) -> tuple[Table, Measurement, Ints, float]:
+    """Return the group's rows as a table of local hashing, the estimates of its candidates, how
+    many reports name each, and the standard error of their sum. Raises DecodeError for a group
+    without reports."""
     rows = mechanism.rows // mechanism.groups
     sketch = LocalHashing(
         epsilon=mechanism.epsilon, rows=rows, seed=mechanism.seed, buckets=mechanism.buckets
@@ -118,4 +131,4 @@ def _measure_group(
         raise DecodeError("one of the lengths has no reports")
     named_counts, error = gather_with_error(part, part.counts, points, polynomials[block])
     assert error is not None  # of MIN_ROWS rows or more
-    return part, measure(part, part.counts, named_counts), error
+    return part, measure(part, part.counts, named_counts), named_counts, error

@@ -12,7 +12,7 @@ from ldp.server import discover_prefixes
 from ldp.simulation import draw_table
 from ldp.tables.estimates import Rule
 from ldp.tables.table import Table
-from tests.statistics import ALPHA
+from tests.statistics import ALPHA, share_p
 
 WORDS = ("abba", "cab", "ca", "b", "aaaa", "")
 COUNTS = np.array([4000, 3000, 2000, 1500, 1000, 500])
@@ -85,6 +85,34 @@ def test_intervals_of_found_words_hold_and_false_words_are_as_rare_as_said() -> 
         false += bool(named - set(WORDS))
     assert narrow < binom.ppf(ALPHA, 200, 0.94) <= held <= binom.ppf(1 - ALPHA, 200, 0.96)
     assert false <= binom.ppf(1 - ALPHA, 200, 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("is_wrong", [False, True])
+def test_intervals_of_a_word_of_few_reports_hold(
+    is_wrong: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of 20 people hold a word, of whom some 5 report whole words: of 100 tables or more it
+    is in an interval of 95 % as often as that, or the test fails with probability ALPHA at most.
+    The twin takes estimates for the true counts."""
+    if is_wrong:
+        monkeypatch.setattr("ldp.decoding.prefixes.bounds_of_few", lambda *few, is_sample: None)
+    held = tables = 0
+    for seed in range(250):
+        mechanism = small(epsilon=6.0, seed=f"{seed:04x}", groups=4)
+        generator = np.random.default_rng(seed)
+        counts = np.array([10, 4, 2, 2, 1, 1])
+        table = draw_table(mechanism, WORDS, counts=counts, generator=generator)
+        try:
+            found = discover_prefixes(table)
+        except DecodeError:  # no beginning stands out
+            continue
+        if WORDS[0] in found.values:
+            at, (low, high) = found.values.index(WORDS[0]), found.interval()
+            held, tables = held + bool(low[at] <= 10 <= high[at]), tables + 1
+    assert tables >= 100
+    assert (share_p(held, tables, 0.95, 1.0) > ALPHA) is not is_wrong
 
 
 @pytest.mark.exact
