@@ -86,7 +86,7 @@ class Registry(Contents):
     def files(self) -> list[Path]:
         """Paths of the registry, its lock, and the files of values in it."""
         sections = read_toml(self.path).get("metric", {}).values()
-        names = [keys.get(key) for keys in sections for key in ("dictionary", "categories")]
+        names = [keys.get(key) for keys in sections for key in ("dictionary", "categories", "by")]
         values = [self.path.parent / name for name in names if isinstance(name, str)]
         return [self.path, self.lock_path, *values]
 

@@ -84,6 +84,19 @@ def test_a_registry_is_read(tmp_path: Path) -> None:
     assert browser.mechanism.parameters()["categories"] == ["chrome", "firefox"]
 
 
+@pytest.mark.exact
+def test_no_command_writes_over_a_file_of_values_of_the_registry(tmp_path: Path) -> None:
+    """Whatever key names it: the dictionary, the categories, or those of numbers."""
+    numbers = 'mechanism = "hierarchical-histogram"\nepsilon = 2.0\nby = "versions.txt"\n'
+    listed = GOOD.replace('["chrome", "firefox"]', '"browsers.txt"')
+    head, rest = GOOD.split("[metric.browser]")[1].split(RR)
+    for name in ("versions", "browsers"):
+        (tmp_path / f"{name}.txt").write_text("1.0\n1.1\n")
+    path = written(tmp_path, f"{listed}\n[metric.latency]{head}{numbers}{rest}")
+    names = {file.name for file in Registry.load(path).files}
+    assert {"city.txt", "versions.txt", "browsers.txt"} <= names
+
+
 CHANGES = [
     (
         "window_epsilon = 8.0",
