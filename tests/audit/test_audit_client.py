@@ -23,7 +23,6 @@ from tests.client_mutants import (
 )
 from tests.statistics import ALPHA
 
-
 SCALES = {
     "plain": 0.3,
     "every fourth call plain": 0.7,
