@@ -120,6 +120,7 @@ def plan_number(
 @click.argument("questions", type=FILE)
 @click.option("--out", type=FILE, help="Folder to write metrics.toml and its lists into.")
 @JSON
+@reading_options
 def plan_product(questions: Path, out: Path | None, as_json: bool) -> None:
     """Plan all QUESTIONS of a product below one person's caps, and write their registry.
 

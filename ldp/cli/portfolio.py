@@ -8,6 +8,7 @@ from textwrap import wrap
 import click
 
 from ldp.cli.options import say
+from ldp.cli.reading import chosen_reading
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.planning.portfolio import PlannedMetric, Portfolio, Product, RefusedQuestion
@@ -21,7 +22,7 @@ WIDTH = 96
 def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
     """Print which questions fit, and write their registry to the folder `out`. Raises
     ParameterError where none fits, and for a folder that has a registry already."""
-    portfolio = Product.load(questions, datetime.now(UTC).date()).answer()
+    portfolio = Product.load(questions, datetime.now(UTC).date(), chosen_reading()).answer()
     lines = _words(portfolio)
     if out is not None:
         if (out / "metrics.toml").exists():

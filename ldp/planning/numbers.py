@@ -4,8 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,6 +27,7 @@ from ldp.planning.question import (
     VALUES,
     Curated,
     Curator,
+    Files,
     Question,
     root_mean_square,
     texts_of,
@@ -77,7 +77,7 @@ class Mean(Question):
         object.__setattr__(self, "places", tuple(map(float, places)))
 
     @classmethod
-    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "Mean":
+    def read(cls, keys: Mapping[str, Any], files: Files, **shared: Any) -> "Mean":
         return cls(**shared, bounds=keys["mean"])
 
     @property
@@ -166,15 +166,15 @@ class Percentile(Question):
             object.__setattr__(self, "bounds", require_range(self.bounds, "range"))
 
     @classmethod
-    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "Percentile":
+    def read(cls, keys: Mapping[str, Any], files: Files, **shared: Any) -> "Percentile":
         for name, read in (
-            ("population", Population.numbers_from_csv),
+            ("population", partial(Population.numbers_from_csv, reading=files.reading)),
             ("from", percentiles.people_of_result),
         ):
             if keys[name]:
-                path = folder / keys[name]
+                path = files.folder / keys[name]
                 shared |= {"people": read(path), "like": path.name}
-        by = texts_of(keys, "by", folder) if keys["by"] else ()
+        by = texts_of(keys, "by", files) if keys["by"] else ()
         return cls(**shared, q=keys["percentile"], bounds=keys["range"], by=by)
 
     @cached_property

@@ -20,11 +20,12 @@ from typing import Any
 
 from ldp.accounting.cost_composition import exact_sum
 from ldp.accounting.policy import periods_touched
+from ldp.data_files import AS_WRITTEN, Reading
 from ldp.errors import ParameterError
 from ldp.files import quoted
 from ldp.mechanisms import Mechanism
 from ldp.planning.mechanism_choice import registry_lines, report_bytes
-from ldp.planning.question import KINDS, MOST_USERS, Question
+from ldp.planning.question import KINDS, MOST_USERS, Files, Question
 from ldp.protocol.channel import round_down, round_up
 from ldp.protocol.keys import DAY as DATE
 from ldp.protocol.keys import PLAIN, PLAINS, Form, Key, errors_in, read_keys, section, whole
@@ -80,9 +81,9 @@ class Ask:
     question: Question
 
     @classmethod
-    def read(cls, name: str, keys: Any, folder: Path, users: int, start: date) -> "Ask":
-        """Return the question of a section, of so many `users` from `start` on; files that it names
-        are in `folder`. Raises ParameterError naming the key that is wrong."""
+    def read(cls, name: str, keys: Any, files: Files, users: int, start: date) -> "Ask":
+        """Return the question of a section, which may name `files`, of so many `users` from `start`
+        on. Raises ParameterError naming the key that is wrong."""
         if not re.fullmatch("[A-Za-z0-9_-]{1,64}", name):
             raise ParameterError("a question's name is up to 64 letters, digits, _ and -")
         read_keys(keys, {}, may_have_others=True)  # it is a section
@@ -100,7 +101,7 @@ class Ask:
             until=values["until"],
             within=values["within"],
             keep_days=values["keep"] // days * days,
-            question=kinds[0].read(values, folder, users=users, epsilon=1.0),
+            question=kinds[0].read(values, files, users=users, epsilon=1.0),
         )
 
 
@@ -120,10 +121,11 @@ class Product:
     )
 
     @classmethod
-    def load(cls, path: Path, today: date) -> "Product":
-        """Read a file of questions; they begin `today` unless it has a `start`. Raises
-        ParameterError naming the question and key that is wrong."""
-        document = read_toml(path, ParameterError)
+    def load(cls, path: Path, today: date, reading: Reading = AS_WRITTEN) -> "Product":
+        """Read a file of questions; they begin `today` unless it has a `start`. `reading`: how the
+        files of data that they name are written. Raises ParameterError naming the question and key
+        that is wrong."""
+        files, document = Files(path.parent, reading), read_toml(path, ParameterError)
         with errors_in(str(path)):
             top = read_keys(document, TOP)
             with errors_in("[product]"):
@@ -132,7 +134,7 @@ class Product:
             questions = list[Ask]()
             for name, keys in top["question"].items():
                 with errors_in(f"[question.{name}]"):
-                    ask = Ask.read(name, keys, path.parent, product["users"], product["start"])
+                    ask = Ask.read(name, keys, files, product["users"], product["start"])
                 questions.append(ask)
         return cls(**product, questions=tuple(questions))
 

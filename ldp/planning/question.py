@@ -13,13 +13,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from ldp import central
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats, Ints
+from ldp.data_files import AS_WRITTEN, Reading
 from ldp.decoding.outcome import numbers_outcome
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
@@ -40,6 +41,13 @@ VALUES, DRAWS = 50, 400
 NUMBERS = ("estimate", "std_error", "low", "high")
 """Columns of a result that a curator has too."""
 REPLACE = Neighbours.REPLACE_VALUE
+
+
+class Files(NamedTuple):
+    """Files that questions name: the `folder` of their names, and how they are written."""
+
+    folder: Path
+    reading: Reading = AS_WRITTEN
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,9 +128,9 @@ class Question(ABC):
 
     @classmethod
     @abstractmethod
-    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "Question":
-        """Return the question of a section with these values of `keys`; files that it names are in
-        `folder`; `shared`: its users and epsilon. Raises ParameterError naming the key that is
+    def read(cls, keys: Mapping[str, Any], files: Files, **shared: Any) -> "Question":
+        """Return the question of a section with these values of `keys`, which may name `files`;
+        `shared`: its users and epsilon. Raises ParameterError naming the key that is
         wrong."""
 
     @abstractmethod
@@ -245,8 +253,8 @@ def counts_held(people: Population, users: int) -> Ints:
     return np.rint(people.shares * users).astype(np.int64)
 
 
-def texts_of(keys: Mapping[str, Any], name: str, folder: Path) -> tuple[str, ...]:
+def texts_of(keys: Mapping[str, Any], name: str, files: Files) -> tuple[str, ...]:
     """Return the texts of a list, or of the lines of the file that the key names."""
     value = keys[name]
-    texts = [*read_values(folder / value)] if isinstance(value, str) else value
+    texts = [*read_values(files.folder / value, files.reading)] if isinstance(value, str) else value
     return tuple(LIST.take(name, texts))

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -34,6 +33,7 @@ from ldp.planning.question import (
     VALUES,
     Curated,
     Curator,
+    Files,
     Question,
     counts_held,
     texts_of,
@@ -106,8 +106,8 @@ class Shares(Question):
         )
 
     @classmethod
-    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "Shares":
-        values = texts_of(keys, "values", folder)
+    def read(cls, keys: Mapping[str, Any], files: Files, **shared: Any) -> "Shares":
+        values = texts_of(keys, "values", files)
         return cls(**shared, domain=len(values), values=values, answers=keys["answers"])
 
     @property
@@ -240,10 +240,10 @@ class CrossTable(Shares):
     }
 
     @classmethod
-    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "CrossTable":
+    def read(cls, keys: Mapping[str, Any], files: Files, **shared: Any) -> "CrossTable":
         with errors_in("cross"):
             cross = read_keys(keys["cross"], dict.fromkeys(keys["cross"], Key(TEXTS)))
-            lists = {name: texts_of(cross, name, folder) for name in cross}
+            lists = {name: texts_of(cross, name, files) for name in cross}
             for name, values in lists.items():
                 if any(BETWEEN in value for value in values):
                     raise ParameterError(

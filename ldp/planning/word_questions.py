@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, permutations
-from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,7 +23,7 @@ from ldp.planning.mechanism_choice import (
     zipf_squares,
 )
 from ldp.planning.numbers import Mean, Percentile
-from ldp.planning.question import DRAWS, VALUES, Curated, Curator, Question
+from ldp.planning.question import DRAWS, VALUES, Curated, Curator, Files, Question
 from ldp.planning.values import Shares, statistics_of
 from ldp.protocol.keys import Key, whole
 from ldp.protocol.spelling import MOST_LETTERS
@@ -107,7 +106,7 @@ class Words(Question):
     error_name = "smallest share that is found"
 
     @classmethod
-    def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> "Words":
+    def read(cls, keys: Mapping[str, Any], files: Files, **shared: Any) -> "Words":
         return cls(**shared, letters=keys["words"])
 
     def mechanisms(self) -> Iterable[PrefixExtension]:

@@ -15,6 +15,7 @@ import pytest
 from scipy.stats import chi2
 
 from ldp.client import Client
+from ldp.data_files import Reading
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import HierarchicalHistogram, RandomizedResponse
 from ldp.planning.mechanism_choice import report_bytes
@@ -206,6 +207,30 @@ def test_people_of_a_percentile_are_numbers_that_may_have_categories(tmp_path: P
     (tmp_path / "people.csv").write_text("value\nabc\n3\n")
     with pytest.raises(ParameterError, match=r"people.csv, line 2: 'abc': value is not a number"):
         product(tmp_path, question)
+
+
+@pytest.mark.exact
+def test_files_that_questions_name_are_read_as_options_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A population of a spreadsheet with decimal commas, and a list in another encoding."""
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text("value\n1\n")
+    product(tmp_path, START.replace("every =", 'population = "people.csv"\nevery ='), CITY)
+    Path("cities.txt").write_text("Tromsø\nBodø\n", "latin-1")
+    Path("people.csv").write_text("value;count\n" + "".join(f"{n},125;9\n" for n in range(1, 9)))
+    assert run("plan product questions.toml", monkeypatch) == 2
+    assert "people.csv, line 2: '1,125' may be" in capsys.readouterr().err
+    options = "--encoding latin-1 --decimal ,"
+    assert run(f"plan product questions.toml --json {options}", monkeypatch) == 0
+    people, cities = Product.load(
+        Path("questions.toml"), TODAY, Reading(encoding="latin-1", decimal=",")
+    ).questions
+    assert isinstance(people.question, Percentile)
+    assert people.question.people is not None
+    assert people.question.people.values[0] == "1.125"
+    assert isinstance(cities.question, Shares)
+    assert cities.question.values == ("Tromsø", "Bodø")
 
 
 def test_windows_are_counted_as_devices_count_them(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.planning.comparison import compare_question
 from ldp.planning.portfolio import Product
-from ldp.planning.question import KINDS, Curator, Question, root_mean_square
+from ldp.planning.question import KINDS, Curator, Files, Question, root_mean_square
 from ldp.planning.values import Shares
 from ldp.planning.word_questions import Words
 from ldp.protocol.keys import SHARE, Key
@@ -50,7 +50,7 @@ def kind() -> Iterator[type[Question]]:
         keys: ClassVar = {"active": Key(SHARE)}
 
         @classmethod
-        def read(cls, keys: Mapping[str, Any], folder: Path, **shared: Any) -> Question:
+        def read(cls, keys: Mapping[str, Any], files: Files, **shared: Any) -> Question:
             return cls(**shared, share=keys["active"])
 
         def mechanisms(self) -> list[Mechanism]:
