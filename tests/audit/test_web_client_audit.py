@@ -16,13 +16,14 @@ from tests.statistics import ALPHA
 from tests.web_client import FOLDER, require_web_client
 
 MUTANTS = {
-    "oneCategoryPlain": ("reports", "metric 'new': touched cell reported, column"),
-    "everyFourthPlain": ("reports", "metric 'new': first touched cell by call by rest of 4"),
-    "oddDevicesPlain": ("reports", "metric 'new': touched cells reported"),
-    "repeatedByEpoch": ("lives", "metric 'epoch-1': untouched unit named by the first two"),
-    "repeatedPerValue": ("lives", "metric 'value-1': untouched unit named by the first two"),
+    "oneCategoryPlain": ("reports", "metric 'new': touched cell reported, column", 1.0),
+    "everyFourthPlain": ("reports", "metric 'new': first touched cell by call by rest of 4", 0.8),
+    "oddDevicesPlain": ("reports", "metric 'new': touched cells reported", 1.2),
+    "repeatedByEpoch": ("lives", "metric 'epoch-1': untouched unit named by the first two", 0.7),
+    "repeatedPerValue": ("lives", "metric 'value-1': untouched unit named by the first two", 0.7),
 }
-"""By name: a part of the audit that catches it, and a check."""
+"""By name: a part of the audit that catches it, a check, and the scale at which it is missed with a
+probability below 1e-27."""
 
 
 def checks_of(mutant: str, scale: float, parts: Sequence[str]) -> list[Checks]:
@@ -48,8 +49,8 @@ def test_the_typescript_client_passes(encoders: str) -> None:
 def test_the_audit_catches_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Missed with probability ALPHA at most (`missed`). The twin is the honest client above."""
     monkeypatch.setattr("ldp.audit.client.CATALOGUE", {})
-    part, count = MUTANTS[mutant]
-    checks = checks_of(mutant, 2.0, [part])
+    part, count, scale = MUTANTS[mutant]
+    checks = checks_of(mutant, scale, [part])
     assert missed(checks, count) < ALPHA
     assert not judge(checks, AUDIT_ALPHA).passed
 
