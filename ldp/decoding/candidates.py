@@ -406,7 +406,7 @@ def from_map(
         "equations": contrasts,
         "fitted": int(fit.chosen.size),
         "residual_variance": scale,
-        "shared_variance": 1 - 1 / max(1.0, scale),
+        "shared_variance": 1 - 1 / max(0.5, scale),
         **equations.details,
     }
     if not np.isfinite(error).any():

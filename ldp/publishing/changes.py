@@ -119,7 +119,7 @@ def _changes(out: Path, listed: Sequence[OutputPart]) -> Iterator[Change]:
         return
     cells = np.array([[table.get(key, _UNKNOWN) for key in keys] for table in tables])
     days = read_rows(listed[0].path)["days"][0].as_py()
-    shared = max(map(shared_of, summaries))
+    shared = max(0.0, *map(shared_of, summaries))
     is_mixed = listed[0].version == ALL_VERSIONS  # collisions change with the version only
     series = Series(
         share=cells[:, :, 0],
@@ -158,7 +158,8 @@ def people_of(summary: Mapping[str, Any]) -> float:
 
 def shared_of(summary: Mapping[str, Any]) -> float:
     """Return the share of the variance of noise that periods may have in common: permanent
-    responses, and collisions by hash functions that stay."""
+    responses, and collisions by hash functions that stay. A regression estimates it, so that it
+    may be below 0."""
     return 1.0 if summary.get("memoised") else float(summary.get("shared_variance", 0.0))
 
 

@@ -232,7 +232,7 @@ def numbers_of_arm(
     mean = np.nansum(n * number, 0) / np.maximum((n * np.isfinite(number)).sum(0), 1)
     low, high = arm[-1].bounds
     mean = (people * np.clip(mean, low, high) + 2 * (low + high)) / (people + 4)
-    shared = error**2 * [[period.shared] for period in arm]
+    shared = error**2 * max(0.0, float(np.mean([period.shared for period in arm])))
     return number, error**2 - shared, (high - mean) * (mean - low) / people + shared
 
 

@@ -115,7 +115,7 @@ CHECKS: Mapping[str, Check] = {
     "at_most": lambda value: type(value) is int and value >= 1,
     "fakes_move": _is_damage,
     **dict.fromkeys(("reach", "signal"), is_json_number),
-    "shared_variance": lambda value: value == 0 or _is_share(value),
+    "shared_variance": lambda value: is_json_number(value) and -1 <= value <= 1,
     "independence": _is_independence,
     "differences": _are_differences,
     **dict.fromkeys(("memoised", "fakes_name_one"), lambda value: isinstance(value, bool)),

@@ -206,6 +206,8 @@ def test_people_vary_at_most_as_the_mean_and_the_range_allow(tmp_path: Path) -> 
     assert (mean_.item(), noise.item(), people.item()) == (40.0, 1.0, 20.0**2 / n)
     alike = numbers_of_arm([period._replace(shared=0.25)], [("mean", "")])
     assert (alike[1].item(), alike[2].item()) == (0.75, 20.0**2 / n + 0.25)
+    estimated = [period._replace(shared=share) for share in (-0.5, 0.25)]  # below 0 on average
+    assert numbers_of_arm(estimated, [("mean", "")])[1].tolist() == [[1.0], [1.0]]
     seven = period._replace(reports_per_person=7)
     assert numbers_of_arm([seven], [("mean", "")])[2].item() == pytest.approx(7 * 20.0**2 / n)
 
