@@ -24,16 +24,16 @@ def posterior(prior: float, epsilon: float) -> float:
 
 
 def rounded_up(number: float, digits: int = 4) -> str:
-    """Return `number` as text with this many `digits`, rounded up; from a million on all figures
-    are written out.
+    """Return `number` as text with this many `digits`, rounded up from the shortest decimal that is
+    read as it; from a million on all figures are written out.
 
-    >>> rounded_up(2.71828), rounded_up(1234567)
-    ('2.719', '1,235,000')
+    >>> rounded_up(0.1), rounded_up(2.71828), rounded_up(1234567)
+    ('0.1', '2.719', '1,235,000')
     """
     if math.isinf(number):
         return "any number"
     context = Context(prec=digits, rounding=ROUND_CEILING)
-    rounded = float(context.create_decimal(Decimal(number)))
+    rounded = float(context.create_decimal(Decimal(repr(float(number)))))
     return f"{rounded:g}" if rounded < 1e6 else f"{rounded:,.0f}"
 
 
