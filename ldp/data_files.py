@@ -89,8 +89,10 @@ class DataTable(NamedTuple):
     def place(self, name: str) -> int:
         """Return the place of the column `name`; raise ParameterError unless there is one."""
         if (times := self.header.count(name)) != 1:
-            has = f"has {times} columns {name!r}" if times else f"has no column {name!r}"
-            raise ParameterError(f"{self.path} {has}, but {', '.join(self.header)}")
+            has = f"has no column {name!r}, but {', '.join(self.header)}"
+            raise ParameterError(
+                f"{self.path} {f'has {times} columns {name!r}: rename one' if times else has}"
+            )
         return self.header.index(name)
 
     def cells(self, name: str) -> list[str]:

@@ -64,9 +64,9 @@ def _finite(table: DataTable, names: list[str]) -> Any:
     with its line and its text."""
     columns = [table.numbers(name) for name in names]
     for (line, _), *cells in zip(table.rows, *columns, strict=True):
-        for cell in cells:
+        for name, cell in zip(names, cells, strict=True):
             if not is_number(cell):
                 raise ParameterError(
-                    f"{table.where(line)}: a finite number was expected, not {cell[:SHOWN]!r}"
+                    f"{table.where(line)}: {name} must be a finite number, not {cell[:SHOWN]!r}"
                 )
     return np.array(columns, dtype=np.float64).T

@@ -58,10 +58,11 @@ GROUPED = re.compile(r"[0-9]{1,3}([,_][0-9]{3})+|[0-9]+")
 
 def plain_number(text: str) -> str:
     """Return a number as programs read it, from text such as 1e6, 200k, 1.5M, 1,000,000 or
-    1_000_000; any other text as it is.
+    1_000_000; any other text as it is. A point stays, since 10.000 may be ten thousand: no whole
+    number is read of it.
 
-    >>> [plain_number(text) for text in ("1e6", "200k", "1,000", "0.5", "1,2", "1e-6")]
-    ['1000000', '200000', '1000', '0.5', '1,2', '1e-6']
+    >>> [plain_number(text) for text in ("1e6", "200k", "1,000", "0.5", "1,2", "1e-6", "10.000")]
+    ['1000000', '200000', '1000', '0.5', '1,2', '1e-6', '10.000']
     """
     match = WRITTEN.fullmatch(text.strip())
     if match is None or not GROUPED.fullmatch(match[2]):
@@ -72,7 +73,7 @@ def plain_number(text: str) -> str:
         return text
     digits = re.sub("[,_]", "", digits)
     number = Decimal(f"{sign}{digits}{fraction}").scaleb(power) * SUFFIXES[suffix.lower()]
-    if number == number.to_integral_value():
+    if number == number.to_integral_value() and (exponent or suffix or not fraction):
         return f"{number:.0f}"
     return text if not suffix and digits == match[2] else f"{number.normalize():f}"
 
@@ -124,12 +125,14 @@ SHARE = Typed("SHARE", _share)
 
 def make_lenient(command: click.Command) -> click.Command:
     """Return the command, which now reads numbers as people write them, names all options that are
-    missing together, and refuses an option that is given twice where one value is read; so do the
-    commands of a group."""
+    missing together, refuses an option that is given twice where one value is read, and whose help
+    says where rare options are; so do the commands of a group."""
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             make_lenient(inner)
         return command
+    if any(getattr(parameter, "hidden", False) for parameter in command.params):
+        command.epilog = "Rare options are in docs/commands.md."
     for parameter in command.params:
         parameter.type = _lenient(parameter.type)
     changed: Any = command

@@ -346,6 +346,8 @@ def _of_answers(
     of: str,
 ) -> tuple[dict[str, Any], str]:
     """Return the regression of a randomised answer, as a summary and in words."""
+    if target in (*features, *categories):
+        raise ParameterError(f"{target} is the target, and predicts itself: leave it out")
     weighted = [] if weights is None else [weights]
     table = read_columns(data, [*features, *weighted, target], is_private=False)
     groups, bases = dict[str, Any](), dict[str, str]()

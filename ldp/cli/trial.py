@@ -17,6 +17,7 @@ from ldp.cli.reading import reading_options
 from ldp.data_files import number_forms
 from ldp.errors import ParameterError
 from ldp.files import write_whole
+from ldp.protocol.channel import require_epsilon
 
 if TYPE_CHECKING:
     from ldp.planning.column_trial import Trials
@@ -31,9 +32,9 @@ INTRO = (
 
 def _epsilons(text: str) -> tuple[float, ...]:
     try:
-        return tuple(map(float, text.split(",")))
+        return tuple(require_epsilon(float(number)) for number in text.split(","))
     except ValueError:
-        raise ParameterError("must be numbers with commas between, as 1,2,4") from None
+        raise ParameterError("must be numbers up to 64 with commas between, as 0.5,1,4") from None
 
 
 @click.command("try")

@@ -329,7 +329,7 @@ def _column(values: Any, by: Any, read_as: str, name: str) -> _Column:
     if read_as == "auto" and len(held) == len(others) > FEW_NUMBERS and _have_unit(others):
         raise ParameterError(
             f"{name}: {others[0][:LONGEST]!r} may be a number with a unit: leave the unit out, or "
-            "read the column as categories"
+            "read the column as categories (--as categories)"
         )
     if not of_numbers and len(held) > MOST_DIFFERENT:
         raise ParameterError(
@@ -359,7 +359,7 @@ def _column(values: Any, by: Any, read_as: str, name: str) -> _Column:
         row = int(np.argmax(places == different.index(other))) + 1
         first = f"as {other[:LONGEST]!r} in row {row:,}"
     if not of_numbers and others and len(held) - len(others) > FEW_NUMBERS:
-        about += f", because {len(others):,} of them are no numbers, {first}"
+        about += f", because of {_counted(len(others), 'value')} without a number, {first}"
     if len(groups) > 1:
         about += f", by {len(groups):,} categories"
     if is_empty.any():
@@ -413,7 +413,7 @@ def _counted(number: int, what: str) -> str:
 
 def _estimate_text(row: Mapping[str, Any]) -> str:
     """Return the estimate of a percentile as text, if reports tell it."""
-    is_told = "estimate" in row and "reports_needed" not in row
+    is_told = "estimate" in row and tells(row["low"], row["high"])
     return f"{row['estimate']:,.5g}" if is_told else "not enough"
 
 

@@ -29,6 +29,7 @@ from tests.command_line import SIMULATE, WITHOUT_SERVER, run
         *(("2.5e3", "2500"), ("0.5", "0.5"), ("1e-6", "1e-6"), ("-3", "-3"), ("+4", "4")),
         *(("1,2", "1,2"), ("12,34", "12,34"), ("1e999", "1e999"), ("k", "k"), ("", "")),
         *(("nan", "nan"), ("1.5kk", "1.5kk"), ("0.0015k", "1.5"), (" 7 ", "7")),
+        *(("10.000", "10.000"), ("1,000.00", "1000"), ("1.0e1", "10")),
     ],
 )
 def test_numbers_are_read_as_people_write_them(text: str, plain: str) -> None:
@@ -51,6 +52,7 @@ def test_a_command_takes_numbers_as_people_write_them(
     ("words", "said"),
     [
         ("plan list --domain 2.5 --users 1k --epsilon 1", "'2.5' is not a valid integer"),
+        ("plan list --domain 9 --users 10.000 --epsilon 1", "'10.000' is not a valid integer"),
         ("audit --preset apple-emoji --trials 0.01k", "10 is not in the range"),
         ("dcode t", "No such command 'dcode'; did you mean 'decode'?"),
         ("zzz", "No such command 'zzz' (see"),

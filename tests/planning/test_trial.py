@@ -14,6 +14,7 @@ from ldp.errors import ParameterError
 from ldp.planning.column_trial import are_numbers, try_column, try_numbers, try_values
 from ldp.simulation import Population
 from ldp.tables.estimates import Estimates
+from ldp.tables.statistics import tells
 from tests.command_line import run
 from tests.tiers import tiered
 
@@ -79,6 +80,16 @@ def test_few_different_numbers_are_categories() -> None:
     assert [are_numbers(people) for people in (few, many, other, garbage)] == [
         *(False, True, False, True)
     ]
+
+
+@pytest.mark.exact
+def test_an_estimate_that_reports_do_not_tell_is_not_printed() -> None:
+    ages = [str(18 + person % 63) for person in range(300)]
+    trials = try_column(ages, epsilon=(0.5, 8), read_as="numbers", seed=1)
+    place = trials.heads.index("estimate")
+    shown = [cells[place] != "not enough" for cells in trials.cells]
+    assert shown == [tells(row["low"], row["high"]) for row in trials.figures]
+    assert {*shown} == {True, False}
 
 
 UNITS = (
@@ -176,8 +187,8 @@ def test_the_data_have_their_own_quantiles() -> None:
             "trips.csv --column place --as numbers",
             "no cell of place is a number; read it as categories",
         ),
-        ("trips.csv --column place --epsilon 1,x", "must be numbers with commas between"),
-        ("trips.csv --column place --epsilon 0", "epsilon"),
+        ("trips.csv --column place --epsilon 1,x", "must be numbers up to 64 with commas between"),
+        ("trips.csv --column place --epsilon 0,5", "as 0.5,1,4"),
         ("empty.csv --column a", "the column a has no values"),
         ("none.csv --column a", "none.csv"),
         ("bad.parquet --column a", "not a Parquet file"),

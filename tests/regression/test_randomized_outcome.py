@@ -455,6 +455,21 @@ def test_categories_are_columns_of_0_and_1_but_the_first(
             "answers.csv: answers must be 0 or 1; row 1 holds",
         ),
         (
+            [*REGRESS, "--feature", "y", "--randomized", "warner, statement = 3/4"],
+            "y is the target, and predicts itself",
+        ),
+        (
+            [
+                "regress",
+                "answers.csv",
+                "--target",
+                "region",
+                "--randomized",
+                "warner, statement = 3/4",
+            ],
+            "answers.csv, line 2: region must be a finite number, not 'a'",
+        ),
+        (
             [*REGRESS, "--randomized", "forced, truth = 2/3"],
             "forced is written as 'forced, truth = 2/3, yes = 1/6'",
         ),
