@@ -413,7 +413,8 @@ def _counted(number: int, what: str) -> str:
 
 def _estimate_text(row: Mapping[str, Any]) -> str:
     """Return the estimate of a percentile as text, if reports tell it."""
-    is_told = "estimate" in row and tells(row["low"], row["high"])
+    is_told = "estimate" in row and "reports_needed" not in row
+    is_told = is_told and None not in known_ends(row["low"], row["high"])
     return f"{row['estimate']:,.5g}" if is_told else "not enough"
 
 
