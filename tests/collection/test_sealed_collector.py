@@ -217,7 +217,8 @@ def test_the_command_opens_with_the_keys_of_the_registry_only(
         REGISTRY.replace("[product]", f"[product]\nsealing_keys = {listed}")
     )
     names = [str(tmp_path / name) for name in "ab"]
-    some, both = settings(tmp_path, sealed=names[:1]), settings(tmp_path, sealed=names)
+    some = settings(tmp_path, sealed=names[:1])
+    both = *settings(tmp_path, sealed=names), "--listen", "127.0.0.1:0"
     for given, missing in ((), first), (some, second):
         assert Process(tmp_path, *given).ended() == 2
         words = f"devices may seal to the key {missing['fingerprint']}"
