@@ -22,6 +22,7 @@ def missing(name: str, entry: str, parameters: list[str], is_whole: bool = True)
     twin = re.sub(r"-(\w)", lambda match: match[1].upper(), name)
     source = (ROOT / "ldp" / "mechanisms" / "catalogue.py").read_text("utf-8")
     schema = (ROOT / "docs" / "schemas" / "metrics.schema.json").read_text("utf-8")
+    wire = (ROOT / "docs" / "wire.md").read_text("utf-8")
     module, class_name = entry.split(".")
     pieces = {
         f"ldp/mechanisms/{module}.py": (ROOT / f"ldp/mechanisms/{module}.py").exists(),
@@ -34,11 +35,13 @@ def missing(name: str, entry: str, parameters: list[str], is_whole: bool = True)
         f"{twin} in {TWINS.relative_to(ROOT)}": len(re.findall(rf"\b{twin}\b", TWINS.read_text()))
         > 2,
         "its row in docs/wire.md: make tables": f"`{name}`" in doc_tables.committed("wire.md"),
+        "its thresholds and columns in docs/wire.md, by hand": wire.count(f"`{name}`") > 1,
         "docs/schemas/metrics.schema.json: make tables": f'"{name}"' in schema or not is_whole,
     }
     if is_whole:
         pieces |= {
-            f"{picture}: python -m simulations.studies estimates-{name}": (ROOT / picture).exists(),
+            f"{picture}: settings of the class, then python -m simulations.studies "
+            f"estimates-{name}": (ROOT / picture).exists(),
             f"a page of docs/mechanisms with ({picture})": bool(page),
             "that page in docs/index.md": bool(page)
             and page in (ROOT / "docs/index.md").read_text(),
@@ -76,6 +79,7 @@ def test_a_new_mechanism_is_told_all_that_it_lacks() -> None:
         "tests/vectors/flip.json",
         "flip in clients/typescript/src/mechanisms/index.ts",
         "its row in docs/wire.md",
+        "its thresholds and columns in docs/wire.md, by hand",
         "docs/schemas/metrics.schema.json",
         "simulations/results/studies/estimates-flip.svg",
         "a page of docs/mechanisms with (simulations/results/studies/estimates-flip.svg)",
