@@ -89,10 +89,9 @@ class DataTable(NamedTuple):
     def place(self, name: str) -> int:
         """Return the place of the column `name`; raise ParameterError unless there is one."""
         if (times := self.header.count(name)) != 1:
-            has = f"has no column {name!r}, but {', '.join(self.header)}"
-            raise ParameterError(
-                f"{self.path} {f'has {times} columns {name!r}: rename one' if times else has}"
-            )
+            has = f"no column {name!r}, but {', '.join(self.header)}"
+            has = f"{times} columns {name!r}: rename one" if times else has
+            raise ParameterError(f"{self.path} has {has}")
         return self.header.index(name)
 
     def cells(self, name: str) -> list[str]:

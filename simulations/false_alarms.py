@@ -69,7 +69,7 @@ def passes(run: Run) -> tuple[Run, bool, float]:
 
 
 def audits(subject: str, number: int, whole: int, processes: int) -> dict[str, Any]:
-    """The seeds of a subject's false alarms, and the processor seconds of its audits."""
+    """Return the seeds of a subject's false alarms, and the processor seconds of its audits."""
     runs = [Run(subject, seed >= number, seed) for seed in range(number + whole)]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         outcomes = list(pool.map(passes, runs, chunksize=5))
@@ -81,7 +81,7 @@ def audits(subject: str, number: int, whole: int, processes: int) -> dict[str, A
 
 
 def bars(by_subject: Mapping[str, Mapping[str, Any]], number: int, whole: int) -> list[Bar]:
-    """What the counts of false alarms must be, in the worst subject and in all."""
+    """Return what the counts of false alarms must be, in the worst subject and in all."""
     tenths = [len(alarms["a tenth"]) for alarms in by_subject.values()]
     count = sum(tenths) + sum(len(alarms["default"]) for alarms in by_subject.values())
     total = (number + whole) * len(by_subject)

@@ -17,6 +17,7 @@ from ldp.accounting import Neighbours
 from ldp.central.mechanisms import DiscreteLaplace
 from ldp.central.noise import Noise
 from ldp.errors import ParameterError
+from ldp.protocol.channel import rounded_up
 
 LEAST_SHARE, MOST_SHARE = 0.01, 0.1
 """Least and largest part of epsilon that the histogram costs."""
@@ -46,9 +47,9 @@ class RowsRead:
     def words(self) -> str:
         """The shares as sentences."""
         words = (
-            f"Rows, by a private histogram of epsilon {self.epsilon:g}: {self.within:.1%} read and "
-            f"within bounds, {self.clipped:.1%} clipped to them, {self.unreadable:.1%} unreadable "
-            f"(std. error {self.std_error:.1%})."
+            f"Rows, by a private histogram of epsilon {rounded_up(self.epsilon, 6)}: "
+            f"{self.within:.1%} read and within bounds, {self.clipped:.1%} clipped to them, "
+            f"{self.unreadable:.1%} unreadable (std. error {self.std_error:.1%})."
         )
         few = " They tell nothing: the rows are too few, or epsilon is too small, for these shares."
         return f"{words}{'' if self.is_precise else few}".replace("%", " %")
@@ -71,8 +72,8 @@ class RowsRead:
             raise ParameterError(
                 f"nothing is released: by a private histogram {100 - 100 * self.unreadable:.1f} % "
                 f"of the rows are readable, and {100 * LEAST_READABLE:g} % must be. That cost "
-                f"epsilon {self.epsilon:g}. Look at how the cells of the columns are written, and "
-                "state --decimal, --delimiter or --encoding"
+                f"epsilon {rounded_up(self.epsilon, 6)}. Look at how the cells of the columns are "
+                "written, and state --decimal, --delimiter or --encoding"
             )
 
 

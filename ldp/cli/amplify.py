@@ -28,9 +28,10 @@ from ldp.privacy_loss import (
     least_reports,
 )
 from ldp.privacy_loss.shuffling import Shuffled
+from ldp.protocol.channel import rounded_up
 from ldp.protocol.keys import nearest
 from ldp.registry import Metric, Registry
-from ldp.registry.odds import epsilon_text, rounded_up
+from ldp.registry.odds import epsilon_text
 
 MOST_CATEGORIES = 1_000_000
 DEFAULTS: dict[str, Mapping[str, Any]] = {

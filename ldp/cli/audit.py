@@ -27,9 +27,10 @@ from ldp.cli.options import FILE, JSON, say
 from ldp.files import write_whole
 from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.presets import COMPLETE, PRESETS, preset_mechanism
+from ldp.protocol.channel import rounded_up
 from ldp.registry import Registry
 from ldp.registry.certificates import CLIENT, FORMAT, TRIALS, read_certificate
-from ldp.registry.odds import epsilon_text, rounded_up
+from ldp.registry.odds import epsilon_text
 
 STARTS = 4
 """How often a program is started, so that its noise is seen to be new each time."""

@@ -12,6 +12,8 @@ from ldp.cli.estimates import check_output
 from ldp.cli.options import FILE, JSON, QUANTILES, REGISTRY, SEED, generator, require_local, say
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.files import csv_text, finite, write_whole
+from ldp.protocol.channel import rounded_up
+from ldp.registry.odds import epsilon_text
 from ldp.tables.result import write_with_summary
 
 if TYPE_CHECKING:
@@ -148,8 +150,9 @@ def _words(summary: dict[str, Any], twin: "Twin", out: str, cost: str) -> str:
 def _cost(summary: dict[str, Any]) -> str:
     """Return what a release costs, and what its local columns are, as sentences."""
     cost = (
-        f"The curator's release costs epsilon {summary['epsilon']:g}, delta {summary['delta']:g}, "
-        f"every time; neighbours: {summary['neighbours']}; the number of people is public. "
+        f"The curator's release costs epsilon {rounded_up(summary['epsilon'], 6)}, delta "
+        f"{rounded_up(summary['delta'], 6)}, every time; neighbours: {summary['neighbours']}; the "
+        "number of people is public. "
     )
     if summary["no_local"]:
         cost += f"No local estimate: {summary['no_local']}. "
@@ -158,7 +161,8 @@ def _cost(summary: dict[str, Any]) -> str:
     if summary["local_is_simulated"]:
         cost += "The local columns are simulated from the data: do not publish them."
     else:
-        cost += f"The local columns come from reports of epsilon {summary['local_epsilon']:g}."
+        local = epsilon_text(summary["local_epsilon"], 6)
+        cost += f"The local columns come from reports of epsilon {local}."
     return cost
 
 

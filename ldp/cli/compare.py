@@ -24,7 +24,8 @@ from ldp.planning.comparison import (
     shuffled_rivals,
 )
 from ldp.planning.mechanism_choice import CANDIDATES, OF_NUMBERS
-from ldp.registry.odds import epsilon_text, rounded_up
+from ldp.protocol.channel import rounded_up
+from ldp.registry.odds import epsilon_text
 from ldp.simulation import Population
 
 WIDTH = 96

@@ -12,6 +12,7 @@ from ldp.cli.reading import chosen_reading, reading_options
 from ldp.planning import Forecast, PercentilePlan, Plan, plan_percentile, report_bytes
 from ldp.planning import plan as planned
 from ldp.planning.percentiles import TABLES
+from ldp.protocol.channel import rounded_up
 from ldp.registry.odds import in_words
 
 WIDTH = 96
@@ -234,7 +235,7 @@ def _solved(answer: Plan) -> str:
     ask = answer.question
     return {
         "users": f"solved: it takes {ask.users:,} users to detect it",
-        "epsilon": f"solved: it takes an epsilon of {ask.epsilon:g} to detect it",
+        "epsilon": f"solved: it takes an epsilon of {rounded_up(ask.epsilon, 6)} to detect it",
         "frequency": f"solved: no smaller frequency than {100 * ask.frequency:.6g} % is detected",
     }[str(answer.solved)]
 

@@ -12,9 +12,9 @@ from ldp.cli.reading import chosen_reading
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.planning.portfolio import PlannedMetric, Portfolio, Product, RefusedQuestion
+from ldp.protocol.channel import rounded_up
 from ldp.registry import Registry
 from ldp.registry.definitions import NOBODY
-from ldp.registry.odds import rounded_up
 
 WIDTH = 96
 

@@ -8,8 +8,8 @@ from ldp.cli.options import FILE, JSON, say, warn
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_together
+from ldp.protocol.channel import rounded_up
 from ldp.protocol.md5_bloom import MD5_SCHEMES
-from ldp.registry.odds import rounded_up
 
 HASHES = (*MD5_SCHEMES, "chromium-city64")
 

@@ -14,6 +14,7 @@ from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.cli.parsing import unknown_command
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import write_whole
+from ldp.protocol.channel import rounded_up
 from ldp.protocol.keys import nearest
 from ldp.protocol.strict_json import is_plain
 from ldp.registry import Registry
@@ -89,8 +90,9 @@ def add(
     words = f"metric {name} added to {file}: a collector reads it when it starts again"
     if demand > caps.window_epsilon:
         words += (
-            f"\nnote: metrics of group {group} can ask for epsilon {demand:g} in a window, which "
-            f"allows {caps.window_epsilon:g}: a drawn order decides whose reports are sent"
+            f"\nnote: metrics of group {group} can ask for epsilon {rounded_up(demand, 6)} in a "
+            f"window, which allows {caps.window_epsilon:g}: a drawn order decides whose reports "
+            "are sent"
         )
     following = f"ldp registry lock {file}"
     say({"added": name, "written": str(file)}, words, as_json, following)

@@ -20,7 +20,7 @@ from ldp.cli.reading import reading_options
 from ldp.cli.settings import rare
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text
-from ldp.registry.odds import rounded_up
+from ldp.protocol.channel import rounded_up
 from ldp.regression.randomized_outcome import (
     DESIGNS,
     MODELS,
@@ -398,8 +398,6 @@ def _of_answers(
     lines += [*_lines(names, columns, intervals, level), ""]
     noted = f"The intervals are of {OF_WHOM[of]}. No privacy is charged: the answers were "
     noted += "randomised before."
-    for name, base in bases.items():
-        noted += f" Coefficients of {name} are differences from {base!r}."
     if not fitted.converged_:
         noted = (
             "Not converged: a share is estimated at 0 or 1, so that the likelihood has no largest "
@@ -408,6 +406,8 @@ def _of_answers(
     elif fitted.at_edge_:
         where = "below 0 or above 1" if model == "linear" else "at 0 or 1"
         noted += f" Fitted shares of {fitted.at_edge_:,} rows lie {where}."
+    for name, base in bases.items():
+        noted += f" Coefficients of {name} are differences from {base!r}."
     return result, "\n".join([*lines, *wrap(noted, WIDTH), *_written(out)])
 
 

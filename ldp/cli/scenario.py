@@ -18,9 +18,9 @@ from ldp.cli.reading import chosen_reading
 from ldp.collection import ReportWriter
 from ldp.collection.holding import Holding
 from ldp.files import write_whole
+from ldp.protocol.channel import rounded_up
 from ldp.registry import Registry
 from ldp.registry.definitions import Memoise
-from ldp.registry.odds import rounded_up
 from ldp.simulation import Population
 from ldp.simulation.averaging import Averaged, averaging
 from ldp.simulation.linking import linking

@@ -4,7 +4,7 @@ from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
 from ldp.privacy_loss import DummyMessages
 from ldp.privacy_loss.shuffling import Shuffled
-from ldp.registry.odds import rounded_up
+from ldp.protocol.channel import rounded_up
 
 
 def shuffling_conditions(mechanism: Shuffled, reports: int, per_person: int) -> list[str]:

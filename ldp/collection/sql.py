@@ -76,7 +76,8 @@ DIALECTS: Mapping[str, Mapping[str, str]] = {
 }
 """Expressions of each database: the quote of a name, a byte of a value, what its bits are, one of
 them, a list, the number of ones of an integer, a whole division, a double, bytes in hexadecimal
-digits; and where two lists of a row do not become rows together, how one does."""
+digits; where two lists of a row do not become rows together, how one does; where a list of constant
+rows is not VALUES, what it is."""
 COLUMNS = ("row", "column", "count")
 """Columns of what a query returns."""
 
@@ -257,8 +258,8 @@ def _cells(dialect: str, layout: Layout) -> str:
     words, (row, column, count) = DIALECTS[dialect], _quoted(dialect)
     if layout.is_bitmap:
         bytes_of = [_number(dialect, "payload", i, 1) for i in range(layout.payload_bytes)]
-        usual = ", ".join(f"{of} AS byte_{i}" for i, of in enumerate(bytes_of))
-        payloads = f"(SELECT {row}, {words.get('bits', usual)} FROM reports) AS payloads"
+        all_bytes = ", ".join(f"{of} AS byte_{i}" for i, of in enumerate(bytes_of))
+        payloads = f"(SELECT {row}, {words.get('bits', all_bytes)} FROM reports) AS payloads"
         bits = [_bit(dialect, place) for place in range(layout.columns)]
         sums = words["list"].format(", ".join(f"sum({bit})" for bit in bits))
         places = words["list"].format(", ".join(map(str, range(layout.columns))))

@@ -329,7 +329,7 @@ def _column(values: Any, by: Any, read_as: str, name: str) -> _Column:
     if read_as == "auto" and len(held) == len(others) > FEW_NUMBERS and _have_unit(others):
         raise ParameterError(
             f"{name}: {others[0][:LONGEST]!r} may be a number with a unit: leave the unit out, or "
-            "read the column as categories (--as categories)"
+            "say that these are categories (--as or read_as)"
         )
     if not of_numbers and len(held) > MOST_DIFFERENT:
         raise ParameterError(
@@ -413,8 +413,9 @@ def _counted(number: int, what: str) -> str:
 
 def _estimate_text(row: Mapping[str, Any]) -> str:
     """Return the estimate of a percentile as text, if reports tell it."""
-    is_told = "estimate" in row and "reports_needed" not in row
-    is_told = is_told and None not in known_ends(row["low"], row["high"])
+    if "estimate" not in row or "reports_needed" in row:
+        return "not enough"
+    is_told = None not in known_ends(row["low"], row["high"])
     return f"{row['estimate']:,.5g}" if is_told else "not enough"
 
 

@@ -10,7 +10,7 @@ the stated epsilon is never below the exact one.
 import math
 import sys
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from numbers import Real
@@ -35,6 +35,20 @@ def round_up(exact: Fraction | Decimal) -> float:
 def round_down(exact: Fraction | Decimal) -> float:
     """Return the largest double that is not above `exact`, which must be >= 0."""
     return abs(round_up(-exact))
+
+
+def rounded_up(number: float, digits: int = 4) -> str:
+    """Return `number` as text with this many `digits`, rounded up from the shortest decimal that is
+    read as it; from a million on all figures are written out.
+
+    >>> rounded_up(0.1), rounded_up(2.71828), rounded_up(1234567)
+    ('0.1', '2.719', '1,235,000')
+    """
+    if math.isinf(number):
+        return "any number"
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    rounded = float(context.create_decimal(Decimal(repr(float(number)))))
+    return f"{rounded:g}" if rounded < 1e6 else f"{rounded:,.0f}"
 
 
 def most_differing(touches: int, cells: int) -> tuple[int, int]:

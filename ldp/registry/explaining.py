@@ -9,6 +9,7 @@ from typing import Any
 
 from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.mechanisms.outcomes import outcomes, permanent_pair
+from ldp.protocol.channel import rounded_up
 from ldp.registry import Metric, Registry
 from ldp.registry.answers import Listing, in_100, listing, naming, quoted_answer
 from ldp.registry.guessing import linked_reports, require_share
@@ -22,7 +23,6 @@ from ldp.registry.odds import (
     guess_sentence,
     odds,
     posterior,
-    rounded_up,
 )
 
 WIDTH = 100

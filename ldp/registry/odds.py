@@ -1,7 +1,8 @@
 """Explanations of epsilon in odds and in words."""
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+
+from ldp.protocol.channel import rounded_up as rounded_up  # of epsilons, for pages
 
 PRIORS = (0.01, 0.1, 0.5, 0.9)
 REPORTS_MULTIPLY = "Each further report about the same answer can multiply the odds as much again."
@@ -21,20 +22,6 @@ def posterior(prior: float, epsilon: float) -> float:
     if prior == 0:
         return 0.0
     return prior / (prior + (1 - prior) * math.exp(-epsilon))
-
-
-def rounded_up(number: float, digits: int = 4) -> str:
-    """Return `number` as text with this many `digits`, rounded up from the shortest decimal that is
-    read as it; from a million on all figures are written out.
-
-    >>> rounded_up(0.1), rounded_up(2.71828), rounded_up(1234567)
-    ('0.1', '2.719', '1,235,000')
-    """
-    if math.isinf(number):
-        return "any number"
-    context = Context(prec=digits, rounding=ROUND_CEILING)
-    rounded = float(context.create_decimal(Decimal(repr(float(number)))))
-    return f"{rounded:g}" if rounded < 1e6 else f"{rounded:,.0f}"
 
 
 def epsilon_text(epsilon: float, digits: int = 4) -> str:

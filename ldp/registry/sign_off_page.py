@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 
 from ldp.accounting.policy import length_in_words, periods_touched
+from ldp.protocol.channel import rounded_up
 from ldp.registry.certificates import Certificates
 from ldp.registry.definitions import BEHIND_RELAY, Metric
 from ldp.registry.explaining import (
@@ -15,7 +16,7 @@ from ldp.registry.explaining import (
     marks_lines,
     metric_lines,
 )
-from ldp.registry.odds import epsilon_text, rounded_up, touched_sentence
+from ldp.registry.odds import epsilon_text, touched_sentence
 from ldp.registry.registry import Registry
 from ldp.registry.sign_off import changes, digest
 

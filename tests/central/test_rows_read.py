@@ -203,6 +203,19 @@ def test_rows_are_within_bounds_clipped_or_unreadable(
 
 
 @pytest.mark.exact
+def test_what_a_release_costs_is_rounded_up(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """0.12345612 as six digits, and 1 % of it, which rows cost with add-remove."""
+    (here / "data.csv").write_text("x,y\n" + "3,4\n" * 20_000)
+    words = REGRESS.replace("--epsilon 1 ", "--epsilon 0.12345612 ") + " --neighbours add-remove"
+    assert run(words, monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "epsilon 0.123457, delta 1e-09" in shown
+    assert "a private histogram of epsilon 0.00123457:" in shown
+
+
+@pytest.mark.exact
 def test_a_column_of_texts_is_refused_at_its_price(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,6 +37,16 @@ def test_numbers_are_read_as_people_write_them(text: str, plain: str) -> None:
 
 
 @pytest.mark.exact
+def test_a_help_says_where_rare_options_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command, has_rare in (("regress", True), ("plan number", True), ("key", False)):
+        assert run(f"{command} --help", monkeypatch) == 0
+        shown = "Rare options are in docs/commands.md." in capsys.readouterr().out
+        assert shown == has_rare
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("users", ["2,000", "2k", "2e3", "2_000"])
 def test_a_command_takes_numbers_as_people_write_them(
     users: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

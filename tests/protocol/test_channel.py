@@ -22,7 +22,13 @@ from ldp import (
 )
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
-from ldp.protocol.channel import Channel, keep_probability, require_epsilon, round_up
+from ldp.protocol.channel import (
+    Channel,
+    keep_probability,
+    require_epsilon,
+    round_up,
+    rounded_up,
+)
 from ldp.server import Table, decode
 from tests.examples import CATALOGUED
 
@@ -44,6 +50,17 @@ def test_printed_epsilon_is_exact_rounded_up_and_at_most_the_one_asked(
         assert exact <= Decimal(epsilon)
         assert exact <= Decimal(mechanism.cost.epsilon) <= Decimal(epsilon)
         assert Decimal(math.nextafter(mechanism.cost.epsilon, 0)) < exact
+
+
+@pytest.mark.exact
+@given(st.floats(1e-12, 1e5), st.integers(3, 6))
+def test_a_figure_is_not_below_its_number_and_less_than_a_digit_above(
+    number: float, digits: int
+) -> None:
+    """Against fractions; a number with so few digits is printed as it is."""
+    exact, printed = Fraction(repr(number)), Fraction(rounded_up(number, digits))
+    assert 0 <= printed - exact < Fraction(10) ** (1 - digits) * exact
+    assert float(rounded_up(float(f"{number:.2g}"), digits)) == float(f"{number:.2g}")
 
 
 @pytest.mark.exact
