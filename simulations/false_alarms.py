@@ -18,8 +18,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ldp.audit.client import COMMON_PARTS, PARTS, audit_client
 from ldp.audit.foreign import ForeignClients
 from ldp.audit.verdict import audited
@@ -51,14 +49,14 @@ class Run(NamedTuple):
 
 def passes(run: Run) -> tuple[Run, bool, float]:
     """Whether an honest subject passes, and the seconds that it took."""
-    started, generator = time.process_time(), np.random.default_rng(run.seed)
+    started = time.process_time()
     scale = 1.0 if run.is_whole else TENTH / TRIALS
     if run.subject == CLIENTS[0]:
-        passed = audit_client(generator, scale=scale, parts=PARTS, alpha=ALPHA).passed
+        passed = audit_client(run.seed, scale=scale, parts=PARTS, alpha=ALPHA).passed
     elif run.subject == CLIENTS[1]:
         with ForeignClients(TYPESCRIPT) as program:
             audit = audit_client(
-                generator, starts=[program.make], scale=scale, parts=COMMON_PARTS, alpha=ALPHA
+                run.seed, starts=[program.make], scale=scale, parts=COMMON_PARTS, alpha=ALPHA
             )
         passed = audit.passed
     else:

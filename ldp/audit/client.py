@@ -24,8 +24,9 @@ from ldp.arrays import Ints
 from ldp.audit.binomial_checks import never_checks, outcome_checks
 from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen
+from ldp.audit.draws import Draws
 from ldp.audit.encoder import start_checks
-from ldp.audit.judging import Audit, Checks, judge
+from ldp.audit.judging import Audit, Checks, judge_twice
 from ldp.audit.lives import Period, independent_checks, response_checks
 from ldp.audit.messages import record_checks
 from ldp.audit.together import shared_checks, together_checks
@@ -102,7 +103,7 @@ PARTS = (*COMMON_PARTS, *["messages"] * (find_spec("cryptography") is not None))
 
 
 def audit_client(
-    generator: np.random.Generator,
+    seed: int,
     *,
     starts: Sequence[MakesClient] = (Client,),
     scale: float = 1.0,
@@ -113,15 +114,19 @@ def audit_client(
     together, played by the first of `starts`: what makes clients after each start of their program,
     whose noise the others must not repeat. An honest client fails with probability `alpha` at
     most."""
-    checks = [] if len(starts) < 2 else repeated_starts(starts, generator)
-    stages = client_stages(generator, make=starts[0], scale=scale, parts=parts)
-    return judge(checks + [check for stage in stages for check in stage], alpha)
+
+    def play(draws: Draws) -> Iterator[list[Checks]]:
+        if len(starts) > 1:
+            yield repeated_starts(starts, draws.coins)
+        yield from client_stages(draws, make=starts[0], scale=scale, parts=parts)
+
+    return judge_twice(play, seed, alpha)
 
 
-def repeated_starts(starts: Sequence[MakesClient], generator: np.random.Generator) -> list[Checks]:
+def repeated_starts(starts: Sequence[MakesClient], coins: np.random.Generator) -> list[Checks]:
     """Return the checks that a program whose clients `starts` make sends neither the reports nor
     the ids again that it sent after another start, as with noise that follows from a constant."""
-    registry, bits = _registry([_metric(NEW, RESPONSE)]), _GeneratedBits(generator)
+    registry, bits = _registry([_metric(NEW, RESPONSE)]), _GeneratedBits(coins)
     with TemporaryDirectory(prefix="ldp-audit-") as folder:
         devices = [
             _Device(Path(folder) / str(number), registry, bits, make, START)
@@ -133,7 +138,7 @@ def repeated_starts(starts: Sequence[MakesClient], generator: np.random.Generato
 
         try:
             encoders = [partial(encoded, device) for device in devices]
-            checks = start_checks(RESPONSE, CATEGORIES[0], encoders, generator)
+            checks = start_checks(RESPONSE, CATEGORIES[0], encoders, coins)
         except ReportError as error:
             return [never_checks(f"starts: {error}", 1, 1)]
         ids = [batch.id for device in devices for batch in device.batches]
@@ -142,7 +147,7 @@ def repeated_starts(starts: Sequence[MakesClient], generator: np.random.Generato
 
 
 def client_stages(
-    generator: np.random.Generator,
+    draws: Draws,
     *,
     make: MakesClient = Client,
     scale: float = 1.0,
@@ -153,7 +158,7 @@ def client_stages(
     that memoise; "periods" of one device; "messages" for a shuffler, which only Python's client
     sends, with the extra `sealed`. `scale`: of the numbers of days, lives, periods and messages.
 
-    Bits of Python clients come from `generator`, and secrets from the operating system. Where a
+    Bits of Python clients are coins of `draws`, and secrets from the operating system. Where a
     batch cannot be read or has another number of reports, that is the stage's only finding."""
     of_parts: Mapping[str, Callable[..., Iterator[list[Checks]]]] = {
         "reports": _report_stages,
@@ -164,7 +169,7 @@ def client_stages(
     memory = Path("/dev/shm")  # spares the disk; Linux only
     folder_of_all = memory if memory.is_dir() else None
     with TemporaryDirectory(prefix="ldp-audit-", dir=folder_of_all) as folder:
-        numbers, bits = count(), _GeneratedBits(generator)
+        numbers, bits = count(), _GeneratedBits(draws.coins)
 
         def device(
             registry: Registry, start: datetime = START, kind: type[_Device] = _Device, **more: Any
@@ -174,7 +179,7 @@ def client_stages(
 
         for part in parts:
             try:
-                yield from of_parts[part](device, generator, scale)
+                yield from of_parts[part](device, draws, scale)
             except ReportError as error:
                 yield [never_checks(f"{part}: {error}", 1, 1)]
 
@@ -326,20 +331,18 @@ def _fresh_metrics() -> list[Metric]:
     return metrics
 
 
-def _report_stages(
-    device: MakesDevice, generator: np.random.Generator, scale: float
-) -> Iterator[list[Checks]]:
+def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[list[Checks]]:
     """Yield the checks of reports with fresh noise: a value drawn for each day, one report of most
     metrics. All reports of a window with several are about one value, so that their order in the
     batch is free; a day of the first value of hidden presence has no record of it."""
     metrics, days = _fresh_metrics(), max(8, round(DAYS * scale))
     registry, values = _registry(metrics), dict[str, tuple[Value, ...]]()
     for name, metric in registry.metrics.items():
-        every = *tried(metric.mechanism), *drawn_values(metric.mechanism, generator)
+        every = *tried(metric.mechanism), *drawn_values(metric.mechanism, draws.plan)
         values[name] = tuple(dict.fromkeys(every))[:TRIED]
     sizes = {metric.name: metric.reports_per_window for metric in metrics}
     shape = DEVICES, days
-    which = {name: generator.integers(len(some), size=shape) for name, some in values.items()}
+    which = {name: draws.plan.integers(len(some), size=shape) for name, some in values.items()}
     sent, mistakes = defaultdict[str, list[bytes]](list), 0
     for number in range(DEVICES):
         one = device(registry)
@@ -358,9 +361,9 @@ def _report_stages(
         pool: list[Seen] = []
         for name, metric in registry.metrics.items():
             calls = which[name][:devices].repeat(sizes[name], axis=1)
-            checks += _law_checks(metric, values[name], calls, sent[name], generator, pool)
+            checks += _law_checks(metric, values[name], calls, sent[name], draws.coins, pool)
         if devices == DEVICES:
-            checks += together_checks(pool, generator)
+            checks += together_checks(pool, draws.coins)
             checks += shared_checks(pool)
         yield checks
 
@@ -384,9 +387,7 @@ def _law_checks(
         yield (f"metric {metric.name!r}: {name}", *counted)  # type: ignore[misc]
 
 
-def _life_stages(
-    device: MakesDevice, generator: np.random.Generator, scale: float
-) -> Iterator[list[Checks]]:
+def _life_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[list[Checks]]:
     """Yield the checks of devices that memoise: each begins at a time of its own, and records three
     values in turn, the same of all metrics. Responses to one value, or of one epoch, are one; all
     others are independent, also those of two metrics."""
@@ -394,7 +395,7 @@ def _life_stages(
     registry, sizes = _registry(_memoised_metrics()), dict.fromkeys(MEMOISED, TIMES)
     sent = {name: [list[list[bytes]]() for _ in days] for name in MEMOISED}
     clients: list[_Device] = []
-    for start in generator.integers(YEARS * 366 // WINDOWS_OF_EPOCH, size=devices).tolist():
+    for start in draws.plan.integers(YEARS * 366 // WINDOWS_OF_EPOCH, size=devices).tolist():
         clients.append(one := device(registry, START + start * EPOCH))
         for day in days:
             records = [(name, _recorded(name, day)) for name in MEMOISED for _ in range(TIMES)]

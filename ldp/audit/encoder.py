@@ -14,6 +14,7 @@ from ldp.audit.binomial_checks import sum_checks
 from ldp.audit.black_box import reports_of
 from ldp.audit.cells import check_reports, check_values, is_rounded
 from ldp.audit.conditions import VALUE, VALUE_BEFORE, evened
+from ldp.audit.draws import Draws
 from ldp.audit.judging import Audit, Checks, judge
 from ldp.audit.law import likelihood
 from ldp.mechanisms import JointReport
@@ -94,26 +95,27 @@ def value_checks(
     values: Sequence[Value],
     device: MakeEncoder,
     trials: int,
-    generator: np.random.Generator,
+    draws: Draws,
     turns: Turns | None = None,
 ) -> list[Checks]:
-    """Return the checks of reports of many values, in an order drawn from `generator`: `trials` in
-    total, but `trials` / 80 of each value at least, of values that are rounded at random `trials` /
-    16 and of all of a joint metric's EACH_OF_ALL or `trials` / 5. One device makes them, or new
-    ones by `turns`. The values that look strangest are then tried again, twice, fewer of them more
-    often; these reports are new, so nothing in them is chosen."""
+    """Return the checks of reports of many values, in an order that is drawn: `trials` in total,
+    but `trials` / 80 of each value at least, of values that are rounded at random `trials` / 16 and
+    of all of a joint metric's EACH_OF_ALL or `trials` / 5. One device makes them, or new ones by
+    `turns`. The values that look strangest are then tried again, twice, fewer of them more often;
+    these reports are new, so nothing in them is chosen."""
     parts = parts_of(mechanism)
     has_rounding = any(isinstance(part.addressing, Rounding) for part in parts)
     least = max(LEAST_EACH, trials // (16 if has_rounding else 80))
     if isinstance(mechanism, JointReport) and _are_all_pairs(values):
         least = max(least, min(EACH_OF_ALL, trials // 5))
     repetitions = max(least, trials // len(values))
-    checks = seen = _mixed(mechanism, values, device, repetitions, generator, turns)
+    checks = seen = _mixed(mechanism, values, device, repetitions, draws, turns)
     for strange, share in STRANGE:
-        values = [values[place] for place in _strangest(seen, len(values), strange)]
+        chosen = draws.chosen(partial(_strangest, seen, len(values), strange))
+        values = [values[place] for place in chosen]
         if len(values) < 2:
             break
-        seen = _mixed(mechanism, values, device, int(trials * share), generator, turns)
+        seen = _mixed(mechanism, values, device, int(trials * share), draws, turns)
         checks = checks + [(f"{strange} again: {what}", *counted) for what, *counted in seen]  # type: ignore[misc]
     return checks
 
@@ -128,19 +130,19 @@ def _mixed(
     values: Sequence[Value],
     device: MakeEncoder,
     repetitions: int,
-    generator: np.random.Generator,
+    draws: Draws,
     turns: Turns | None,
 ) -> list[Checks]:
-    """Return the checks of about so many reports of each value, in an order drawn from `generator`:
-    every fourth is about the value before, on average."""
+    """Return the checks of about so many reports of each value, in an order that is drawn: every
+    fourth is about the value before, on average."""
     pool: dict[tuple[str, int], Checks] = {}
-    order = generator.permutation(np.repeat(np.arange(len(values)), repetitions))
-    places = np.where(generator.random(order.size) < REPEATED, 0, np.arange(order.size))
+    order = draws.plan.permutation(np.repeat(np.arange(len(values)), repetitions))
+    places = np.where(draws.plan.random(order.size) < REPEATED, 0, np.arange(order.size))
     order = order[np.maximum.accumulate(places)]
-    numbered = _reports(mechanism, values, device, order, generator, turns)
+    numbered = _reports(mechanism, values, device, order, draws.coins, turns)
     for start in range(0, order.size, CHUNK):
         reports, calls, devices = zip(*islice(numbered, CHUNK), strict=True)
-        of_reports = order[start : start + CHUNK], reports, generator
+        of_reports = order[start : start + CHUNK], reports, draws.coins
         numbers, keeps_row = (np.array(calls), np.array(devices)), bool(turns and turns.keeps_row)
         checks = check_values(mechanism, values, *of_reports, *numbers, keeps_row=keeps_row)
         _add(pool, checks)
@@ -152,7 +154,7 @@ def _reports(
     values: Sequence[Value],
     device: MakeEncoder,
     order: Ints,
-    generator: np.random.Generator,
+    coins: np.random.Generator,
     turns: Turns | None,
 ) -> Iterator[tuple[tuple[int, bytes], int, int]]:
     """Yield the reports of values in an order, each with the number of its call and device. A
@@ -163,7 +165,7 @@ def _reports(
     for at in order.tolist():
         if turns and (not left or (keeps and cells(at, row) in touched)):
             encode, number, call, touched = device(), number + 1, 0, set()
-            left = int(generator.integers(1, turns.most, endpoint=True))
+            left = int(coins.integers(1, turns.most, endpoint=True))
         report = split_report(encode(values[at]), mechanism.header, mechanism.layout)
         yield report, call, number
         call, left, row = call + 1, left - 1, report[0]

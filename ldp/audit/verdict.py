@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from itertools import chain
-
-import numpy as np
 
 from ldp.audit import messages
 from ldp.audit.black_box import epsilon_at_least
+from ldp.audit.draws import Draws
 from ldp.audit.encoder import (
     MakeEncoder,
     Turns,
@@ -21,7 +19,7 @@ from ldp.audit.encoder import (
     start_checks,
     value_checks,
 )
-from ldp.audit.judging import Checks, judge
+from ldp.audit.judging import Checks, Play, judge_twice
 from ldp.audit.law import exact_findings
 from ldp.audit.lives import LONG, UNITS, USUAL, life_checks, one_by_one
 from ldp.audit.memoised_histories import TwoHistories, cohorts_named, exact_epsilon
@@ -102,30 +100,31 @@ def audited(
     outside by 2 x `trials` reports of two values and, where a response is memoised, by devices that
     live DAYS. An honest encoder fails with probability `alpha` at most: half of it is shared by all
     counts, half by the bounds from outside."""
-    checks = list(chain.from_iterable(encoder_stages(mechanism, trials, dictionary, seed)))
+    play = partial(encoder_stages, mechanism, trials, dictionary)
     if isinstance(mechanism, Dummies):
-        return _verdict_of(name, mechanism, checks, messages.message_findings(mechanism), alpha / 2)
+        findings = messages.message_findings(mechanism)
+        return _verdict_of(name, mechanism, (play, seed), findings, alpha / 2)
     held = None
     if isinstance(mechanism, MemoisedMechanism):
         held = _held_for_days(mechanism, tried(mechanism), trials, alpha / 4)
-    return _verdict(name, mechanism, checks, mechanism.encoder().encode, trials, alpha, held)
+    return _verdict(name, mechanism, (play, seed), mechanism.encoder().encode, trials, alpha, held)
 
 
 def encoder_stages(
     mechanism: CatalogueMechanism,
     trials: int,
     dictionary: Sequence[Value] = (),
-    seed: int = 0,
+    draws: Draws | None = None,
 ) -> Iterator[list[Checks]]:
     """Yield the checks of an encoder, made only when the next ones are asked for: of one device and
-    of new ones, many values that `seed` draws (of the dictionary, too), then a few values `trials`
+    of new ones, many values that are drawn (of the dictionary, too), then a few values `trials`
     times each, then repeated noise; with a memoised response also of fewer devices by epoch, and of
     lives."""
     if isinstance(mechanism, Dummies):
         for encode in (mechanism.encoder().encode, lambda value: mechanism.encoder().encode(value)):
             yield messages.record_checks(mechanism, encode, trials)
         return
-    generator, values = np.random.default_rng(seed), tried(mechanism)
+    draws, values = draws or Draws(0), tried(mechanism)
     encode = mechanism.encoder().encode
     is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.has_independent_bits
     ways: list[tuple[MakeEncoder, Turns | None]] = [
@@ -135,7 +134,7 @@ def encoder_stages(
     if isinstance(mechanism, MemoisedMechanism):
 
         def epoch() -> str:
-            return f"{generator.integers(2000, 3000)}-W{generator.integers(1, 53):02d}"
+            return f"{draws.plan.integers(2000, 3000)}-W{draws.plan.integers(1, 53):02d}"
 
         is_random = mechanism.has_roundings
         turns_of_values = Turns(1) if is_random else Turns(CALLS_EACH, keeps_row=True)
@@ -143,7 +142,7 @@ def encoder_stages(
         ways.append((lambda: _device(mechanism, epoch()), Turns(1)))
     for number, (device, turns) in enumerate(ways):
         fewer = trials // 4 if number > 1 else trials  # the third only has other secrets
-        yield from way_stages(mechanism, device, fewer, generator, dictionary, turns)
+        yield from way_stages(mechanism, device, fewer, draws, dictionary, turns)
     for device, turns in ways[:1] if is_noisy else ways[:2]:
         yield repeat_checks(mechanism, values[0], _encoder(device, turns), trials)
     if isinstance(mechanism, MemoisedMechanism):
@@ -174,42 +173,44 @@ def audited_from_outside(
     """
     if mechanism.needs_shuffler:
         raise ParameterError("clients in other languages send no messages for a shuffler")
-    generator, encode = np.random.default_rng(seed), starts[0]
-    checks = start_checks(mechanism, tried(mechanism)[0], starts, generator)
-    stages = way_stages(mechanism, lambda: encode, trials, generator, dictionary)
-    checks += chain.from_iterable(stages)
-    checks += repeat_checks(mechanism, tried(mechanism)[0], encode, trials)
-    return _verdict(name, mechanism, checks, encode, trials, alpha)
+    value, encode = tried(mechanism)[0], starts[0]
+
+    def play(draws: Draws) -> Iterator[list[Checks]]:
+        yield start_checks(mechanism, value, starts, draws.coins)
+        yield from way_stages(mechanism, lambda: encode, trials, draws, dictionary)
+        yield repeat_checks(mechanism, value, encode, trials)
+
+    return _verdict(name, mechanism, (play, seed), encode, trials, alpha)
 
 
 def _verdict(
     name: str,
     mechanism: CatalogueMechanism,
-    checks: list[Checks],
+    counts: tuple[Play, int],
     encode: Callable[[Value], bytes],
     trials: int,
     alpha: float,
     held: Memoised | None = None,
 ) -> Verdict:
-    """Return the verdict of these checks, of the exact law, and of a bound from outside."""
+    """Return the verdict of counts, of the exact law, and of a bound from outside."""
     values = tried(mechanism)
     exact = exact_findings(mechanism, values) + _changing_findings(mechanism, held)
     pair, error = (values[0], values[1]), alpha / (4 if held else 2)
     at_least = epsilon_at_least(mechanism, pair, encode, trials=2 * trials, error=error)
-    return _verdict_of(name, mechanism, checks, exact, alpha / 2, at_least, held)
+    return _verdict_of(name, mechanism, counts, exact, alpha / 2, at_least, held)
 
 
 def _verdict_of(
     name: str,
     mechanism: CatalogueMechanism,
-    checks: list[Checks],
+    counts: tuple[Play, int],
     exact: list[str],
     alpha: float,
     at_least: float = 0.0,
     held: Memoised | None = None,
 ) -> Verdict:
-    """Return the verdict of counts at `alpha`, with what else was seen."""
-    audit = judge(checks, alpha)
+    """Return the verdict of counts at `alpha`, played from a seed, with what else was seen."""
+    audit = judge_twice(*counts, alpha)
     worst = sorted(audit.findings, key=lambda finding: finding.p_value)
     return Verdict(
         name=name,
@@ -226,14 +227,14 @@ def way_stages(
     mechanism: CatalogueMechanism,
     device: MakeEncoder,
     trials: int,
-    generator: np.random.Generator,
+    draws: Draws,
     dictionary: Sequence[Value] = (),
     turns: Turns | None = None,
 ) -> Iterator[list[Checks]]:
     """Yield the checks of one way to encode, on one device or on new ones, which make reports of
     many values by `turns`, and one each of a few that are tried at length."""
-    many = drawn_values(mechanism, generator, dictionary)
-    yield value_checks(mechanism, many, device, trials, generator, turns)
+    many = drawn_values(mechanism, draws.plan, dictionary)
+    yield value_checks(mechanism, many, device, trials, draws, turns)
     yield encoder_checks(mechanism, tried(mechanism), _encoder(device, turns), trials)
 
 

@@ -7,17 +7,16 @@ stops at the first finding.
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
-import numpy as np
-
 from ldp.audit.client import COMMON_PARTS, client_stages
+from ldp.audit.draws import Draws
 from ldp.audit.foreign import ForeignClients
-from ldp.audit.judging import Checks, first_finding, judge, size_of
+from ldp.audit.judging import Checks, Play, first_finding, judge, size_of
 from ldp.audit.verdict import ALPHA, encoder_stages
 from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.mechanisms.presets import COMPLETE, preset_mechanism
@@ -89,7 +88,7 @@ def _client_subject(path: str, name: str) -> Subject:
             metrics[metric.name] = Metric(metric.name, metric.mechanism, MODES[metric.memoise])
         return client
 
-    size = _judged(client_stages(np.random.default_rng(0), make=noting, parts=COMMON_PARTS))
+    size = _judged(client_stages(Draws(0), make=noting, parts=COMMON_PARTS))
     return Subject(path, name, tuple(metrics.values()), hook.reports, size)
 
 
@@ -98,17 +97,16 @@ def caught(cheat: Cheat, of: Subject, seed: int) -> str | None:
     hook = Hook(cheat, seed.to_bytes(8, "little"))
     if of.path == "encoder":
         mechanism = hooked(of.metrics[0].mechanism, hook)
-        return _finding(encoder_stages(mechanism, TRIALS, seed=seed), of)
-    generator = np.random.default_rng(seed)
+        return _finding(partial(encoder_stages, mechanism, TRIALS, ()), seed, of)
+    play = partial(client_stages, parts=COMMON_PARTS)
     if of.path == "python":
-        make = client_maker(hook)
-        return _finding(client_stages(generator, make=make, parts=COMMON_PARTS), of)
+        return _finding(partial(play, make=client_maker(hook)), seed, of)
     with typescript(hook, of.metrics) as make:
-        return _finding(client_stages(generator, make=make, parts=COMMON_PARTS), of)
+        return _finding(partial(play, make=make), seed, of)
 
 
-def _finding(stages: Iterator[list[Checks]], of: Subject) -> str | None:
-    finding = first_finding(stages, ALPHA / 2, of.size)
+def _finding(play: Play, seed: int, of: Subject) -> str | None:
+    finding = first_finding(play, seed, ALPHA / 2, of.size)
     return None if finding is None else str(finding)
 
 

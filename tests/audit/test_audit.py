@@ -23,6 +23,7 @@ from ldp.audit.binomial_checks import (
     odd_parities,
 )
 from ldp.audit.cells import CALLS, check_reports
+from ldp.audit.draws import Draws
 from ldp.audit.encoder import encoder_checks, repeat_checks
 from ldp.audit.judging import Checks, binomial_p, judge
 from ldp.audit.law import MOST_OUTCOMES, number_of_outcomes
@@ -483,9 +484,8 @@ def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism
     fewer than 89 of 40,000 (binomial). The twins are the honest encoders below."""
     needs_all = mutant in (noise_of_a_short_seed, *BY_TURNS)
     trials = TRIALS if needs_all else TRIALS // 4
-    generator = np.random.default_rng(0)
     encode = mutant(mechanism, SeededBits(b"whole mutant"))
-    checks = [*chain.from_iterable(way_stages(mechanism, lambda: encode, trials, generator))]
+    checks = [*chain.from_iterable(way_stages(mechanism, lambda: encode, trials, Draws(0)))]
     if mutant is noise_of_a_short_seed:
         checks += repeat_checks(mechanism, tried(mechanism)[0], encode, trials)
     assert not judge(checks, AUDIT_ALPHA / 4).passed
@@ -498,9 +498,8 @@ def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism
 @pytest.mark.parametrize("mechanism", SUBJECTS, ids=lambda each: each.describe())
 def test_the_whole_audit_passes_where_mutants_are_caught(mechanism: Mechanism) -> None:
     """False failure: ALPHA, and seeds are fixed. The twins are the mutants above."""
-    generator = np.random.default_rng(0)
     encode = mechanism.encoder(SeededBits(b"no mutant")).encode
-    checks = [*chain.from_iterable(way_stages(mechanism, lambda: encode, TRIALS, generator))]
+    checks = [*chain.from_iterable(way_stages(mechanism, lambda: encode, TRIALS, Draws(0)))]
     checks += repeat_checks(mechanism, tried(mechanism)[0], encode, TRIALS)
     audit = judge(checks, ALPHA)
     assert audit.passed, audit.findings[0]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ldp.audit.client import COMMON_PARTS, audit_client, client_stages, repeated_starts
+from ldp.audit.draws import Draws
 from ldp.audit.judging import Checks, judge
 from ldp.client import Client
 from ldp.protocol.randomness import BitSource, SeededBits, SystemBits
@@ -36,8 +37,7 @@ SCALES = {
 
 
 def checks_of(part: str, scale: float, make: Callable[..., Client] = Client) -> list[Checks]:
-    generator = np.random.default_rng(1)
-    stages = client_stages(generator, make=make, scale=scale, parts=[part])
+    stages = client_stages(Draws(1), make=make, scale=scale, parts=[part])
     return [check for stage in stages for check in stage]
 
 
@@ -59,7 +59,7 @@ def test_the_audit_of_the_client_passes(part: str) -> None:
 @pytest.mark.usefixtures("few_mechanisms")
 def test_a_small_audit_of_the_client_passes() -> None:
     """Of a tenth. False failure: ALPHA. The twins are the mutants below."""
-    assert audit_client(np.random.default_rng(1), scale=0.1, alpha=ALPHA).findings == ()
+    assert audit_client(1, scale=0.1, alpha=ALPHA).findings == ()
 
 
 @pytest.mark.statistical

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from ldp.audit.client import COMMON_PARTS, client_stages
+from ldp.audit.draws import Draws
 from ldp.audit.foreign import ForeignClients
 from ldp.audit.judging import Checks, judge
 from ldp.cli import commands
@@ -29,8 +29,7 @@ probability below 1e-27."""
 def checks_of(mutant: str, scale: float, parts: Sequence[str]) -> list[Checks]:
     require_web_client()
     with ForeignClients(["node", str(FOLDER / "test" / "client-mutants.mjs"), mutant]) as clients:
-        generator = np.random.default_rng(1)
-        stages = client_stages(generator, make=clients.make, scale=scale, parts=parts)
+        stages = client_stages(Draws(1), make=clients.make, scale=scale, parts=parts)
         return [check for stage in stages for check in stage]
 
 
@@ -64,8 +63,7 @@ def test_the_same_seed_makes_the_same_batches(monkeypatch: pytest.MonkeyPatch) -
     for seeded in (True, True, False):
         command = ["node", str(FOLDER / "dist" / "client-lines.js")]
         with ForeignClients(command, seeded=seeded) as clients:
-            generator = np.random.default_rng(1)
-            (stage,) = client_stages(generator, make=clients.make, scale=0.1, parts=["periods"])
+            (stage,) = client_stages(Draws(1), make=clients.make, scale=0.1, parts=["periods"])
             played.append([check[1].tolist() for check in stage])
     assert played[0] == played[1] != played[2]
 
@@ -74,7 +72,7 @@ def test_the_same_seed_makes_the_same_batches(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("answers", ["", "[]", "{}", '{"batches": ["00"], "declined": 0}'])
 def test_a_program_that_answers_no_batches_is_refuted(answers: str) -> None:
     with ForeignClients(["sh", "-c", f"while read -r line; do echo '{answers}'; done"]) as program:
-        stages = client_stages(np.random.default_rng(1), make=program.make, parts=["periods"])
+        stages = client_stages(Draws(1), make=program.make, parts=["periods"])
         assert not judge(next(stages), ALPHA).passed
 
 

@@ -1,0 +1,27 @@
+"""What an audit draws, so that it can be played again with other noise and the same questions."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+
+class Draws:
+    """Generators of an audit, from a seed: `plan` draws values and their order, alike in each
+    playing; `coins` draws all else, anew in each. Values that are tried again because their reports
+    look strange are `chosen` in the first playing only."""
+
+    def __init__(self, seed: int, choices: tuple[list[int], ...] | None = None) -> None:
+        self._seed, self._known, self._choices = seed, choices, list[list[int]]()
+        self.plan = np.random.default_rng([seed, 0])
+        self.coins = np.random.default_rng([seed, 1 if choices is None else 2])
+
+    def again(self) -> "Draws":
+        """Return the draws of the second playing, once the first is over."""
+        return Draws(self._seed, (*self._choices,))
+
+    def chosen(self, choose: Callable[[], list[int]]) -> list[int]:
+        """Return the next choice: `choose()`, in the second playing that of the first."""
+        at = len(self._choices)
+        known = self._known or ()
+        self._choices.append(known[at] if at < len(known) else choose())
+        return self._choices[-1]
