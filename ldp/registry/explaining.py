@@ -11,9 +11,9 @@ from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.mechanisms.outcomes import outcomes, permanent_pair
 from ldp.protocol.channel import rounded_up
 from ldp.registry import Metric, Registry
-from ldp.registry.answers import Listing, in_100, listing, naming, quoted_answer
+from ldp.registry.answers import in_100, listing, naming, quoted_answer
 from ldp.registry.guessing import linked_reports, require_share
-from ldp.registry.label import Label
+from ldp.registry.label import NUMBERS, Label
 from ldp.registry.odds import (
     MOST_ODDS,
     REPORTS_MULTIPLY,
@@ -205,23 +205,21 @@ def label(registry: Registry, name: str) -> Label:
     """Return the label of a metric for its tables; raise RegistryError for an unknown metric."""
     metric = registry.metric(name)
     caps = registry.groups[metric.group].caps
+    stated: dict[str, Any] = {
+        "metric": name,
+        "group": metric.group,
+        "window": length_in_words(caps.window),
+    }
     if metric.needs_shuffler:
         return Label(
-            metric=name,
-            group=metric.group,
-            window=length_in_words(caps.window),
-            report_epsilon=math.inf,
-            window_epsilon=math.inf,
-            lifetime_epsilon=math.inf,
+            **stated | dict.fromkeys(NUMBERS, math.inf),
             shuffled_report_epsilon=metric.price,
             shuffled_window_epsilon=caps.window_epsilon,
             shuffled_lifetime_epsilon=caps.lifetime_epsilon,
         )
     return Label(
-        metric=name,
-        group=metric.group,
+        **stated,
         report_epsilon=metric.mechanism.cost.epsilon,
-        window=length_in_words(caps.window),
         window_epsilon=caps.window_epsilon,
         lifetime_epsilon=min(caps.lifetime_epsilon, registry.lifetime_epsilon),
         memoise=metric.memoise or "",
@@ -230,47 +228,36 @@ def label(registry: Registry, name: str) -> Label:
 
 
 def _metric(registry: Registry, metric: Metric, belief: float, certainty: float) -> dict[str, Any]:
-    answers = listing(metric)
-    if metric.needs_shuffler:
-        return _messages(registry, metric, answers, belief)
-    if_held, if_not = naming(metric.mechanism)
-    return {
-        "group": metric.group,
-        "version": metric.version,
-        "description": metric.description,
-        "answers": {**answers._asdict(), "pair": list(answers.pair)},
-        "named_if_held": if_held,
-        "named_if_not": if_not,
-        "presence": metric.presence,
-        "reports_per_window": metric.reports_per_window,
-        "window_seconds": _seconds(registry.groups[metric.group].caps.window),
-        "memoise": metric.memoise or "",
-        "epoch_seconds": _seconds(metric.epoch) if metric.epoch else 0,
-        "report": _meaning(metric.mechanism.cost.epsilon, belief),
-        "charged": _meaning(metric.price, belief),
-        "linked": _linked(registry, metric, belief, certainty),
-    }
-
-
-def _messages(
-    registry: Registry, metric: Metric, answers: Listing, belief: float
-) -> dict[str, Any]:
-    """Return the explanation of a metric whose messages are for a shuffler; `report`: what one
-    person's messages tell whoever sees them, `shuffled`: what they tell behind an honest relay."""
+    """Return the explanation of a metric. Of one whose messages are for a shuffler `report` is what
+    one person's messages tell whoever sees them, `shuffled` what they tell behind an honest
+    relay."""
     mechanism: Any = metric.mechanism
-    return {
+    answers = listing(metric)
+    data = {
         "group": metric.group,
-        "trust": "shuffler",
         "version": metric.version,
         "description": metric.description,
         "answers": {**answers._asdict(), "pair": list(answers.pair)},
         "presence": metric.presence,
         "reports_per_window": metric.reports_per_window,
-        "messages": mechanism.messages,
-        "sending": mechanism.sending,
         "window_seconds": _seconds(registry.groups[metric.group].caps.window),
         "report": _meaning(mechanism.cost.epsilon, belief),
-        "shuffled": _meaning(metric.price, belief),
+    }
+    if metric.needs_shuffler:
+        return data | {
+            "trust": "shuffler",
+            "messages": mechanism.messages,
+            "sending": mechanism.sending,
+            "shuffled": _meaning(metric.price, belief),
+        }
+    if_held, if_not = naming(mechanism)
+    return data | {
+        "named_if_held": if_held,
+        "named_if_not": if_not,
+        "memoise": metric.memoise or "",
+        "epoch_seconds": _seconds(metric.epoch) if metric.epoch else 0,
+        "charged": _meaning(metric.price, belief),
+        "linked": _linked(registry, metric, belief, certainty),
     }
 
 
