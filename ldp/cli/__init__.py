@@ -14,7 +14,7 @@ import click
 
 from ldp import __version__
 from ldp.cli.outputs import guarded
-from ldp.cli.parsing import make_lenient, unknown_command
+from ldp.cli.parsing import CommandGroup, make_lenient
 from ldp.errors import LdpError, MissingPackage
 
 _COMMANDS = (
@@ -29,14 +29,7 @@ _FILES = {"try": "trial"}
 _LOADED: dict[str, click.Command] = {}
 
 
-class _Commands(click.Group):
-    def resolve_command(
-        self, context: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
-            raise unknown_command(args[0], _COMMANDS, context)
-        return super().resolve_command(context, args)
-
+class _Commands(CommandGroup):
     def list_commands(self, context: click.Context) -> list[str]:
         return list(_COMMANDS)
 

@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from decimal import Decimal
 from fractions import Fraction
@@ -156,13 +156,20 @@ def make_lenient(command: click.Command) -> click.Command:
     return command
 
 
-def unknown_command(name: str, names: Sequence[str], context: click.Context) -> click.UsageError:
-    """Return the error of a command that there is not, with the nearest."""
-    from difflib import get_close_matches  # late: for a mistake only
+class CommandGroup(click.Group):
+    """Group of commands, which for a name that it has not tells the nearest."""
 
-    nearest = get_close_matches(name, names, n=1)
-    note = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    return click.UsageError(f"No such command {name!r}{note}", context)
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names = self.list_commands(context)
+        if args and not args[0].startswith("-") and args[0] not in names:
+            from difflib import get_close_matches  # late: for a mistake only
+
+            nearest = get_close_matches(args[0], names, n=1)
+            note = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            raise click.UsageError(f"No such command {args[0]!r}{note}", context)
+        return super().resolve_command(context, args)
 
 
 def _refuse_repeated(command: click.Command, context: click.Context, words: list[str]) -> None:

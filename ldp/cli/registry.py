@@ -11,7 +11,7 @@ import click
 from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.cli.init import answered, metric_options, metric_section
 from ldp.cli.options import FILE, JSON, SPAN, say
-from ldp.cli.parsing import unknown_command
+from ldp.cli.parsing import CommandGroup
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import write_whole
 from ldp.protocol.channel import rounded_up
@@ -35,16 +35,7 @@ from ldp.registry.sign_off_page import page as page_text
 _FILE = click.argument("file", type=FILE)
 
 
-class _Group(click.Group):
-    def resolve_command(
-        self, context: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            raise unknown_command(args[0], [*self.commands], context)
-        return super().resolve_command(context, args)
-
-
-@click.group(cls=_Group)
+@click.group(cls=CommandGroup)
 def registry_command() -> None:
     """Check, lock, export and sign off metrics.toml, and add metrics to it.
 
