@@ -243,10 +243,8 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
     does not fit."""
     import csv
 
-    rows, width = (
-        csv.reader(lines[start:], delimiter=table.delimiter, strict=True),
-        len(table.header),
-    )
+    rows = csv.reader(lines[start:], delimiter=table.delimiter, strict=True)
+    width = len(table.header)
     while True:
         line = start + rows.line_num + 1
         try:
@@ -287,9 +285,7 @@ def _private_rows(
 def _private_lines(path: Path, reading: Reading) -> list[str]:
     """Return the lines of a file, each decoded by itself, so that no byte of one changes another;
     lines end as the header does."""
-    data = _read_bytes(path)
-    marked = next((encoding for mark, encoding in BOMS.items() if data.startswith(mark)), "utf-8")
-    encoding = reading.encoding or marked
+    data, encoding = _read_bytes(path, reading)
     try:
         is_by_line = b"\n".decode(encoding, "replace") == "\n"
     except (LookupError, UnicodeError):
@@ -311,9 +307,9 @@ def _private_lines(path: Path, reading: Reading) -> list[str]:
     return lines
 
 
-def _read_bytes(path: str | Path) -> bytes:
-    """Return the bytes of a file, or for "-" of standard input; raise ParameterError for one that
-    cannot be read, and for one that is no text."""
+def _read_bytes(path: str | Path, reading: Reading) -> tuple[bytes, str]:
+    """Return the bytes of a file, or for "-" of standard input, and their encoding; raise
+    ParameterError for one that cannot be read, and for one that is no text."""
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     except OSError as error:
@@ -321,15 +317,14 @@ def _read_bytes(path: str | Path) -> bytes:
     for beginning, what in OTHERS.items():
         if data.startswith(beginning):
             raise ParameterError(f"{path} is {what}: a CSV file was expected")
-    return data
+    marked = next((encoding for mark, encoding in BOMS.items() if data.startswith(mark)), "utf-8")
+    return data, reading.encoding or marked
 
 
 def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
     """Return the text of a file, or for "-" of standard input: in `reading.encoding`, else UTF-8,
     or UTF-16 or 32 with its mark. Raise ParameterError for what is none, with its line."""
-    data = _read_bytes(path)
-    marked = next((encoding for mark, encoding in BOMS.items() if data.startswith(mark)), "utf-8")
-    encoding = reading.encoding or marked
+    data, encoding = _read_bytes(path, reading)
     try:
         text = data.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
