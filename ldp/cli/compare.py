@@ -1,9 +1,7 @@
 """`ldp compare`: local, shuffled and central on the same population at the same epsilon."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -13,7 +11,7 @@ import click
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.cli.shuffling_words import shuffling_conditions
-from ldp.errors import MissingPackage, ParameterError
+from ldp.errors import ParameterError
 from ldp.files import csv_text, write_whole
 from ldp.planning.comparison import (
     Comparison,
@@ -35,7 +33,6 @@ COLUMNS = (
     *("along", "users", "epsilon", "model", "mechanism", "local_epsilon"),
     *("predicted", "measured", "sampling_error"),
 )
-COLOURS = {"local": "tab:orange", "shuffled": "tab:green", "central": "tab:blue"}
 
 
 @click.command()
@@ -62,7 +59,6 @@ COLOURS = {"local": "tab:orange", "shuffled": "tab:green", "central": "tab:blue"
 @click.option(
     "--out", type=FILE, help="CSV file to write the errors over users and over epsilon to."
 )
-@click.option("--figure", type=FILE, help="Picture of them to write: .svg, .png or .pdf.")
 @SEED
 @JSON
 @reading_options
@@ -75,26 +71,21 @@ def compare_command(
     quantile: float | None,
     mechanism: str | None,
     out: Path | None,
-    figure: Path | None,
     seed: int | None,
     as_json: bool,
 ) -> None:
     """Compare what nobody is trusted with to what a shuffler or a curator could do.
 
-    A simulation: nothing it prints is a release. With --out or --figure also the errors over users
-    and over epsilon, which takes a minute or two.
+    A simulation: nothing it prints is a release. With --out also the errors over users and
+    over epsilon, which takes a minute or two.
 
     \b
     Example: ldp compare --population cities.csv --epsilon 2 --users 100000
     Example: ldp compare --population minutes.csv --bounds 0 1440 --epsilon 2 --users 100000
     Example: ldp compare --population minutes.csv --quantile 0.95 --epsilon 2 --users 100000
     """
-    if figure is not None and figure.suffix not in (".svg", ".png", ".pdf"):
-        raise ParameterError("--figure must end in .svg, .png or .pdf")
-    if figure is not None and find_spec("matplotlib") is None:
-        raise MissingPackage.of("--figure", "matplotlib", "figures")
-    if quantile is not None and (out or figure):
-        raise ParameterError("--out and --figure are of counts and means, not of a quantile")
+    if quantile is not None and out:
+        raise ParameterError("--out is of counts and means, not of a quantile")
     if bounds is None and mechanism in OF_NUMBERS:
         raise ParameterError(f"--mechanism {mechanism} is of numbers: give --bounds LOW HIGH")
     are_numbers = bounds is not None or quantile is not None
@@ -116,15 +107,12 @@ def compare_command(
         rows = shuffled_rivals(people, **numbers)
         rivals = [row for row in rows if row.mechanism != comparison.rows[1].mechanism]
     lines: list[dict[str, Any]] = []
-    if out is not None or figure is not None:
+    if out is not None:
         done = progress("points", most_comparisons())
         for along, point in curves(people, **shared):
             lines += [{"along": along, **asdict(row)} for row in point.rows]
             done(1)
-    if out is not None:
         write_whole(out, csv_text([COLUMNS, *([line[name] for name in COLUMNS] for line in lines)]))
-    if figure is not None:
-        _draw(lines, figure)
     conditions = shuffling_conditions(comparison.mechanisms[1], users, 1)
     result = {
         "simulation": True,
@@ -230,33 +218,3 @@ def _line(row: ModelRow, central: float) -> str:
         f"{row.predicted:14,.4g} {row.measured:9,.4g} {row.predicted / row.whole:10.3g} "
         f"{row.predicted / central:8,.3g}{sent}"
     )
-
-
-def _draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write two panels, errors of a frequency over users and over epsilon: lines predicted, dots
-    measured."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 4.0))
-    for axes, along in zip(figure.subplots(1, 2, sharey=True), ("users", "epsilon"), strict=True):
-        for model, colour in COLOURS.items():
-            rows = [line for line in lines if line["along"] == along and line["model"] == model]
-            x = [row[along] for row in rows]
-            for name, style in (("predicted", "-"), ("measured", "o")):
-                shares = [row[name] / row["whole"] for row in rows]
-                label = model if name == "predicted" else None
-                axes.plot(x, shares, style, color=colour, label=label)
-        axes.set(xscale="log", yscale="log", xlabel=along)
-        if along == "epsilon":
-            axes.set_xticks(x, [f"{tick:g}" for tick in x])
-            axes.minorticks_off()
-        what = "of the mean, in ranges" if lines[0]["mechanism"] in OF_NUMBERS else "of a frequency"
-        axes.set_ylabel(f"standard error {what}" if along == "users" else "")
-    figure.axes[0].legend(title="a simulation")
-    figure.tight_layout()
-    picture = io.BytesIO()
-    with rc_context({"svg.hashsalt": "ldp compare"}):  # the same bytes for the same seed
-        metadata = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(picture, format=path.suffix[1:], metadata=metadata)
-    write_whole(path, picture.getvalue())

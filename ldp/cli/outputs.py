@@ -17,7 +17,7 @@ OUTPUTS = {
     "aggregate": ("out",),
     "audit": ("report",),
     "central": ("out",),
-    "compare": ("out", "figure"),
+    "compare": ("out",),
     "decode": ("out",),
     "merge": ("out",),
     "plan product": ("out",),

@@ -127,8 +127,8 @@ def test_the_command_writes_curves_and_says_what_it_is(
         assert part in shown
     few = {"users": (1.0, 1e-9), "epsilon": (0.5, 1.0)}  # the second has no user
     monkeypatch.setattr("ldp.planning.comparison.FACTORS", few)
-    out, figure = tmp_path / "curves.csv", tmp_path / "curves.svg"
-    run(f"{words} --out {out} --figure {figure} --json", monkeypatch)
+    out = tmp_path / "curves.csv"
+    run(f"{words} --out {out} --json", monkeypatch)
     result = json.loads(capsys.readouterr().out)
     assert result["simulation"] is True
     assert [row["mechanism"] for row in result["rivals_of_shuffled"]] == ["dummies"]
@@ -136,6 +136,3 @@ def test_the_command_writes_curves_and_says_what_it_is(
     rows = list(csv.DictReader(out.read_text().splitlines()))
     assert len(rows) == len(result["curves"]) == 9
     assert {row["along"] for row in rows} == {"users", "epsilon"}
-    assert figure.read_text().startswith("<?xml")
-    assert run(f"{words} --figure curves.txt", monkeypatch) == 2
-    assert "--figure must end in .svg" in capsys.readouterr().err
