@@ -1,7 +1,7 @@
 """The guard of every command: what it writes never replaces what it reads, nor itself."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import wraps
 from itertools import combinations
@@ -14,23 +14,11 @@ from ldp.cli.options import working
 from ldp.errors import LdpError, ParameterError
 
 OUTPUTS = {
-    "aggregate": ("out",),
     "audit": ("report",),
-    "central": ("out",),
-    "compare": ("out",),
-    "decode": ("out",),
-    "merge": ("out",),
-    "plan product": ("out",),
-    "publish": ("out", "csv", "duckdb"),
-    "rappor export": ("out",),
-    "rappor import": ("out",),
-    "regress": ("out",),
-    "report": ("out",),
-    "table import": ("out",),
+    "publish": ("csv", "duckdb"),
     "simulate": ("table", "truth", "reports"),
-    "try": ("out",),
 }
-"""The options of a command that name what it writes; all others that name a file are read."""
+"""Options beside --out that name what a command writes; all others that name a file are read."""
 SILENT = (
     *("amplify", "attack", "audit", "central", "compare", "decode", "explain", "merge"),
     *("plan list", "plan number", "plan product", "rappor export", "rappor import"),
@@ -49,7 +37,8 @@ def guarded(name: str, command: click.Command) -> click.Command:
     one of its outputs is one of its inputs or another output."""
     for word, one in command.commands.items() if isinstance(command, click.Group) else ():
         guarded(f"{name} {word}", one)
-    callback, written = command.callback, OUTPUTS.get(name, ())
+    options = {option.name for option in command.params}
+    callback, written = command.callback, [*options.intersection(["out"]), *OUTPUTS.get(name, ())]
     if callback is None or not (written or name in SILENT):
         return command
 
@@ -74,7 +63,7 @@ def guarded(name: str, command: click.Command) -> click.Command:
     return command
 
 
-def _read(values: Mapping[str, Any], written: tuple[str, ...]) -> Iterator[Path]:
+def _read(values: Mapping[str, Any], written: Sequence[str]) -> Iterator[Path]:
     """Yield every file that the options name as an input, and those that they are read with; also
     the file of `--config`, which is the object of the context."""
     for option, value in {**values, "": click.get_current_context().obj}.items():

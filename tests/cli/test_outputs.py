@@ -117,15 +117,27 @@ def test_a_command_that_takes_long_says_so_on_a_terminal(
 
 
 @pytest.mark.exact
-def test_every_command_that_writes_a_file_is_guarded() -> None:
-    """An option --out is an output, or the command is named here with the reason."""
-    from ldp.cli import _COMMANDS, commands
+def test_every_output_beside_out_is_an_option_of_its_command() -> None:
+    from ldp.cli import commands
 
-    own = {"demo": "writes into a folder with a marker of its own"}
-    for name in _COMMANDS:
+    for name, written in OUTPUTS.items():
         command = commands.get_command(None, name)  # type: ignore[arg-type]
         assert command is not None
-        options = {parameter.name for parameter in command.params}
-        if options & {"out", "truth", "figure"} and name not in own:
-            assert set(OUTPUTS[name]) <= options
-            assert ("out" in options) == ("out" in OUTPUTS[name])
+        assert {*written} <= {parameter.name for parameter in command.params}
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "command",
+    ["aggregate city input --registry r.toml", "merge input input", "registry page input"],
+)
+def test_an_option_out_is_guarded_in_every_command(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("input").touch()
+    assert run(f"{command} --out input", monkeypatch) == 2
+    assert "input is also an input; name another file" in capsys.readouterr().err
