@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from html import escape
+from importlib.resources import files
 from typing import Any
 
 from ldp.accounting.policy import length_in_words, periods_touched
@@ -20,18 +21,7 @@ from ldp.registry.odds import epsilon_text, touched_sentence
 from ldp.registry.registry import Registry
 from ldp.registry.sign_off import changes, digest
 
-STYLE = """
-body { font: 15px/1.5 system-ui, "Segoe UI", sans-serif; max-width: 60rem; margin: 2rem auto;
-  padding: 0 1.25rem; color: #1d2733; background: #fff; }
-h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.2rem; margin: 1.8rem 0 .3rem; }
-h3 { font-size: 1rem; margin: 1.1rem 0 .2rem; } p { margin: .3rem 0; } .soft { color: #55606e; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; margin: .4rem 0; }
-th, td { text-align: left; vertical-align: top; padding: .25rem .5rem; font-weight: normal;
-  border-bottom: 1px solid #d8dee6; overflow-wrap: anywhere; }
-thead th { color: #55606e; font-size: .82rem; } .number { text-align: right; }
-.bad { color: #b04a08; font-weight: 700; } .sign td { height: 2.6rem; width: 50%; }
-code { font-size: .82rem; } section { break-inside: avoid; }
-"""
+STYLE = "\n" + (files("ldp.registry") / "sign_off_page.css").read_text("utf-8")
 UNSEEN = (
     "Whether devices run what was audited, what else they send, and the time that encoding takes.",
     "What is rare or waits: one plain report in 100,000, a value, device or day that is not tried.",
