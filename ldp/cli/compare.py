@@ -63,16 +63,7 @@ COLUMNS = (
 @JSON
 @reading_options
 def compare_command(
-    population: str,
-    epsilon: float,
-    users: int,
-    delta: float,
-    bounds: tuple[float, float] | None,
-    quantile: float | None,
-    mechanism: str | None,
-    out: Path | None,
-    seed: int | None,
-    as_json: bool,
+    population: str, out: Path | None, seed: int | None, as_json: bool, **question: Any
 ) -> None:
     """Compare what nobody is trusted with to what a shuffler or a curator could do.
 
@@ -84,6 +75,7 @@ def compare_command(
     Example: ldp compare --population minutes.csv --bounds 0 1440 --epsilon 2 --users 100000
     Example: ldp compare --population minutes.csv --quantile 0.95 --epsilon 2 --users 100000
     """
+    bounds, quantile, mechanism = (question[name] for name in ("bounds", "quantile", "mechanism"))
     if quantile is not None and out:
         raise ParameterError("--out is of counts and means, not of a quantile")
     if bounds is None and mechanism in OF_NUMBERS:
@@ -91,15 +83,7 @@ def compare_command(
     are_numbers = bounds is not None or quantile is not None
     read = Population.numbers_from_csv if are_numbers else Population.from_csv
     people = read(population, chosen_reading())
-    shared: dict[str, Any] = {
-        "users": users,
-        "epsilon": epsilon,
-        "delta": delta,
-        "mechanism": mechanism,
-        "bounds": bounds,
-        "quantile": quantile,
-        "generator": generator(seed),
-    }
+    shared = {**question, "generator": generator(seed)}
     comparison = compare_models(people, **shared)
     rivals: list[ModelRow] = []
     if not are_numbers:
@@ -113,12 +97,12 @@ def compare_command(
             lines += [{"along": along, **asdict(row)} for row in point.rows]
             done(1)
         write_whole(out, csv_text([COLUMNS, *([line[name] for name in COLUMNS] for line in lines)]))
-    conditions = shuffling_conditions(comparison.mechanisms[1], users, 1)
+    conditions = shuffling_conditions(comparison.mechanisms[1], question["users"], 1)
     result = {
         "simulation": True,
-        "users": users,
-        "epsilon": epsilon,
-        "delta": delta,
+        "users": question["users"],
+        "epsilon": question["epsilon"],
+        "delta": question["delta"],
         "values": len(people.values),
         "bounds": bounds,
         "quantile": quantile,

@@ -125,8 +125,6 @@ def regress_command(
     splits: int | None,
     seed: int | None,
     design: OutcomeDesign | None,
-    feature: tuple[str, ...],
-    category: tuple[str, ...],
     as_json: bool,
     **survey: Any,
 ) -> None:
@@ -153,7 +151,7 @@ def regress_command(
     """
     check_output(out, level)
     if design is not None:
-        result, words = _of_answers(data, target, feature, category, design, level, out, **survey)
+        result, words = _of_answers(data, target, design, level, out, **survey)
         say(result, words, as_json)
         return
     assert bounds_file is not None  # goes with --epsilon, one of both is there
@@ -334,24 +332,24 @@ def _covered(norm: float | None, clips: tuple[float, float], public: Any) -> str
 def _of_answers(
     data: Path,
     target: str,
-    features: tuple[str, ...],
-    categories: tuple[str, ...],
     design: OutcomeDesign,
     level: float,
     out: str,
     *,
+    feature: tuple[str, ...],
+    category: tuple[str, ...],
     model: Any,
     weights: str | None,
     strata: str | None,
     of: str,
 ) -> tuple[dict[str, Any], str]:
     """Return the regression of a randomised answer, as a summary and in words."""
-    if target in (*features, *categories):
+    if target in (*feature, *category):
         raise ParameterError(f"{target} is the target, and predicts itself: leave it out")
     weighted = [] if weights is None else [weights]
-    table = read_columns(data, [*features, *weighted, target], is_private=False)
+    table = read_columns(data, [*feature, *weighted, target], is_private=False)
     groups, bases = dict[str, Any](), dict[str, str]()
-    for name in categories:
+    for name in category:
         sheet = read_column(data, name)[1]
         cells = sheet.cells(name)
         if "" in cells:
@@ -360,7 +358,7 @@ def _of_answers(
         groups |= {f"{name} = {other}": np.equal(cells, other) for other in others}
     try:
         fitted = RandomizedOutcomeRegression(design, model).fit(
-            np.column_stack([table[:, : len(features)], *groups.values()]),
+            np.column_stack([table[:, : len(feature)], *groups.values()]),
             table[:, -1],
             table[:, -2] if weighted else None,
             None if strata is None else read_column(data, strata)[1].cells(strata),
@@ -368,7 +366,7 @@ def _of_answers(
         )
     except (DecodeError, ParameterError) as error:
         raise ParameterError(f"{data}: {error}") from None
-    names = [*features, *groups, "(intercept)"]
+    names = [*feature, *groups, "(intercept)"]
     columns = {
         "coefficient": [*fitted.coef_.tolist(), fitted.intercept_],
         "std. error": fitted.std_errors_.tolist(),

@@ -31,8 +31,8 @@ def report_command(
 ) -> None:
     """Make one self-contained HTML page of ESTIMATES: no network, opens from disk.
 
-    Takes files of decode, discover and associate. Those of one metric on different days are
-    compared: which differences are more than noise.
+    Takes files of ldp decode. Those of one metric on different days are compared: which differences
+    are more than noise.
 
     \b
     Example: ldp report estimates.csv --out report.html
