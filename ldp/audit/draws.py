@@ -15,7 +15,7 @@ class Draws:
         self.plan = np.random.default_rng([seed, 0])
         self.coins = np.random.default_rng([seed, 1 if choices is None else 2])
 
-    def again(self) -> "Draws":
+    def repeat(self) -> "Draws":
         """Return the draws of the second playing, once the first is over."""
         return Draws(self._seed, (*self._choices,))
 

@@ -113,7 +113,7 @@ def counted_again(
     of_check = defaultdict[tuple[str, int], list[int]](list)
     for what, number, at in places:
         of_check[what, number].append(at)
-    again = _placed(play(draws.again())) if places else ()
+    again = _placed(play(draws.repeat())) if places else ()
     return tuple(
         _finding(f"{what}, counted again", check, at, p_value)
         for (what, number), check in again

@@ -428,7 +428,7 @@ def test_what_looks_strange_is_chosen_once() -> None:
     values, and draws other coins."""
     first = Draws(3)
     assert [first.chosen(lambda: [1, 2]), first.chosen(list)] == [[1, 2], []]
-    second = first.again()
+    second = first.repeat()
     assert [second.chosen(lambda: [9]), second.chosen(lambda: [9])] == [[1, 2], []]
     orders = [draws.plan.permutation(100).tolist() for draws in (Draws(3), second)]
     assert orders[0] == orders[1]
