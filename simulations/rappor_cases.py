@@ -26,7 +26,7 @@ from scipy.stats import norm
 
 from ldp import Rappor, bulk
 from ldp.arrays import Bools, Floats, Ints, Points
-from ldp.decoding.candidates import BitShares, BloomDesign
+from ldp.decoding.candidates import BitEquations, BloomDesign
 from ldp.decoding.report_patterns import MOST_BITS
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.bloom import PolynomialBloom
@@ -279,9 +279,9 @@ def candidates(case: Case) -> tuple[str, ...]:
 def told(table: Table, found: Points, held: Ints, seed: int) -> Floats:
     """p-values of a decoder that knows how many hold every string but the one it tests: nothing
     but the noise of the bits that the string sets is left."""
-    shares = BitShares.of(table, found.shape[2], 0.0)
-    weight = shares.weight(np.full(shares.share.shape, shares.mean))
-    z = held / table.total * BloomDesign(found, weight, shares.mean).norms
+    equations = BitEquations.of(table, found, 0.0)
+    weight = equations.weight(np.full(equations.share.shape, equations.mean))
+    z = held / table.total * BloomDesign(found, weight, equations.mean).norms
     p: Floats = norm.sf(z + np.random.default_rng(seed).normal(size=held.size))
     return p
 

@@ -18,7 +18,7 @@ section 4; `regression` is the non-negative lasso without its shrinkage
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -149,26 +149,103 @@ def _marked(places: Map, width: int) -> "csr_array":
     return matrix
 
 
+def regression(
+    table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0
+) -> Estimates:
+    """Return estimates of the non-negative lasso without its shrinkage: valid for candidates that
+    are in the fit and for those that are not, also for more candidates than equations. For a table
+    with fewer than FEW equations, least squares of all candidates; infinite errors where these are
+    too many. `more`: as for `from_map`."""
+    return from_map(table, candidates, candidate_bits(table, candidates), rule, "regression", more)
+
+
+def lasso_ols(
+    table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0
+) -> Estimates:
+    """Return least-squares estimates of the candidates that the non-negative lasso chooses
+    (Erlingsson et al. 2014). `more`: as for `from_map`."""
+    return from_map(table, candidates, candidate_bits(table, candidates), rule, "lasso-ols", more)
+
+
 @dataclass(frozen=True, eq=False)
-class BitShares:
-    """Bits of a table: `share`, the unbiased share of holders, and `reports`; shapes (cohorts,
-    bits) and (cohorts, 1). `mean`: of a filter; `pooled`: variance of a bit of a report that it
-    shares with others of its client."""
+class BitEquations:
+    """Equations of the bits of a `table`: `share`, the unbiased share of holders, and `reports`,
+    shapes (cohorts, bits) and (cohorts, 1); `map`, shape (candidates, cohorts, hashes); `mean`: of
+    a filter; `pooled`: variance of a bit of a report that it shares with others of its client;
+    `noise`, shape (cohorts * bits,), is subtracted from the target."""
 
     table: Table
+    map: Map
     share: Floats
     reports: Floats
     mean: float
     pooled: float
+    noise: Floats | float = 0.0
 
     @classmethod
-    def of(cls, table: Table, hashes: int, pooled: float) -> "BitShares":
-        """Return the shares of a table whose filters have `hashes` hashes."""
+    def of(cls, table: Table, places: Map, pooled: float) -> "BitEquations":
+        """Return the equations of a table; `places`: the bits of each candidate, shape (candidates,
+        cohorts, hashes)."""
         reports, cells = table.reports[:, None].astype(np.float64), table.named_counts()
         with np.errstate(invalid="ignore", divide="ignore"):
             share = table.mechanism.channel.holders(cells, reports) / reports
-        mean = 1 - (1 - 1 / table.mechanism.shape.columns) ** hashes
-        return cls(table, np.where(reports > 0, share, mean), reports, mean, pooled)
+        mean = 1 - (1 - 1 / table.mechanism.shape.columns) ** places.shape[2]
+        return cls(table, places, np.where(reports > 0, share, mean), reports, mean, pooled)
+
+    @property
+    def contrasts(self) -> int:
+        """Number of equations that constrain: strings hardly change the sum of a cohort's bits,
+        whether they are listed or not."""
+        cohorts = int((self.table.reports > 0).sum())
+        return cohorts * (self.table.mechanism.shape.columns - 1)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """No key."""
+        return {}
+
+    def at(self, fit: Sparse | None) -> tuple[BloomDesign, Floats]:
+        """Return the design and the target, shape (cohorts * bits,), weighted by the variances at
+        `fit`; None: where every bit has the mean share."""
+        share, mean = self.share, self.mean
+        if fit is None:
+            weights = np.broadcast_to(self.reports, share.shape)
+            explained = np.full(share.shape, np.average(share, weights=weights))
+        else:
+            flat = BloomDesign(self.map, np.ones_like(share), mean)
+            explained = mean + flat.fitted(fit.chosen, fit.coefficients).reshape(share.shape)
+        weight = self.weight(explained)
+        target = ((share - mean) * weight).ravel()
+        return BloomDesign(self.map, weight, mean), target - self.noise
+
+    def learn(self, design: BloomDesign, fit: Sparse) -> "tuple[BitEquations, bool]":
+        """Return the equations without the part of the noise that the squares of the shares'
+        residuals tell, and True."""
+        used, noise = self.table.reports > 0, np.zeros_like(design.weight)
+        weight, residual = design.weight[used], fit.residual.reshape(noise.shape)[used]
+        variance = self.variance(self.share, np.maximum(self.reports - 1, 1))[used]
+        noise[used] = weight * noise_from_squares(residual / weight, variance, weight**2)
+        return replace(self, noise=noise.ravel()), True
+
+    def doubt(self, design: BloomDesign) -> float:
+        """Return 0: what `learn` subtracts is the smallest part of the noise."""
+        return 0.0
+
+    def remaining(self, design: BloomDesign, fit: Sparse) -> tuple[float, float]:
+        """Return 1 - df / n, the part of a random column that df chosen ones leave, and the
+        variance of the residuals without what is common to a cohort."""
+        residual = fit.residual.reshape(design.weight.shape)
+        residual = residual - residual.mean(axis=1, keepdims=True)
+        freedom = max(1, self.contrasts - fit.chosen.size)
+        return 1 - fit.chosen.size / self.contrasts, float((residual**2).sum()) / freedom
+
+    def law(self, design: BloomDesign, fit: Sparse) -> ErrorDistribution:
+        """Return the law of the products of residuals with cells at random, which those of a
+        candidate are, whatever unlisted strings left in the residuals."""
+        used, hashes = self.table.reports > 0, self.map.shape[2]
+        cells = (design.weight * fit.residual.reshape(design.weight.shape))[used]
+        cells -= cells.mean(axis=1, keepdims=True)
+        return law_of_random_cells(cells.ravel(), hashes * len(cells))
 
     def weight(self, holders: Floats) -> Floats:
         """Return 1 / standard deviation of every share, where a share `holders`, shape (cohorts,
@@ -184,7 +261,7 @@ class BitShares:
         with np.errstate(divide="ignore"):
             return np.asarray((chance * (1 - chance) + self.pooled) / reports) / (p - q) ** 2
 
-    def variances(self, design: "BloomDesign", fit: Sparse, correction: Floats) -> Floats:
+    def variances(self, design: BloomDesign, fit: Sparse, correction: Floats) -> Floats:
         """Return the variance of every chosen candidate's estimate around its share of this table,
         and that of the sum of all candidates' estimates around theirs: shape (chosen + 1,).
 
@@ -229,132 +306,8 @@ class BitShares:
         return np.asarray(np.maximum(variance - held_by * (1 - held_by) / n, noise))
 
 
-def regression(
-    table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0
-) -> Estimates:
-    """Return estimates of the non-negative lasso without its shrinkage: valid for candidates that
-    are in the fit and for those that are not, also for more candidates than equations. For a table
-    with fewer than FEW equations, least squares of all candidates; infinite errors where these are
-    too many. `more`: as for `from_map`."""
-    return from_map(table, candidates, candidate_bits(table, candidates), rule, "regression", more)
-
-
-def lasso_ols(
-    table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0
-) -> Estimates:
-    """Return least-squares estimates of the candidates that the non-negative lasso chooses
-    (Erlingsson et al. 2014). `more`: as for `from_map`."""
-    return from_map(table, candidates, candidate_bits(table, candidates), rule, "lasso-ols", more)
-
-
-class CandidateEquations(Protocol):
-    """Linear equations of the candidates' shares, of bits or of whole reports."""
-
-    @property
-    def table(self) -> Table:
-        """Table of the reports."""
-
-    @property
-    def contrasts(self) -> int:
-        """Number of equations that constrain."""
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """Keys of `Estimates.details` that these equations alone have."""
-
-    def at(self, fit: Sparse | None) -> tuple[Any, Floats]:
-        """Return the design and the target, weighted by the variances at `fit`."""
-
-    def learn(self, design: Any, fit: Sparse) -> "tuple[CandidateEquations, bool]":
-        """Return the equations without what the residual of `fit` tells of strings that are not
-        listed, and whether that has settled."""
-
-    def doubt(self, design: Any) -> float:
-        """Return the variance that `learn` adds to the estimate of a string in the fit, over that
-        of noise, and takes from the residual."""
-
-    def remaining(self, design: Any, fit: Sparse) -> tuple[float, float]:
-        """Return the part of a column that those in the fit leave, and the residuals' variance."""
-
-    def law(self, design: Any, fit: Sparse) -> ErrorDistribution:
-        """Return the distribution of the error of a candidate that nobody holds."""
-
-    def variances(self, design: Any, fit: Sparse, correction: Floats) -> Floats:
-        """Return the variance of each chosen estimate and of the sum of all."""
-
-
-@dataclass(frozen=True, eq=False)
-class BitEquations:
-    """Equations of the bits of a table; `map`, shape (candidates, cohorts, hashes); `noise`, shape
-    (cohorts * bits,), is subtracted from the target."""
-
-    shares: BitShares
-    map: Map
-    noise: Floats | float = 0.0
-
-    @property
-    def table(self) -> Table:
-        """Table of the reports."""
-        return self.shares.table
-
-    @property
-    def contrasts(self) -> int:
-        """Number of equations that constrain: strings hardly change the sum of a cohort's bits,
-        whether they are listed or not."""
-        cohorts = int((self.table.reports > 0).sum())
-        return cohorts * (self.table.mechanism.shape.columns - 1)
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """No key."""
-        return {}
-
-    def at(self, fit: Sparse | None) -> tuple[BloomDesign, Floats]:
-        """Return the design and the target, shape (cohorts * bits,), weighted by the variances at
-        `fit`; None: where every bit has the mean share."""
-        share, mean = self.shares.share, self.shares.mean
-        if fit is None:
-            weights = np.broadcast_to(self.shares.reports, share.shape)
-            explained = np.full(share.shape, np.average(share, weights=weights))
-        else:
-            flat = BloomDesign(self.map, np.ones_like(share), mean)
-            explained = mean + flat.fitted(fit.chosen, fit.coefficients).reshape(share.shape)
-        weight = self.shares.weight(explained)
-        target = ((share - mean) * weight).ravel()
-        return BloomDesign(self.map, weight, mean), target - self.noise
-
-    def learn(self, design: BloomDesign, fit: Sparse) -> "tuple[BitEquations, bool]":
-        """Return the equations without the part of the noise that the squares of the shares'
-        residuals tell, and True."""
-        shares, used, noise = self.shares, self.table.reports > 0, np.zeros_like(design.weight)
-        weight, residual = design.weight[used], fit.residual.reshape(noise.shape)[used]
-        variance = shares.variance(shares.share, np.maximum(shares.reports - 1, 1))[used]
-        noise[used] = weight * noise_from_squares(residual / weight, variance, weight**2)
-        return replace(self, noise=noise.ravel()), True
-
-    def doubt(self, design: BloomDesign) -> float:
-        """Return 0: what `learn` subtracts is the smallest part of the noise."""
-        return 0.0
-
-    def remaining(self, design: BloomDesign, fit: Sparse) -> tuple[float, float]:
-        """Return 1 - df / n, the part of a random column that df chosen ones leave, and the
-        variance of the residuals without what is common to a cohort."""
-        residual = fit.residual.reshape(design.weight.shape)
-        residual = residual - residual.mean(axis=1, keepdims=True)
-        freedom = max(1, self.contrasts - fit.chosen.size)
-        return 1 - fit.chosen.size / self.contrasts, float((residual**2).sum()) / freedom
-
-    def law(self, design: BloomDesign, fit: Sparse) -> ErrorDistribution:
-        """Return the law of the products of residuals with cells at random, which those of a
-        candidate are, whatever unlisted strings left in the residuals."""
-        used, hashes = self.table.reports > 0, self.map.shape[2]
-        cells = (design.weight * fit.residual.reshape(design.weight.shape))[used]
-        cells -= cells.mean(axis=1, keepdims=True)
-        return law_of_random_cells(cells.ravel(), hashes * len(cells))
-
-    def variances(self, design: BloomDesign, fit: Sparse, correction: Floats) -> Floats:
-        """Return the variances of `BitShares.variances`."""
-        return self.shares.variances(design, fit, correction)
+Equations = BitEquations | PatternEquations
+"""Linear equations of the candidates' shares, of bits or of whole reports."""
 
 
 def from_map(
@@ -375,10 +328,9 @@ def from_map(
         raise DecodeError(
             f"a table of more than {MOST_CELLS:,} cells is too large for a regression"
         )
-    equations: CandidateEquations
+    equations: Equations
     if patterns is None:
-        shares = BitShares.of(table, bits.shape[2], _pooled(table.mechanism, more))
-        equations = BitEquations(shares, bits)
+        equations = BitEquations.of(table, bits, _pooled(table.mechanism, more))
     else:
         equations = PatternEquations.of(table, patterns, bits)
     contrasts = equations.contrasts
@@ -452,12 +404,11 @@ def from_map(
     )
 
 
-def _fitted(
-    equations: CandidateEquations, method: str, fits_all: bool
-) -> tuple[CandidateEquations, Any, Sparse]:
+def _fitted(equations: Equations, method: str, fits_all: bool) -> tuple[Equations, Any, Sparse]:
     """Return the equations, the design and the fit of `method`, or of least squares of all
     candidates."""
     is_sparse = method != "lasso-ols" and not fits_all
+    design: Any
     fit: Sparse | None = None
     for _ in range(2):
         design, target = equations.at(fit)

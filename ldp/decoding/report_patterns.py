@@ -267,7 +267,7 @@ class PatternEquations:
 
         The equations' covariance is the identity (but in the direction in which the shares of a
         cohort add to 1, which no column has), of people drawn from a population; b (1 - b) / n of
-        it is what drawing the table adds. The weights of the sum are as in `Shares.variances`.
+        it is what drawing the table adds. The weights of the sum are those of `BitEquations`.
         """
         columns = design.columns(fit.chosen)
         inverse = np.linalg.pinv(columns.T @ columns, hermitian=True)

@@ -11,7 +11,7 @@ from ldp.arrays import Floats, Places
 from ldp.bulk.md5 import md5_of_rows
 from ldp.decoding import candidates
 from ldp.decoding.bloom_maps import candidate_bits
-from ldp.decoding.candidates import BitShares, BloomDesign
+from ldp.decoding.candidates import BitEquations, BloomDesign
 from ldp.errors import DecodeError
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.cityhash import Bloom, CityBloom
@@ -299,11 +299,12 @@ def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders(
     mechanism = Rappor(bits=8, hashes=2, cohorts=8, f=0.25, p=0.0, q=1.0, seed="00ff")
     counts = np.array([8000, 5000, 3000, 2000, 1000, 1000])
     table = draw_table(mechanism, values, counts=counts, generator=generator)
-    shares = BitShares.of(table, 2, 0.0)
-    design = BloomDesign(candidate_bits(table, values), shares.weight(shares.share), shares.mean)
+    places = candidate_bits(table, values)
+    equations = BitEquations.of(table, places, 0.0)
+    design = BloomDesign(places, equations.weight(equations.share), equations.mean)
     chosen, n = np.arange(6), table.total
     b = counts / n
-    found = shares.variances(design, Sparse(chosen, b, np.empty(0), 0.0), np.ones(6))
+    found = equations.variances(design, Sparse(chosen, b, np.empty(0), 0.0), np.ones(6))
     columns = design.columns(chosen)
     influence = np.linalg.solve(columns.T @ columns, columns.T) * design.weight.ravel()
     filters = columns.T / design.weight.ravel()
@@ -322,17 +323,17 @@ def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders(
     assert found[0] < 0.9 * alone[0]
     with monkeypatch.context() as large:
         large.setattr(candidates, "MOST_WORK", 0)
-        wider = shares.variances(design, Sparse(chosen, b, np.empty(0), 0.0), np.ones(6))
+        wider = equations.variances(design, Sparse(chosen, b, np.empty(0), 0.0), np.ones(6))
     np.testing.assert_allclose(wider[:-1], alone, rtol=1e-9)
     listed = tuple(f"v{i}" for i in range(9))
-    design = BloomDesign(candidate_bits(table, listed), design.weight, shares.mean)
+    design = BloomDesign(candidate_bits(table, listed), design.weight, equations.mean)
     correction = np.arange(9) / 1000
     back = design.combination(correction)
     np.testing.assert_allclose(back, design.columns(np.arange(9)) @ correction, rtol=1e-9)
     total += (back - columns @ np.linalg.solve(columns.T @ columns, columns.T @ back)) * (
         design.weight.ravel()
     )
-    found = shares.variances(design, Sparse(chosen, b, np.empty(0), 0.0), correction)
+    found = equations.variances(design, Sparse(chosen, b, np.empty(0), 0.0), correction)
     np.testing.assert_allclose(found[-1], total @ together @ total, rtol=1e-9)
 
 
