@@ -10,8 +10,8 @@ of a filter of k bits and h hashes,
     y - m = sum over j of b_j (x_j - m) + noise:
 
 subtracting m makes strings that are not on the list a flat background instead of a bias. Rows are
-weighted by the exact variance of a bit. `lasso_ols` is the decoder of Erlingsson et al. 2014,
-section 4; `regression` is the non-negative lasso without its shrinkage
+weighted by the exact variance of a bit. Method lasso-ols is the decoder of Erlingsson et al. 2014,
+section 4; regression is the non-negative lasso without its shrinkage
 (`ldp/regression/debiased.py`), after a part of the noise is removed (`noise_from_squares`).
 """
 
@@ -26,7 +26,6 @@ from ldp.arrays import Floats, Places, binomial_above
 from ldp.arrays import Points as Map
 from ldp.bulk import add_to_cells, sum_cells
 from ldp.decoding.binomials import FEW_LIES, HARDLY_ANY_LIES
-from ldp.decoding.bloom_maps import candidate_bits
 from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import law_of_random_cells
 from ldp.decoding.report_patterns import UNEXPLAINED, PatternEquations
@@ -147,24 +146,6 @@ def _marked(places: Map, width: int) -> "csr_array":
     matrix.sum_duplicates()
     matrix.data[:] = 1.0
     return matrix
-
-
-def regression(
-    table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0
-) -> Estimates:
-    """Return estimates of the non-negative lasso without its shrinkage: valid for candidates that
-    are in the fit and for those that are not, also for more candidates than equations. For a table
-    with fewer than FEW equations, least squares of all candidates; infinite errors where these are
-    too many. `more`: as for `from_map`."""
-    return from_map(table, candidates, candidate_bits(table, candidates), rule, "regression", more)
-
-
-def lasso_ols(
-    table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0
-) -> Estimates:
-    """Return least-squares estimates of the candidates that the non-negative lasso chooses
-    (Erlingsson et al. 2014). `more`: as for `from_map`."""
-    return from_map(table, candidates, candidate_bits(table, candidates), rule, "lasso-ols", more)
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,10 +301,15 @@ def from_map(
     *,
     patterns: Patterns | None = None,
 ) -> Estimates:
-    """Return estimates of candidates whose hashes set `bits`, shape (candidates, cohorts, hashes),
-    by `method`; `more`: number of reports beyond one that every client sent under a permanent
-    response (RAPPOR's). `patterns`: the whole reports, for estimates from those instead of their
-    bits. Raises DecodeError for a table of more than MOST_CELLS cells."""
+    """Return estimates of candidates whose hashes set `bits`, shape (candidates, cohorts, hashes).
+
+    `method`: "lasso-ols", least squares of the candidates that a lasso chooses; or "regression",
+    valid for candidates in the fit and for others, also for more candidates than equations: of
+    fewer than FEW equations least squares of all candidates, with infinite errors where these are
+    too many. `more`: number of reports beyond one that every client sent under a permanent response
+    (RAPPOR's). `patterns`: the whole reports, for estimates from those instead of their bits.
+    Raises DecodeError for a table of more than MOST_CELLS cells.
+    """
     if table.counts.size > MOST_CELLS:
         raise DecodeError(
             f"a table of more than {MOST_CELLS:,} cells is too large for a regression"

@@ -25,23 +25,23 @@ from ldp.tables.estimates import Estimates, Rule, table_details
 from ldp.tables.fakes import fakes_among
 from ldp.tables.table import Table
 
-METHODS: dict[str, Callable[..., Estimates]] = {
+BY_CELL: dict[str, Callable[..., Estimates]] = {
     "direct": direct.decode,
     "geometry": geometry.decode,
     "histogram": histogram.decode,
     "mean-sketch": mean_sketch.decode,
     "messages": message_counts.decode,
-    "regression": bloom.regression,
-    "lasso-ols": bloom.lasso_ols,
 }
+"""Methods that read each candidate's cells by themselves, by name."""
+BY_MAP = ("regression", "lasso-ols")
+"""Methods that fit all candidates together, by the cells that each names."""
+METHODS = (*BY_CELL, *BY_MAP)
 MOST_PLACES = 1 << 24
 """Most rows times candidates of a sketch that is decoded by regression by default: some ten
 seconds and 1 GiB."""
 REPORTS_A_ROW = 3
 """Least number of reports a row, on average, for errors of a regression that hold: of 150 tables of
 1,024 rows intervals of held values covered .61 at 1 report a row, .93 at 3."""
-BY_MAP = ("regression", "lasso-ols")
-"""Methods that fit all candidates together, by the cells that each names."""
 FITTING = {
     Identity: ("direct",),
     MessageColumns: ("messages",),
@@ -122,12 +122,12 @@ def decode(
         method = "direct"
     elif places is not None and method not in BY_MAP:
         raise DecodeError(f"method {method!r} takes no places")
-    if places is None and patterns is not None:
-        places = candidate_bits(table, candidates)
     if places is not None:
         require_places(table, len(candidates), places)
+    elif method in BY_MAP:
+        places = candidate_bits(table, candidates)
     if places is None:
-        estimates = METHODS[method](table, tuple(candidates), rule, *pooled)
+        estimates = BY_CELL[method](table, tuple(candidates), rule, *pooled)
     elif method == "direct":
         estimates = direct.of_cells(table, tuple(candidates), places.ravel(), rule, *pooled)
     else:
