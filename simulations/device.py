@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ldp.client import Client, Folder
-from ldp.client.device_file import DeviceConnection, DeviceFile
+from ldp.client.device_file import Database, DeviceFile
 
 GROUP = """
 [group.{name}]
@@ -112,14 +112,14 @@ def exit_before(statement: int) -> None:
         if count == statement:
             os._exit(EXITED)
 
-    def prepare(self: DeviceFile, connection: DeviceConnection) -> None:
+    def prepare(self: DeviceFile, connection: Database) -> None:
         connection.set_trace_callback(trace)
         prepared(self, connection)
 
     DeviceFile._prepare = prepare  # type: ignore[method-assign]
 
 
-class Unsynced(DeviceConnection):
+class Unsynced(Database):
     """Never syncs, whatever it is told."""
 
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ldp.accounting.policy import Allowance, Caps
-from ldp.client.device_file import DeviceConnection, remember, state
+from ldp.client.device_file import Database, remember, state
 from ldp.client.periods import day_of, ending, length
 from ldp.client.pool import frozen_response
 from ldp.protocol.sealed_report import SHUFFLER
@@ -35,9 +35,7 @@ TERMS = "terms"
 """Name of the state with the caps and the metrics that the owner was shown with the consent."""
 
 
-def agree(
-    connection: DeviceConnection, registry: Registry, shuffler_groups: Collection[str] = ()
-) -> None:
+def agree(connection: Database, registry: Registry, shuffler_groups: Collection[str] = ()) -> None:
     """Write down the caps and metrics of the registry as those that the owner agreed to; of groups
     that trust a shuffler only of `shuffler_groups`."""
     groups = {
@@ -53,7 +51,7 @@ def agree(
     remember(connection, TERMS, json.dumps(terms))
 
 
-def complete_terms(connection: DeviceConnection, registry: Registry) -> None:
+def complete_terms(connection: Database, registry: Registry) -> None:
     """Let a consent from before caps were kept stand for those of this registry, and one from
     before metrics were kept for its metrics."""
     terms = json.loads(state(connection, TERMS, "{}"))
@@ -63,19 +61,19 @@ def complete_terms(connection: DeviceConnection, registry: Registry) -> None:
         remember(connection, TERMS, json.dumps(terms | {"metrics": sorted(registry.metrics)}))
 
 
-def is_new(connection: DeviceConnection, metric: str) -> bool:
+def is_new(connection: Database, metric: str) -> bool:
     """Return whether a metric was not among those that the owner was shown with the consent."""
     agreed = _agreed_metrics(state(connection, TERMS, "{}"))
     return agreed is not None and metric not in agreed
 
 
-def is_agreed(connection: DeviceConnection, group: str) -> bool:
+def is_agreed(connection: Database, group: str) -> bool:
     """Return whether the owner was shown a group with the consent."""
     terms = state(connection, TERMS)
     return terms is None or group in json.loads(terms)["groups"]
 
 
-def names_to_ask(connection: DeviceConnection, registry: Registry) -> tuple[str, ...]:
+def names_to_ask(connection: Database, registry: Registry) -> tuple[str, ...]:
     """Return `groups_to_ask`, the metrics that are new, and "[product]" if the cap of the device is
     looser. The smaller caps hold, and new metrics wait, until the owner is asked again."""
     life, _ = _terms(connection, registry)
@@ -84,7 +82,7 @@ def names_to_ask(connection: DeviceConnection, registry: Registry) -> tuple[str,
     return (*groups_to_ask(connection, registry), *metrics, *product)
 
 
-def groups_to_ask(connection: DeviceConnection, registry: Registry) -> list[str]:
+def groups_to_ask(connection: Database, registry: Registry) -> list[str]:
     """Return the groups that are new since the consent, or whose caps are looser."""
     _, agreed_caps = _terms(connection, registry)
     return [
@@ -96,7 +94,7 @@ def groups_to_ask(connection: DeviceConnection, registry: Registry) -> list[str]
     ]
 
 
-def life_left(connection: DeviceConnection, registry: Registry, group: str) -> Fraction:
+def life_left(connection: Database, registry: Registry, group: str) -> Fraction:
     """Return the epsilon that a group may still be charged for life; negative past a cap.
 
     Charges of the group count, those of its metrics in other groups, and those of metrics that the
@@ -115,9 +113,7 @@ def life_left(connection: DeviceConnection, registry: Registry, group: str) -> F
     return remaining
 
 
-def remaining_budget(
-    connection: DeviceConnection, registry: Registry, group: str, end: int
-) -> Allowance:
+def remaining_budget(connection: Database, registry: Registry, group: str, end: int) -> Allowance:
     """Return what a group may still be charged for the period that ends at `end` (seconds since
     1970): for life, and in each window that is capped, less what is set aside for epochs. What was
     charged is about a span of time: of windows of another length, or after this period where the
@@ -139,7 +135,7 @@ def remaining_budget(
     return budget
 
 
-def set_aside(connection: DeviceConnection, registry: Registry, group: str, end: int) -> Fraction:
+def set_aside(connection: Database, registry: Registry, group: str, end: int) -> Fraction:
     """Return what the period that ends at `end` sets aside for epochs: not for a hidden one whose
     response was charged already, by a clock that went back."""
     day = day_of(end - 1)
@@ -152,7 +148,7 @@ def set_aside(connection: DeviceConnection, registry: Registry, group: str, end:
     return reserved
 
 
-def is_window_sealed(connection: DeviceConnection, group: str, end: int) -> bool:
+def is_window_sealed(connection: Database, group: str, end: int) -> bool:
     """Return whether something was sent of the period of a group that ends at `end`: only a clock
     that went back shows a time in such a period, of which nothing more is sent."""
     row = connection.execute("SELECT 1 FROM sealed WHERE budget = ? AND ends = ?", (group, end))
@@ -160,7 +156,7 @@ def is_window_sealed(connection: DeviceConnection, group: str, end: int) -> bool
 
 
 def charge(
-    connection: DeviceConnection, group: str, metric: Metric, at: int, times: int, span: Span
+    connection: Database, group: str, metric: Metric, at: int, times: int, span: Span
 ) -> None:
     """Write a charge of `times` prices, and add it to the totals. `at`: the end of its period, in
     seconds since 1970; `span`: the time that the reports are about."""
@@ -177,7 +173,7 @@ def charge(
     )
 
 
-def mark_sealed(connection: DeviceConnection, group: str, end: int) -> None:
+def mark_sealed(connection: Database, group: str, end: int) -> None:
     """Note that something was sent of a group's period, and forget but the sums of what is beyond
     MOST_WINDOWS, and the responses of epochs that ended before."""
     connection.execute("INSERT INTO sealed VALUES (?, ?)", (group, end))
@@ -186,7 +182,7 @@ def mark_sealed(connection: DeviceConnection, group: str, end: int) -> None:
         connection.execute(statement, {"budget": group, "last": last})
 
 
-def _terms(connection: DeviceConnection, registry: Registry) -> tuple[float, Mapping[str, Caps]]:
+def _terms(connection: Database, registry: Registry) -> tuple[float, Mapping[str, Caps]]:
     """Return the caps that the owner was shown; today's for a consent older than this record."""
     text = state(connection, TERMS)
     if text is None:
@@ -231,20 +227,20 @@ def _read_terms(text: str) -> tuple[float, Mapping[str, Caps]]:
 
 
 def _charges(
-    connection: DeviceConnection, source: str, end: str, arguments: tuple[int, ...] = ()
+    connection: Database, source: str, end: str, arguments: tuple[int, ...] = ()
 ) -> list[Charge]:
     query = f"SELECT budget, metric, epsilon, times, {end} FROM {source}"
     return connection.execute(query, arguments).fetchall()
 
 
 def _charges_between(
-    connection: DeviceConnection, registry: Registry, group: str, after: int, before: int
+    connection: Database, registry: Registry, group: str, after: int, before: int
 ) -> list[Charge]:
     near = _charges(connection, "charges WHERE ends > ? AND begins < ?", "ends", (after, before))
     return _counted(registry, group, near)
 
 
-def _last_sealed(connection: DeviceConnection, group: str) -> int:
+def _last_sealed(connection: Database, group: str) -> int:
     """Return the end of the last sealed window of a group that is beyond MOST_WINDOWS, 0 for
     none."""
     row = connection.execute(
@@ -254,7 +250,7 @@ def _last_sealed(connection: DeviceConnection, group: str) -> int:
     return row[0] if row else 0
 
 
-def _last_forgotten(connection: DeviceConnection, registry: Registry, group: str) -> int:
+def _last_forgotten(connection: Database, registry: Registry, group: str) -> int:
     totals = _counted(registry, group, _charges(connection, "totals", "forgotten"))
     return max((end for *_, end in totals), default=0)
 

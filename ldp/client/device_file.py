@@ -82,7 +82,7 @@ class StorageError(LdpError, OSError):
         self.busy = busy
 
 
-class DeviceConnection(sqlite3.Connection):
+class Database(sqlite3.Connection):
     """SQLite's connection, with the states of the file and the way of syncing, as a transaction
     read and set them."""
 
@@ -98,7 +98,7 @@ class DeviceFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.RLock()
-        self._connection: DeviceConnection | None = None
+        self._connection: Database | None = None
         self._log_is_full = False
         self._identity = (0, 0)
         try:
@@ -111,9 +111,7 @@ class DeviceFile:
         _FILES.add(self)
 
     @contextmanager
-    def transaction(
-        self, *, synced: bool = False, reads: bool = False
-    ) -> Iterator[DeviceConnection]:
+    def transaction(self, *, synced: bool = False, reads: bool = False) -> Iterator[Database]:
         """Run the block as one transaction. With `synced` it is on the disk when the block ends,
         and the log, which could hold deleted content, is emptied; else it survives the process
         only. With `reads` it takes no lock for writing. Raises StorageError."""
@@ -154,14 +152,14 @@ class DeviceFile:
         if (connection := getattr(self, "_connection", None)) is not None:
             connection.close()
 
-    def _empty_log(self, connection: DeviceConnection) -> None:
+    def _empty_log(self, connection: Database) -> None:
         """Empty the log now, or after a later transaction while another process reads it."""
         self._log_is_full = True
         with suppress(sqlite3.Error):
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._log_is_full = bool(busy)
 
-    def _connect(self) -> DeviceConnection:
+    def _connect(self) -> Database:
         if self._connection is not None and self._identity != self._identify():
             self.close()
         if self._connection is None:
@@ -171,7 +169,7 @@ class DeviceFile:
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
-                factory=DeviceConnection,
+                factory=Database,
             )
             try:
                 connection.execute("PRAGMA secure_delete = ON")
@@ -191,7 +189,7 @@ class DeviceFile:
             raise StorageError("the device's file was deleted while it was open") from None
         return status.st_dev, status.st_ino
 
-    def _prepare(self, connection: DeviceConnection) -> None:
+    def _prepare(self, connection: Database) -> None:
         def pragma(name: str) -> int:
             return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
@@ -212,41 +210,41 @@ class DeviceFile:
         connection.execute("COMMIT")
 
 
-def _run(connection: DeviceConnection, script: str) -> None:
+def _run(connection: Database, script: str) -> None:
     for statement in script.split(";"):
         connection.execute(statement)
 
 
-def state(connection: DeviceConnection, name: str, default: Any = None) -> Any:
+def state(connection: Database, name: str, default: Any = None) -> Any:
     """Return the state of a name, `default` if it was never written."""
     return _states(connection).get(name, default)
 
 
-def remember(connection: DeviceConnection, name: str, value: Any) -> None:
+def remember(connection: Database, name: str, value: Any) -> None:
     """Write the state of a name."""
     connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))
     if connection.states is not None:
         connection.states[name] = value
 
 
-def forget_states(connection: DeviceConnection, beginning: str) -> None:
+def forget_states(connection: Database, beginning: str) -> None:
     """Delete the states whose names begin so."""
     connection.execute("DELETE FROM state WHERE name GLOB ?", (f"{beginning}*",))
     connection.states = None
 
 
-def count_declined(connection: DeviceConnection, reason: str) -> None:
+def count_declined(connection: Database, reason: str) -> None:
     """Count a record that was declined for this reason."""
     remember(connection, DECLINED + reason, state(connection, DECLINED + reason, 0) + 1)
 
 
-def declined_counts(connection: DeviceConnection) -> dict[str, int]:
+def declined_counts(connection: Database) -> dict[str, int]:
     """Return how many records were declined, by reason."""
     counts = sorted(_states(connection).items())
     return {n.removeprefix(DECLINED): count for n, count in counts if n.startswith(DECLINED)}
 
 
-def _states(connection: DeviceConnection) -> dict[str, Any]:
+def _states(connection: Database) -> dict[str, Any]:
     """Return all states, which a transaction reads once."""
     if connection.states is None:
         connection.states = dict(connection.execute("SELECT name, value FROM state").fetchall())

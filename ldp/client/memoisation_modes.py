@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ldp.accounting.policy import Allowance
 from ldp.client import pool
 from ldp.client.charges import Span
-from ldp.client.device_file import DeviceConnection
+from ldp.client.device_file import Database
 from ldp.client.periods import ending, length
 from ldp.client.pool import FrozenResponse
 from ldp.client.responses import Report, Responses
@@ -50,11 +50,11 @@ class Mode(ABC):
         self.metric, self.window, self.responses, self.bits = metric, window, responses, bits
 
     @abstractmethod
-    def enter(self, connection: DeviceConnection, value: Value, now: int) -> None:
+    def enter(self, connection: Database, value: Value, now: int) -> None:
         """Enter a record of a value that the mechanism knows into the draw of its period or epoch.
         `now`: seconds since 1970."""
 
-    def current_response(self, connection: DeviceConnection, now: int) -> FrozenResponse | None:
+    def current_response(self, connection: Database, now: int) -> FrozenResponse | None:
         """Return what reports of a record made now would be about; None where that is open."""
         return None
 
@@ -63,20 +63,20 @@ class Mode(ABC):
     def afforded(metric: Metric, remaining: Allowance) -> Grant:
         """Return what a metric may send of a period when `remaining` may still be charged."""
 
-    def grant(self, connection: DeviceConnection, end: int, remaining: Allowance) -> Grant:
+    def grant(self, connection: Database, end: int, remaining: Allowance) -> Grant:
         """Return what the metric may send of the period that ends at `end`."""
         return self.afforded(self.metric, remaining)
 
     @abstractmethod
-    def take(self, connection: DeviceConnection, end: int, grant: Grant) -> Taken:
+    def take(self, connection: Database, end: int, grant: Grant) -> Taken:
         """Return the reports of the period that ends at `end`, and how many prices they cost."""
 
-    def span(self, connection: DeviceConnection, end: int) -> Span:
+    def span(self, connection: Database, end: int) -> Span:
         """Return the time that reports which are charged in the period that ends at `end` tell
         of."""
         return end - length(self.window), end
 
-    def _enter(self, connection: DeviceConnection, now: int, draw: Callable[[], Report]) -> None:
+    def _enter(self, connection: Database, now: int, draw: Callable[[], Report]) -> None:
         pool.enter(connection, self.metric, ending(now, self.window), self.bits, draw)
 
     @property
@@ -89,7 +89,7 @@ class Mode(ABC):
 class Fresh(Mode):
     """Fresh noise in every report: each costs one price."""
 
-    def enter(self, connection: DeviceConnection, value: Value, now: int) -> None:
+    def enter(self, connection: Database, value: Value, now: int) -> None:
         self._enter(connection, now, lambda: self._report(value))
 
     def _report(self, value: Value) -> Report:
@@ -103,7 +103,7 @@ class Fresh(Mode):
         reports = min(metric.reports_per_window, math.floor(remaining.least / price))
         return Grant(reports, reports * price, reports * price)
 
-    def take(self, connection: DeviceConnection, end: int, grant: Grant) -> Taken:
+    def take(self, connection: Database, end: int, grant: Grant) -> Taken:
         reports, _ = pool.pooled_reports(connection, self.metric, end, grant.reports)
         return reports, len(reports)
 
@@ -112,7 +112,7 @@ class HiddenFresh(Fresh):
     """Fresh noise in as many reports as the metric has slots, whatever was recorded or remains:
     about pooled records as far as the grant goes, then about none. The grant is charged whole."""
 
-    def take(self, connection: DeviceConnection, end: int, grant: Grant) -> Taken:
+    def take(self, connection: Database, end: int, grant: Grant) -> Taken:
         reports, _ = super().take(connection, end, grant)
         empty = self.metric.reports_per_window - len(reports)
         reports += [self._report(self._none_value).report for _ in range(empty)]
@@ -126,7 +126,7 @@ class PerValue(Fresh):
     def _report(self, value: Value) -> Report:
         return self.responses.memoised_report(self.metric, value)
 
-    def take(self, connection: DeviceConnection, end: int, grant: Grant) -> Taken:
+    def take(self, connection: Database, end: int, grant: Grant) -> Taken:
         reports, tags = pool.pooled_reports(connection, self.metric, end, grant.reports)
         return reports, sum(pool.is_new_tag(connection, tag) for tag in tags)
 
@@ -135,7 +135,7 @@ class ByEpoch(Mode):
     """One response for all reports of an epoch, to its first value: they cost one price together,
     with the first of them. Every window sets that price aside (`Registry.set_aside`)."""
 
-    def enter(self, connection: DeviceConnection, value: Value, now: int) -> None:
+    def enter(self, connection: Database, value: Value, now: int) -> None:
         frozen = self.current_response(connection, now)
         if frozen is None:
             frozen = self._new_response(value, ending(now, self.window))
@@ -144,7 +144,7 @@ class ByEpoch(Mode):
         report = self.responses.epoch_report
         self._enter(connection, now, lambda: report(self.metric, response, value))
 
-    def current_response(self, connection: DeviceConnection, now: int) -> FrozenResponse | None:
+    def current_response(self, connection: Database, now: int) -> FrozenResponse | None:
         return pool.frozen_response(connection, self.metric, self._epoch_end(now))
 
     @staticmethod
@@ -155,13 +155,13 @@ class ByEpoch(Mode):
             Grant(metric.reports_per_window, price) if fits and remaining.window >= 0 else Grant()
         )
 
-    def grant(self, connection: DeviceConnection, end: int, remaining: Allowance) -> Grant:
+    def grant(self, connection: Database, end: int, remaining: Allowance) -> Grant:
         frozen = pool.frozen_response(connection, self.metric, self._epoch_end(end - 1))
         if frozen and frozen.charged:  # it costs nothing more
             return Grant(self.metric.reports_per_window if frozen.response else 0)
         return super().grant(connection, end, remaining)
 
-    def take(self, connection: DeviceConnection, end: int, grant: Grant) -> Taken:
+    def take(self, connection: Database, end: int, grant: Grant) -> Taken:
         reports, _ = pool.pooled_reports(connection, self.metric, end, grant.reports)
         if not reports or not grant.epsilon:
             return reports, 0
@@ -172,7 +172,7 @@ class ByEpoch(Mode):
         assert self.metric.epoch
         return ending(now, self.metric.epoch)
 
-    def span(self, connection: DeviceConnection, end: int) -> Span:
+    def span(self, connection: Database, end: int) -> Span:
         frozen = pool.frozen_response(connection, self.metric, self._epoch_end(end - 1))
         assert frozen
         return super().span(connection, frozen.source)
@@ -185,22 +185,22 @@ class HiddenByEpoch(ByEpoch):
     """One response for all reports of an epoch, to a value drawn in the epoch before, or to none.
     There are as many reports as the metric has slots, and every epoch that fits is charged."""
 
-    def enter(self, connection: DeviceConnection, value: Value, now: int) -> None:
+    def enter(self, connection: Database, value: Value, now: int) -> None:
         next_end = self._epoch_end(self._epoch_end(now))
         respond = self.responses.permanent_response
         pool.enter_epoch(
             connection, self.metric, next_end, self.bits, lambda: respond(self.metric, value)
         )
 
-    def current_response(self, connection: DeviceConnection, now: int) -> FrozenResponse | None:
+    def current_response(self, connection: Database, now: int) -> FrozenResponse | None:
         return None
 
-    def span(self, connection: DeviceConnection, end: int) -> Span:
+    def span(self, connection: Database, end: int) -> Span:
         assert self.metric.epoch
         begins = self._epoch_end(end - 1) - length(self.metric.epoch)
         return begins - length(self.metric.epoch), begins
 
-    def take(self, connection: DeviceConnection, end: int, grant: Grant) -> Taken:
+    def take(self, connection: Database, end: int, grant: Grant) -> Taken:
         metric, none_value = self.metric, self._none_value
         slots = range(metric.reports_per_window)
         if not grant.reports:

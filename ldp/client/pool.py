@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ldp.client.device_file import DeviceConnection, remember, state
+from ldp.client.device_file import Database, remember, state
 from ldp.client.periods import length
 from ldp.client.responses import Report
 from ldp.protocol.randomness import BitSource, uniform_below
@@ -33,7 +33,7 @@ class FrozenResponse(NamedTuple):
     source: int
 
 
-def settle(connection: DeviceConnection, registry: Registry) -> str:
+def settle(connection: Database, registry: Registry) -> str:
     """Delete the records, and the responses that were not charged, of metrics whose group or window
     length changed: their periods overlap those of today. Return the layout that is then written."""
     text: str = state(connection, LAYOUT, "{}")
@@ -54,7 +54,7 @@ def settle(connection: DeviceConnection, registry: Registry) -> str:
     return new_text
 
 
-def withdraw_epochs(connection: DeviceConnection) -> None:
+def withdraw_epochs(connection: Database) -> None:
     """Delete every frozen response. An epoch that was charged sends nothing more: a new response
     would add to what the old one told."""
     connection.execute("DELETE FROM frozen WHERE NOT charged")
@@ -67,7 +67,7 @@ def meaning(metric: Metric) -> Meaning:
 
 
 def enter(
-    connection: DeviceConnection,
+    connection: Database,
     metric: Metric,
     end: int,
     bits: BitSource,
@@ -88,7 +88,7 @@ def enter(
 
 
 def pooled_reports(
-    connection: DeviceConnection, metric: Metric, end: int, limit: int
+    connection: Database, metric: Metric, end: int, limit: int
 ) -> tuple[list[bytes], list[bytes]]:
     """Return at most `limit` reports of the period that ends at `end`, and their tags."""
     rows = connection.execute(
@@ -99,15 +99,13 @@ def pooled_reports(
     return [report for report, _ in pairs], [tag for _, tag in pairs if tag]
 
 
-def is_new_tag(connection: DeviceConnection, tag: bytes) -> bool:
+def is_new_tag(connection: Database, tag: bytes) -> bool:
     """Return whether nothing was sent under this tag before, and note that it was now."""
     statement = "INSERT OR IGNORE INTO cells VALUES (?)"
     return connection.execute(statement, (tag,)).rowcount == 1
 
 
-def frozen_response(
-    connection: DeviceConnection, metric: Metric, end: int
-) -> FrozenResponse | None:
+def frozen_response(connection: Database, metric: Metric, end: int) -> FrozenResponse | None:
     """Return the response of the metric's epoch that ends at `end`; None without one."""
     row = connection.execute(
         f"SELECT response, charged, source FROM frozen {_WHERE}", (end, *meaning(metric))
@@ -116,7 +114,7 @@ def frozen_response(
 
 
 def freeze(
-    connection: DeviceConnection, metric: Metric, end: int, frozen: FrozenResponse, records: int = 1
+    connection: Database, metric: Metric, end: int, frozen: FrozenResponse, records: int = 1
 ) -> None:
     """Write the response of the epoch that ends at `end`, drawn among `records` records."""
     connection.execute(
@@ -125,13 +123,13 @@ def freeze(
     )
 
 
-def mark_charged(connection: DeviceConnection, metric: Metric, end: int) -> None:
+def mark_charged(connection: Database, metric: Metric, end: int) -> None:
     """Note that the epoch that ends at `end` was charged."""
     connection.execute(f"UPDATE frozen SET charged = 1 {_WHERE}", (end, *meaning(metric)))
 
 
 def enter_epoch(
-    connection: DeviceConnection,
+    connection: Database,
     metric: Metric,
     end: int,
     bits: BitSource,
@@ -149,19 +147,19 @@ def enter_epoch(
         connection.execute(f"UPDATE frozen SET records = records + 1 {_WHERE}", key)
 
 
-def due_periods(connection: DeviceConnection, now: int) -> list[tuple[int, str]]:
+def due_periods(connection: Database, now: int) -> list[tuple[int, str]]:
     """Return the periods that are over, by end, each with a metric that has records in it."""
     return connection.execute(
         "SELECT DISTINCT ends, metric FROM seen WHERE ends <= ? ORDER BY ends", (now,)
     ).fetchall()
 
 
-def _is_taken(connection: DeviceConnection, key: PeriodKey, slot: int) -> bool:
+def _is_taken(connection: Database, key: PeriodKey, slot: int) -> bool:
     statement = f"SELECT 1 FROM pool {_WHERE} AND slot = ?"
     return connection.execute(statement, (*key, slot)).fetchone() is not None
 
 
-def _records(connection: DeviceConnection, table: str, key: PeriodKey) -> int:
+def _records(connection: Database, table: str, key: PeriodKey) -> int:
     """Return the number of records that took part in a draw."""
     row = connection.execute(f"SELECT records FROM {table} {_WHERE}", key).fetchone()
     return row[0] if row else 0

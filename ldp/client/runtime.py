@@ -30,7 +30,7 @@ from ldp.client.charges import (
 from ldp.client.destinations import path_of
 from ldp.client.device_file import (
     DECLINED,
-    DeviceConnection,
+    Database,
     DeviceFile,
     StorageError,
     count_declined,
@@ -335,7 +335,7 @@ class Client:
         return None, metric, value
 
     def _enter(
-        self, connection: DeviceConnection, metric: Metric, value: Value, now: int
+        self, connection: Database, metric: Metric, value: Value, now: int
     ) -> Recorded | Declined:
         if metric.expires < periods.day_of(now):
             return Declined("expired", f"metric {metric.name!r} expired on {metric.expires}")
@@ -384,7 +384,7 @@ class Client:
         self._seal(uploads=True)
         return self._sender.send(self._open_file, self._may_send)
 
-    def _may_send(self, connection: DeviceConnection) -> bool:
+    def _may_send(self, connection: Database) -> bool:
         """Return whether batches may leave; raise StorageError for a restored copy of the file."""
         if self._is_withdrawing or self._read_consent(connection) != "granted":
             return False
@@ -412,7 +412,7 @@ class Client:
         self._consent, self._is_withdrawing = consent, False
         return True
 
-    def _delete(self, connection: DeviceConnection) -> None:
+    def _delete(self, connection: Database) -> None:
         """Delete records, responses, sealed batches and the device's secret after a withdrawal."""
         for table in ("pool", "seen"):
             connection.execute(f"DELETE FROM {table}")
@@ -423,7 +423,7 @@ class Client:
         connection.execute("UPDATE batches SET body = NULL, sealed = NULL")
         connection.execute(f"UPDATE batches SET state = 'withdrawn', not_before = 0 WHERE {UNSENT}")
 
-    def _is_confirmed(self, connection: DeviceConnection) -> bool:
+    def _is_confirmed(self, connection: Database) -> bool:
         """Return whether the witness, if there is one, knows the file."""
         try:
             self._witness.check(connection)
@@ -463,7 +463,7 @@ class Client:
         return stated
 
     def _remaining_of(
-        self, connection: DeviceConnection, group: str, end: int
+        self, connection: Database, group: str, end: int
     ) -> tuple[Fraction, Fraction]:
         """Return what could still be charged for the period that ends at `end`, with epochs, and
         for life."""
@@ -531,7 +531,7 @@ class Client:
                 connection.execute("UPDATE batches SET body = NULL WHERE state = 'acknowledged'")
         return True
 
-    def _read_consent(self, connection: DeviceConnection) -> Consent:
+    def _read_consent(self, connection: Database) -> Consent:
         self._consent = state(connection, "consent", "unknown")
         return self._consent
 

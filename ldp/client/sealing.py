@@ -17,7 +17,7 @@ from ldp.client.charges import (
     mark_sealed,
     remaining_budget,
 )
-from ldp.client.device_file import DeviceConnection, forget_states, remember, state
+from ldp.client.device_file import Database, forget_states, remember, state
 from ldp.client.memoisation_modes import Mode
 from ldp.client.periods import beginning, day_of, length
 from ldp.client.pool import due_periods, meaning
@@ -61,14 +61,14 @@ class Sealer:
         self._jitter = jitter
         self._key, self._queues = key, registry.queues() if key else {}
 
-    def public_periods(self, connection: DeviceConnection, now: int) -> list[tuple[int, str]]:
+    def public_periods(self, connection: Database, now: int) -> list[tuple[int, str]]:
         """Return the periods that are over and have records, of groups with public presence. Group
         "" stands for metrics that the registry no longer has."""
         periods = ((end, self._group(name)) for end, name in due_periods(connection, now))
         is_hidden = self._registry.is_hidden
         return [(end, group) for end, group in dict.fromkeys(periods) if not is_hidden(group)]
 
-    def hidden_periods(self, connection: DeviceConnection, now: int) -> list[tuple[int, str]]:
+    def hidden_periods(self, connection: Database, now: int) -> list[tuple[int, str]]:
         """Return the periods that are over of groups with hidden presence, by their calendars, with
         or without records. The calendar of a group that has none, or a later one because the clock
         went back, begins now. One that is behind by more than MOST_PERIODS goes on with the latest:
@@ -88,7 +88,7 @@ class Sealer:
             periods += [(end, name) for end in range(first, current + 1, span)]
         return sorted(periods)
 
-    def seal(self, connection: DeviceConnection, periods: list[tuple[int, str]], now: int) -> None:
+    def seal(self, connection: Database, periods: list[tuple[int, str]], now: int) -> None:
         """Charge what these periods may send, write it as sealed batches, and delete all else that
         they pooled. Call it in a synced transaction: nothing leaves before it ends."""
         items, latest = list[Item](), {group: end for end, group in sorted(periods)}
@@ -116,7 +116,7 @@ class Sealer:
             )
 
     def _may_seal(
-        self, connection: DeviceConnection, group: str, end: int, *, is_latest: bool, day: date
+        self, connection: Database, group: str, end: int, *, is_latest: bool, day: date
     ) -> bool:
         """Return whether a group's period may be sealed: once. Where a shuffler is trusted only the
         latest that is over and nothing else on a `day`, so that no two records of a device are
@@ -155,7 +155,7 @@ class Sealer:
         queue = self._registry.metrics[item.metric].queue
         return self._key.seal(queue, self._queues[queue].size, Content(day, item))
 
-    def _charged_items(self, connection: DeviceConnection, group: str, end: int) -> list[Item]:
+    def _charged_items(self, connection: Database, group: str, end: int) -> list[Item]:
         """Return the reports that a group may send of one period, and charge them. The order of its
         metrics is drawn before any pool is read, and a grant that is not used lapses."""
         metrics, day = self._registry.metrics_of(group), day_of(end - 1)
@@ -176,7 +176,7 @@ class Sealer:
             mark_sealed(connection, group, end)
         return items
 
-    def _forget(self, connection: DeviceConnection, group: str, end: int) -> None:
+    def _forget(self, connection: Database, group: str, end: int) -> None:
         """Delete what the period pooled, and the epochs that ended before it uncharged."""
         for other_end, name in due_periods(connection, end):
             if self._group(name) == group:
@@ -191,7 +191,7 @@ class Sealer:
         if self._registry.is_hidden(group):
             remember(connection, _calendar(group), end)
 
-    def _forget_what_is_over(self, connection: DeviceConnection, day: date) -> None:
+    def _forget_what_is_over(self, connection: Database, day: date) -> None:
         """Delete responses that were not charged, of other versions of the registry and of metrics
         that expired before `day`: nothing is set aside for them in the windows of those records."""
         metrics = self._registry.metrics.values()
@@ -209,7 +209,7 @@ class Sealer:
         return metrics[metric].group if metric in metrics else ""
 
 
-def stop_calendars(connection: DeviceConnection) -> None:
+def stop_calendars(connection: Database) -> None:
     """Delete the calendars of hidden groups, which begin again with the next consent."""
     forget_states(connection, _calendar(""))
 
@@ -223,7 +223,7 @@ def first_kept_day(now: int, keep_sent: timedelta) -> str:
     return (today - min(keep_sent, today - date.min)).isoformat()
 
 
-def drop(connection: DeviceConnection, now: int, keep_sent: timedelta) -> None:
+def drop(connection: Database, now: int, keep_sent: timedelta) -> None:
     """Hold batches that no collector takes on the clock's day, until it is another; drop those that
     are held after batches of HELD_DAYS later days were taken, and the held and the oldest beyond
     MOST_WAITING bytes; delete the bytes of those that were sent and kept for `keep_sent`."""
@@ -257,7 +257,7 @@ def drop(connection: DeviceConnection, now: int, keep_sent: timedelta) -> None:
             )
 
 
-def last_day(connection: DeviceConnection, registry: Registry) -> date:
+def last_day(connection: Database, registry: Registry) -> date:
     """Return the latest day on which something was sealed, or recorded in a period that is not over
     (its beginning at the latest): it is after the clock's where that leaped and went back."""
     longest = max(length(group.caps.window) for group in registry.groups.values())
@@ -267,9 +267,7 @@ def last_day(connection: DeviceConnection, registry: Registry) -> date:
     return date.fromisoformat(day) if day else date.min
 
 
-def withdraw_shuffled(
-    connection: DeviceConnection, registry: Registry, groups: Collection[str]
-) -> None:
+def withdraw_shuffled(connection: Database, registry: Registry, groups: Collection[str]) -> None:
     """Delete what waits of metrics that need a shuffler, pooled or sealed, but of `groups`."""
     for metric in registry.metrics.values():
         if metric.needs_shuffler and metric.group not in groups:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from ldp.client.destinations import TIMEOUT_SECONDS
-from ldp.client.device_file import DeviceConnection, DeviceFile, StorageError, remember, state
+from ldp.client.device_file import Database, DeviceFile, StorageError, remember, state
 from ldp.client.periods import seconds_of
 from ldp.client.results import Uploaded
 from ldp.errors import Unreachable
@@ -80,7 +80,7 @@ class Sender:
             self._sending.release()
 
     def send(
-        self, device: Callable[[], DeviceFile], may_send: Callable[[DeviceConnection], bool]
+        self, device: Callable[[], DeviceFile], may_send: Callable[[Database], bool]
     ) -> Uploaded:
         """Send at most MOST_BATCHES batches. `device` returns the open file or raises StorageError;
         `may_send` decides in the transaction that reads a batch."""
@@ -96,7 +96,7 @@ class Sender:
                 return Uploaded(acknowledged, refused, result.waiting, why)
         return Uploaded(acknowledged, refused, result.waiting, "enough for one call")
 
-    def outlook(self, connection: DeviceConnection) -> tuple[str, datetime | None]:
+    def outlook(self, connection: Database) -> tuple[str, datetime | None]:
         """Return why nothing more is sent now, and the earliest time of the next batch, UTC, None
         where no clock decides it."""
         sealed, end, held = connection.execute(
@@ -121,7 +121,7 @@ class Sender:
         return why, datetime.fromtimestamp(moment, UTC)
 
     def _send_batch(
-        self, device: Callable[[], DeviceFile], may_send: Callable[[DeviceConnection], bool]
+        self, device: Callable[[], DeviceFile], may_send: Callable[[Database], bool]
     ) -> Uploaded:
         """Send one batch, if there is one that may leave now."""
         clock = math.floor(self._clock().timestamp())

@@ -3,7 +3,7 @@
 import json
 from datetime import date
 
-from ldp.client.device_file import DeviceConnection
+from ldp.client.device_file import Database
 from ldp.client.results import Sent
 from ldp.client.sealing import UNSENT
 from ldp.protocol.batch import Batch
@@ -11,7 +11,7 @@ from ldp.registry import Registry
 from ldp.registry.answers import StatementReader
 
 
-def read_sent(connection: DeviceConnection, registry: Registry, first_day: str) -> list[Sent]:
+def read_sent(connection: Database, registry: Registry, first_day: str) -> list[Sent]:
     """Return every batch, by day; with what its reports say while it waits to be sent, and later
     where its day is `first_day` (as YYYY-MM-DD) or after, and its bytes were kept."""
     rows = connection.execute(

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ldp.client.device_file import DeviceConnection, StorageError, remember, state
+from ldp.client.device_file import Database, StorageError, remember, state
 from ldp.errors import ParameterError
 from ldp.files import sync_folder, write_whole
 
@@ -49,7 +49,7 @@ class Witness:
         self._path = path
         self._default = default
 
-    def problem(self, connection: DeviceConnection) -> str:
+    def problem(self, connection: Database) -> str:
         """Return why the device's file must not be used, "" if it may. Write nothing."""
         mark = state(connection, "mark")
         try:
@@ -67,7 +67,7 @@ class Witness:
             return "the device's file is older than its witness: a restored copy"
         return ""
 
-    def check(self, connection: DeviceConnection) -> None:
+    def check(self, connection: Database) -> None:
         """Raise StorageError unless the device's file is the one that the witness knows."""
         if why := self.problem(connection):
             raise StorageError(why)
@@ -77,25 +77,25 @@ class Witness:
             self._write(Marks(mark, mark))
             remember(connection, KEPT_AS, NAMED)
 
-    def _takes_over(self, connection: DeviceConnection) -> bool:
+    def _takes_over(self, connection: Database) -> bool:
         """Return whether the app gives the path of a witness for the first time."""
         is_default = state(connection, KEPT_AS) in (DEFAULT, LOST)
         return is_default and state(connection, "mark") is not None and not self._path.exists()
 
-    def announce(self, connection: DeviceConnection) -> None:
+    def announce(self, connection: Database) -> None:
         """Write a new mark to the file and the witness, before the transaction is committed."""
         old_mark, new_mark = self._renew_mark(connection)
         self._write(Marks(old_mark, new_mark))
         remember(connection, KEPT_AS, NAMED)
 
-    def confirm(self, connection: DeviceConnection) -> None:
+    def confirm(self, connection: Database) -> None:
         """Confirm the mark of the last transaction, so that its batches may leave."""
         self.check(connection)
         mark = state(connection, "mark")
         if mark is not None and self._read().confirmed != mark:
             self._write(Marks(mark, mark))
 
-    def _renew_mark(self, connection: DeviceConnection) -> tuple[str, str]:
+    def _renew_mark(self, connection: Database) -> tuple[str, str]:
         """Give the device's file a new mark; return its old mark and the new one."""
         old_mark = state(connection, "mark", "")
         new_mark = (
@@ -133,7 +133,7 @@ class DefaultWitness(Witness):
         name = hashlib.sha256(os.fsencode(device)).hexdigest()[:32]
         super().__init__(state_folder() / f"{name}.witness")
 
-    def problem(self, connection: DeviceConnection) -> str:
+    def problem(self, connection: Database) -> str:
         mark, marks = state(connection, "mark"), self._read_or_none()
         if mark is not None and state(connection, KEPT_AS, NAMED) == NAMED:
             return "the device's file has a witness: open the client with it"
@@ -141,7 +141,7 @@ class DefaultWitness(Witness):
             return ""
         return super().problem(connection)
 
-    def check(self, connection: DeviceConnection) -> None:
+    def check(self, connection: Database) -> None:
         if why := self.problem(connection):
             raise StorageError(why)
         mark, marks = state(connection, "mark"), self._read_or_none()
@@ -152,12 +152,12 @@ class DefaultWitness(Witness):
                 self._lose(connection)
             self._keep(connection, Marks(mark, mark))
 
-    def announce(self, connection: DeviceConnection) -> None:
+    def announce(self, connection: Database) -> None:
         was_lost = state(connection, KEPT_AS) == LOST
         if not self._keep(connection, Marks(*self._renew_mark(connection))) and not was_lost:
             self._lose(connection)
 
-    def confirm(self, connection: DeviceConnection) -> None:
+    def confirm(self, connection: Database) -> None:
         self.check(connection)
         mark, marks = state(connection, "mark"), self._read_or_none()
         if mark is not None and marks is not None and marks.confirmed != mark:
@@ -168,12 +168,12 @@ class DefaultWitness(Witness):
             return self._read()
         return None
 
-    def _is_behind(self, connection: DeviceConnection, mark: str, marks: Marks) -> bool:
+    def _is_behind(self, connection: Database, mark: str, marks: Marks) -> bool:
         """Return whether the witness is older than the file: it was restored, or the file was used
         elsewhere for a while."""
         return mark_number(mark) > marks.number and mark.endswith(_charges_digest(connection))
 
-    def _keep(self, connection: DeviceConnection, marks: Marks) -> bool:
+    def _keep(self, connection: Database, marks: Marks) -> bool:
         """Write the witness; return whether that succeeded."""
         try:
             if not self._path.is_absolute():
@@ -186,7 +186,7 @@ class DefaultWitness(Witness):
         remember(connection, KEPT_AS, DEFAULT)
         return True
 
-    def _lose(self, connection: DeviceConnection) -> None:
+    def _lose(self, connection: Database) -> None:
         remember(connection, LOSSES, state(connection, LOSSES, 0) + 1)
 
 
@@ -195,11 +195,11 @@ def mark_number(mark: str) -> int:
     return int(mark[:16], 16) if len(mark) == MARK_LETTERS else -1
 
 
-def _is_known(connection: DeviceConnection, mark: str, marks: Marks) -> bool:
+def _is_known(connection: Database, mark: str, marks: Marks) -> bool:
     return mark in marks and mark.endswith(_charges_digest(connection))
 
 
-def _charges_digest(connection: DeviceConnection) -> str:
+def _charges_digest(connection: Database) -> str:
     """Return a digest of all charges: SQLite's log can carry a new mark onto old pages."""
     totals = connection.execute(
         "SELECT budget, metric, epsilon, times FROM totals ORDER BY 1, 2, 3"
@@ -215,16 +215,16 @@ def _digest(totals: str) -> str:
 class NoWitness:
     """Absent witness, for an app that wants none; raises StorageError if the file has one."""
 
-    def problem(self, connection: DeviceConnection) -> str:
+    def problem(self, connection: Database) -> str:
         if state(connection, "mark") is None:
             return ""
         return "the device's file has a witness: open the client with it"
 
-    def check(self, connection: DeviceConnection) -> None:
+    def check(self, connection: Database) -> None:
         if why := self.problem(connection):
             raise StorageError(why)
 
-    def announce(self, connection: DeviceConnection) -> None:
+    def announce(self, connection: Database) -> None:
         """Do nothing."""
 
     confirm = check
