@@ -601,12 +601,7 @@ def _widened(row: Statistic, by: float, least: float, most: float) -> Statistic:
 
 def normal_reach(level: float) -> float:
     """Return half the length of a normal interval, in standard errors."""
-    return _beyond(1 - level)
-
-
-def _beyond(miss: float) -> float:
-    """Return the standard errors that a normal number is farther off with probability `miss`."""
-    return -NORMAL.inv_cdf(max(miss, LEAST_MISS) / 2)
+    return -NORMAL.inv_cdf(max(1 - level, LEAST_MISS) / 2)
 
 
 def std_error_of_ends(low: float, high: float) -> float:

@@ -23,7 +23,7 @@ from ldp.decoding.error_law import Collisions
 from ldp.errors import DecodeError
 from ldp.mechanisms.dummies import Dummies
 from ldp.protocol.channel import Channel
-from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.estimates import Estimates, Normal, Rule
 from ldp.tables.fakes import Fakes
 from ldp.tables.table import Table
 
@@ -136,7 +136,7 @@ class MessageBounds:
         if not population:
             return low, high
         share = np.clip(self.count / self.people, 0, 1)
-        sampling = _normal_quantile(tail) ** 2 * share * (1 - share) * self.people
+        sampling = Normal().upper(tail) ** 2 * share * (1 - share) * self.people
         return (
             self.count - np.sqrt((self.count - low) ** 2 + sampling),
             self.count + np.sqrt((high - self.count) ** 2 + sampling),
@@ -151,14 +151,8 @@ class MessageBounds:
 
     def _saddlepoint(self, counts: Ints, tail: float) -> tuple[Floats, Floats]:
         law = self.dummies
-        dummies, z = (law.number, law.share), _normal_quantile(tail)
+        dummies, z = (law.number, law.share), Normal().upper(tail)
         return two_binomials(counts, self.people, self.sending, dummies, z)
-
-
-def _normal_quantile(tail: float) -> float:
-    from scipy.special import ndtri
-
-    return float(-ndtri(tail))
 
 
 def _sum_std_error(mechanism: Dummies, estimates: Estimates) -> float:

@@ -25,6 +25,8 @@ MOST_CELLS = 1024
 """Largest number of cells for Newton's method, whose matrix has their square."""
 ROUGH = 1e-3
 """Change of a cell by a step of EM below which Newton's method starts."""
+EXACT = 1e-6
+"""Change of a cell by a step below which a fit ends."""
 RIDGE = 1e-9
 MOST_NEWTON = 50
 """Steps of Newton's method."""
@@ -152,14 +154,14 @@ class MixtureFit:
     change: float
 
 
-def fit_shares(mixture: Mixture, *, tolerance: float = 1e-6) -> MixtureFit:
+def fit_shares(mixture: Mixture) -> MixtureFit:
     """Return the maximum-likelihood shares: steps of accelerated EM while they change cells by
-    ROUGH or more, then Newton's, until no step changes a cell by `tolerance`. With more than
+    ROUGH or more, then Newton's, until no step changes a cell by EXACT. With more than
     MOST_CELLS cells all steps are EM's. The likelihood never falls."""
     if math.prod(mixture.shape) > MOST_CELLS:
-        return accelerated_em(mixture, tolerance=tolerance)
+        return accelerated_em(mixture, tolerance=EXACT)
     near = accelerated_em(mixture, tolerance=ROUGH)
-    return newton(mixture, near, tolerance=tolerance)
+    return newton(mixture, near)
 
 
 def accelerated_em(mixture: Mixture, *, tolerance: float, most: int = 1000) -> MixtureFit:
@@ -187,12 +189,12 @@ def accelerated_em(mixture: Mixture, *, tolerance: float, most: int = 1000) -> M
                 shares = landing
 
 
-def newton(mixture: Mixture, near: MixtureFit, *, tolerance: float) -> MixtureFit:
+def newton(mixture: Mixture, near: MixtureFit) -> MixtureFit:
     """Return the shares by Newton's method from `near`, with cells of 0 or more: each step solves
     the quadratic model of the likelihood (Kim, Carbonetto, Stephens and Anitescu 2020, mix-SQP,
     section 3) by non-negative least squares, and is halved until the likelihood does not fall. The
     ridge shortens a step and does not change the maximum. Ends when a step changes no cell by
-    `tolerance`, or after MOST_NEWTON steps."""
+    EXACT, or after MOST_NEWTON steps."""
     from scipy.linalg import cholesky, solve_triangular
     from scipy.optimize import nnls
 
@@ -215,5 +217,5 @@ def newton(mixture: Mixture, near: MixtureFit, *, tolerance: float) -> MixtureFi
             if part < 1e-6:  # no double has a larger likelihood
                 return MixtureFit(shares, likelihood, steps, change)
         shares, likelihood = proposal, after
-        if change < tolerance or steps - near.steps >= MOST_NEWTON:
+        if change < EXACT or steps - near.steps >= MOST_NEWTON:
             return MixtureFit(shares, likelihood, steps, change)

@@ -19,7 +19,7 @@ from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import Numeric, Range, position, require_range
 from ldp.planning import percentiles
 from ldp.planning.mechanism_choice import OF_NUMBERS
-from ldp.planning.percentiles import PercentileForecast, Way
+from ldp.planning.percentiles import Instance, PercentileForecast, Way
 from ldp.planning.question import (
     DRAWS,
     REPLACE,
@@ -223,10 +223,11 @@ class Percentile(Question):
     def whole(self) -> float:
         return abs(self.truth) or 1.0
 
-    @property
-    def _part(self) -> float:
-        """Share of the people in a category."""
-        return 1 / max(1, len(self.by))
+    def case(self, part: float | None = None) -> Instance:
+        """Return of whom the quantile is asked: of a `part` of the people, by default an equal one
+        of each category."""
+        equal = 1 / max(1, len(self.by))
+        return Instance(self._held, self.users, self.q, part or equal, self.truth)
 
     def mechanisms(self) -> Iterable[Way]:
         return percentiles.ways(self.epsilon, self.bounds, self.by)
@@ -238,10 +239,7 @@ class Percentile(Question):
         so many drawn `tables` if any: of the numbers with the longest interval, relatively."""
 
         def of(name: str, tables: int) -> PercentileForecast:
-            case, share = self.cases[name], part or self._part
-            row = percentiles.forecast(
-                mechanism, case._held, self.users, self.q, share, case.truth, tables
-            )
+            row = percentiles.forecast(mechanism, self.cases[name].case(part), tables)
             return dataclasses.replace(row, like=name)
 
         widths = {name: of(name, 0).relative_width for name in self.cases}
@@ -271,16 +269,14 @@ class Percentile(Question):
         people that of the numbers that are told worst."""
         if self.people is None:
             return self._worst(mechanism).std_error(mechanism)
-        case = (self._held, self.users, self.q, self._part, self.truth)
-        return percentiles.root_mean_squared_error(mechanism, *case)
+        return percentiles.root_mean_squared_error(mechanism, self.case())
 
     def errors(self, mechanism: Way, draws: int, generator: np.random.Generator) -> Floats:
         """Draw the error of the quantile of these people, shape (draws,); without any, of those
         that are told worst."""
         if self.people is None:
             return self._worst(mechanism).errors(mechanism, draws, generator)
-        bins, one_of = bins_of(mechanism), dict[int, str]()
-        people = self._held.mapped(lambda value: one_of.setdefault(bins.place(value), value))
+        people = percentiles.people_by_bin(mechanism, self._held)
         tables = self._tables(mechanism, people, draws, generator)
         estimates = [decode_distribution(table).quantile(self.q).estimate for table in tables]
         return np.array(estimates) - self.truth

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -194,26 +194,29 @@ def people_of_result(path: Path) -> Population:
     return Population(tuple(map(repr, held.tolist())), frequencies=total / total.sum())
 
 
-def forecast(
-    mechanism: Way,
-    people: Population,
-    users: int,
-    q: float,
-    part: float,
-    true: float,
-    tables: int = 0,
-) -> PercentileForecast:
-    """Return what is expected of a mechanism and `users` who are like these people, whose quantile
-    is `true`: the medians of so many drawn `tables`, or with none the table that reports give on
-    average."""
-    law = expected(mechanism, people, users, q, part)
+class Instance(NamedTuple):
+    """People of whom the `q`-quantile is asked, which is `true`: a `part` of `users`, the category
+    where there are several, who are like `people`."""
+
+    people: Population
+    users: int
+    q: float
+    part: float
+    true: float
+
+
+def forecast(mechanism: Way, case: Instance, tables: int = 0) -> PercentileForecast:
+    """Return what is expected of a mechanism: the medians of so many drawn `tables`, or with none
+    the table that reports give on average."""
+    q = case.q
+    law = expected(mechanism, case)
     errors = law.below[1]
     generator = np.random.default_rng(SEED)
     nothing = Statistic(law.quantile(q).name, math.nan, math.nan, -math.inf, math.inf)
     rows = []
     for _ in range(tables):
         try:
-            rows.append(draw_law(mechanism, people, users, q, part, generator).quantile(q))
+            rows.append(draw_law(mechanism, case, generator).quantile(q))
         except DecodeError:  # of so few users that no report is of some level or bin
             rows.append(nothing)
     rows = rows or [law.quantile(q)]
@@ -224,35 +227,32 @@ def forecast(
     return PercentileForecast(
         mechanism=mechanism,
         percentile=Statistic(rows[0].name, estimate, std_error_of_ends(low, high), low, high),
-        share_std_error=float(errors[min(law.bins.place(true), len(errors) - 1)]),
+        share_std_error=float(errors[min(law.bins.place(case.true), len(errors) - 1)]),
         mean_std_error=moments[0].std_error if moments else None,
-        part=part,
-        true=true,
+        part=case.part,
+        true=case.true,
     )
 
 
-def draw_law(
-    mechanism: Way,
-    people: Population,
-    users: int,
-    q: float,
-    part: float,
-    generator: np.random.Generator,
-) -> Distribution:
-    """Return what a table of reports of `users` people says; by category, of the first one, with a
-    `part` of them, beside others of equal size."""
+def people_by_bin(mechanism: Way, people: Population) -> Population:
+    """Return the people with one number for all of a bin."""
     bins, one_of = bins_of(mechanism), dict[int, str]()
-    people = people.mapped(lambda value: one_of.setdefault(bins.place(value), value))
-    if not mechanism.by:
-        counts = np.rint(people.shares * users).astype(np.int64)
-        return decode_distribution(
-            draw_table(mechanism, people.values, counts=counts, generator=generator)
-        )
-    sizes = [part, *[(1 - part) / (len(mechanism.by) - 1)] * (len(mechanism.by) - 1)]
-    pairs: Any = [(name, value) for name in mechanism.by for value in people.values]
-    counts = np.rint(np.outer(sizes, people.shares).ravel() * users).astype(np.int64)
-    table = draw_table(mechanism, pairs, counts=counts, generator=generator)
-    return decode_by_category(table).of[mechanism.by[0]]
+    return people.mapped(lambda value: one_of.setdefault(bins.place(value), value))
+
+
+def draw_law(mechanism: Way, case: Instance, generator: np.random.Generator) -> Distribution:
+    """Return what a table of reports says; by category, of the first one, beside others of equal
+    size."""
+    by = mechanism.by
+    people = people_by_bin(mechanism, case.people)
+    values: Any = people.values
+    sizes = [1.0]
+    if by:
+        values = [(name, value) for name in by for value in values]
+        sizes = [case.part, *[(1 - case.part) / (len(by) - 1)] * (len(by) - 1)]
+    counts = np.rint(np.outer(sizes, people.shares).ravel() * case.users).astype(np.int64)
+    table = draw_table(mechanism, values, counts=counts, generator=generator)
+    return decode_by_category(table).of[by[0]] if by else decode_distribution(table)
 
 
 def ranked(rows: Iterable[PercentileForecast]) -> tuple[PercentileForecast, ...]:
@@ -268,22 +268,19 @@ def ranked(rows: Iterable[PercentileForecast]) -> tuple[PercentileForecast, ...]
     return tuple(sorted(rows, key=rank))
 
 
-def expected(mechanism: Way, people: Population, users: int, q: float, part: float) -> Distribution:
-    """Return what reports of `users` people give on average; by category that of one with a `part`
-    of them, whose `q`-quantile is asked for."""
-    share = people_in_bins(bins_of(mechanism), people)
+def expected(mechanism: Way, case: Instance) -> Distribution:
+    """Return what reports give on average; by category that of the one in question."""
+    share = people_in_bins(bins_of(mechanism), case.people)
     if mechanism.by:
         assert isinstance(mechanism, HierarchicalHistogram)
-        return expected_category(mechanism, share, users, part=part, q=q)
-    return expected_distribution(mechanism, share, users)
+        return expected_category(mechanism, share, case.users, part=case.part, q=case.q)
+    return expected_distribution(mechanism, share, case.users)
 
 
 @lru_cache(maxsize=1024)
-def root_mean_squared_error(
-    mechanism: Way, people: Population, users: int, q: float, part: float, true: float
-) -> float:
-    """Return the root mean squared error of the `q`-quantile, which is `true`, over draws."""
-    errors = expected(mechanism, people, users, q, part).quantile_draws(q) - true
+def root_mean_squared_error(mechanism: Way, case: Instance) -> float:
+    """Return the root mean squared error of the quantile, over draws."""
+    errors = expected(mechanism, case).quantile_draws(case.q) - case.true
     return math.hypot(*errors) / math.sqrt(len(errors))
 
 

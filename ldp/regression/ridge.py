@@ -81,7 +81,7 @@ def noise_length(columns: int, scale: float) -> float:
     return math.sqrt(2 * columns) * scale
 
 
-def safe_ridge(columns: int, scale: float, failure: float = FAILURE) -> float:
-    """Return sqrt(columns ln(2 columns**2 / failure)) scale: the noise of X'X is longer with
-    probability `failure` at most (Wang 2018, after Tropp's matrix Bernstein inequality)."""
-    return math.sqrt(columns * math.log(2 * columns**2 / failure)) * scale
+def safe_ridge(columns: int, scale: float) -> float:
+    """Return sqrt(columns ln(2 columns**2 / FAILURE)) scale: the noise of X'X is longer with
+    probability FAILURE at most (Wang 2018, after Tropp's matrix Bernstein inequality)."""
+    return math.sqrt(columns * math.log(2 * columns**2 / FAILURE)) * scale

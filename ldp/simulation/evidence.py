@@ -10,7 +10,6 @@ and what memoisation gives away: a fingerprint).
 import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,19 +35,9 @@ _IMPOSSIBLE = -1e6
 """Stands for ln 0, so that differences stay numbers."""
 
 
-class Evidence(Protocol):
-    """Likelihoods of values, from streams of reports."""
-
-    def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
-        """Take a report of each of `streams`."""
-
-    def log_likelihoods(self) -> Floats:
-        """Return ln P(reports | value) up to what no value changes: shape (streams, values)."""
-
-
 def evidence(
     mechanism: CatalogueMechanism, values: Sequence[Value], memoise: Memoise, streams: int
-) -> Evidence:
+) -> "Evidence":
     """Return the evidence of so many `streams`, none of which has a report yet."""
     if not memoise:
         return FreshEvidence(mechanism, values, streams)
@@ -70,6 +59,7 @@ class FreshEvidence:
         self._log_likelihoods = np.zeros((streams, len(values)))
 
     def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+        """Take a report of each of `streams`."""
         batches = split_batch(self._mechanism.layout, rows, payloads)
         for cells, (part_rows, part_payloads) in zip(self._cells, batches, strict=True):
             step = max(1, _CHUNK // (self._log_likelihoods.shape[1] * cells.most))
@@ -80,6 +70,7 @@ class FreshEvidence:
                     self._log_likelihoods[streams[some][at]] += log_likelihoods[at]
 
     def log_likelihoods(self) -> Floats:
+        """Return ln P(reports | value) up to what no value changes: shape (streams, values)."""
         return self._log_likelihoods
 
 
@@ -104,6 +95,7 @@ class MemoisedEvidence:
         self._reports = np.zeros(streams, dtype=np.int64)
 
     def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+        """Take a report of each of `streams`."""
         self.rows[streams] = rows
         np.add.at(self._reports, streams, 1)
         if self._mechanism.kind.is_bitmap:
@@ -178,6 +170,10 @@ class MemoisedEvidence:
             gained = np.take_along_axis(gain, np.maximum(cells, 0), axis=1)
             sums += gained * (cells != bulk.NO_COLUMN)
         return sums
+
+
+Evidence = FreshEvidence | MemoisedEvidence
+"""Likelihoods of values, from streams of reports."""
 
 
 class _Cells:

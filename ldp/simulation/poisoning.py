@@ -10,6 +10,7 @@ mean and variance estimation" (input, output, an aim).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,13 +107,6 @@ def naming_reports(
     if mechanism.kind is Subset:
         return rows, _bitmaps(mechanism, scores, None)
     return rows, as_bytes(scores.argmax(axis=1), mechanism.layout)
-
-
-def hiding_reports(
-    scene: Scene, aims: Ints, number: int, generator: np.random.Generator
-) -> ReportArrays:
-    """Return reports each of which names as few aims as a report can."""
-    return naming_reports(scene, aims, number, generator, -1)
 
 
 def unseen_reports(
@@ -219,7 +213,9 @@ ATTACKS = {
     "maximal-gain": Attack("reports that name most targets", naming_reports, _targets),
     "unseen": Attack("the same, plausible to the collector", unseen_reports, _targets),
     "half": Attack("reports that name a random half of all", naming_reports, _half),
-    "hide": Attack("reports that name no frequent value", hiding_reports, _heavy, -1),
+    "hide": Attack(
+        "reports that name no frequent value", partial(naming_reports, way=-1), _heavy, -1
+    ),
 }
 """Attacks on counts, by name. The gain of maximal-gain among discoveries is that of the attack on
 heavy hitters: its reports are the same, where all candidates are listed."""

@@ -82,7 +82,7 @@ def test_newtons_method_stops_where_it_is_told_to_start_at_the_maximum() -> None
     first, second = factors(np.random.default_rng(4), 300, 3, 3)
     mixture = Mixture.of([first, second], np.ones(300))
     fit = fit_shares(mixture)
-    again = newton(mixture, fit, tolerance=1e-6)
+    again = newton(mixture, fit)
     assert again.steps == fit.steps + 1
     assert np.abs(again.shares - fit.shares).max() < 1e-6
 
