@@ -19,7 +19,7 @@ from ldp.audit.encoder import (
     start_checks,
     value_checks,
 )
-from ldp.audit.judging import Checks, Play, judge_twice
+from ldp.audit.judging import Audit, Checks, judge_twice
 from ldp.audit.law import exact_findings
 from ldp.audit.lives import LONG, UNITS, USUAL, life_checks, one_by_one
 from ldp.audit.memoised_histories import TwoHistories, cohorts_named, exact_epsilon
@@ -103,11 +103,13 @@ def audited(
     play = partial(encoder_stages, mechanism, trials, dictionary)
     if isinstance(mechanism, Dummies):
         findings = messages.message_findings(mechanism)
-        return _verdict_of(name, mechanism, (play, seed), findings, alpha / 2)
+        audit = judge_twice(play, seed, alpha / 2)
+        return _verdict_of(name, mechanism, audit, findings)
     held = None
     if isinstance(mechanism, MemoisedMechanism):
         held = _held_for_days(mechanism, tried(mechanism), trials, alpha / 4)
-    return _verdict(name, mechanism, (play, seed), mechanism.encoder().encode, trials, alpha, held)
+    audit = judge_twice(play, seed, alpha / 2)
+    return _verdict(name, mechanism, audit, mechanism.encoder().encode, trials, alpha, held)
 
 
 def encoder_stages(
@@ -180,37 +182,36 @@ def audited_from_outside(
         yield from way_stages(mechanism, lambda: encode, trials, draws, dictionary)
         yield repeat_checks(mechanism, value, encode, trials)
 
-    return _verdict(name, mechanism, (play, seed), encode, trials, alpha)
+    audit = judge_twice(play, seed, alpha / 2)
+    return _verdict(name, mechanism, audit, encode, trials, alpha)
 
 
 def _verdict(
     name: str,
     mechanism: CatalogueMechanism,
-    counts: tuple[Play, int],
+    audit: Audit,
     encode: Callable[[Value], bytes],
     trials: int,
     alpha: float,
     held: Memoised | None = None,
 ) -> Verdict:
-    """Return the verdict of counts, of the exact law, and of a bound from outside."""
+    """Return the verdict of these counts, of the exact law, and of a bound from outside."""
     values = tried(mechanism)
     exact = exact_findings(mechanism, values) + _changing_findings(mechanism, held)
     pair, error = (values[0], values[1]), alpha / (4 if held else 2)
     at_least = epsilon_at_least(mechanism, pair, encode, trials=2 * trials, error=error)
-    return _verdict_of(name, mechanism, counts, exact, alpha / 2, at_least, held)
+    return _verdict_of(name, mechanism, audit, exact, at_least, held)
 
 
 def _verdict_of(
     name: str,
     mechanism: CatalogueMechanism,
-    counts: tuple[Play, int],
+    audit: Audit,
     exact: list[str],
-    alpha: float,
     at_least: float = 0.0,
     held: Memoised | None = None,
 ) -> Verdict:
-    """Return the verdict of counts at `alpha`, played from a seed, with what else was seen."""
-    audit = judge_twice(*counts, alpha)
+    """Return the verdict of these counts, with what else was seen."""
     worst = sorted(audit.findings, key=lambda finding: finding.p_value)
     return Verdict(
         name=name,
