@@ -34,21 +34,36 @@ _LAST = (1 << 63) - 1
 LotRow = tuple[int, int, bytes, bytes]
 """Row of lots: number of the metric, reports, bodies, digest."""
 _TABLES = """
-CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE metrics (
+CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS metrics (
     number INTEGER PRIMARY KEY, metric TEXT NOT NULL, version INTEGER NOT NULL,
     mechanism TEXT NOT NULL, UNIQUE (metric, version));
-CREATE TABLE lots (
+CREATE TABLE IF NOT EXISTS lots (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT, metric INTEGER NOT NULL, reports INTEGER NOT NULL,
-    bodies BLOB NOT NULL, digest BLOB);
-CREATE INDEX lots_by_metric ON lots (metric, sequence, reports);
-CREATE TABLE plans (
+    bodies BLOB NOT NULL, digest BLOB, batch BLOB);
+CREATE TABLE IF NOT EXISTS plans (
     metric INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, day TEXT NOT NULL,
     is_written INTEGER NOT NULL DEFAULT 0, name TEXT NOT NULL DEFAULT '');
-CREATE TABLE relayed (
+"""
+_RELAYED = """
+CREATE TABLE IF NOT EXISTS relayed (
     metric INTEGER, batch BLOB, attested INTEGER NOT NULL, opened INTEGER NOT NULL,
     PRIMARY KEY (metric, batch)) WITHOUT ROWID;
 """
+_INDICES = """
+CREATE INDEX IF NOT EXISTS shared_lots ON lots (batch, metric) WHERE batch IS NOT NULL;
+CREATE INDEX IF NOT EXISTS lots_by_metric ON lots (metric, sequence, reports);
+"""
+"""Column `batch` and its index belong to formats 4 and 5: buffers that were shared have values."""
+_FROM_FORMAT_3 = "ALTER TABLE lots ADD COLUMN batch BLOB;" + _INDICES
+_FROM_FORMAT_1 = """
+ALTER TABLE lots ADD COLUMN digest BLOB;
+ALTER TABLE plans ADD COLUMN name TEXT NOT NULL DEFAULT '';
+UPDATE plans SET name = printf('%s-%012d-%012d',
+    (SELECT value FROM state WHERE name = 'name'), first, last);
+DELETE FROM state WHERE name = 'name';
+"""
+"""Upgrade: lots have no digest; a plan that is not done keeps the name that its file may have."""
 
 
 class BufferedMetric(NamedTuple):
@@ -112,7 +127,19 @@ def waiting_reports(folder: Path, metric: str, version: int) -> int:
 class Buffer(BatchFile):
     """Connection to the buffer of a collector."""
 
-    form = FileForm("collector", int.from_bytes(b"ldpb", "big"), 5, _TABLES)
+    form = FileForm(
+        "collector",
+        int.from_bytes(b"ldpb", "big"),
+        5,
+        {
+            0: _TABLES + _RELAYED + _INDICES,
+            1: _FROM_FORMAT_1 + _RELAYED + _FROM_FORMAT_3,
+            2: _RELAYED + _FROM_FORMAT_3,
+            3: _FROM_FORMAT_3,
+            4: _INDICES,
+        },
+        frozenset({"state", "metrics", "lots", "plans"}),
+    )
 
     def __init__(self, folder: str | Path, synchronous: str = "FULL") -> None:
         super().__init__(folder, synchronous)
@@ -121,8 +148,12 @@ class Buffer(BatchFile):
     def claim(self, ids: range) -> None:
         """Mark a new buffer as that of batches whose ids begin with these hexadecimal digits; one
         that was used without a mark is of all ids. Raise BufferUnusable where it is of other ids,
-        which nobody else knows."""
+        which nobody else knows, and where collectors shared it and may own its reports."""
         marks = dict(self._rows("SELECT name, value FROM state"))
+        if "owner" in marks:
+            raise BufferUnusable(
+                f"{self._path} was written with --shared: docs/operating.md says how to drain it"
+            )
         mark = marks.get("ids", ids_text(ALL_IDS if "watermark" in marks else ids))
         if mark != ids_text(ids):
             raise BufferUnusable(f"{self._path} is of ids {mark}, not {ids_text(ids)}")
@@ -302,7 +333,7 @@ class Buffer(BatchFile):
             "WHERE metric = ? AND sequence BETWEEN ? AND ?",
             *(metric, plan.first, plan.last),
         ):
-            if digest == _digest(metric, reports, bodies):
+            if digest in (None, _digest(metric, reports, bodies)):  # format 1 had none
                 sound.append(bodies)
             else:
                 damaged += reports
