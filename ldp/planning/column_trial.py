@@ -198,7 +198,7 @@ def _relative_error(question: Percentile, users: int) -> float:
     """Return the error of a percentile that half of the tables are expected to exceed, as a share
     of it, of people who are among so many `users`; NaN for one that is useless."""
     way: Any = question.way
-    law = expected(way, question.case(question.users / users)._replace(users=users))
+    law = expected(way, question.known(question.users / users)._replace(users=users))
     errors = law.quantile_draws(question.q) - question.truth
     error = float(np.median(np.abs(errors))) / question.whole
     return error if error <= USELESS else math.nan

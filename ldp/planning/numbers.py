@@ -19,7 +19,7 @@ from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import Numeric, Range, position, require_range
 from ldp.planning import percentiles
 from ldp.planning.mechanism_choice import OF_NUMBERS
-from ldp.planning.percentiles import Instance, PercentileForecast, Way
+from ldp.planning.percentiles import KnownQuantile, PercentileForecast, Way
 from ldp.planning.question import (
     DRAWS,
     REPLACE,
@@ -223,11 +223,13 @@ class Percentile(Question):
     def whole(self) -> float:
         return abs(self.truth) or 1.0
 
-    def case(self, part: float | None = None) -> Instance:
+    def known(self, part: float | None = None) -> KnownQuantile:
         """Return of whom the quantile is asked: of a `part` of the people, by default an equal one
         of each category."""
         equal = 1 / max(1, len(self.by))
-        return Instance(self._held, self.users, self.q, part or equal, self.truth)
+        return KnownQuantile(
+            self._held, self.users, self.q, equal if part is None else part, self.truth
+        )
 
     def mechanisms(self) -> Iterable[Way]:
         return percentiles.ways(self.epsilon, self.bounds, self.by)
@@ -239,7 +241,7 @@ class Percentile(Question):
         so many drawn `tables` if any: of the numbers with the longest interval, relatively."""
 
         def of(name: str, tables: int) -> PercentileForecast:
-            row = percentiles.forecast(mechanism, self.cases[name].case(part), tables)
+            row = percentiles.forecast(mechanism, self.cases[name].known(part), tables)
             return dataclasses.replace(row, like=name)
 
         widths = {name: of(name, 0).relative_width for name in self.cases}
@@ -269,7 +271,7 @@ class Percentile(Question):
         people that of the numbers that are told worst."""
         if self.people is None:
             return self._worst(mechanism).std_error(mechanism)
-        return percentiles.root_mean_squared_error(mechanism, self.case())
+        return percentiles.root_mean_squared_error(mechanism, self.known())
 
     def errors(self, mechanism: Way, draws: int, generator: np.random.Generator) -> Floats:
         """Draw the error of the quantile of these people, shape (draws,); without any, of those

@@ -194,7 +194,7 @@ def people_of_result(path: Path) -> Population:
     return Population(tuple(map(repr, held.tolist())), frequencies=total / total.sum())
 
 
-class Instance(NamedTuple):
+class KnownQuantile(NamedTuple):
     """People of whom the `q`-quantile is asked, which is `true`: a `part` of `users`, the category
     where there are several, who are like `people`."""
 
@@ -205,32 +205,32 @@ class Instance(NamedTuple):
     true: float
 
 
-def forecast(mechanism: Way, case: Instance, tables: int = 0) -> PercentileForecast:
+def forecast(mechanism: Way, known: KnownQuantile, tables: int = 0) -> PercentileForecast:
     """Return what is expected of a mechanism: the medians of so many drawn `tables`, or with none
     the table that reports give on average."""
-    q = case.q
-    law = expected(mechanism, case)
+    q = known.q
+    law = expected(mechanism, known)
     errors = law.below[1]
     generator = np.random.default_rng(SEED)
     nothing = Statistic(law.quantile(q).name, math.nan, math.nan, -math.inf, math.inf)
     rows = []
     for _ in range(tables):
         try:
-            rows.append(draw_law(mechanism, case, generator).quantile(q))
+            rows.append(draw_law(mechanism, known, generator).quantile(q))
         except DecodeError:  # of so few users that no report is of some level or bin
             rows.append(nothing)
     rows = rows or [law.quantile(q)]
-    known = [row.estimate for row in rows if not math.isnan(row.estimate)] or [math.nan]
-    columns = (known, [row.low for row in rows], [row.high for row in rows])
+    some = [row.estimate for row in rows if not math.isnan(row.estimate)] or [math.nan]
+    columns = (some, [row.low for row in rows], [row.high for row in rows])
     estimate, low, high = (sorted(column)[len(column) // 2] for column in columns)
     moments = [row for row in law.moments() if math.isfinite(row.std_error)]
     return PercentileForecast(
         mechanism=mechanism,
         percentile=Statistic(rows[0].name, estimate, std_error_of_ends(low, high), low, high),
-        share_std_error=float(errors[min(law.bins.place(case.true), len(errors) - 1)]),
+        share_std_error=float(errors[min(law.bins.place(known.true), len(errors) - 1)]),
         mean_std_error=moments[0].std_error if moments else None,
-        part=case.part,
-        true=case.true,
+        part=known.part,
+        true=known.true,
     )
 
 
@@ -240,17 +240,17 @@ def people_by_bin(mechanism: Way, people: Population) -> Population:
     return people.mapped(lambda value: one_of.setdefault(bins.place(value), value))
 
 
-def draw_law(mechanism: Way, case: Instance, generator: np.random.Generator) -> Distribution:
+def draw_law(mechanism: Way, known: KnownQuantile, generator: np.random.Generator) -> Distribution:
     """Return what a table of reports says; by category, of the first one, beside others of equal
     size."""
     by = mechanism.by
-    people = people_by_bin(mechanism, case.people)
+    people = people_by_bin(mechanism, known.people)
     values: Any = people.values
     sizes = [1.0]
     if by:
         values = [(name, value) for name in by for value in values]
-        sizes = [case.part, *[(1 - case.part) / (len(by) - 1)] * (len(by) - 1)]
-    counts = np.rint(np.outer(sizes, people.shares).ravel() * case.users).astype(np.int64)
+        sizes = [known.part, *[(1 - known.part) / (len(by) - 1)] * (len(by) - 1)]
+    counts = np.rint(np.outer(sizes, people.shares).ravel() * known.users).astype(np.int64)
     table = draw_table(mechanism, values, counts=counts, generator=generator)
     return decode_by_category(table).of[by[0]] if by else decode_distribution(table)
 
@@ -268,19 +268,19 @@ def ranked(rows: Iterable[PercentileForecast]) -> tuple[PercentileForecast, ...]
     return tuple(sorted(rows, key=rank))
 
 
-def expected(mechanism: Way, case: Instance) -> Distribution:
+def expected(mechanism: Way, known: KnownQuantile) -> Distribution:
     """Return what reports give on average; by category that of the one in question."""
-    share = people_in_bins(bins_of(mechanism), case.people)
+    share = people_in_bins(bins_of(mechanism), known.people)
     if mechanism.by:
         assert isinstance(mechanism, HierarchicalHistogram)
-        return expected_category(mechanism, share, case.users, part=case.part, q=case.q)
-    return expected_distribution(mechanism, share, case.users)
+        return expected_category(mechanism, share, known.users, part=known.part, q=known.q)
+    return expected_distribution(mechanism, share, known.users)
 
 
 @lru_cache(maxsize=1024)
-def root_mean_squared_error(mechanism: Way, case: Instance) -> float:
+def root_mean_squared_error(mechanism: Way, known: KnownQuantile) -> float:
     """Return the root mean squared error of the quantile, over draws."""
-    errors = expected(mechanism, case).quantile_draws(case.q) - case.true
+    errors = expected(mechanism, known).quantile_draws(known.q) - known.true
     return math.hypot(*errors) / math.sqrt(len(errors))
 
 
