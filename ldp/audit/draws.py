@@ -11,7 +11,7 @@ class Draws:
     look strange are `chosen` in the first playing only."""
 
     def __init__(self, seed: int, choices: tuple[list[int], ...] | None = None) -> None:
-        self._seed, self._known, self._choices = seed, choices, list[list[int]]()
+        self._seed, self._known, self._choices = seed, iter(choices or ()), list[list[int]]()
         self.plan = np.random.default_rng([seed, 0])
         self.coins = np.random.default_rng([seed, 1 if choices is None else 2])
 
@@ -21,7 +21,6 @@ class Draws:
 
     def chosen(self, choose: Callable[[], list[int]]) -> list[int]:
         """Return the next choice: `choose()`, in the second playing that of the first."""
-        at = len(self._choices)
-        known = self._known or ()
-        self._choices.append(known[at] if at < len(known) else choose())
+        known = next(self._known, None)
+        self._choices.append(choose() if known is None else known)
         return self._choices[-1]

@@ -101,22 +101,20 @@ def audited(
     live DAYS. An honest encoder fails with probability `alpha` at most: half of it is shared by all
     counts, half by the bounds from outside."""
     play = partial(encoder_stages, mechanism, trials, dictionary)
+    audit = judge_twice(play, seed, alpha / 2)
     if isinstance(mechanism, Dummies):
-        findings = messages.message_findings(mechanism)
-        audit = judge_twice(play, seed, alpha / 2)
-        return _verdict_of(name, mechanism, audit, findings)
+        return _verdict_of(name, mechanism, audit, messages.message_findings(mechanism))
     held = None
     if isinstance(mechanism, MemoisedMechanism):
         held = _held_for_days(mechanism, tried(mechanism), trials, alpha / 4)
-    audit = judge_twice(play, seed, alpha / 2)
     return _verdict(name, mechanism, audit, mechanism.encoder().encode, trials, alpha, held)
 
 
 def encoder_stages(
     mechanism: CatalogueMechanism,
     trials: int,
-    dictionary: Sequence[Value] = (),
-    draws: Draws | None = None,
+    dictionary: Sequence[Value],
+    draws: Draws,
 ) -> Iterator[list[Checks]]:
     """Yield the checks of an encoder, made only when the next ones are asked for: of one device and
     of new ones, many values that are drawn (of the dictionary, too), then a few values `trials`
@@ -126,8 +124,7 @@ def encoder_stages(
         for encode in (mechanism.encoder().encode, lambda value: mechanism.encoder().encode(value)):
             yield messages.record_checks(mechanism, encode, trials)
         return
-    draws, values = draws or Draws(0), tried(mechanism)
-    encode = mechanism.encoder().encode
+    values, encode = tried(mechanism), mechanism.encoder().encode
     is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.has_independent_bits
     ways: list[tuple[MakeEncoder, Turns | None]] = [
         (lambda: encode, None),

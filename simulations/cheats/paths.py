@@ -69,7 +69,7 @@ def _judged(stages: Iterator[list[Checks]]) -> tuple[int, int]:
 
 def _encoder_subject(name: str) -> Subject:
     mechanism, hook = mechanisms()[name], Hook(None)
-    size = _judged(encoder_stages(hooked(mechanism, hook), TRIALS))
+    size = _judged(encoder_stages(hooked(mechanism, hook), TRIALS, (), Draws(0)))
     modes = ("fresh", "value", "epoch") if mechanism.is_memoisable else ("fresh",)
     metrics = tuple(Metric(None, mechanism, mode) for mode in modes)
     return Subject("encoder", name, metrics, hook.reports, size)
