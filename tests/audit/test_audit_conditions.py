@@ -435,15 +435,21 @@ ALIGNED = [CITIES, HASHED, JOINT, SYMPTOMS, AMOUNT, *MEMOISED]
 @pytest.mark.exact
 @pytest.mark.parametrize("mechanism", ALIGNED, ids=lambda one: str(one.name))
 def test_two_playings_count_one_thing_in_one_place(mechanism: Any) -> None:
-    """Else a suspect would be looked for where it is not. Only bins of how many cells are seen
-    together, which are as many as reports have sizes, may come or go."""
+    """Else a suspect would be looked for where it is not. One count in 50 at most may come or go
+    (of sizes, or of pairs of days, that only some reports have): seen are 30 of 20,000. The twin is
+    a playing that tries no strange values again."""
 
-    def places(draws: Draws) -> list[tuple[str, int]]:
-        stages = chain.from_iterable(encoder_stages(mechanism, 100, (), draws))
-        return [(what, seen.size) for what, seen, _, _ in stages if not what.endswith(", bin")]
+    def places(draws: Draws) -> dict[tuple[str, int], int]:
+        stages = [*encoder_stages(mechanism, 100, (), draws)]
+        return {place: check[1].size for place, check in judging._placed(stages)}
 
     draws = Draws(1)
-    assert places(draws) == places(draws.repeat())
+    first, second = places(draws), places(draws.repeat())
+    both = first.keys() & second.keys()
+    assert all(first[place] == second[place] for place in both)
+    assert len(both) > 0.98 * max(len(first), len(second))
+    other = places(Draws(1, ([], [], []) * 2))
+    assert len(first.keys() & other.keys()) < 0.98 * len(first)
 
 
 @pytest.mark.exact
