@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -135,6 +136,9 @@ def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
 )
 def test_a_page_can_be_typed_along(name: str, tmp_path: Path) -> None:
     page = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+    left = 60 - time.time() % 60
+    if name == "tutorials/first-day" and left < 30:  # what its app records is sealed each minute
+        time.sleep(left)
     assert {"console", "sh"} & set(type_along(page, tmp_path))
 
 
