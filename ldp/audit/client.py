@@ -363,7 +363,7 @@ def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[
             calls = which[name][:devices].repeat(sizes[name], axis=1)
             checks += _law_checks(metric, values[name], calls, sent[name], draws.coins, pool)
         if devices == DEVICES:
-            checks += together_checks(pool, draws.coins)
+            checks += together_checks(pool)
             checks += shared_checks(pool)
         yield checks
 

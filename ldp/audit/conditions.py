@@ -19,15 +19,17 @@ from numpy.typing import NDArray
 
 from ldp.arrays import Bools, Floats, Ints
 from ldp.audit.judging import Checks
+from ldp.audit.law import likelihood
 from ldp.audit.reports import Reports
 from ldp.bulk import count_by_two
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.hashing import Value
-from ldp.protocol.kinds import Index
+from ldp.protocol.kinds import Index, Subset
 
 MOST_OF_TWO, LARGEST = 64, 64
-"""Largest product of two moduli, and largest modulus: a condition holds for 1.6 % or more."""
+"""Largest product of two moduli, and largest modulus: a condition holds for 1.6 % or more, of a
+number that is 0 or 1 for .8 %."""
 LATER = 0.75
 """Probability that a report is compared with an earlier one that is compared with none."""
 VALUE, VALUE_BEFORE = "value", "value before"
@@ -50,12 +52,14 @@ class Occurrence(NamedTuple):
 
 class Seen(NamedTuple):
     """Statistics of the reports of a part, which are looked at by `numbers` (name, numbers, limit
-    below which they lie); `lies`: an untouched column that each report names, or -1."""
+    below which they lie); `lies`: an untouched column that each report names, or -1; `repeated`:
+    `repeated_reports`, which are not looked at by the row."""
 
     reports: Reports
     numbers: Sequence[tuple[str, Ints, int]]
     lies: Ints
     statistics: Sequence[Occurrence]
+    repeated: Sequence[Occurrence]
 
     @classmethod
     def of(
@@ -69,7 +73,8 @@ class Seen(NamedTuple):
         chances that differ equal."""
         lies = _lies(reports, coins)
         statistics = [*_truths(reports, coins), *_of_lies(reports, lies, number, coins)]
-        return cls(reports, numbers, lies, [*statistics, *_repeats(reports, lies, coins)])
+        statistics += _repeats(reports, lies, coins)
+        return cls(reports, numbers, lies, statistics, [*repeated_reports(reports, coins)])
 
 
 def condition_checks(
@@ -78,13 +83,13 @@ def condition_checks(
     """Yield the checks of what is seen in a part by the remainders of each two numbers, by moduli
     whose product is `most` or less. `number`: that of each report's value. `coins` make chances
     that differ equal."""
-    reports, numbers, lies, statistics = seen_of_part
-    of_rows: list[Occurrence] = []
+    reports, numbers, lies, statistics, repeated = seen_of_part
+    of_rows = [*repeated]
     if reports.mechanism.shape.rows > 1 and not reports.keeps_row:
         rows, limit = reports.rows, reports.mechanism.shape.rows
         even = np.where(number % 2, limit // 2, (limit + 1) // 2) / limit
         seen = evened(rows % 2 == number % 2, even, 0.5, coins)
-        of_rows = [Occurrence("rows as odd as the value", seen, np.ones_like(seen), 0.5)]
+        of_rows.append(Occurrence("rows as odd as the value", seen, np.ones_like(seen), 0.5))
     moduli = np.arange(1, LARGEST + 1)
     known = [(name, (of[:, None] % moduli).astype(np.uint8), limit) for name, of, limit in numbers]
     for left, right in combinations(known, 2):
@@ -174,11 +179,14 @@ def _of_lies(
 
 def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterator[Occurrence]:
     """Yield how often a report names the lie of the report before, that of the last report of its
-    value, or the cell after its first touched one."""
+    value or of its row, or the cell after its first touched one; and is as true as the one
+    before."""
     mechanism, every = reports.mechanism, np.arange(lies.size)
     chance = float(mechanism.channel.untouched)
-    of_value = last_of_value(reports)
-    for what, earlier in (("lie before", every - 1), ("last lie of the value", of_value)):
+    lasts = [("lie before", every - 1), ("last lie of the value", last_of(reports.which))]
+    if mechanism.shape.rows > 1 and not reports.keeps_row:
+        lasts.append(("last lie of the row", last_of(reports.devices, reports.rows)))
+    for what, earlier in lasts:
         places = _apart(earlier, coins)
         marks = np.where(places >= 0, lies[places], -1)
         if mechanism.kind.is_signed:
@@ -191,16 +199,59 @@ def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterat
         marks = np.where(reports.firsts < 0, -1, (reports.firsts + 1) % mechanism.shape.columns)
         marks = np.where(reports.touches(marks), -1, marks)
         yield Occurrence("cell after the touched", reports.names(marks), marks >= 0, chance)
+    places, truths, known = _apart(every - 1, coins), reports.names(reports.firsts), reports.chances
+    chances = known * known[places] + (1 - known) * (1 - known[places])
+    possible = (places >= 0) & (known > 0) & (known[places] > 0)
+    chance = float(np.median(chances[possible])) if possible.any() else 0.5
+    seen = evened(truths == truths[places], chances, chance, coins)
+    yield Occurrence("as true as the report before", seen & possible, possible, chance)
 
 
-def last_of_value(reports: Reports) -> Ints:
-    """Return the place of the last earlier report about the same value, or -1: shape (reports,)."""
-    every = np.arange(reports.which.size)
-    order = np.lexsort((every, reports.which))
-    is_first = np.diff(reports.which[order], prepend=-1) > 0
-    places = np.empty_like(every)
-    places[order] = np.where(is_first, -1, np.roll(order, 1))
+def last_of(*numbers: Ints) -> Ints:
+    """Return the place of the last earlier report with the same numbers, or -1: shape
+    (reports,)."""
+    order = np.lexsort(numbers)
+    is_same = [np.diff(of[order], prepend=-1) == 0 for of in numbers]
+    places = np.empty_like(order)
+    places[order] = np.where(np.logical_and.reduce(is_same), np.roll(order, 1), -1)
     return places
+
+
+def repeated_reports(reports: Reports, coins: np.random.Generator) -> Iterator[Occurrence]:
+    """Yield how often a report is equal to the one before about its value, given that one: with one
+    probability, whatever came before but its row, so that the sum is binomial."""
+    mechanism = reports.mechanism
+    if mechanism.has_roundings or reports.keeps_row:
+        return
+    earlier, rows = last_of(reports.which), reports.rows
+    numbers = np.array(reports.numbers, dtype=object)
+    chances = np.array(
+        [likelihood(mechanism, reports.true_cells[at], reports.numbers[at]) for at in earlier]
+    )
+    chances /= mechanism.shape.rows
+    is_equal = (rows == rows[earlier]) & (numbers == numbers[earlier]).astype(bool)
+    possible, chance = earlier >= 0, largest_chance(mechanism)
+    seen = evened(is_equal, chances, chance, coins)
+    yield Occurrence("reports repeated", seen & possible, possible, chance)
+
+
+def largest_chance(mechanism: Mechanism) -> float:
+    """Return the largest probability that any report can have, whatever the value: reports that
+    come cannot change it, as they would change the largest among them."""
+    (rows, columns), touches, ones = mechanism.shape, mechanism.touches, mechanism.layout.ones
+    if mechanism.kind.has_independent_bits:
+        numbers = [touched | free for touched in _bits(touches) for free in _bits(columns, touches)]
+    elif mechanism.kind is Subset:
+        numbers = [(1 << ones) - 1, (1 << ones) - 1 << columns - ones]
+    else:  # a column of the value's, and one of the others; a sign and its opposite
+        numbers = [0, 1 if mechanism.kind.is_signed else min(touches, columns - 1)]
+    counts = (0, touches) if mechanism.kind.has_independent_bits else (touches,)
+    return max(likelihood(mechanism, range(t), n) for t in counts for n in numbers) / rows
+
+
+def _bits(end: int, first: int = 0) -> tuple[int, int]:
+    """Return no columns, and those from `first` to below `end`, as bits."""
+    return 0, (1 << end) - (1 << first)
 
 
 def _apart(earlier: Ints, coins: np.random.Generator) -> Ints:
@@ -245,8 +296,10 @@ def _by_two(
 @cache
 def _moduli(limit: int, other_limit: int, most: int) -> tuple[Ints, int]:
     """Return every two moduli that tell numbers below these limits apart, with the place of their
-    first count: int, shape (pairs, 3); and the number of counts."""
+    first count: int, shape (pairs, 3); and the number of counts. A number that is 0 or 1 leaves
+    `most` to the other."""
     pairs, size = [], 0
+    most *= 2 if 2 in (limit, other_limit) else 1
     for modulus in range(1, min(limit, LARGEST) + 1):
         for other in range(1, min(other_limit, LARGEST, most // modulus) + 1):
             if modulus * other > 1:

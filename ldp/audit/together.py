@@ -20,13 +20,8 @@ from ldp.audit.conditions import (
     VALUE_BEFORE,
     Occurrence,
     Seen,
-    evened,
-    last_of_value,
 )
 from ldp.audit.judging import Checks, binomial_p
-from ldp.audit.law import likelihood
-from ldp.mechanisms.base import Mechanism
-from ldp.protocol.kinds import Subset
 
 MOST_OF_TWO = 16
 """Largest product of the moduli of a condition on two numbers."""
@@ -67,16 +62,16 @@ class _Conditions(NamedTuple):
         return np.where(rests == self.rest[:, None], 1.0, 0.0)
 
 
-def together_checks(parts: Sequence[Seen], coins: np.random.Generator) -> Iterator[Checks]:
+def together_checks(parts: Sequence[Seen]) -> Iterator[Checks]:
     """Yield the checks of what is seen in the reports of several metrics, by two numbers that all
-    have. `coins` make chances that differ equal."""
+    have."""
     kinds = [type(part.reports.mechanism.addressing) for part in parts]
     groups = [np.array([kind is one for kind in kinds]) for one in dict.fromkeys(kinds)]
     groups = [np.ones(len(parts), dtype=bool), *(group for group in groups if group.sum() > 1)]
     of_parts = [
         (
             {ALL: np.zeros_like(part.lies), **{name: of for name, of, _ in part.numbers}},
-            {one.what: one for one in (*part.statistics, *repeated_reports(part, coins))},
+            {one.what: one for one in (*part.statistics, *part.repeated)},
         )
         for part in parts
     ]
@@ -152,40 +147,3 @@ def _of_metrics(name: str, seen: Ints, possible: Ints, chances: Floats) -> Itera
     for small in SMALL:
         what = f"p-values below {small} among {metrics}: {name}"
         yield what, (p_values < small).sum(axis=0), tried, np.full(tried.size, small)
-
-
-def repeated_reports(part: Seen, coins: np.random.Generator) -> Iterator[Occurrence]:
-    """Yield how often a report is equal to the one before about its value, given that one: with one
-    probability, whatever came before, so that the sum is binomial."""
-    reports, mechanism = part.reports, part.reports.mechanism
-    if mechanism.has_roundings or reports.keeps_row:
-        return
-    earlier, rows = last_of_value(reports), reports.rows
-    numbers = np.array(reports.numbers, dtype=object)
-    chances = np.array(
-        [likelihood(mechanism, reports.true_cells[at], reports.numbers[at]) for at in earlier]
-    )
-    chances /= mechanism.shape.rows
-    is_equal = (rows == rows[earlier]) & (numbers == numbers[earlier]).astype(bool)
-    possible, chance = earlier >= 0, largest_chance(mechanism)
-    seen = evened(is_equal, chances, chance, coins)
-    yield Occurrence("reports repeated", seen & possible, possible, chance)
-
-
-def largest_chance(mechanism: Mechanism) -> float:
-    """Return the largest probability that any report can have, whatever the value: reports that
-    come cannot change it, as they would change the largest among them."""
-    (rows, columns), touches, ones = mechanism.shape, mechanism.touches, mechanism.layout.ones
-    if mechanism.kind.has_independent_bits:
-        numbers = [touched | free for touched in _bits(touches) for free in _bits(columns, touches)]
-    elif mechanism.kind is Subset:
-        numbers = [(1 << ones) - 1, (1 << ones) - 1 << columns - ones]
-    else:  # a column of the value's, and one of the others; a sign and its opposite
-        numbers = [0, 1 if mechanism.kind.is_signed else min(touches, columns - 1)]
-    counts = (0, touches) if mechanism.kind.has_independent_bits else (touches,)
-    return max(likelihood(mechanism, range(t), n) for t in counts for n in numbers) / rows
-
-
-def _bits(end: int, first: int = 0) -> tuple[int, int]:
-    """Return no columns, and those from `first` to below `end`, as bits."""
-    return 0, (1 << end) - (1 << first)

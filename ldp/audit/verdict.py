@@ -32,8 +32,8 @@ from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 
 ALPHA = 1e-6
-CALLS_EACH = 100
-"""Largest number of reports of many values that a new device makes."""
+CALLS_EACH, CALLS_LONG = 100, 1000
+"""Largest number of reports of many values that a new device makes: of many devices, and of few."""
 MOST_FINDINGS = 6
 """Findings that are printed."""
 DAYS = 8
@@ -116,19 +116,18 @@ def encoder_stages(
     dictionary: Sequence[Value],
     draws: Draws,
 ) -> Iterator[list[Checks]]:
-    """Yield the checks of an encoder, made only when the next ones are asked for: of one device and
-    of new ones, many values that are drawn (of the dictionary, too), then a few values `trials`
+    """Yield the checks of an encoder, made only when the next ones are asked for: of few devices
+    and of many, many values that are drawn (of the dictionary, too), then a few values `trials`
     times each, then repeated noise; with a memoised response also of fewer devices by epoch, and of
     lives."""
     if isinstance(mechanism, Dummies):
         for encode in (mechanism.encoder().encode, lambda value: mechanism.encoder().encode(value)):
             yield messages.record_checks(mechanism, encode, trials)
         return
-    values, encode = tried(mechanism), mechanism.encoder().encode
+    values = tried(mechanism)
     is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.has_independent_bits
     ways: list[tuple[MakeEncoder, Turns | None]] = [
-        (lambda: encode, None),
-        (lambda: mechanism.encoder().encode, Turns(CALLS_EACH)),
+        (lambda: mechanism.encoder().encode, Turns(most)) for most in (CALLS_LONG, CALLS_EACH)
     ]
     if isinstance(mechanism, MemoisedMechanism):
 
@@ -149,8 +148,10 @@ def encoder_stages(
 
 
 def _encoder(device: MakeEncoder, turns: Turns | None) -> Callable[[Value], bytes]:
-    """Return what encodes on one device, or on a new one each time."""
-    return device() if turns is None else lambda value: device()(value)
+    """Return what encodes on one device, or, where each makes few reports, on a new one each
+    time."""
+    is_one = turns is None or turns.most > CALLS_EACH
+    return device() if is_one else lambda value: device()(value)
 
 
 def audited_from_outside(

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain, count, product
+from itertools import chain, count, islice, product
 from math import prod
 from typing import Any
 
@@ -26,6 +26,7 @@ from ldp.audit.verdict import CALLS_EACH, encoder_stages, way_stages
 from ldp.bulk import count_by_two
 from ldp.mechanisms import (
     CATALOGUE,
+    HadamardCountMeanSketch,
     HierarchicalHistogram,
     JointReport,
     LocalHashing,
@@ -50,6 +51,8 @@ ANSWERS = RandomizedResponse(categories=("a", "b", "c"), epsilon=1.0)
 BITS = UnaryEncoding(categories=("a", "b", "c"), epsilon=1.0)
 LISTS = JointReport(of=(replace(CITIES, epsilon=0.1), replace(CITIES, epsilon=0.1)))
 COIN = CATALOGUE["coin"].examples()[0].mechanism
+HASHED = LocalHashing(epsilon=1.0, buckets=24, rows=64, seed="00ff")
+SIGNS = HadamardCountMeanSketch(epsilon=1.0, rows=3, width=8, seed="00ff")
 TRIALS = 2000
 Encode = Callable[[Any], bytes]
 Cheat = Callable[[Encode, Any], Encode]
@@ -108,6 +111,53 @@ def true_where(condition: Callable[[Any], bool]) -> Cheat:
     return cheat
 
 
+def repeats_some_calls(honest: Encode, mechanism: Any) -> Encode:
+    """One call in 40 sends the last report about its value again, unless that is the report
+    before."""
+    last, calls, before = dict[Any, bytes](), count(), None
+
+    def encode(value: Any) -> bytes:
+        nonlocal before
+        is_again = next(calls) % 40 == 8 and value != before
+        report, before = honest(value), value
+        last[value] = last.get(value, report) if is_again else report
+        return last[value]
+
+    return encode
+
+
+def repeats_within_rows(honest: Encode, mechanism: Any) -> Encode:
+    """One call in 8 sends the last payload of its row, whatever its value."""
+    last, calls = dict[int, bytes](), count()
+
+    def encode(value: Any) -> bytes:
+        report, is_again = honest(value), next(calls) % 8 == 3
+        row, _ = split_report(report, mechanism.header, mechanism.layout)
+        last[row] = last.get(row, report) if is_again else report
+        return last[row]
+
+    return encode
+
+
+def as_true_as_before(honest: Encode, mechanism: Any) -> Encode:
+    """One sign in 4 is true if the one before is, else a lie."""
+    calls, was_true = count(), True
+
+    def encode(value: Any) -> bytes:
+        nonlocal was_true
+        is_shared = next(calls) % 4 == 3
+        while True:
+            report = honest(value)
+            row, payload = split_report(report, mechanism.header, mechanism.layout)
+            (cell,) = mechanism.cells(value, row)
+            names = mechanism.layout.names(mechanism.layout.payload_number(payload), cell)
+            if names == was_true or not is_shared:
+                was_true = names
+                return report
+
+    return encode
+
+
 CHEATS: dict[str, tuple[Any, Cheat]] = {
     "amounts far out of bounds": (AMOUNT, true_where(lambda number: abs(number) > 2000)),
     "unequal answers": (JOINT, clear_where(lambda pair: pair[0] != pair[1])),
@@ -115,6 +165,9 @@ CHEATS: dict[str, tuple[Any, Cheat]] = {
     "negative numbers": (LATENCY, clear_where(lambda number: number < 0)),
     "five answers or more": (SYMPTOMS, clear_where(lambda answers: len(answers) > 4)),
     "the value before": (CITIES, lie_names_the_value_before),
+    "a report again": (HASHED, repeats_some_calls),
+    "a payload again": (SIGNS, repeats_within_rows),
+    "as true as before": (SIGNS, as_true_as_before),
 }
 
 
@@ -136,7 +189,6 @@ def test_a_cheat_on_values_that_people_have_is_refuted(name: str) -> None:
 MORE = tuple(f"c{i}" for i in range(40))
 ONE_OF_MORE = RandomizedResponse(categories=MORE, epsilon=1.0)
 BITS_OF_MORE = UnaryEncoding(categories=MORE, epsilon=1.0)
-HASHED = LocalHashing(epsilon=1.0, buckets=24, rows=64, seed="00ff")
 HONEST = [JOINT, LATENCY, AMOUNT, SYMPTOMS, CITIES, COIN, ONE_OF_MORE, BITS_OF_MORE, HASHED]
 
 
@@ -271,6 +323,29 @@ def test_a_device_that_is_plain_on_some_calls_is_refuted() -> None:
     assert passes(is_honest=True)
 
 
+@pytest.mark.statistical
+def test_devices_that_cheat_for_a_few_hundred_calls_are_refuted() -> None:
+    """Each names its true category in its calls from 150 to 400: one device of thousands of calls
+    would show few of them, and new ones of CALLS_EACH none."""
+
+    numbers = count()
+
+    class Device:
+        def __init__(self) -> None:
+            seed = SeededBits(b"device %d" % next(numbers))
+            self.honest, self.calls = CITIES.encoder(seed), count()
+
+        def encode(self, value: str) -> bytes:
+            report = self.honest.encode(value)
+            is_plain = 150 <= next(self.calls) < 400
+            return report[:-1] + bytes([CITIES.addressing.point(value)]) if is_plain else report
+
+    kind: Any = type("RandomizedResponse", (RandomizedResponse,), {"encoder": lambda _: Device()})
+    cheating = kind(categories=CITIES.categories, epsilon=1.0)
+    checks = [*chain.from_iterable(islice(encoder_stages(cheating, TRIALS, (), Draws(0)), 1))]
+    assert chance_missed(checks, AUDIT_ALPHA) < ALPHA
+
+
 @pytest.mark.exact
 @pytest.mark.parametrize("mechanism", tiered([ANSWERS, BITS]), ids=["columns", "bits"])
 def test_what_is_compared_is_binomial_given_how_often_it_could_be_seen(mechanism: Any) -> None:
@@ -294,7 +369,7 @@ def test_what_is_compared_is_binomial_given_how_often_it_could_be_seen(mechanism
         coins = np.random.default_rng(6)
         seen_of_part = Seen.of(reports, numbers, which, coins)
         for what, counts, trials, claimed in condition_checks(seen_of_part, which, coins):
-            if any(name in what for name in ("repeated lies", "lie before", "last lie")):
+            if any(name in what for name in ("repeated lies", "lie before", "last lie", "as true")):
                 chances[what] = claimed[0]
                 for at in range(counts.size):
                     law = joint.setdefault((what, at), {})
