@@ -145,6 +145,8 @@ def _far(check: Checks, level: float) -> Iterator[tuple[int, float]]:
     if level <= LEAST_P:  # of counts that lie nearer the p-value is not computed
         variance = expected * (1 - probability)
         far = np.flatnonzero((observed - expected) ** 2 > LEAST_DEVIATION**2 * variance)
+    if not far.size:
+        return
     p_values = binomial_p(observed[far], trials[far], probability[far])
     below = p_values < level
     yield from zip(far[below].tolist(), p_values[below].tolist(), strict=True)
