@@ -101,15 +101,21 @@ class Registry(Contents):
     def check(self, today: date | None = None) -> list[str]:
         """Return the names of metrics that are not in the lock yet. Raise RegistryError when nobody
         answers for a metric, a dictionary cannot be read, a metric changed since `lock` without a
-        new version, or one that has not expired `today` never fits beside what its windows set
-        aside for epochs."""
+        new version, differs from a locked one in case only, or, where it has not expired `today`,
+        never fits beside what its windows set aside for epochs."""
         pins = self._read_lock()
+        locked = {name.lower(): name for name in pins}
         self._require_budget(today)
         for name, metric in self.metrics.items():
             if NOBODY in metric.owners:
                 raise RegistryError(
                     f"{self.path}: [metric.{name}]: {NOBODY!r} stands for who answers for the "
                     "metric: name somebody in owners"
+                )
+            if (other := locked.get(name.lower(), name)) != name and name not in pins:
+                raise RegistryError(
+                    f"{self.path}: [metric.{name}]: {self.lock_path} has {other}, which differs in "
+                    "case only: give the metric another name"
                 )
             metric.candidates()
             self._compare(name, pins.get(name), metric.pinned(), str(self.lock_path))

@@ -469,6 +469,16 @@ def test_a_lock_that_pins_more_than_this_version_knows_is_not_overlooked(tmp_pat
 
 
 @pytest.mark.exact
+def test_a_locked_name_in_another_case_is_no_new_metric(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    Registry.load(path).lock()
+    path.write_text(path.read_text().replace("[metric.city]", "[metric.City]"))
+    for use in (Registry.load(path).check, Registry.load(path).lock):
+        with pytest.raises(RegistryError, match="has city, which differs in case only"):
+            use()
+
+
+@pytest.mark.exact
 def test_a_removed_metric_keeps_its_version_taken(tmp_path: Path) -> None:
     path = written(tmp_path)
     assert Registry.load(path).check() == ["city", "browser"], "not locked yet"
