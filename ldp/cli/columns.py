@@ -6,17 +6,23 @@ from typing import Any
 import numpy as np
 
 from ldp.cli.reading import chosen_reading
-from ldp.data_files import SHOWN, DataTable, Reading, read_table
+from ldp.data_files import ARROW, SHOWN, DataTable, Reading, number_forms, read_table
 from ldp.errors import ParameterError
 from ldp.mechanisms.numeric import is_number
 
 
 def read_column(path: Path, column: str | None) -> tuple[str, DataTable]:
     """Return the name of a column, `column` or the only one, and the table of the file. Raise
-    ParameterError for a file that is no table, or lacks the column."""
+    ParameterError for a file that is no table, lacks the column, or has a number for the name of
+    its only one."""
     table = read_table(path, chosen_reading(), [] if column is None else [column])
     if column is None and len(table.header) > 1:
         raise ParameterError(f"{path}: give --column, one of {', '.join(table.header)}")
+    if column is None and path.suffix not in ARROW and number_forms(table.header[0]):
+        raise ParameterError(
+            f"{path}, line 1: {table.header[0]!r} is a number where the name of the column stands: "
+            "write the name above it, or give it as --column"
+        )
     name = table.header[0] if column is None else column
     table.place(name)
     return name, table
