@@ -154,7 +154,7 @@ COMMANDS_HEAD = """\
 All commands and their options, made from the code by `make tables`; `ldp NAME --help` says the
 same. What they read and write: [files](files.md).
 
-**Numbers** are taken as people write them: `1e6`, `200k`, `1.5M`, `1,000,000`, `1_000_000`.
+**Numbers** are taken as people write them: `1e6`, `200k`, `1.5M`, `1,000,000`, `1_000_000`, `1 %`.
 
 **Results.** Every command but `demo`, `report` and `relay` takes `--json`, which prints one object
 for a program. On a terminal the last line is often the command to go on with. A mistake is one line

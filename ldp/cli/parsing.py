@@ -57,25 +57,28 @@ GROUPED = re.compile(r"[0-9]{1,3}([,_][0-9]{3})+|[0-9]+")
 
 
 def plain_number(text: str) -> str:
-    """Return a number as programs read it, from text such as 1e6, 200k, 1.5M, 1,000,000 or
-    1_000_000; any other text as it is. A point stays, since 10.000 may be ten thousand: no whole
+    """Return a number as programs read it, from text such as 1e6, 200k, 1.5M, 1,000,000, 1_000_000
+    or 1 %; any other text as it is. A point stays, since 10.000 may be ten thousand: no whole
     number is read of it.
 
     >>> [plain_number(text) for text in ("1e6", "200k", "1,000", "0.5", "1,2", "1e-6", "10.000")]
     ['1000000', '200000', '1000', '0.5', '1,2', '1e-6', '10.000']
+    >>> [plain_number(text) for text in ("1%", "99.5 %", "%")]
+    ['0.01', '0.995', '%']
     """
-    match = WRITTEN.fullmatch(text.strip())
+    bare = text.strip().removesuffix("%")
+    match, percent = WRITTEN.fullmatch(bare.strip()), 2 * (bare != text.strip())
     if match is None or not GROUPED.fullmatch(match[2]):
         return text
     sign, digits, fraction, exponent, suffix = match.groups(default="")
-    power = int(exponent or 0)
+    power = int(exponent or 0) - percent
     if abs(power) > MOST_DIGITS:
         return text
     digits = re.sub("[,_]", "", digits)
     number = Decimal(f"{sign}{digits}{fraction}").scaleb(power) * SUFFIXES[suffix.lower()]
     if number == number.to_integral_value() and (exponent or suffix or not fraction):
         return f"{number:.0f}"
-    return text if not suffix and digits == match[2] else f"{number.normalize():f}"
+    return text if not (suffix or percent) and digits == match[2] else f"{number.normalize():f}"
 
 
 def name_and_parameters(text: str, example: str) -> tuple[str, dict[str, Any]]:
