@@ -72,14 +72,19 @@ def relay_command(
     Example: ldp relay --collector https://telemetry.example.org --buffer waiting
     """
     with from_extra("ldp relay", "collector"):
-        from ldp.collection.holding import Holding, target_sizes
+        from ldp.collection.holding import Holding
         from ldp.collection.sealed_relay import Relay
     from ldp.client.destinations import Collector
     from ldp.collection.lock import hold_lock
     from ldp.collection.relay_buffer import MOST_REPORTS, RelayBuffer
+    from ldp.privacy_loss import least_reports
 
     loaded = Registry.load(registry)
-    targets = target_sizes(loaded, delta, fakes)
+    targets = {
+        metric.queue: least_reports(metric.mechanism, epsilon=target, delta=delta, fakes=fakes)
+        for metric in loaded.metrics.values()
+        if (target := metric.shuffled_epsilon)
+    }
     queues = loaded.queues()
     unsigned = [name for name, queue in queues.items() if queue.messages > 1 and key is None]
     if unsigned:

@@ -275,10 +275,13 @@ def honest_reports(*sizes: int, fakes: Fraction = Fraction(0)) -> int:
     return max(1, min(sizes) - math.ceil(max(sizes) * fakes))
 
 
-def least_reports(mechanism: Shuffled, *, epsilon: float, delta: float) -> int:
+def least_reports(
+    mechanism: Shuffled, *, epsilon: float, delta: float, fakes: Fraction = Fraction(0)
+) -> int:
     """Return the size of a batch from which on its reports are certified to cost `epsilon` at most,
-    at this `delta`; within 1 % of the least. Raises ParameterError for an `epsilon` that is not
-    above 0, a delta outside (0, 1), and where a million million reports are too few."""
+    at this `delta`, where a share `fakes` of them may be fake; within 1 % of the least. Raises
+    ParameterError for an `epsilon` that is not above 0, a delta outside (0, 1), and where a million
+    million reports are too few. Time: some seconds."""
     _require_delta(delta)
     if not epsilon > 0:
         raise ParameterError(f"epsilon must be > 0, got {epsilon!r}")
@@ -290,7 +293,7 @@ def least_reports(mechanism: Shuffled, *, epsilon: float, delta: float) -> int:
     reports = least_number(suffices, MOST_REPORTS)
     if reports is None:
         raise ParameterError(f"no batch is certified to have epsilon {epsilon:g} at this delta")
-    return reports
+    return math.ceil(reports / (1 - fakes))
 
 
 def largest_shuffled(

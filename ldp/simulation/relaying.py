@@ -4,14 +4,14 @@ All messages of a day of sealing are one batch, as where they have arrived befor
 one; the relay has its default options.
 """
 
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from ldp.collection.buffer import RelayedReports
-from ldp.collection.holding import Holding, target_size
+from ldp.collection.holding import Holding
 from ldp.collection.ingest import add_size
+from ldp.privacy_loss import least_reports
 from ldp.protocol.batch import ID_BYTES
 from ldp.registry import Metric
 
@@ -19,7 +19,11 @@ from ldp.registry import Metric
 def least_people(metric: Metric) -> int:
     """Return how many people's messages a batch of a metric has at least. Raise ParameterError
     where no batch is certified."""
-    return max(Holding.smallest, target_size(metric, Holding.delta, Fraction(0)))
+    epsilon = metric.shuffled_epsilon
+    assert epsilon
+    return max(
+        Holding.smallest, least_reports(metric.mechanism, epsilon=epsilon, delta=Holding.delta)
+    )
 
 
 def note_batch(store: Path, metric: Metric, people: int, generator: np.random.Generator) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from ldp.collection.holding import Holding, target_sizes
+from ldp.collection.holding import Holding
 from ldp.collection.relay_buffer import RelayBuffer
 from ldp.errors import LdpError, Unreachable
-from ldp.privacy_loss import amplify_by_shuffling
+from ldp.privacy_loss import amplify_by_shuffling, least_reports
 from ldp.protocol.batch import Batch, Item
 from ldp.protocol.sealed_report import Attestation, digest_of_all
 from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
+from ldp.registry import Registry
 from tests.collecting import (
     TODAY,
     Clock,
@@ -29,6 +30,7 @@ from tests.collecting import (
     same_counts,
     summed,
 )
+from tests.command_line import run
 from tests.sealing import KEY, OTHER_RELAY, RELAY, Relaying, Way, opening, sealed
 
 DAY = timedelta(days=1)
@@ -429,11 +431,12 @@ def test_a_queue_waits_until_its_shuffled_epsilon_is_met(tmp_path: Path) -> None
     )
     asked = registry(tmp_path)
     mechanism = asked.metric("city").mechanism
-    (target,) = target_sizes(asked, 1e-6, Fraction(0)).values()
+    target = least_reports(mechanism, epsilon=1.0, delta=1e-6)
     assert amplify_by_shuffling(mechanism, reports=target, delta=1e-6).epsilon <= 1.0
     fewer = round(0.98 * target)  # the search stops within 1 % of the least
     assert amplify_by_shuffling(mechanism, reports=fewer, delta=1e-6).epsilon > 1.0
-    assert target_sizes(asked, 1e-6, Fraction(1, 2)) == {"places/city/3": 2 * target}
+    with_fakes = least_reports(mechanism, epsilon=1.0, delta=1e-6, fakes=Fraction(1, 2))
+    assert with_fakes == 2 * target
     way = Way(None)
     holding = Holding(smallest=1, shortest=timedelta(0), targets={"places/city/3": 5}, delta=1e-7)
     with Relaying(tmp_path, destination=way, holding=holding) as relay:
@@ -445,6 +448,24 @@ def test_a_queue_waits_until_its_shuffled_epsilon_is_met(tmp_path: Path) -> None
         assert relay.tallies("places/city/3")["delta"] == 1e-7
         assert relay.tallies("places")["smallest_batch"] == 1
         assert "delta" not in relay.tallies("places")
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_a_relay_says_how_many_reports_a_shuffled_epsilon_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It begins with none that a batch cannot hold."""
+    monkeypatch.chdir(tmp_path)
+    path = registry(tmp_path).path
+    path.write_text(path.read_text().replace("categories", "shuffled_epsilon = 0.005\ncategories"))
+    mechanism = Registry.load(path).metric("city").mechanism
+    least = least_reports(mechanism, epsilon=0.005, delta=1e-6, fakes=Fraction(1, 4))
+    words = "relay --collector https://example.org --buffer waiting --fakes 25%"
+    assert run(words, monkeypatch) == 2
+    output = capsys.readouterr()
+    assert f"a batch of places/city/3 has {least:,} reports at least" in output.out
+    assert "a larger shuffled_epsilon" in output.err
 
 
 @pytest.mark.exact

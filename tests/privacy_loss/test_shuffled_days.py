@@ -252,9 +252,9 @@ def test_the_least_batch_is_certified_and_a_smaller_one_is_not(
         assert shuffled_delta(mechanism, reports=fewer, epsilon=epsilon) > 1e-6
     else:
         assert epsilon >= local
-    for wrong in ({"epsilon": 0.0, "delta": 1e-6}, {"epsilon": 0.1, "delta": 0.0}):
+    for epsilon, delta in ((0.0, 1e-6), (0.1, 0.0)):
         with pytest.raises(ParameterError, match="must"):
-            least_reports(mechanism, **wrong)
+            least_reports(mechanism, epsilon=epsilon, delta=delta)
     with pytest.raises(ParameterError, match="no batch"):
         least_reports(mechanism, epsilon=1e-9, delta=1e-6)
 

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from ldp.collection.holding import target_sizes
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import CATALOGUE, JointReport
 from ldp.mechanisms.outcomes import dominating_pair, outcomes
-from ldp.privacy_loss import compose
+from ldp.privacy_loss import compose, least_reports
 from ldp.registry import Registry
 from ldp.registry.explaining import explained, label
 from ldp.registry.resolved import resolved_bytes
 from tests.command_line import run
-from tests.messages import MESSAGES, OSLO, QUEUE, registry
+from tests.messages import MESSAGES, OSLO, registry
 from tests.sealing import KEY, RETIRED
 
 
@@ -106,10 +105,13 @@ def test_a_later_registry_changes_neither_trust_nor_key_unnoticed(tmp_path: Path
 @pytest.mark.exact
 def test_a_relay_waits_for_as_many_people_as_the_certificate_needs(tmp_path: Path) -> None:
     """The registry's parameters decide: fewer dummies need more people."""
-    loaded = registry(tmp_path)
-    needed = target_sizes(loaded, 1e-6, 0)  # type: ignore[arg-type]
-    fewer = registry(tmp_path, ("probability = 0.5", "probability = 0.25"))
-    assert 1.8 < target_sizes(fewer, 1e-6, 0)[QUEUE] / needed[QUEUE] < 2.2  # type: ignore[arg-type]
+    half, quarter = (
+        least_reports(of.mechanism, epsilon=of.shuffled_epsilon, delta=1e-6)
+        for more in ((), (("probability = 0.5", "probability = 0.25"),))
+        for of in registry(tmp_path, *more).metrics.values()
+        if of.shuffled_epsilon
+    )
+    assert 1.8 < quarter / half < 2.2
 
 
 @pytest.mark.exact
