@@ -179,8 +179,8 @@ def _of_lies(
 
 def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterator[Occurrence]:
     """Yield how often a report names the lie of the report before, that of the last report of its
-    value or of its row, or the cell after its first touched one; and is as true as the one
-    before."""
+    value or of its row, or the cell after its first touched one; and how often the truth after a
+    lie, or where lies are usual after a truth."""
     mechanism, every = reports.mechanism, np.arange(lies.size)
     chance = float(mechanism.channel.untouched)
     lasts = [("lie before", every - 1), ("last lie of the value", last_of(reports.which))]
@@ -200,11 +200,11 @@ def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterat
         marks = np.where(reports.touches(marks), -1, marks)
         yield Occurrence("cell after the touched", reports.names(marks), marks >= 0, chance)
     places, truths, known = _apart(every - 1, coins), reports.names(reports.firsts), reports.chances
-    chances = known * known[places] + (1 - known) * (1 - known[places])
-    possible = (places >= 0) & (known > 0) & (known[places] > 0)
-    chance = float(np.median(chances[possible])) if possible.any() else 0.5
-    seen = evened(truths == truths[places], chances, chance, coins)
-    yield Occurrence("as true as the report before", seen & possible, possible, chance)
+    is_known = (places >= 0) & (known > 0) & (known[places] > 0)
+    chance = float(np.median(known[is_known])) if is_known.any() else 0.5
+    possible = is_known & (truths[places] == (chance < 0.5))
+    seen = evened(truths, known, chance, coins) & possible
+    yield Occurrence("truths after the rarer of truth and lie", seen, possible, chance)
 
 
 def last_of(*numbers: Ints) -> Ints:
