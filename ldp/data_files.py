@@ -34,6 +34,8 @@ OTHERS = {
     b"ARROW1": "an Arrow file, whose name must end in .arrow",
     b"$FL": "a file of SPSS",
     b"<stata": "a file of Stata",
+    b'{"': "JSON",
+    b"[{": "JSON",
 }
 """First bytes of files that are no text -> what they are."""
 NO_TEXT = "not {} text: name its encoding, as --encoding cp1252, or export it as UTF-8"

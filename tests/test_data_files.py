@@ -152,6 +152,7 @@ def test_cells_that_can_be_read_in_two_ways_are_told_by_the_others(
         ("a,b\r\n1,M\u00e5l\r\n".encode("cp1252"), "line 2: byte 8 (0xe5) is not UTF-8 text: name"),
         ("a,b\n1,2\n".encode("utf-16-le"), "byte 1 is 0: not UTF-8 text: name its encoding"),
         (b"PK\x03\x04rest", "data.csv is a workbook or a zip file"),
+        (b'{"x": 1}\n{"x": 2}\n', "data.csv is JSON: a CSV file was expected"),
     ],
 )
 def test_what_cannot_be_read_in_one_way_is_refused_with_its_line(
