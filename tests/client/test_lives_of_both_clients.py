@@ -19,7 +19,7 @@ from tests.web_client import require_web_client
 
 pytestmark = pytest.mark.exact
 LIVES, AT_ONCE = 100, 25
-WEB_CLOCKS = 10
+CLOCKS_AT_ONCE = 10
 
 
 def lives_from(first: int, number: int, folder: Path) -> list[Life]:
@@ -28,24 +28,12 @@ def lives_from(first: int, number: int, folder: Path) -> list[Life]:
 
 @pytest.mark.parametrize("first", range(0, LIVES, AT_ONCE))
 def test_the_python_client_lives_as_the_protocol_says(first: int, tmp_path: Path) -> None:
-    for life in lives_from(first, AT_ONCE, tmp_path):
-        assert difference(life, play(life, tmp_path / str(life["seed"]))) == ""
-
-
-@pytest.mark.parametrize("first", range(0, LIVES, AT_ONCE))
-def test_the_typescript_client_lives_as_the_protocol_says(first: int, tmp_path: Path) -> None:
-    require_web_client()
-    lives = lives_from(first, AT_ONCE, tmp_path)
-    for life, transcript in zip(lives, play_in_node(lives), strict=True):
-        assert difference(life, transcript) == ""
-
-
-def test_lives_have_every_kind_of_call_answer_and_end(tmp_path: Path) -> None:
-    """Else nothing would be compared: consents, updates, caps that are spent, batches of each
-    state."""
+    """Lives have every kind of call, answer and end, or nothing would be compared: consents,
+    updates, caps that are spent, batches of each state."""
     seen, states, hidden = set[Any](), dict[str, int](), 0
-    for life in lives_from(0, LIVES // 2, tmp_path):
+    for life in lives_from(first, AT_ONCE, tmp_path):
         steps = play(life, tmp_path / str(life["seed"]))
+        assert difference(life, steps) == ""
         for call, step in zip(life["calls"], steps, strict=True):
             seen |= {call["call"], str(step["answer"]), step["why"].partition(":")[0]}
             hidden += len(step["charges"]) if call["call"] == "upload" else 0
@@ -55,7 +43,15 @@ def test_lives_have_every_kind_of_call_answer_and_end(tmp_path: Path) -> None:
     answers = {"recorded", "consent", "unknown metric", "value", "expired", "cap"}
     assert calls | answers | {"waits after a failure"} <= seen
     assert min(states.values()) > 0
-    assert hidden > 100
+    assert hidden > 25
+
+
+@pytest.mark.parametrize("first", range(0, LIVES, AT_ONCE))
+def test_the_typescript_client_lives_as_the_protocol_says(first: int, tmp_path: Path) -> None:
+    require_web_client()
+    lives = lives_from(first, AT_ONCE, tmp_path)
+    for life, transcript in zip(lives, play_in_node(lives), strict=True):
+        assert difference(life, transcript) == ""
 
 
 def _charge_nothing_for_the_last_report(patch: pytest.MonkeyPatch) -> None:
@@ -125,28 +121,28 @@ def test_twin_a_client_that_breaks_the_protocol_is_found(
     assert any(difference(life, play(life, tmp_path / str(life["seed"]))) for life in lives)
 
 
-@pytest.mark.parametrize("first", tiered(range(0, LIVES, AT_ONCE)))
+@pytest.mark.parametrize("first", tiered(range(0, LIVES, CLOCKS_AT_ONCE)))
 def test_caps_hold_whatever_the_clock_shows_and_a_right_one_ends_the_silence(
     first: int, tmp_path: Path
 ) -> None:
     """The twin, a device that sealed nothing after its clock was right, is found in a third of
     them."""
     found = 0
-    for seed in range(first, first + AT_ONCE):
+    for seed in range(first, first + CLOCKS_AT_ONCE):
         life, new = make_clock_lives(seed, tmp_path)
         steps, begun = (play(one, tmp_path / f"clock {one['seed']}") for one in (life, new))
         assert clock_fault(life, steps, begun) == "", seed
         start = len(life["calls"]) - len(new["calls"]) + 1
         silent = steps[:start] + [{**s, "sealed": [], "charges": []} for s in steps[start:]]
         found += "two windows" in clock_fault(life, silent, begun)
-    assert found > 8
+    assert found > 3
 
 
 def test_typescript_caps_hold_whatever_the_clock_shows_and_a_right_one_ends_the_silence(
     tmp_path: Path,
 ) -> None:
     require_web_client()
-    assert leaping("TypeScript", range(WEB_CLOCKS), tmp_path) == []
+    assert leaping("TypeScript", range(CLOCKS_AT_ONCE), tmp_path) == []
 
 
 def _never_run_backwards(patch: pytest.MonkeyPatch) -> None:
