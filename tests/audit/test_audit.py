@@ -481,15 +481,16 @@ def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism
     reports. Fresh noise would miss one with probability ALPHA at most (`chance_missed`). In all
     reports: the truth told by turns never, because in all calls of one remainder it is certain;
     noise of 24 bits with 2.2e-5, if fewer than 2 of 15,000 reports repeat one of as many, of `hcms`
-    fewer than 89 of 40,000 (binomial). The twins are the honest encoders below."""
-    needs_all = mutant in (noise_of_a_short_seed, *BY_TURNS)
-    trials = TRIALS if needs_all else TRIALS // 4
+    fewer than 89 of 40,000 (binomial), beside a quarter of all others. The twins are the honest
+    encoders below."""
+    is_by_turns, is_repeated = mutant in BY_TURNS, mutant is noise_of_a_short_seed
+    trials = TRIALS if is_by_turns else TRIALS // 4
     encode = mutant(mechanism, SeededBits(b"whole mutant"))
     checks = [*chain.from_iterable(way_stages(mechanism, lambda: encode, trials, Draws(0)))]
-    if mutant is noise_of_a_short_seed:
-        checks += repeat_checks(mechanism, tried(mechanism)[0], encode, trials)
+    if is_repeated:
+        checks += repeat_checks(mechanism, tried(mechanism)[0], encode, TRIALS)
     assert not judge(checks, AUDIT_ALPHA / 4).passed
-    if not needs_all:
+    if not (is_by_turns or is_repeated):
         assert chance_missed(checks, AUDIT_ALPHA / 4) < ALPHA
 
 
