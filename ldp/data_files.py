@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ldp.errors import ParameterError
+from ldp.files import bytes_of
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "|"}
 BOMS = {
@@ -313,7 +314,7 @@ def _read_bytes(path: str | Path, reading: Reading) -> tuple[bytes, str]:
     """Return the bytes of a file, or for "-" of standard input, and their encoding; raise
     ParameterError for one that cannot be read, and for one that is no text."""
     try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+        data = sys.stdin.buffer.read() if str(path) == "-" else bytes_of(Path(path))
     except OSError as error:
         raise ParameterError(f"cannot read {path}: {error.strerror}") from None
     for beginning, what in OTHERS.items():

@@ -1,5 +1,6 @@
 """Atomic replacement of files: a killed run leaves the old file or none, never a part."""
 
+import errno
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,6 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from ldp.errors import ParameterError
+
+
+def is_pipe(path: Path) -> bool:
+    """Return whether a file is a named pipe, which may never be written; those that a shell makes
+    of a command are in /dev."""
+    return path.is_fifo() and not str(path).startswith(("/dev/", "/proc/"))
+
+
+def bytes_of(path: Path) -> bytes:
+    """Return the bytes of a file; raise OSError, for a named pipe too."""
+    if is_pipe(path):
+        raise OSError(errno.ESPIPE, "it is a named pipe")
+    return path.read_bytes()
 
 
 @contextmanager

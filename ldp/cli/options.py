@@ -15,7 +15,7 @@ import click
 
 from ldp.cli.parsing import SHARE, Typed
 from ldp.errors import LdpError, ParameterError
-from ldp.files import finite
+from ldp.files import finite, is_pipe
 from ldp.protocol.keys import duration
 from ldp.registry.definitions import Metric
 
@@ -32,7 +32,7 @@ class _File(click.Path):
     ) -> Any:
         if str(value) == "-":
             self.fail('"-" is not supported here; name a file', parameter, context)
-        if Path(value).is_fifo() and not str(value).startswith(("/dev/", "/proc/")):
+        if is_pipe(Path(value)):
             self.fail(
                 "is a named pipe, which may never be written; name a file", parameter, context
             )

@@ -8,6 +8,7 @@ from types import UnionType
 from typing import Any, TypeGuard
 
 from ldp.errors import LdpError, ParameterError, RegistryError
+from ldp.files import bytes_of
 
 Kinds = Mapping[type | UnionType, str]
 """Types of JSON, each with the names of the fields that have it, separated by spaces."""
@@ -45,7 +46,7 @@ def _read(
     path: Path, form: str, parse: Callable[[str], dict[str, Any]], error: type[LdpError]
 ) -> dict[str, Any]:
     try:
-        return parse(path.read_bytes().decode())
+        return parse(bytes_of(path).decode())
     except OSError as reason:
         raise error(f"cannot read {path}: {reason.strerror}") from None
     except (ValueError, RecursionError) as wrong:

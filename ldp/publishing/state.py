@@ -13,6 +13,7 @@ from datetime import date
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from stat import S_ISFIFO, S_ISREG
 from typing import Any
 
 from ldp.errors import DecodeError, ParameterError
@@ -162,7 +163,11 @@ def remove_orphans(folder: Path, states: Mapping[date, PeriodState]) -> None:
 
 
 def remove_parts(out: Path) -> None:
-    """Delete the parts of files that a killed run left in the folder of a publication."""
-    for path in chain(*(out.glob(f"{folder}/.*.part") for folder in _FOLDERS)):
-        if path.is_file() and re.fullmatch(_PART, path.relative_to(out).as_posix()):
+    """Delete the parts of files that a killed run left in the folder of a publication. Raise
+    ParameterError for a named pipe there, which a run would wait for."""
+    for path in chain(*(out.glob(f"{folder}/*") for folder in _FOLDERS)):
+        mode = path.lstat().st_mode
+        if S_ISFIFO(mode):
+            raise ParameterError(f"{path} is a named pipe: delete it")
+        if S_ISREG(mode) and re.fullmatch(_PART, path.relative_to(out).as_posix()):
             path.unlink()

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from ldp.accounting.policy import Caps, periods_touched
 from ldp.data_files import ARROW, AS_WRITTEN, SHOWN, Reading, data_table, read_table, read_text
 from ldp.errors import ParameterError, RegistryError
+from ldp.files import bytes_of
 from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.sealed_report import SHUFFLER
 
@@ -265,6 +266,6 @@ def _lines_of_values(path: Path, reading: Reading) -> list[tuple[int, str]]:
 def read_bytes(path: Path) -> bytes:
     """Return the bytes of a file; raise RegistryError if it cannot be read."""
     try:
-        return path.read_bytes()
+        return bytes_of(path)
     except OSError as error:
         raise RegistryError(f"cannot read {path}: {error.strerror}") from None

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,7 +35,10 @@ USES = {
     "metrics.lock": ["registry check metrics.toml"],
 }
 """Commands that read each file."""
-NO = ("audit.json: not a certificate", "signed.json: not a record of", "metrics.lock: not a whole")
+NO = (
+    *("audit.json: not a certificate", "signed.json: not a record of", "metrics.lock: not a whole"),
+    "is a named pipe",
+)
 GARBAGE: dict[str, bytes] = {
     "nothing": b"",
     "a list": b"[]",
@@ -94,6 +98,9 @@ def test_garbage_is_refused_in_one_line(
     }.items():
         (written / file).write_bytes(data)
         assert refused(file), name
+    (written / file).unlink()
+    os.mkfifo(written / file)
+    assert "is a named pipe" in refused(file)
 
 
 def objects(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

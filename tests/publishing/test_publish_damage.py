@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ldp.errors import ParameterError, ReportError
-from ldp.publishing import Problem, outputs
+from ldp.publishing import Problem, opened, outputs
 from ldp.publishing.state import remove_parts
 from ldp.registry import Registry
 from ldp.registry.sign_off import facts
@@ -220,6 +220,20 @@ def test_only_parts_of_its_own_are_deleted(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
     remove_parts(tmp_path)
     assert {*files(tmp_path)} == {*others}
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "name", ["publish.json", "tables/a/v1/2026-01-01.json", "changes/a/v1.parquet"]
+)
+def test_a_pipe_in_the_folder_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(tmp_path / name)
+    with (
+        pytest.raises(ParameterError, match=f"{name} is a named pipe: delete it"),
+        opened(tmp_path, "day"),
+    ):
+        pass
 
 
 @pytest.mark.exact

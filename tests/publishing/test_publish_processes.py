@@ -85,12 +85,14 @@ def test_a_run_with_little_to_do_starts_no_process(
 
 
 def pause(world: World, metric: str, day: int) -> Path:
-    """Write reports of a day, and a pipe as its checkpoint: who counts it waits there."""
+    """Write reports of a day, and a link to a pipe as its checkpoint: who counts it waits there."""
     world.write(metric, day)
     folder = world.folder(metric)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{START + timedelta(days=day)}.checkpoint"
-    os.mkfifo(path)
+    pipe = world.top / f"{metric}.pipe"
+    os.mkfifo(pipe)
+    path.symlink_to(pipe)
     return path
 
 
