@@ -155,7 +155,7 @@ def amplify_command(
         least = least_reports(subject.mechanism, epsilon=target, delta=delta)
         counts = Counter({least: batches or 1})
     if counts and sum(counts.values()) < (batches or 1):
-        raise ParameterError(f"{sizes} has {sum(counts.values())} batches: leave --batches out")
+        raise ParameterError(f"{sizes} has {counts.total()} of {batches} batches: omit --batches")
     if not counts:
         raise ParameterError(f"{sizes}: no batch has a size that a relay attests")
     result = _costs(subject, counts, delta, per_person)

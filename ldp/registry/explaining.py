@@ -158,15 +158,15 @@ def in_text(data: Mapping[str, Any]) -> str:
             lines += group_lines(name, group, data["belief"])
             for metric in group["metrics"]:
                 lines += [f"  {line}" for line in metric_lines(data, metric)]
-        epsilons = [data["device"][span]["epsilon"] for span in SPANS]
+        epsilons = [data["device"][span]["epsilon"] for span in ("day", "year", "life")]
         if None in epsilons:
             lines.append("All groups together have no bound where a relay is not honest.")
         elif len(data["groups"]) > 1:
-            day, life = map(rounded_up, epsilons)
+            day, year, life = map(rounded_up, epsilons)
             unless = any(group["is_conditional"] for group in data["groups"].values()) * UNLESS
             lines.append(
                 f"The groups add up: together they tell at most epsilon {day} about what was "
-                f"recorded in any 24 hours, and {life} for life{unless}."
+                f"recorded in any 24 hours, {year} in any year, and {life} for life{unless}."
             )
     else:
         for name in data["metrics"]:
@@ -437,9 +437,13 @@ def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[
         f"to the next {length.removeprefix('1 ')}."
     )
     touched = periods_touched(timedelta(days=1), timedelta(seconds=group["window_seconds"]))
-    if group["day"]["epsilon"] < min(group["lifetime_epsilon"], touched * group["window_epsilon"]):
-        most = rounded_up(group["day"]["epsilon"])
-        yield f"  The metrics that it has now take at most {most} of that in any 24 hours."
+    day, year = group["day"]["epsilon"], group["year"]["epsilon"]
+    life = group["lifetime_epsilon"]
+    if day < min(life, touched * group["window_epsilon"]) or year < life:
+        yield (
+            f"  The metrics that it has now take at most {rounded_up(day)} of that in any 24 "
+            f"hours, and {rounded_up(year)} in any year."
+        )
     holds = " That holds" + unless.removeprefix(",") + "." if unless else ""
     for span, events in SPANS.items():
         yield f"  {guess_sentence(group[span]['epsilon'], events, None, belief)}{holds}"

@@ -139,7 +139,7 @@ def test_amplify_composes_batches(
         assert said in capsys.readouterr().err
     Path("sizes.csv").write_text("attested,opened\n100,100\n")
     for words, said in (
-        ("--sizes sizes.csv --batches 2", "sizes.csv has 1 batches: leave --batches out"),
+        ("--sizes sizes.csv --batches 2", "sizes.csv has 1 of 2 batches: omit --batches"),
         ("--target 1 --fakes 1%", "--fakes does not go with --target"),
     ):
         assert run(f"{asked} {words}", monkeypatch) == 2

@@ -44,9 +44,11 @@ def test_every_metric_is_told_with_the_epsilon_of_a_report_and_what_is_charged(
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize(("day", "is_said"), [(4.0, True), (8.0, False)])
+@pytest.mark.parametrize(
+    ("day", "year", "is_said"), [(4.0, 60.0, True), (8.0, 60.0, False), (8.0, 40.0, True)]
+)
 def test_a_group_says_what_its_metrics_take_where_its_caps_allow_more(
-    day: float, is_said: bool
+    day: float, year: float, is_said: bool
 ) -> None:
     group = {
         "metrics": ["city"],
@@ -55,11 +57,13 @@ def test_a_group_says_what_its_metrics_take_where_its_caps_allow_more(
         "lifetime_epsilon": 60.0,
         "is_conditional": False,
         "day": {"epsilon": day},
+        "year": {"epsilon": year},
         "life": {"epsilon": 60.0},
     }
     told = " ".join(group_lines("usage", group, 0.5))
     assert "so at most 8 in any 24 hours" in told
-    assert ("take at most 4 of that in any 24 hours" in told) is is_said
+    most = f"take at most {day:g} of that in any 24 hours, and {year:g} in any year."
+    assert (most in told) is is_said
 
 
 @pytest.mark.exact
