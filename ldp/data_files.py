@@ -41,6 +41,11 @@ OTHERS = {
 """First bytes of files that are no text -> what they are."""
 NO_TEXT = "not {} text: name its encoding, as --encoding cp1252, or export it as UTF-8"
 ARROW = {".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow"}
+ARROW_ERRORS = {
+    "duplicate field": "has two columns of one name: rename one",
+    "Nanosecond": "holds times with nanoseconds: round them to microseconds",
+}
+"""Words of an error of pyarrow -> what is wrong."""
 SHOWN = 40
 """Number of letters of a value that an error shows."""
 _SPACES = " \u00a0\u2007\u2009\u202f"
@@ -396,8 +401,8 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
     except ParameterError:
         raise
     except (pyarrow.ArrowException, ValueError, ImportError) as error:
-        is_twice = "duplicate field" in str(error)
-        what = "has two columns of one name" if is_twice else f"is not a {kind} file of one table"
+        known = [what for words, what in ARROW_ERRORS.items() if words in str(error)]
+        what = known[0] if known else f"is not a {kind} file of one table"
         raise ParameterError(f"{path} {what}") from None
     rows = [(line, [*cells]) for line, cells in enumerate(zip(*columns, strict=True), 1)]
     return DataTable(path, header, rows, ",", reading, frozenset(typed))

@@ -58,6 +58,10 @@ def test_a_layout_of_another_maker_is_read(maker: str, tmp_path: Path) -> None:
     assert [*map(float, table.numbers("Amount"))] == [sign * 1234.5, 12000]
 
 
+def refuse(value: object) -> None:
+    raise ParameterError("...")
+
+
 @pytest.mark.exact
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".feather"])
 def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> None:
@@ -78,10 +82,16 @@ def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> N
         read_table(path)
     with pytest.raises(ParameterError, match="has no column 'x', but City, Amount, n, b"):
         read_table(path, names=["x"]).place("x")
+    with pytest.raises(ParameterError, match=r"row 1: '1.234': \.\.\."):
+        Population.from_csv(path, column="Amount").require(refuse)
     twice = pyarrow.table([pyarrow.array(["Oslo"])] * 2, names=["City", "City"])
     (parquet.write_table if suffix == ".parquet" else feather.write_feather)(twice, path)
-    with pytest.raises(ParameterError, match="has two columns of one name"):
+    with pytest.raises(ParameterError, match="has two columns of one name: rename one"):
         read_table(path, names=["City"])
+    times = pyarrow.table({"at": pyarrow.array([1], pyarrow.timestamp("ns"))})
+    (parquet.write_table if suffix == ".parquet" else feather.write_feather)(times, path)
+    with pytest.raises(ParameterError, match="holds times with nanoseconds: round them"):
+        read_table(path)
 
 
 @pytest.mark.exact
