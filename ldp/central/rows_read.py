@@ -23,6 +23,9 @@ LEAST_SHARE, MOST_SHARE = 0.01, 0.1
 """Least and largest part of epsilon that the histogram costs."""
 PRECISE = 0.02
 """Standard error of a count, as a share of the rows, up to which its part of epsilon is raised."""
+TELLING = 0.1
+"""Largest standard error of a count, as a share of the rows, at which a release can be refused: of
+rows that are all readable fewer than one file in 2,000 is."""
 LEAST_READABLE = 0.5
 """Share of readable rows below which nothing is released."""
 
@@ -41,7 +44,7 @@ class RowsRead:
     @property
     def is_precise(self) -> bool:
         """Whether the shares tell anything, so that a release can be refused by them."""
-        return self.std_error <= PRECISE
+        return self.std_error <= TELLING
 
     @property
     def words(self) -> str:

@@ -21,9 +21,11 @@ from ldp.accounting import Neighbours
 from ldp.central import DiscreteLaplace, Simulated
 from ldp.central.regression import METHODS
 from ldp.central.rows_read import (
+    LEAST_READABLE,
     LEAST_SHARE,
     MOST_SHARE,
     PRECISE,
+    TELLING,
     RowsRead,
     epsilon_of_rows,
     release_rows_read,
@@ -150,12 +152,19 @@ def test_a_release_is_refused_by_shares_that_tell_something_alone() -> None:
             epsilon=0.1,
         )
 
-    read(0.5, 0.02).require()
-    read(1.0, 0.021).require()
-    assert "They tell nothing" in read(1.0, 0.021).words
-    assert "tell nothing" not in read(0.5, 0.02).words
+    read(0.5, TELLING).require()
+    read(1.0, 0.101).require()
+    assert "They tell nothing" in read(1.0, 0.101).words
+    assert "tell nothing" not in read(0.5, TELLING).words
     with pytest.raises(ParameterError, match=r"49\.0 % of the rows .* That cost epsilon 0\.1\. "):
-        read(0.51, 0.02).require()
+        read(0.51, TELLING).require()
+
+
+@pytest.mark.exact
+def test_rows_that_are_all_readable_are_refused_in_one_file_of_2000_at_most() -> None:
+    """Half of the noisy count, by a discrete Laplace of the largest deviation that tells."""
+    scale = 10_000 * TELLING / math.sqrt(2)
+    assert math.exp(-10_000 * LEAST_READABLE / scale) / 2 < 1 / 2000
 
 
 # --- regress
