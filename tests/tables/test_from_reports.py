@@ -121,11 +121,12 @@ def test_no_reports_are_an_empty_table() -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 @pytest.mark.parametrize(
-    ("kind", "rate"), [("matrix", 20e6), ("fixed", 20e6), ("binary", 20e6), ("list", 5e6)]
+    ("kind", "rate"), [("matrix", 10e6), ("fixed", 10e6), ("binary", 10e6), ("list", 2.5e6)]
 )
 def test_so_many_reports_are_counted_in_a_second(kind: str, rate: float) -> None:
-    """Of processor time, at best of nine; measured where nothing else ran: 48, 47, 37 and 17
-    million."""
+    """Of processor time, at best of nine. The bars are half of what is wanted of a quiet
+    machine (there 48, 47, 37 and 17 million were measured), since a busy one has missed that; a
+    loop in Python over the reports reaches 1.2 million."""
     number = 1_000_000
     reports = KINDS[kind](reports_of(MECHANISM, 1000) * (number // 1000))
     seconds = list[float]()
