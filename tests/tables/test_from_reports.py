@@ -15,6 +15,7 @@ from ldp.mechanisms.catalogue import CATALOGUE
 from ldp.protocol.randomness import SeededBits
 from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.table import Table, TableBuilder
+from simulations.benchmarks.measuring import calibration
 
 MECHANISM = RandomizedResponse(categories=("a", "b", "c"), epsilon=1.0)
 
@@ -118,15 +119,19 @@ def test_no_reports_are_an_empty_table() -> None:
         assert Table.from_reports(MECHANISM, reports) == Table.empty(MECHANISM)
 
 
+QUIET_LOOP_MS = 60.0
+"""Of the loop of `calibration`, on the machine of docs/benchmarks.md."""
+
+
 @pytest.mark.slow
 @pytest.mark.exact
 @pytest.mark.parametrize(
-    ("kind", "rate"), [("matrix", 10e6), ("fixed", 10e6), ("binary", 10e6), ("list", 2.5e6)]
+    ("kind", "rate"), [("matrix", 20e6), ("fixed", 20e6), ("binary", 20e6), ("list", 5e6)]
 )
 def test_so_many_reports_are_counted_in_a_second(kind: str, rate: float) -> None:
-    """Of processor time, at best of nine. The bars are half of what is wanted of a quiet
-    machine (there 48, 47, 37 and 17 million were measured), since a busy one has missed that; a
-    loop in Python over the reports reaches 1.2 million."""
+    """Of processor time, at best of nine, of the machine of docs/benchmarks.md: a loop in Python
+    says how much slower this one is. Measured there: 48, 47, 37 and 17 million; a loop over the
+    reports reaches 1.2."""
     number = 1_000_000
     reports = KINDS[kind](reports_of(MECHANISM, 1000) * (number // 1000))
     seconds = list[float]()
@@ -134,7 +139,8 @@ def test_so_many_reports_are_counted_in_a_second(kind: str, rate: float) -> None
         start = process_time()
         assert Table.from_reports(MECHANISM, reports).total == number
         seconds.append(process_time() - start)
-    assert number / min(seconds) > rate
+    slower = calibration()["python_loop_ms"] / QUIET_LOOP_MS
+    assert number / min(seconds) * slower > rate
 
 
 @pytest.mark.exact
