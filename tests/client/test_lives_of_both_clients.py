@@ -26,10 +26,13 @@ def lives_from(first: int, number: int, folder: Path) -> list[Life]:
     return [make_life(seed, folder) for seed in range(first, first + number)]
 
 
-@pytest.mark.parametrize("first", range(0, LIVES, AT_ONCE))
-def test_the_python_client_lives_as_the_protocol_says(first: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("first", "least"), [(0, 70), (25, 35), (50, 55), (75, 25)])
+def test_the_python_client_lives_as_the_protocol_says(
+    first: int, least: int, tmp_path: Path
+) -> None:
     """Lives have every kind of call, answer and end, or nothing would be compared: consents,
-    updates, caps that are spent, batches of each state."""
+    updates, caps that are spent, batches of each state, and at least so many charges while nothing
+    is recorded."""
     seen, states, hidden = set[Any](), dict[str, int](), 0
     for life in lives_from(first, AT_ONCE, tmp_path):
         steps = play(life, tmp_path / str(life["seed"]))
@@ -43,7 +46,7 @@ def test_the_python_client_lives_as_the_protocol_says(first: int, tmp_path: Path
     answers = {"recorded", "consent", "unknown metric", "value", "expired", "cap"}
     assert calls | answers | {"waits after a failure"} <= seen
     assert min(states.values()) > 0
-    assert hidden > 25
+    assert hidden >= least
 
 
 @pytest.mark.parametrize("first", range(0, LIVES, AT_ONCE))
