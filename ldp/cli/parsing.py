@@ -51,8 +51,10 @@ FITTING = {
 """Rules of options: `A with B C`, A beside B or C only; `A without B C`, A beside neither."""
 MOST_DIGITS = 18
 """Digits up to which a power of ten is written out."""
-WRITTEN = re.compile(r"([+-]?)([0-9][0-9,_]*)(\.[0-9]+)?(?:e([+-]?[0-9]{1,3}))?([kmg]?)", re.I)
-GROUPED = re.compile(r"[0-9]{1,3}([,_][0-9]{3})+|[0-9]+")
+WRITTEN = re.compile(
+    r"([+-]?)([0-9][0-9,_]*|(?=\.))(\.[0-9]+)?(?:e([+-]?[0-9]{1,3}))?([kmg]?)", re.I
+)
+GROUPED = re.compile(r"[0-9]{1,3}([,_][0-9]{3})+|[0-9]*")
 """Digits with a comma or underscore before every three, or without."""
 
 
@@ -63,8 +65,8 @@ def plain_number(text: str) -> str:
 
     >>> [plain_number(text) for text in ("1e6", "200k", "1,000", "0.5", "1,2", "1e-6", "10.000")]
     ['1000000', '200000', '1000', '0.5', '1,2', '1e-6', '10.000']
-    >>> [plain_number(text) for text in ("1%", "99.5 %", "%")]
-    ['0.01', '0.995', '%']
+    >>> [plain_number(text) for text in ("1%", "99.5 %", ".5%", "%")]
+    ['0.01', '0.995', '0.005', '%']
     """
     bare = text.strip().removesuffix("%")
     match, percent = WRITTEN.fullmatch(bare.strip()), 2 * (bare != text.strip())
@@ -113,8 +115,7 @@ class Typed(click.ParamType):  # type: ignore[type-arg]  # not subscriptable bef
 
 def _share(text: str) -> Fraction:
     try:
-        number = text.strip().removesuffix("%")
-        share = Fraction(number.strip()) / (100 if number != text.strip() else 1)
+        share = Fraction(plain_number(text))
     except (ValueError, ZeroDivisionError):
         share = Fraction(-1)
     if not 0 <= share < 1:
