@@ -280,11 +280,11 @@ def least_reports(
 ) -> int:
     """Return the size of a batch from which on its reports are certified to cost `epsilon` at most,
     at this `delta`, where a share `fakes` of them may be fake; within 1 % of the least. Raises
-    ParameterError for an `epsilon` that is not above 0, a delta outside (0, 1), and where a million
-    million reports are too few. Time: some seconds."""
+    ParameterError for an `epsilon` that is not above 0, a delta outside (0, 1), a share outside
+    [0, 1), and where a million million reports are too few. Time: some seconds."""
     _require_delta(delta)
-    if not epsilon > 0:
-        raise ParameterError(f"epsilon must be > 0, got {epsilon!r}")
+    if not (epsilon > 0 and 0 <= fakes < 1):
+        raise ParameterError(f"must be epsilon > 0, 0 <= fakes < 1, got {epsilon!r}, {fakes}")
 
     def suffices(reports: int) -> bool:
         size = _coarse(reports)

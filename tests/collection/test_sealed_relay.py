@@ -13,7 +13,7 @@ import pytest
 
 from ldp.collection.holding import Holding
 from ldp.collection.relay_buffer import RelayBuffer
-from ldp.errors import LdpError, Unreachable
+from ldp.errors import LdpError, ParameterError, Unreachable
 from ldp.privacy_loss import amplify_by_shuffling, least_reports
 from ldp.protocol.batch import Batch, Item
 from ldp.protocol.sealed_report import Attestation, digest_of_all
@@ -437,6 +437,9 @@ def test_a_queue_waits_until_its_shuffled_epsilon_is_met(tmp_path: Path) -> None
     assert amplify_by_shuffling(mechanism, reports=fewer, delta=1e-6).epsilon > 1.0
     with_fakes = least_reports(mechanism, epsilon=1.0, delta=1e-6, fakes=Fraction(1, 2))
     assert with_fakes == 2 * target
+    for wrong in (Fraction(1), Fraction(-1, 2)):
+        with pytest.raises(ParameterError, match="0 <= fakes < 1"):
+            least_reports(mechanism, epsilon=1.0, delta=1e-6, fakes=wrong)
     way = Way(None)
     holding = Holding(smallest=1, shortest=timedelta(0), targets={"places/city/3": 5}, delta=1e-7)
     with Relaying(tmp_path, destination=way, holding=holding) as relay:
