@@ -38,7 +38,7 @@ OTHERS = {
     b'{"': "JSON",
     b"[{": "JSON",
 }
-"""First bytes of files that are no text -> what they are."""
+"""First bytes of files that are no CSV -> what they are."""
 NO_TEXT = "not {} text: name its encoding, as --encoding cp1252, or export it as UTF-8"
 ARROW = {".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow"}
 ARROW_ERRORS = {
@@ -77,6 +77,11 @@ class Reading(NamedTuple):
 AS_WRITTEN = Reading()
 
 
+def place_of(path: Path, line: int) -> str:
+    """Return a file and a line of it, or of Parquet and Arrow a row, as an error begins."""
+    return f"{path}, {'row' if path.suffix in ARROW else 'line'} {line}"
+
+
 class DataTable(NamedTuple):
     """Cells below a header: `rows` of (line of the file, as many cells as the header has)."""
 
@@ -92,7 +97,7 @@ class DataTable(NamedTuple):
         """Return the file and the line, as an error begins; of a private file no line."""
         if self.reading.is_private:
             return f"{self.path}"
-        return f"{self.path}, {'row' if self.path.suffix in ARROW else 'line'} {line}"
+        return place_of(self.path, line)
 
     def place(self, name: str) -> int:
         """Return the place of the column `name`; raise ParameterError unless there is one."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Floats, Ints, Seed, column_codes, generator_of, texts
-from ldp.data_files import ARROW, AS_WRITTEN, SHOWN, Reading, read_table
+from ldp.data_files import AS_WRITTEN, SHOWN, Reading, place_of, read_table
 from ldp.errors import ParameterError
 from ldp.files import csv_text
 from ldp.mechanisms.numeric import is_number, number_of
@@ -266,8 +266,7 @@ class Population:
             try:
                 check(value)
             except ParameterError as error:
-                kind = "row" if self.path.endswith(tuple(ARROW)) else "line"
-                where = f"{self.path}, {kind} {self.lines[place]}: " if self.lines else ""
+                where = f"{place_of(Path(self.path), self.lines[place])}: " if self.lines else ""
                 alike = [
                     text for text in listed if isinstance(value, str) and look(text) == look(value)
                 ]
