@@ -45,25 +45,41 @@ def checks_by_number(
         ("even", numbers.size - odd, int(seen.sum()) - odd_seen),
     ):
         yield f"{what} by {which} parity", counts, trials, np.full(trials.size, probability)
+    if numbers.size and numbers.max() < numbers.size:  # sums of few sums, not of all reports
+        trials, counts = (
+            np.bincount(numbers),
+            np.bincount(numbers[seen], minlength=numbers.max() + 1),
+        )
+        numbers = np.arange(trials.size)
+    else:
+        trials, counts = np.ones(numbers.size), seen
     for modulus in RESIDUES:
         if modulus < limit:
             rest = f"{what} by rest of {modulus}"
-            yield group_checks(rest, seen, numbers % modulus, modulus, probability)
-            block = numbers % limit * modulus // limit
-            yield group_checks(f"{what} by block of {modulus}", seen, block, modulus, probability)
+            yield group_checks(rest, counts, trials, numbers % modulus, modulus, probability)
+            block, name = numbers % limit * modulus // limit, f"{what} by block of {modulus}"
+            yield group_checks(name, counts, trials, block, modulus, probability)
     for size in LENGTHS:
         for modulus in range(2, min(64, limit) // size + 1):
             name = f"{what} by turns of {size}, rest of {modulus}"
-            yield group_checks(name, seen, numbers // size % modulus, modulus, probability)
+            turns = numbers // size % modulus
+            yield group_checks(name, counts, trials, turns, modulus, probability)
     if limit <= MOST_OUTCOMES:
-        yield group_checks(what, seen, numbers % limit, limit, probability)
+        yield group_checks(what, counts, trials, numbers % limit, limit, probability)
 
 
-def group_checks(what: str, seen: Bools, numbers: Ints, limit: int, probability: float) -> Checks:
-    """Return the check that of reports with each number below `limit` as many are `seen` as this
-    probability makes."""
-    trials = np.bincount(numbers, minlength=limit)
-    return what, np.bincount(numbers[seen], minlength=limit), trials, np.full(limit, probability)
+def group_checks(
+    what: str,
+    counts: NDArray[Any],
+    trials: NDArray[Any],
+    numbers: Ints,
+    limit: int,
+    probability: float,
+) -> Checks:
+    """Return the check that `counts` of `trials`, added up where they have one of `numbers` below
+    `limit`, are as many as this probability makes."""
+    sums = (np.bincount(numbers, of, limit).astype(np.int64) for of in (counts, trials))
+    return what, *sums, np.full(limit, probability)
 
 
 def low_limit(limit: int) -> int:

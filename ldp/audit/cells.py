@@ -353,8 +353,9 @@ def _signs(reports: Reports) -> Iterator[Checks]:
     blocks = blocks_of(columns, mechanism.shape.columns)
     most = min(mechanism.shape.columns, MOST_OUTCOMES)
     claimed = float(mechanism.channel.touched)
-    yield group_checks("true signs in block of columns", is_true, blocks, most, claimed)
     every = np.ones_like(is_true)
+    what = "true signs in block of columns"
+    yield group_checks(what, is_true, every, blocks, most, claimed)
     yield sum_checks("true signs", is_true, every, claimed)
     low = min(low_limit(limit), 1 << MOST_BITS // 2)
     other = min(mechanism.shape.columns, 1 << MOST_BITS // 2)

@@ -92,10 +92,12 @@ def condition_checks(
         of_rows.append(Occurrence("rows as odd as the value", seen, np.ones_like(seen), 0.5))
     moduli = np.arange(1, LARGEST + 1)
     known = [(name, (of[:, None] % moduli).astype(np.uint8), limit) for name, of, limit in numbers]
+    bits = reports.reported if reports.mechanism.kind.is_bitmap else reports.reported[:, :0]
+    packed = [np.packbits(cells, axis=1, bitorder="little") for cells in (bits, reports.touched)]
     for left, right in combinations(known, 2):
         has_row = ROW in (left[0], right[0]) or reports.keeps_row
         some = statistics if has_row else [*statistics, *of_rows]
-        yield from _by_two(reports, lies, some, left, right, has_row, most)
+        yield from _by_two(reports, lies, (packed[0], packed[1]), some, left, right, has_row, most)
 
 
 def evened(seen: Bools, chances: Floats, chance: float, coins: np.random.Generator) -> Bools:
@@ -168,7 +170,7 @@ def _of_lies(
         part = groups[places]
         sizes, free = np.bincount(groups, minlength=size)[part], np.full(lies.size, columns)
         if not mechanism.kind.is_signed:
-            inside = [reports.touched[:, groups == one].sum(axis=1) for one in range(size)]
+            inside = (reports.touched @ (groups[:, None] == np.arange(size)).astype(np.float32)).T
             sizes, free = sizes - np.choose(part, inside), columns - sum(inside)
         seen = evened(groups[lies] == part, sizes / np.maximum(free, 1), 1 / size, coins)
         yield Occurrence(what, seen & is_lie, is_lie, 1 / size)
@@ -266,6 +268,7 @@ def _apart(earlier: Ints, coins: np.random.Generator) -> Ints:
 def _by_two(
     reports: Reports,
     lies: Ints,
+    cells: tuple[NDArray[np.uint8], NDArray[np.uint8]],
     statistics: Sequence[Occurrence],
     left: tuple[str, NDArray[np.uint8], int],
     right: tuple[str, NDArray[np.uint8], int],
@@ -273,15 +276,16 @@ def _by_two(
     most: int,
 ) -> Iterator[Checks]:
     """Yield the checks of `statistics` by the remainders of two numbers, and of what repeats the
-    report before that has the same remainders, in pairs: its lie, or its row."""
+    report before that has the same remainders, in pairs: its lie, or its row. `cells`: bits of the
+    columns that reports name and that values touch, as `count_by_two` takes them."""
     mechanism = reports.mechanism
     moduli, size = _moduli(left[2], right[2], most)
     counted = [getattr(s, of) for of in ("seen", "possible") for s in statistics]
-    bits = reports.reported if mechanism.kind.is_bitmap else reports.reported[:, :0]
     marks = np.stack([lies, reports.rows, reports.columns])
     counted_now = np.stack(counted, axis=1).astype(np.int32)
-    cells, rests = (bits, reports.touched), (left[1], right[1])
-    sums = count_by_two(rests, moduli, size, counted_now, marks, cells).astype(np.int64)
+    sums = count_by_two((left[1], right[1]), moduli, size, counted_now, marks, cells).astype(
+        np.int64
+    )
     name = f"by remainders of {left[0]} and {right[0]}, number"
     for i, statistic in enumerate(statistics):
         trials, chances = sums[:, len(statistics) + i], np.full(size, statistic.chance)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import AnyInts, Bools, Floats, Ints, Points
+from ldp.arrays import AnyInts, Floats, Ints, Points
 from ldp.bulk.compiled import by_rows, compiled
 from ldp.bulk.hash_kernels import coefficients, point_fractions, row_columns
 from ldp.protocol.hashing import PolynomialRows
@@ -218,7 +218,7 @@ def count_by_two(
     size: int,
     counted: NDArray[np.int32],
     marks: Ints,
-    cells: tuple[Bools, Bools],
+    cells: tuple[NDArray[np.uint8], NDArray[np.uint8]],
 ) -> NDArray[np.int32]:
     """Return sums of what is `counted`, shape (reports, statistics), by the remainders of two
     numbers, shape (size, statistics + 4). The last four are of pairs: of the reports with the same
@@ -228,18 +228,31 @@ def count_by_two(
 
     `rests`: remainders of the two numbers by 1, 2, ...: shape (reports, moduli). `moduli`: two
     moduli and the place of their first sum, shape (pairs, 3). `marks`, shape (3, reports): of each
-    report a column that is a lie, or -1; its row; its column. `cells`: bool, shape (reports,
-    columns): which columns it names, or of no columns where it has the one of its mark; and which
-    its value touches, or of no columns where lies are any.
+    report a column that is a lie, or -1; its row; its column. `cells`: uint8, shape (reports,
+    bytes), a bit a column, the lowest first: which columns it names, or of no columns where it has
+    the one of its mark; and which its value touches, or of no columns where lies are any.
     """
-    packed = tuple(np.packbits(some, axis=1, bitorder="little") for some in cells)
-    sums: NDArray[np.int32] = _count_by_two(rests, moduli, size, counted, marks, packed)
+    place = {(m, o): (m, o, start) for m, o, start in moduli.tolist()}
+    wider = [place.get((2 * m, o), place.get((m, 2 * o))) for m, o in place]
+    is_widest = np.array([of is None for of in wider])
+    sums: NDArray[np.int32] = _count_by_two(rests, moduli, is_widest, size, counted, marks, cells)
+    for (m, o, start), of in sorted(zip(place.values(), wider, strict=True), reverse=True):
+        if of is not None:
+            twice, other, begin = of
+            table = sums[begin : begin + twice * other, :-4].reshape(
+                twice // m, m, other // o, o, -1
+            )
+            sums[start : start + m * o, :-4] = table.sum(axis=(0, 2)).reshape(m * o, -1)
     return sums
 
 
 @compiled()
-def _count_by_two(rests: Any, moduli: Any, size: Any, counted: Any, marks: Any, packed: Any) -> Any:
-    """Count some reports at a time: the sums of two moduli stay in the first-level cache."""
+def _count_by_two(
+    rests: Any, moduli: Any, is_widest: Any, size: Any, counted: Any, marks: Any, packed: Any
+) -> Any:
+    """Count some reports at a time: the sums of two moduli stay in the first-level cache. Only the
+    widest moduli are summed by, and the pairs by all: what is summed by half of a modulus is a sum
+    of two."""
     (left, right), (lies, rows, columns), (bits, touched) = rests, marks, packed
     reports, statistics = counted.shape
     sums = np.zeros((size, statistics + 4), dtype=np.int32)
@@ -249,9 +262,10 @@ def _count_by_two(rests: Any, moduli: Any, size: Any, counted: Any, marks: Any, 
         end = min(begin + _REPORTS, reports)
         for pair in range(moduli.shape[0]):
             modulus, other, start = moduli[pair, 0], moduli[pair, 1], moduli[pair, 2]
+            counts = statistics if is_widest[pair] else 0
             for i in range(begin, end):
                 key = start + left[i, modulus - 1] * other + right[i, other - 1]
-                for statistic in range(statistics):
+                for statistic in range(counts):
                     sums[key, statistic] += counted[i, statistic]
                 before = last[key]
                 last[key] = i if before < 0 else -1  # no report is in two pairs

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from ldp.audit import judging
 from ldp.audit.binomial_checks import sum_checks
-from ldp.audit.conditions import Seen, condition_checks, evened
+from ldp.audit.conditions import Seen, _moduli, condition_checks, evened
 from ldp.audit.draws import Draws
 from ldp.audit.encoder import Turns
 from ldp.audit.judging import Checks, first_finding, judge, judge_twice, size_of
@@ -390,10 +390,12 @@ def test_sums_by_two_are_those_of_a_slow_way() -> None:
     lies, counted = lies - 1, generator.integers(0, 3, (300, 2)).astype(np.int32)
     touched = generator.random((300, 5)) < 0.3
     rests = [(n[:, None] % np.arange(1, 65)).astype(np.uint8) for n in (left, right)]
-    moduli = np.array([[2, 3, 0], [1, 5, 6]])
-    marks, cells = np.stack([lies, rows, columns]), (touched[:, :0], touched)
-    sums = count_by_two((rests[0], rests[1]), moduli, 11, counted, marks, cells)
-    expected, last = np.zeros((11, 6), dtype=int), dict[int, int]()
+    moduli, size = _moduli(6, 9, 20)
+    assert any((2 * m, o) in set(zip(*moduli.T[:2], strict=True)) for m, o, _ in moduli)
+    marks, packed = np.stack([lies, rows, columns]), np.packbits(touched, 1, bitorder="little")
+    cells = packed[:, :0], packed
+    sums = count_by_two((rests[0], rests[1]), moduli, size, counted, marks, cells)
+    expected, last = np.zeros((size, 6), dtype=int), dict[int, int]()
     for modulus, other, start in moduli.tolist():
         for i in range(300):
             key = start + left[i] % modulus * other + right[i] % other
