@@ -45,14 +45,11 @@ def checks_by_number(
         ("even", numbers.size - odd, int(seen.sum()) - odd_seen),
     ):
         yield f"{what} by {which} parity", counts, trials, np.full(trials.size, probability)
+    trials, counts = np.ones(numbers.size, dtype=np.int64), seen.astype(np.int64)
     if numbers.size and numbers.max() < numbers.size:  # sums of few sums, not of all reports
-        trials, counts = (
-            np.bincount(numbers),
-            np.bincount(numbers[seen], minlength=numbers.max() + 1),
-        )
+        counts = np.bincount(numbers[seen], minlength=int(numbers.max()) + 1)
+        trials = np.bincount(numbers)
         numbers = np.arange(trials.size)
-    else:
-        trials, counts = np.ones(numbers.size), seen
     for modulus in RESIDUES:
         if modulus < limit:
             rest = f"{what} by rest of {modulus}"
@@ -78,8 +75,8 @@ def group_checks(
 ) -> Checks:
     """Return the check that `counts` of `trials`, added up where they have one of `numbers` below
     `limit`, are as many as this probability makes."""
-    sums = (np.bincount(numbers, of, limit).astype(np.int64) for of in (counts, trials))
-    return what, *sums, np.full(limit, probability)
+    seen, possible = (np.bincount(numbers, of, limit).astype(np.int64) for of in (counts, trials))
+    return what, seen, possible, np.full(limit, probability)
 
 
 def low_limit(limit: int) -> int:
