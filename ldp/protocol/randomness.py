@@ -21,13 +21,14 @@ LENGTH = 1 << (PROBABILITY_BITS + 1)
 FEW_LANES = 64
 """Largest number of lanes whose uniforms are drawn whole: with so few, the time of drawing would
 depend on a lane that is decided early."""
-FEWEST_LANES = 16
-"""Lanes from which comparing 64 words at once is faster than adding up lane by lane."""
 _DOUBLINGS = (1, 2, 4, 8, 16, 32)
 MORE_BITS = 256
 """Least number of bits of a further request for one report."""
 _TAIL_BITS = PROBABILITY_BITS - 8
 _ZERO, _ONE, _OPEN = b"01?"
+_LANE_BYTES = PROBABILITY_BITS // 8 + 1
+"""Bytes of a uniform in a sum of several, with one for its carry."""
+_IS_BELOW = bytes.maketrans(b"\0\1", b"10")
 
 
 class BitSource(Protocol):
@@ -159,12 +160,12 @@ def bernoulli(
     if isinstance(source, SystemBits):
         if lanes > FEW_LANES:
             return _compare_bytes(source, threshold, lanes, chosen, chosen_threshold)
-        words = source.draw(PROBABILITY_BITS * lanes)
         if lanes == 1:
-            return is_below(words, chosen_threshold if chosen else threshold)
-        if lanes < FEWEST_LANES:
-            return _add_up(words, threshold, lanes, chosen, chosen_threshold)
-        return _compare(words, lanes, threshold, lanes, chosen, chosen_threshold)[0]
+            return is_below(
+                source.draw(PROBABILITY_BITS), chosen_threshold if chosen else threshold
+            )
+        words = source.draw(8 * _LANE_BYTES * lanes)
+        return _add_up(words, threshold, lanes, chosen, chosen_threshold)
     if lanes <= FEW_LANES and isinstance(source, KeyedBits):
         size = (lanes + 7) >> 3
         words = int.from_bytes(source.peek(PROBABILITY_BITS * size), "little")
@@ -187,16 +188,31 @@ def bernoulli(
 def usual_bytes(lanes: int) -> tuple[int, int]:
     """Return how many bytes of the operating system `bernoulli` takes, but for one call in a
     hundred, and how many of them are top bytes."""
-    return (8 * lanes, 0) if lanes <= FEW_LANES else (lanes + lanes // 16, lanes)
+    if lanes > FEW_LANES:
+        return lanes + lanes // 16, lanes
+    return (_LANE_BYTES * lanes if lanes > 1 else PROBABILITY_BITS // 8), 0
 
 
-def _add_up(word: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int) -> int:
-    """Return the bits of `bernoulli` for the uniforms in `word`, 64 bits a lane."""
-    below, thresholds = 0, (threshold, chosen_threshold)
-    for lane in range(lanes):
-        below |= is_below(word & _LOW, thresholds[chosen & 1]) << lane
-        word, chosen = word >> PROBABILITY_BITS, chosen >> 1
-    return below
+def _add_up(words: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int) -> int:
+    """Return the bits of `bernoulli` for the uniforms in `words`, 64 bits of every _LANE_BYTES. All
+    are compared with both thresholds in one sum, as in `is_below`: none reaches the next lane."""
+    uniforms, numbers, width = _in_lanes(threshold, chosen_threshold, lanes)
+    words &= uniforms
+    total = (words | words << width) + numbers
+    tops = total.to_bytes(width // 4, "big")[::_LANE_BYTES]
+    both = int(tops.translate(_IS_BELOW), 2)
+    below = both & ((1 << lanes) - 1)
+    return below ^ (below ^ both >> lanes) & chosen
+
+
+@lru_cache(maxsize=64)
+def _in_lanes(threshold: int, chosen_threshold: int, lanes: int) -> tuple[int, int, int]:
+    """Return the bits of all uniforms, 2**64 - threshold in every lane and above them
+    2**64 - chosen_threshold, and the bits of all lanes."""
+    ones = sum(1 << 8 * _LANE_BYTES * lane for lane in range(lanes))
+    width = 8 * _LANE_BYTES * lanes
+    above = PROBABILITY_ONE - threshold | PROBABILITY_ONE - chosen_threshold << width
+    return _LOW * ones, above * ones, width
 
 
 def is_below(uniform: int, threshold: int) -> int:

@@ -43,11 +43,13 @@ class Scripted:
 def test_lanes_drawn_whole_have_the_same_law(
     uniforms: list[int], threshold: int, data: st.DataObject
 ) -> None:
-    """From the operating system; the uniforms are its bytes, 8 a lane."""
+    """From the operating system; the uniforms are its bytes, 8 a lane, of several with one more,
+    which nothing depends on."""
     uniforms[0] = min(max(threshold + data.draw(st.integers(-1, 1)), 0), PROBABILITY_ONE - 1)
     chosen, lanes = data.draw(st.integers(0, (1 << len(uniforms)) - 1)), len(uniforms)
     other = data.draw(st.integers(0, PROBABILITY_ONE))
-    drawn = b"".join(uniform.to_bytes(8, "little") for uniform in uniforms)
+    more = data.draw(st.binary(min_size=1, max_size=1)) if lanes > 1 else b""
+    drawn = b"".join(uniform.to_bytes(8, "little") + more for uniform in uniforms)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "urandom", lambda size: drawn if size == len(drawn) else b"")
         word = bernoulli(SystemBits(), threshold, lanes, chosen, other)
