@@ -1,6 +1,7 @@
 """Estimates and their page, for tests of the report."""
 
 import html
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import pytest
 
 from ldp.report.value_face import MOST_FEW
 from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.result import write_with_summary
 from ldp.tables.saved import SavedResult
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -25,6 +27,13 @@ DETAILS = {
     "epsilon": 2.0,
     "windows": ["2026-01-01"],
 }
+
+
+def sign(path: Path, **keys: Any) -> Path:
+    """The CSV file `path`, after it and these keys of its summary were written anew."""
+    summary = json.loads(path.with_suffix(".json").read_text("utf-8"))
+    write_with_summary(path, path.read_text("utf-8"), {**summary, **keys})
+    return path
 
 
 NAMES = ("Oslo", "Bergen", "Tromsø", "Bodø")

@@ -8,7 +8,7 @@ from typing import Any
 from ldp.report.drawings import Axis, PictureRows, bars, histogram, place_among
 from ldp.report.formats import percent, quantity, span
 from ldp.tables.result import COUNT
-from ldp.tables.saved import SavedResult, is_json_number
+from ldp.tables.saved import SavedResult
 from ldp.tables.statistics import PERCENTILE, known_ends
 from ldp.tables.truth import TrueNumbers
 
@@ -36,7 +36,7 @@ def facts(file: SavedResult) -> list[tuple[str, str]]:
     moved = ", ".join(
         f"{name} by {percent(far) if 'share' in name else quantity(far)}"
         for name, far in moves.items()
-        if is_json_number(far)
+        if far is not None
     )
     if summary.get("fakes") is not None:
         answers.append(("Made-up reports", _under_fakes(summary)))

@@ -133,7 +133,7 @@ def _parts(results: SavedResult) -> list[tuple[str, str, float]]:
     if "at_most" in summary or not summary["reports"]:
         return []
     found_sum = math.fsum(results.numbers("estimate")[results.where("discovered")])
-    unlisted = _count_of_unexplained(results)
+    unlisted = summary["unexplained"]
     below = summary["reports"] - found_sum - unlisted
     is_unlisted = summary["method"] in UNLISTED
     names = ["found", "listed, but below the noise", "on no list"]
@@ -145,13 +145,6 @@ def _parts(results: SavedResult) -> list[tuple[str, str, float]]:
     total = sum(counts) or 1.0
     shares = [round(count / total, 5) for count in counts]
     return list(zip(names, tenths(counts), shares, strict=True)) if sum(counts) else []
-
-
-def _count_of_unexplained(results: SavedResult) -> float:
-    count = results.facts.get("unexplained")
-    if count is None:
-        count = results.facts["reports"] - math.fsum(results.numbers("estimate"))
-    return float(count)
 
 
 def facts(results: SavedResult, page: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -234,9 +227,8 @@ def _unexplained(results: SavedResult) -> dict[str, Any]:
     """Return how many reports no candidate explains, with standard error, or why it has none;
     `zero`: whether it may be none."""
     summary = results.facts
-    count, error = _count_of_unexplained(results), summary.get("unexplained_std_error")
-    why = "" if error is not None else "the summary beside the file does not tell it"
-    if "unexplained_std_error" in summary and error is None:
+    count, error, why = summary["unexplained"], summary["unexplained_std_error"], ""
+    if error is None:
         why = UNKNOWN.get(summary["method"], "not worked out for this method")
     is_zero = count <= _reach(summary) * (error or 0.0)
     return {"count": count, "std_error": error, "why": why, "exact": error == 0, "zero": is_zero}

@@ -34,6 +34,8 @@ EXACT = {"bin_low": 10, "bin_high": 10, "p_value": 4}
 """Significant digits of columns that are not written as others are."""
 CSV_DIGEST = "csv_sha256"
 """Key of a summary: the SHA-256 of the CSV file beside which it was written."""
+SUMMARY_DIGEST = "summary_sha256"
+"""Key of a summary: the SHA-256 of all its other keys."""
 MOST_LINES = 20
 """Number of lines of a result that a notebook shows, and of bars of its plot."""
 _BAR = "display:block;height:10px;min-width:1px;background:#7fa8dc;width:{:.1f}%"
@@ -239,11 +241,18 @@ def _written(number: float, digits: int) -> str:
 
 
 def write_with_summary(path: Path, text: str, summary: Mapping[str, Any]) -> None:
-    """Write the CSV `text` to `path` and its `summary` beside it, with the text's CSV_DIGEST, both
+    """Write the CSV `text` to `path` and its `summary` beside it, with the digests of both, both
     or none; null stands for a number that is not finite."""
-    whole = {**summary, CSV_DIGEST: sha256(text.encode()).hexdigest()}
-    json_text = json.dumps(finite(whole), indent=2, allow_nan=False) + "\n"
+    whole = finite({**summary, CSV_DIGEST: sha256(text.encode()).hexdigest()})
+    whole[SUMMARY_DIGEST] = summary_digest(whole)
+    json_text = json.dumps(whole, indent=2, allow_nan=False) + "\n"
     write_together({path: text, summary_path(path): json_text})
+
+
+def summary_digest(summary: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a summary's JSON, without its SUMMARY_DIGEST, in hexadecimal."""
+    others = {name: value for name, value in summary.items() if name != SUMMARY_DIGEST}
+    return sha256(json.dumps(others).encode()).hexdigest()
 
 
 def summary_path(path: Path) -> Path:

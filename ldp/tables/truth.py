@@ -12,7 +12,6 @@ from ldp.arrays import Floats
 from ldp.errors import DecodeError
 from ldp.tables.frame import Columns
 from ldp.tables.result import COUNT
-from ldp.tables.saved import is_json_number
 from ldp.tables.statistics import quantile_of
 
 TOTAL = "reports"
@@ -56,7 +55,7 @@ def true_numbers(truth: Mapping[str, int]) -> Mapping[float, int] | None:
         counts = {float(value): count for value, count in truth.items() if count > 0}
     except ValueError:
         return None
-    if not all(map(is_json_number, counts)):
+    if not all(map(math.isfinite, counts)):
         raise DecodeError("the truth names a number that is not finite")
     return counts or None
 

@@ -28,6 +28,7 @@ from ldp.server import Patterns, associate, discover_ngrams
 from ldp.simulation import Population, draw_reports
 from ldp.simulation.tables import draw_tables
 from ldp.tables.fakes import NO_BOUND
+from ldp.tables.result import write_with_summary
 from tests.examples import WHOLE, for_everything
 
 EACH = 20_000
@@ -197,5 +198,5 @@ def test_a_page_without_one_of_them_is_told(tmp_path: Path) -> None:
     summary = json.loads(path.with_suffix(".json").read_text())
     assert lacking_on_page(path) == []
     del summary["fakes_move"]
-    path.with_suffix(".json").write_text(json.dumps(summary))
+    write_with_summary(path, path.read_text(), summary)
     assert lacking_on_page(path) == ["fakes_move"]

@@ -28,9 +28,11 @@ from ldp.publishing.experiments import (
 from ldp.registry import Registry
 from ldp.report.formats import in_points, quantity
 from ldp.simulation import Population, draw_reports
+from ldp.tables.result import SUMMARY_DIGEST, summary_digest
 from ldp.tables.table import Table
 from simulations.publish import HEAD, METRIC, METRICS, START
 from tests.command_line import settings
+from tests.pages import sign
 from tests.pages import words as words_of
 from tests.publications import run
 
@@ -260,12 +262,12 @@ def test_periods_without_a_mean_are_not_counted_and_ranges_must_be_equal(tmp_pat
     words = stored(tmp_path, metrics, days=3, keys=MEANS, values=("10", "80"))
     assert run(*words, *settings(tmp_path, arms=["new:old"])).exit_code == 0
     summary = tmp_path / "out" / "estimates" / "new" / "v1" / "2026-01-01.json"
-    without = {k: v for k, v in json.loads(summary.read_text()).items() if k != "bounds"}
-    summary.write_text(json.dumps(without))
+    facts = {k: v for k, v in json.loads(summary.read_text()).items() if k != "bounds"}
+    summary.write_text(json.dumps({**facts, SUMMARY_DIGEST: summary_digest(facts)}))
     (found,) = arm_differences(tmp_path / "out", "new", "old")
     assert (found.periods, str(found.first)) == (2, "2026-01-02")
     summary = summary.with_name("2026-01-03.json")
-    summary.write_text(summary.read_text().replace("100.0", "60.0"))
+    sign(summary.with_suffix(".csv"), bounds=[0.0, 60.0])
     with pytest.raises(ParameterError, match="ranges differ, 0 to 60 and 0 to 100"):
         arm_differences(tmp_path / "out", "new", "old")
 

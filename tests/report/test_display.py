@@ -28,6 +28,7 @@ from ldp.tables.frame import Columns
 from ldp.tables.result import MOST_LINES, Result
 from ldp.tables.saved import SavedResult
 from tests import notebooks
+from tests.pages import sign
 from tests.tiers import tiered
 
 CITIES = tuple(f"city {i}" for i in range(30))
@@ -183,9 +184,7 @@ def test_a_file_says_what_the_result_says(name: str, result: Result, tmp_path: P
     path = tmp_path / "result.csv"
     text = result.at(level=0.3).to_csv(path)
     if result.kind == "association":  # one that no decoder made has no mechanism
-        summary = json.loads(path.with_suffix(".json").read_text())
-        summary |= {"mechanism": "joint", "fingerprint": "", "epsilon": 1.0}
-        path.with_suffix(".json").write_text(json.dumps(summary))
+        sign(path, mechanism="joint", fingerprint="", epsilon=1.0)
     saved = SavedResult.load(path)
     assert saved.to_csv(tmp_path / "again.csv") == text
     assert SavedResult.load(tmp_path / "again.csv").to_csv() == text

@@ -1,6 +1,5 @@
 """Faces of the report page: numbers, cross tables and regressions, from files in their form."""
 
-import csv
 import json
 import re
 import shutil
@@ -13,12 +12,14 @@ import numpy as np
 import pytest
 
 from ldp.errors import DecodeError
+from ldp.files import csv_text
 from ldp.registry.label import Label
 from ldp.report import render
+from ldp.tables.result import write_with_summary
 from ldp.tables.saved import SavedResult
 from tests.command_line import run
 from tests.folders import DATA
-from tests.pages import Page, results, words
+from tests.pages import Page, results, sign, words
 
 FILES = DATA / "report"
 RISKY = '</th></table><script>alert("1")</script>'
@@ -62,19 +63,12 @@ epsilon = 4.0
 )
 
 
-def changed(path: Path, **keys: Any) -> Path:
-    """The CSV file, after keys of the summary beside it were changed."""
-    beside = path.with_suffix(".json")
-    beside.write_text(json.dumps({**json.loads(beside.read_text("utf-8")), **keys}), "utf-8")
-    return path
-
-
 def numbers(path: Path, rows: list[tuple[Any, ...]], **keys: Any) -> Path:
     """A file of numbers with these rows, of 1,000 reports."""
     summary = json.loads((FILES / "latency.json").read_text("utf-8"))
-    path.with_suffix(".json").write_text(json.dumps({**summary, "reports": 1000, **keys}), "utf-8")
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([NUMBER_COLUMNS, *rows])
+    write_with_summary(
+        path, csv_text([NUMBER_COLUMNS, *rows]), {**summary, "reports": 1000, **keys}
+    )
     return path
 
 
@@ -177,26 +171,6 @@ def test_a_truth_of_texts_is_none_of_a_number(files: Path) -> None:
         render([number], {"inf": 1})
 
 
-@pytest.mark.exact
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [("mean", "", "", "nan", 1, 0, 1)],
-        [("mean", "", "", 1, 1, 0)],
-        [("", "", "", 1, 1, 0, 1)],
-        [("count", 0, 1, "", 1, 0, 1)],
-        [("count", 0, 1, "many", 1, 0, 1)],
-        [BINS[2], BINS[1]],
-        [BINS[3], BINS[3]],
-        [],
-    ],
-)
-def test_a_wrong_file_of_numbers_is_one_line(tmp_path: Path, rows: list[tuple[Any, ...]]) -> None:
-    with pytest.raises(DecodeError, match=r"a\.(csv|json): .*as `ldp decode` w") as caught:
-        load(numbers(tmp_path / "a.csv", rows))
-    assert "\n" not in str(caught.value)
-
-
 def marked(page: str) -> set[tuple[str, str]]:
     """The framed cells of a page's heat map, by row and column."""
     head, body = page.split('class="heat"')[1].split("</table>")[0].split("<tbody>")
@@ -251,12 +225,10 @@ def cross(path: Path, cells: list[tuple[Any, ...]], members: list[str], **keys: 
     """A file of a cross table of 1,000 reports with these cells: values and count."""
     summary = json.loads((FILES / "network.json").read_text("utf-8"))
     summary |= {"members": members, "reports": 1000, **keys}
-    path.with_suffix(".json").write_text(json.dumps(summary), "utf-8")
     names = [f"value_{number}" for number in range(1, len(members) + 1)]
     names += ["estimate", "std_error", "low", "high", "p_value", "discovered"]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        rows = [(*cell, 10, cell[-1] - 20, cell[-1] + 20, 0.5, 0) for cell in cells]
-        csv.writer(file).writerows([names, *rows])
+    rows = [(*cell, 10, cell[-1] - 20, cell[-1] + 20, 0.5, 0) for cell in cells]
+    write_with_summary(path, csv_text([names, *rows]), summary)
     return path
 
 
@@ -285,26 +257,36 @@ def test_a_large_cross_table_is_cut_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("name", ["latency", "network"])
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda path: changed(path, members=["one"]),
-        lambda path: changed(path, members="one"),
-        lambda path: changed(path, independence={"statistic": 1}),
-        lambda path: changed(path, alpha=2),
-        lambda path: changed(path, reports=-1),
-        lambda path: changed(path, windows=[1]),
-        lambda path: path.write_text(path.read_text("utf-8") + "x,y,1\n", "utf-8"),
-        lambda path: path.write_text(path.read_text("utf-8").splitlines()[0], "utf-8"),
-        lambda path: path.write_bytes(path.read_bytes() + b"\xff"),
+        lambda text: text.replace("1", "2", 1),
+        lambda text: text[:-2],
+        lambda text: text + "x,y,1\n",
+        lambda text: text.splitlines()[0],
+        lambda text: text + "\u0663",
     ],
 )
-def test_a_wrong_cross_table_is_one_line(files: Path, spoil: Callable[[Path], Any]) -> None:
-    path = files / "network.csv"
-    spoil(path)
-    with pytest.raises(DecodeError, match=r"network\.(csv|json): .*as `ldp decode` w") as caught:
-        load(path)
+@pytest.mark.parametrize("suffix", [".csv", ".json"])
+def test_a_file_that_has_changed_is_one_line(
+    files: Path, name: str, spoil: Callable[[str], str], suffix: str
+) -> None:
+    path = (files / name).with_suffix(suffix)
+    path.write_text(spoil(path.read_text("utf-8")), "utf-8")
+    said = r"\.csv has changed since|\.json: not as `ldp decode` writes it"
+    with pytest.raises(DecodeError, match=said) as caught:
+        load(files / f"{name}.csv")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("key", "value"), [("alpha", 2), ("kind", "numbers")])
+def test_a_key_that_has_changed_is_one_line(files: Path, key: str, value: Any) -> None:
+    beside = files / "network.json"
+    beside.write_text(json.dumps({**json.loads(beside.read_text("utf-8")), key: value}), "utf-8")
+    with pytest.raises(DecodeError, match=r"network\.json: .*it has changed since"):
+        load(files / "network.csv")
 
 
 @pytest.mark.exact
@@ -317,7 +299,7 @@ def test_every_face_escapes_names_and_can_be_read_aloud(files: Path) -> None:
         window_epsilon=1.0,
         lifetime_epsilon=2.0,
     )
-    number = changed(files / "latency.csv", labels=[asdict(label)], mechanism=RISKY)
+    number = sign(files / "latency.csv", labels=[asdict(label)], mechanism=RISKY)
     table = cross(files / "t.csv", [(RISKY, RISKY, 10)], [RISKY, "b"], warnings=[RISKY])
     rows = [(RISKY, "", "", 1, 1, 0, 2), *BINS]
     files_read = [load(path) for path in (number, table, numbers(files / "n.csv", rows))]

@@ -1,16 +1,12 @@
 """The report page of numbers, and what else a reader is told before the numbers."""
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from ldp import CountMeanSketch
-from ldp.errors import DecodeError
 from ldp.mechanisms import BitFlip, Piecewise, RegressionMoments
 from ldp.report import render
 from ldp.report.formats import quantity
@@ -51,7 +47,6 @@ def mean(tmp_path: Path) -> Path:
     table = draw_table(MINUTES, ["20", "60"], counts=counts, generator=np.random.default_rng(1))
     found = decode_mean(table)
     found.to_csv(tmp_path / "wait.csv")
-    (tmp_path / "wait.json").write_text(json.dumps(found.summary))
     return tmp_path / "wait.csv"
 
 
@@ -79,30 +74,9 @@ def test_a_regression_has_a_section_of_its_own(tmp_path: Path) -> None:
     )
     found = decode_regression(table)
     found.to_csv(tmp_path / "fit.csv")
-    (tmp_path / "fit.json").write_text(json.dumps(found.summary))
     page = words(render([SavedResult.load(tmp_path / "fit.csv")]))
     assert "x1" in page
     assert quantity(found.intercept) in page
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda summary: {**summary, "kind": "words"},
-        lambda summary: {**summary, "fakes_move": "far"},
-        lambda summary: {**summary, "labels": [{}]},
-        lambda summary: {**summary, "level": 95},
-        lambda summary: {**summary, "windows": None},
-        lambda summary: {key: value for key, value in summary.items() if key != "epsilon"},
-        lambda summary: [summary],
-    ],
-)
-def test_a_wrong_summary_of_numbers_is_one_line(mean: Path, spoil: Callable[[Any], Any]) -> None:
-    beside = mean.with_suffix(".json")
-    beside.write_text(json.dumps(spoil(json.loads(beside.read_text()))))
-    with pytest.raises(DecodeError, match=r"wait\.json: .* as `ldp decode`"):
-        SavedResult.load(mean)
 
 
 @pytest.mark.exact

@@ -1,6 +1,5 @@
 """Several days of a metric, and which of their differences the page calls changes."""
 
-import json
 import math
 import re
 from pathlib import Path
@@ -14,7 +13,7 @@ from ldp.report import render
 from ldp.report.trends import compared_days, in_order
 from ldp.simulation import draw_table
 from ldp.tables.saved import SavedResult
-from tests.pages import Page, days_of, results, words
+from tests.pages import Page, days_of, results, sign, words
 
 
 @pytest.mark.exact
@@ -53,8 +52,7 @@ def test_differences_between_days_have_the_p_values_of_their_formula(tmp_path: P
         ({"tail": 1.0, "reports_per_person": 7.0}, two_sided(0.5, 0.4, reports_each=7)),
     ):
         for path in tmp_path.glob("*.json"):
-            summary = {**json.loads(path.read_text("utf-8")), **more}
-            path.write_text(json.dumps(summary), "utf-8")
+            sign(path.with_suffix(".csv"), **more)
         files = [SavedResult.load(tmp_path / f"day{number}.csv") for number in range(2)]
         assert compared_days(files)[0].p_value == pytest.approx(expected_p)
 
@@ -120,9 +118,8 @@ def test_days_of_the_same_people_show_no_change_at_the_stated_rate(tmp_path: Pat
             held = generator.multinomial(5000, frequencies)
             table = draw_table(made, made.categories, counts=held, generator=generator)
             found, path = decode(table), tmp_path / f"d{number}.csv"
-            path.write_text(found.to_csv(), "utf-8")
-            summary = {**found.summary, "windows": [f"2026-01-0{number + 1}"]}
-            path.with_suffix(".json").write_text(json.dumps(summary), "utf-8")
+            found.to_csv(path)
+            sign(path, windows=[f"2026-01-0{number + 1}"])
             files.append(SavedResult.load(path))
         changes = compared_days(files)
         wrong += changes[0].adjusted <= 0.05
