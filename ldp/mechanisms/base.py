@@ -17,6 +17,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
+from ldp.accounting.bisection import bisect
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Addressing, Answers, Identity, RandomizedAddressing
@@ -432,11 +433,7 @@ class Mechanism(CatalogueMechanism, ABC):
 
         if is_missed(1.0):
             return math.inf
-        low, high = 0.0, 1.0
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if is_missed(middle) else (low, middle)
-        return high
+        return bisect(is_missed, 0.0, 1.0, 60)[1]
 
 
 class Encoder(ReportEncoder):
