@@ -30,10 +30,7 @@ from ldp.regression.randomized_outcome import (
 from ldp.tables.result import write_with_summary
 
 WIDTH = 88
-OF_METHODS = (
-    *("norm", "split", "eigenvalue_share"),
-    *("clip_features", "clip_target", "budget_split"),
-)
+OF_METHODS = ("norm", "clip_features", "clip_target", "budget_split")
 """Numbers that --method may state."""
 OF_WHOM = {
     "population": "the population of which the rows are a random sample",

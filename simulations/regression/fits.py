@@ -30,14 +30,14 @@ def claimed(claim: Claim) -> Fit:
 def provable(name: str, split: float | None = None) -> Fit:
     """Return the fit of a method of ours, between data sets with one row more or less."""
     method = METHODS[name]
+    if split is not None:
+        assert isinstance(method, FromMoments)
+        method = dataclasses.replace(method, split=split)
 
     def fit(sums: Sums, epsilon: float, delta: float, generator: np.random.Generator) -> Floats:
         budget = Budget(epsilon=epsilon, delta=delta, neighbours=Neighbours.ADD_REMOVE)
         noise = Simulated(generator)
-        if split is None:
-            return method.fit(sums.as_rows, budget, noise).coefficients
-        assert isinstance(method, FromMoments)
-        return method.fit(sums.as_rows, budget, noise, split=split).coefficients
+        return method.fit(sums.as_rows, budget, noise).coefficients
 
     return fit
 

@@ -191,17 +191,6 @@ def test_laplace_scales_add_up_to_epsilon(
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("name", ["robust", "boosted"])
-def test_a_share_is_for_methods_that_release_moments_with_normal_noise(name: str) -> None:
-    X = example().features
-    shares: tuple[dict[str, Any], ...] = ({"split": 0.5}, {"eigenvalue_share": 0.5})
-    for share in shares:
-        model = PrivateLinearRegression(method=name, bounds=(-1, 1), **share)
-        with pytest.raises(ParameterError, match="methods that release moments with normal noise"):
-            model.fit(X, X[:, 0])
-
-
-@pytest.mark.exact
 @pytest.mark.parametrize("neighbours", BOTH)
 def test_output_perturbations_exact_delta_is_the_one_asked_for(neighbours: Neighbours) -> None:
     heard, rows = Heard(), example()

@@ -14,7 +14,7 @@ from ldp.arrays import Floats
 from ldp.central import Noise, Releases, Simulated
 from ldp.central.regression.calibration import Budget
 from ldp.central.regression.laplace import SPLIT, FromLaplace, LaplaceMoments, Projection
-from ldp.central.regression.methods import METHODS, PURE, FromMoments, Method
+from ldp.central.regression.methods import METHODS, PURE, Method
 from ldp.central.regression.rows import Rows
 from ldp.errors import DecodeError, ParameterError
 from ldp.regression.bounds import Bounds, Unmapped
@@ -61,9 +61,6 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         Public length of a mapped row, the intercept's 1 included; the default, the root of the
         number of columns, shortens none. Less noise if it is small, more bias if it is too small:
         the coefficients, and what the intervals cover, are those of the shortened rows.
-    split, eigenvalue_share : float, optional
-        Shares of the budget: `eigenvalue_share` of the smallest eigenvalue, and `split` of X'X in
-        the rest, the other part being X'y's.
     clip_features, clip_target : float, optional
         Of method robust: clips of mapped features and target, in (0, 1]: 0.5 keeps the middle
         half of a range. Less noise if small, more bias if too small; intervals cover the
@@ -106,8 +103,6 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         neighbours: str = "replace-one",
         fit_intercept: bool = True,
         norm: float | None = None,
-        split: float | None = None,
-        eigenvalue_share: float | None = None,
         clip_features: float | None = None,
         clip_target: float | None = None,
         budget_split: tuple[float, float, float] | None = None,
@@ -122,8 +117,6 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.neighbours = neighbours
         self.fit_intercept = fit_intercept
         self.norm = norm
-        self.split = split
-        self.eigenvalue_share = eigenvalue_share
         self.clip_features = clip_features
         self.clip_target = clip_target
         self.budget_split = budget_split
@@ -155,9 +148,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
             norm=self.norm,
         )
         self._require_options(method)
-        if isinstance(method, FromMoments):
-            fit = method.fit(rows, budget, noise, self.split, self.eigenvalue_share)
-        elif isinstance(method, FromLaplace):
+        if isinstance(method, FromLaplace):
             fit = method.fit(rows, budget, noise, self._projection(features, target))
         else:
             fit = method.fit(rows, budget, noise)
@@ -243,14 +234,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return both
 
     def _require_options(self, method: Method) -> None:
-        """Raise ParameterError for options of other methods, and for two that exclude each
-        other."""
-        if (self.split, self.eigenvalue_share) != (None, None) and not isinstance(
-            method, FromMoments
-        ):
-            raise ParameterError(
-                "split and eigenvalue_share are for methods that release moments with normal noise"
-            )
+        """Raise ParameterError for options of other methods."""
         clips = (self.clip_features, self.clip_target)
         robust = (*clips, self.budget_split, self.public_rows)
         if any(option is not None for option in robust) and not isinstance(method, FromLaplace):

@@ -22,7 +22,6 @@ from ldp.central.regression.calibration import (
 )
 from ldp.central.regression.laplace import FromLaplace, solve_robust
 from ldp.central.regression.rows import GRID, Rows, product
-from ldp.errors import ParameterError
 from ldp.regression import ridge
 from ldp.regression.noisy_moments import Moments
 from ldp.regression.ridge import solved
@@ -76,29 +75,16 @@ class Method(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class FromMoments:
-    """Method with Gaussian noise on X'X and X'y (and on the smallest eigenvalue), then `solve`."""
+    """Method with Gaussian noise on X'X and X'y (and on the smallest eigenvalue), then `solve`.
+    `split`: share of X'X in what `eigenvalue_share` leaves of the budget."""
 
     words: str
     solve: Callable[[Moments], Floats]
     split: float = 0.5
-    eigenvalue_share: float | None = None
+    eigenvalue_share: float = 0.0
 
-    def fit(
-        self,
-        rows: Rows,
-        budget: Budget,
-        noise: Noise,
-        split: float | None = None,
-        eigenvalue_share: float | None = None,
-    ) -> PrivateFit:
-        if self.eigenvalue_share is None and eigenvalue_share is not None:
-            raise ParameterError("eigenvalue_share is for methods that release the eigenvalue")
-        share = self.eigenvalue_share if eigenvalue_share is None else eigenvalue_share
-        if self.eigenvalue_share is not None and not share:
-            raise ParameterError("eigenvalue_share must lie in (0, 1) for this method")
-        shares = BudgetShares.of(
-            split=self.split if split is None else split, eigenvalue=share or 0.0
-        )
+    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> PrivateFit:
+        shares = BudgetShares.of(split=self.split, eigenvalue=self.eigenvalue_share)
         scales = calibrate(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
         moments = release_moments(rows, scales, noise)
         return PrivateFit(self.solve(moments), budget.cost, moments)
