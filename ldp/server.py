@@ -8,18 +8,12 @@ with from_extra("ldp.server", "server"):
     from ldp.decoding.by_category import Distributions, decode_by_category
     from ldp.decoding.consistency import consistent
     from ldp.decoding.distribution import Distribution, decode_distribution
-    from ldp.decoding.means import (
-        MeanEstimate,
-        RegressionEstimate,
-        decode_mean,
-        decode_regression,
-    )
+    from ldp.decoding.means import MeanEstimate, RegressionEstimate, decode_mean, decode_regression
     from ldp.decoding.ngram_search import discover_ngrams
     from ldp.decoding.prefixes import discover_prefixes
     from ldp.decoding.puzzle import discover
     from ldp.tables.estimates import Estimates, Rule
-    from ldp.tables.joint_table import JointTable, JointTableBuilder, load_table
-    from ldp.tables.patterns import Patterns
+    from ldp.tables.joint_table import JointTable, JointTableBuilder, load_table, whole_table
     from ldp.tables.table import Table, TableBuilder
 
 __all__ = [
@@ -30,7 +24,6 @@ __all__ = [
     "JointTable",
     "JointTableBuilder",
     "MeanEstimate",
-    "Patterns",
     "RegressionEstimate",
     "Rule",
     "Table",
@@ -46,4 +39,5 @@ __all__ = [
     "discover_ngrams",
     "discover_prefixes",
     "load_table",
+    "whole_table",
 ]

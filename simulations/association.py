@@ -40,8 +40,7 @@ from ldp.protocol.batch import Batch
 from ldp.registry import Registry
 from ldp.simulation import Population, draw_reports
 from ldp.tables.estimates import Rule
-from ldp.tables.joint_table import tables_of
-from ldp.tables.patterns import Patterns
+from ldp.tables.joint_table import whole_table
 from simulations import campaign
 from simulations.campaign import Bar
 
@@ -208,9 +207,9 @@ def run(task: Task, sets: int) -> Result:
     for _ in range(sets):
         counts = generator.multinomial(task.reports, np.array(task.shares).ravel())
         people = Population(pairs, counts=counts)
-        patterns = Patterns.of(mechanism, draw_reports(mechanism, people, generator))
+        table = whole_table(mechanism, draw_reports(mechanism, people, generator))
         started = time.process_time()
-        found = associate(patterns, listed)
+        found = associate(table, listed)
         seconds += time.process_time() - started
         true = truth(task, counts, found)
         inside = np.argwhere(true > INSIDE * found.std_error)
@@ -218,7 +217,7 @@ def run(task: Task, sets: int) -> Result:
         place = tuple(inside[generator.integers(len(inside))].tolist())
         held += holds(found, true, place)
         if task.hashed:
-            published += holds(as_published(patterns, found), true, place)
+            published += holds(as_published(table, found), true, place)
         rejected += found.independence.p_value < 1 - LEVEL
         discovered = found.detected()
         false += float((discovered & (true == 0)).sum()) / max(1, int(discovered.sum()))
@@ -247,13 +246,13 @@ def holds(found: Association, true: Floats, place: tuple[int, ...]) -> bool:
     return bool(low[place] <= true[place] <= high[place])
 
 
-def as_published(patterns: Patterns, found: Association) -> Association:
+def as_published(whole: Any, found: Association) -> Association:
     """The same with the paper's OTHER: in every cohort the reports that the detected values do not
     explain have each bit by itself, with the probability that is left of its count. The interval is
     the maximum's, by the information of the likelihood."""
     factors = []
     for table, values, (rows, payloads) in zip(
-        tables_of(patterns), found.values, patterns.parts(), strict=True
+        whole.tables, found.values, whole.whole.parts(), strict=True
     ):
         axis = variable(table, values[:-1], Rule(control="none", alpha=0.999), "a part")
         factor = likelihoods(axis, rows, payloads)
@@ -271,7 +270,7 @@ def as_published(patterns: Patterns, found: Association) -> Association:
 
         factor[:, -1] = factor[:, 0] * np.exp(of_bits(chance) - of_bits(shown[:, 0]))
         factors.append(factor / factor.max(axis=1, keepdims=True))
-    mixture = Mixture.of(factors, patterns.counts)
+    mixture = Mixture.of(factors, whole.whole.counts)
     fit = fit_shares(mixture)
     variance = np.diag(covariance(mixture.information(fit.shares))).reshape(fit.shares.shape)
     of_table = np.maximum(variance - fit.shares * (1 - fit.shares) / found.reports, 0)
@@ -304,9 +303,10 @@ def timed(reports: int, end: float) -> Fitted:
     pairs: Any = tuple(product(names, repeat=2))
     people = Population(pairs, frequencies=generator.dirichlet(np.full(144, 0.3)))
     sampled = people.sample(reports, generator)
-    patterns = Patterns.of(mechanism, draw_reports(mechanism, sampled, generator))
+    whole: Any = whole_table(mechanism, draw_reports(mechanism, sampled, generator))
+    patterns = whole.whole
     axes: list[Variable] = [
-        variable(table, names[:10], Rule(threshold=1.0), "a part") for table in tables_of(patterns)
+        variable(table, names[:10], Rule(threshold=1.0), "a part") for table in whole.tables
     ]
     factors = [likelihoods(axis, *part) for axis, part in zip(axes, patterns.parts(), strict=True)]
     mixture = Mixture.of(factors, patterns.counts)

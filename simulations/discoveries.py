@@ -23,11 +23,10 @@ from ldp.arrays import Floats
 from ldp.server import decode
 from ldp.simulation import draw_table
 from ldp.tables.estimates import Rule
-from ldp.tables.joint_table import tables_of
 from simulations import campaign
 from simulations.campaign import Bar
 from simulations.rappor_cases import CHROME, DISTRIBUTIONS, LOOSE, Share, scored
-from simulations.whole_reports import draw_patterns
+from simulations.whole_reports import draw_patterns, table_of
 
 STRINGS, CLIENTS = 100, 300_000
 SETTINGS: dict[str, float] = {
@@ -110,7 +109,7 @@ def runs(name: str, tables: int, method: str, is_whole: bool) -> Iterator[Run]:
         values, patterns, bits, equal = held + absent, None, None, [0, 0]
         if is_whole:
             patterns = draw_patterns(mechanism, everyone, counts, generator)
-            table = tables_of(patterns)[0]
+            table = table_of(patterns)
         else:
             table = draw_table(mechanism, everyone, counts=counts, generator=generator)
         estimates = decode(replace(table, whole=patterns), values, method=method)

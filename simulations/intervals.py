@@ -41,8 +41,7 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.numeric import Numeric
 from ldp.server import Table, decode, decode_mean, decode_regression
 from ldp.simulation import Population, draw_reports, draw_table
-from ldp.tables.joint_table import tables_of
-from ldp.tables.patterns import Patterns
+from ldp.tables.joint_table import whole_table
 from simulations import campaign
 from simulations.campaign import Bar
 from simulations.variance import (
@@ -55,7 +54,7 @@ from simulations.variance import (
     Subject,
     settings,
 )
-from simulations.whole_reports import draw_patterns
+from simulations.whole_reports import draw_patterns, table_of
 
 TABLES = 10_000
 BATCH = 500
@@ -317,7 +316,7 @@ def held_association(pairs: Pairs, tables: int, seed: np.random.SeedSequence) ->
             for part, axis in zip(drawn, names, strict=True)
         ]
         found = associate(
-            Patterns.of(mechanism, draw_reports(mechanism, people, generator)), listed
+            whole_table(mechanism, draw_reports(mechanism, people, generator)), listed
         )
         places = [
             [axis.index(name if name in axis else OTHER) for name in all_names]
@@ -343,7 +342,7 @@ def held_whole(
         drawn = replace(mechanism, seed=generator.bytes(16).hex())
         counts = generator.multinomial(reports, HELD)
         patterns = draw_patterns(drawn, listed[: HELD.size], counts, generator)
-        low, high = decode(tables_of(patterns)[0], listed).interval()
+        low, high = decode(table_of(patterns), listed).interval()
         truth = np.append(counts, np.zeros(ABSENT))
         found += ((low <= truth) & (truth <= high))[[*ASKED]]
     return found.tolist()

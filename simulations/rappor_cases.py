@@ -33,11 +33,10 @@ from ldp.protocol.bloom import PolynomialBloom
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from ldp.tables.estimates import Estimates, Rule
-from ldp.tables.joint_table import tables_of
 from ldp.tables.patterns import Patterns
 from simulations import campaign
 from simulations.campaign import Bar
-from simulations.whole_reports import draw_patterns
+from simulations.whole_reports import draw_patterns, table_of
 
 LOOSE_RULE = Rule(alpha=0.2)
 SEEDS, WHOLE_SEEDS = 3, 12
@@ -258,7 +257,7 @@ def drawn(
         counts = generator.multinomial(case.people, shares)
         if is_whole and mechanism.bits <= MOST_BITS:
             patterns = draw_patterns(mechanism, held, counts, generator)
-            (table,) = tables_of(patterns)
+            table = table_of(patterns)
         else:
             table = draw_table(mechanism, held, counts=counts, generator=generator)
     return table, patterns, dict(zip(held, counts.tolist(), strict=True))

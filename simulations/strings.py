@@ -26,8 +26,7 @@ from ldp.mechanisms.local_hashing import tuned_buckets
 from ldp.server import discover, discover_ngrams, discover_prefixes
 from ldp.simulation import Population, draw_reports, draw_table, draw_tables
 from ldp.tables.estimates import Estimates, Rule
-from ldp.tables.joint_table import JointTable
-from ldp.tables.patterns import Patterns
+from ldp.tables.joint_table import JointTable, whole_table
 from simulations import campaign
 from simulations.campaign import Bar
 from simulations.words import english
@@ -116,8 +115,8 @@ def run(setting: Setting, seed: int, words: Population | None) -> Run:
     strings = RapporNgrams(
         epsilon=epsilon, fragment_epsilon=setting.fragment_epsilon, seed=name, length=LENGTH
     )
-    patterns = Patterns.of(strings, draw_reports(strings, people, generator))
-    found, tested, seconds = solved(lambda: discover_ngrams(patterns, rule=RULE))
+    whole = whole_table(strings, draw_reports(strings, people, generator))
+    found, tested, seconds = solved(lambda: discover_ngrams(whole, rule=RULE))
     puzzle = SequenceFragmentPuzzle(
         epsilon=epsilon,
         fragment_epsilon=epsilon * 5 / 8,

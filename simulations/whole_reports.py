@@ -1,6 +1,8 @@
 """Whole reports of RAPPOR with small filters, drawn by cohort and pattern, not report by report."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -8,6 +10,7 @@ from ldp import Rappor, bulk
 from ldp.arrays import Ints
 from ldp.decoding.report_patterns import random_filter, report_law
 from ldp.protocol.bloom import PolynomialBloom
+from ldp.tables.joint_table import empty_builder
 from ldp.tables.patterns import Patterns
 
 
@@ -38,3 +41,15 @@ def draw_patterns(
         payloads.astype(np.uint8)[:, None],
         sent[rows, payloads],
     )
+
+
+def table_of(patterns: Patterns) -> Any:
+    """The table that holds these whole reports. It is doubled for every binary digit, and the
+    patterns are added whose count has the digit, so that none is repeated."""
+    mechanism = patterns.mechanism
+    total: Any = empty_builder(mechanism).build()
+    for digit in reversed(range(int(patterns.counts.max(initial=0)).bit_length())):
+        has_digit, builder = patterns.counts >> digit & 1 == 1, empty_builder(mechanism)
+        builder.add_batch(patterns.rows[has_digit], patterns.payloads[has_digit])
+        total = total + total + builder.build()
+    return replace(total, whole=patterns)

@@ -1,4 +1,4 @@
-"""Two joint mechanisms, and the patterns of their reports, for tests of what goes together."""
+"""Two joint mechanisms, and tables of their reports, for tests of what goes together."""
 
 from itertools import product
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from ldp import JointReport, UnaryEncoding
 from ldp.simulation import Population, draw_reports
-from ldp.tables.patterns import Patterns
+from ldp.tables.joint_table import whole_table
 
 KINDS = UnaryEncoding(categories=("a", "b", "c"), epsilon=1.5)
 ANSWERS = UnaryEncoding(categories=("x", "y"), epsilon=1.0)
@@ -22,9 +22,9 @@ LOUD = JointReport(
 """Hardly a bit is ever flipped."""
 
 
-def patterns_of(
+def table_of(
     mechanism: JointReport, pairs: Any, counts: Any, generator: np.random.Generator
-) -> Patterns:
-    """The patterns of simulated reports of as many people with each pair as `counts` says."""
+) -> Any:
+    """The table, with whole reports, of as many people with each pair as `counts` says."""
     people = Population(pairs, counts=np.array(counts))
-    return Patterns.of(mechanism, draw_reports(mechanism, people, generator))
+    return whole_table(mechanism, draw_reports(mechanism, people, generator))

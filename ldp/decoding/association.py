@@ -25,12 +25,12 @@ from ldp.arrays import AnyInts, Bools, Floats, Ints, Places, texts
 from ldp.decoding import decode
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError
-from ldp.mechanisms import JointMechanism, Mechanism
+from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
 from ldp.protocol.kinds import Index, Subset
 from ldp.tables.estimates import Normal, Rule, spread, widened
 from ldp.tables.frame import Columns
-from ldp.tables.joint_table import JointTable, tables_of
+from ldp.tables.joint_table import JointTable
 from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.result import Result
 from ldp.tables.table import Table
@@ -282,42 +282,44 @@ class Association(Result):
         }
 
 
+def whole_of(table: Table | JointTable) -> Patterns:
+    """Return the whole reports of a table; raise DecodeError where it has none."""
+    if table.whole is None:
+        raise DecodeError(
+            "the table holds no whole reports, which alone say what came together: count the "
+            "reports with ldp aggregate, of a memoised metric those of one day"
+        )
+    return table.whole
+
+
 def associate(
-    patterns: Patterns | JointTable,
+    table: Table | JointTable,
     candidates: Sequence[Sequence[str] | None] | None = None,
     *,
     rule: Rule | None = None,
 ) -> Association:
-    """Return the joint distribution of the parts of the reports in `patterns`, or in a table that
-    keeps whole reports.
+    """Return the joint distribution of the parts of the reports in a `table`.
 
     `candidates`: a list for each part, or None for a part with categories. Where values are hashed,
     those that `rule` detects in the part alone (default: 5 % false discoveries) have a cell and the
-    rest is OTHER. Raises DecodeError for a table without patterns, for no reports, for a part
+    rest is OTHER. Raises DecodeError for a table without whole reports, for no reports, for a part
     without candidates and for more than MOST_CELLS cells. Time: some 5 times patterns x
     cells**2 / 4.
     """
-    if isinstance(patterns, JointTable) and patterns.whole is not None:
-        patterns = patterns.whole
-    if not isinstance(patterns, Patterns):
-        raise DecodeError(
-            "the report patterns were not kept: a table counts each part by itself and cannot say "
-            "which values go together; keep the whole reports (ldp.collection.aggregate)"
-        )
-    mechanism = patterns.mechanism
-    if not isinstance(mechanism, JointMechanism):
+    mechanism = table.mechanism
+    if not isinstance(table, JointTable):
         raise DecodeError(f"reports of {mechanism.name} have one part: nothing goes together")
-    count = len(mechanism.parts)
+    patterns, count = whole_of(table), len(table.tables)
     lists = [None] * count if candidates is None else candidates
     listed = [None if some is None else texts(some, "candidates") for some in lists]
     if len(listed) != count:
         raise DecodeError(f"{len(listed)} lists of candidates for the {count} parts of a report")
     if not patterns.total:
         raise DecodeError("there are no reports")
-    rule, tables = rule or Rule(), tables_of(patterns)
+    rule = rule or Rule()
     variables = [
-        variable(table, names, rule, f"part {letter!r}")
-        for letter, table, names in zip(ascii_lowercase, tables, listed, strict=False)
+        variable(part_table, names, rule, f"part {letter!r}")
+        for letter, part_table, names in zip(ascii_lowercase, table.tables, listed, strict=False)
     ]
     shape = tuple(len(axis.values) for axis in variables)
     if math.prod(shape) > MOST_CELLS:

@@ -16,14 +16,21 @@ import numpy as np
 
 from ldp.arrays import Floats, Places
 from ldp.decoding import decode
-from ldp.decoding.association import OTHER, Variable, covariance, likelihoods, touch_matrix
+from ldp.decoding.association import (
+    OTHER,
+    Variable,
+    covariance,
+    likelihoods,
+    touch_matrix,
+    whole_of,
+)
 from ldp.decoding.mixtures import Mixture, accelerated_em
 from ldp.decoding.puzzle import fragment_number, fragments_of, no_estimates
 from ldp.errors import DecodeError
 from ldp.mechanisms import PairedFilters, RapporNgrams
 from ldp.protocol.spelling import PAD
 from ldp.tables.estimates import Estimates, Normal, Rule, table_details
-from ldp.tables.joint_table import JointTable, table_of
+from ldp.tables.joint_table import JointTable
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
@@ -41,7 +48,7 @@ FragmentLists = Sequence[Sequence[str]]
 PairSets = Mapping[tuple[int, int], set[tuple[str, str]]]
 
 
-def discover_ngrams(patterns: Patterns, *, rule: Rule | None = None) -> Estimates:
+def discover_ngrams(table: Table | JointTable, *, rule: Rule | None = None) -> Estimates:
     """Return estimates of every string assembled from fragments, decided by `rule` (Bonferroni at
     0.05 by default) among all of them.
 
@@ -56,19 +63,19 @@ def discover_ngrams(patterns: Patterns, *, rule: Rule | None = None) -> Estimate
 
     Given the strings that people hold, the two parts of the reports are independent, so step 4
     alone controls the error rate of `rule` as `decode` does, whatever passes the steps before.
-    Raises DecodeError for a table, which does not show which fragments occur together, for reports
-    of another mechanism or none, more than MOST_FRAGMENTS fragments, or MOST_STRINGS strings.
+    Raises DecodeError for a table without whole reports, which alone show which fragments occur
+    together, for reports of another mechanism or none, more than MOST_FRAGMENTS fragments, or
+    MOST_STRINGS strings.
     """
-    mechanism = patterns.mechanism if isinstance(patterns, Patterns) else None
-    if not isinstance(mechanism, RapporNgrams):
-        raise DecodeError("n-grams are found from the report patterns of a rappor-ngrams metric")
+    mechanism = table.mechanism
+    if not isinstance(table, JointTable) or not isinstance(mechanism, RapporNgrams):
+        raise DecodeError("n-grams are found in tables of a rappor-ngrams metric alone")
+    patterns, rule = whole_of(table), rule or Rule(control="bonferroni")
     if not patterns.total:
         raise DecodeError("there are no reports")
     spelling = mechanism.spelling
     if fragment_number(spelling) > MOST_FRAGMENTS:
         raise DecodeError(f"more than {MOST_FRAGMENTS:,} fragments: shorter ones are needed")
-    table, rule = table_of(patterns), rule or Rule(control="bonferroni")
-    assert isinstance(table, JointTable)
     fragments = _significant_fragments(mechanism.pairs, table["pairs"])
     pairs = _kept_pairs(mechanism.pairs, patterns, fragments)
     strings = assemble_strings(fragments, pairs)

@@ -12,12 +12,11 @@ from ldp.decoding.means import decode_numbers
 from ldp.decoding.ngram_search import discover_ngrams
 from ldp.decoding.prefixes import discover_prefixes
 from ldp.decoding.puzzle import discover
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import ParameterError
 from ldp.mechanisms import HierarchicalHistogram, SequenceFragmentPuzzle
 from ldp.mechanisms.base import AnswerKind
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.joint_table import JointTable
-from ldp.tables.patterns import Patterns
 from ldp.tables.result import Result
 from ldp.tables.table import Table
 
@@ -56,7 +55,7 @@ def discover_words(
     elif top is not None:
         raise ParameterError("top goes with a puzzle (sfp)")
     elif table.mechanism.needs_whole:
-        words = discover_ngrams(_whole(table), rule=rule)
+        words = discover_ngrams(table, rule=rule)
     else:
         words = discover_prefixes(table, rule=rule)  # type: ignore[arg-type]
     return replace(words, details={**words.details, **_of_metric(table)})
@@ -71,19 +70,9 @@ def associate_members(
     default the dictionaries of their tables."""
     if candidates is None:
         candidates = [part.dictionary for part in table.tables]
-    association = associate(_whole(table), candidates, rule=rule)
+    association = associate(table, candidates, rule=rule)
     details = {**association.details, "members": [*table.member_names], **_of_metric(table)}
     return replace(association, details=details)
-
-
-def _whole(table: Table | JointTable) -> Patterns:
-    """Return the whole reports of a table; raise DecodeError where it has none."""
-    if table.whole is None:
-        raise DecodeError(
-            "the table holds no whole reports, which alone say what came together: count the "
-            "reports with ldp aggregate, of a memoised metric those of one day"
-        )
-    return table.whole
 
 
 def _of_metric(table: Table | JointTable) -> dict[str, list[Any]]:

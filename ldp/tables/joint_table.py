@@ -1,6 +1,6 @@
 """Tables of reports that have several parts: one table a part, counted and added together."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism, from_p
 from ldp.protocol import wire
 from ldp.protocol.strict_json import are_texts
 from ldp.registry.label import Label
-from ldp.tables.batches import require_same, split_batch
+from ldp.tables.batches import ReportArrays, require_same, split_batch
 from ldp.tables.patterns import Patterns, PatternsBuilder
 from ldp.tables.table import (
     CountsReports,
@@ -191,22 +191,15 @@ class WholeBuilder(CountsReports):
         return replace(self._table.build(), whole=self._whole.build())
 
 
-def tables_of(patterns: Patterns) -> tuple[Table, ...]:
-    """Return the table of each part of whole reports."""
-    table = table_of(patterns)
-    return table.tables if isinstance(table, JointTable) else (table,)
-
-
-def table_of(patterns: Patterns) -> Table | JointTable:
-    """Return the table that holds these whole reports. It is doubled for every binary
-    digit, and the patterns are added whose count has the digit, so that none is repeated."""
-    mechanism = patterns.mechanism
-    total = empty_builder(mechanism).build()
-    for digit in reversed(range(int(patterns.counts.max(initial=0)).bit_length())):
-        has_digit, builder = patterns.counts >> digit & 1 == 1, empty_builder(mechanism)
-        builder.add_batch(patterns.rows[has_digit], patterns.payloads[has_digit])
-        total = total + total + builder.build()  # type: ignore[operator]
-    return replace(total, whole=patterns)
+def whole_table(
+    mechanism: CatalogueMechanism, batches: Iterable[ReportArrays]
+) -> Table | JointTable:
+    """Return the table of all batches, which also holds the whole reports. Raises ReportError for
+    an invalid report, and where too many are different."""
+    builder = WholeBuilder(mechanism)
+    for rows, payloads in batches:
+        builder.add_batch(rows, payloads)
+    return builder.build()
 
 
 def empty_builder(

@@ -6,7 +6,7 @@ equal to it. Of small reports there are far fewer patterns than reports. They ho
 reports: the same epsilon covers them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,16 +36,6 @@ class Patterns:
     rows: NDArray[np.uint32]
     payloads: NDArray[np.uint8]
     counts: Ints
-
-    @classmethod
-    def of(cls, mechanism: CatalogueMechanism, batches: Iterable[ReportArrays]) -> "Patterns":
-        """Count the reports of all batches. Raises ReportError for an invalid report, and where too
-        many are different."""
-        builder = PatternsBuilder(mechanism)
-        for rows, payloads in batches:
-            split_batch(mechanism.layout, rows, payloads)
-            builder.add_batch(rows, payloads)
-        return builder.build()
 
     @property
     def total(self) -> int:

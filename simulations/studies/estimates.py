@@ -32,13 +32,13 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.numeric import Numeric
 from ldp.server import (
     JointTable,
-    Patterns,
     Table,
     associate,
     decode,
     decode_distribution,
     decode_mean,
     discover_prefixes,
+    whole_table,
 )
 from ldp.simulation import Population, draw_reports, draw_table, draw_tables
 from simulations import intervals, variance
@@ -197,7 +197,7 @@ def _pair(generator: np.random.Generator) -> Drawn:
     banner = JointReport(of=(shown, UnaryEncoding(categories=("no", "yes"), epsilon=1.0)))
     people = Population(PAIRS, counts=TOGETHER)
     while True:
-        found = associate(Patterns.of(banner, draw_reports(banner, people, generator)))
+        found = associate(whole_table(banner, draw_reports(banner, people, generator)))
         place = tuple(map(tuple.index, found.values, PAIRS[0]))
         yield float(found.count[place]), float(found.std_error[place])
 

@@ -24,7 +24,7 @@ from ldp.mechanisms.addressing import Identity, Rounding
 from ldp.mechanisms.base import Example, Mechanism
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.joint_base import JointMechanism
-from ldp.server import Patterns, associate, discover_ngrams
+from ldp.server import associate, discover_ngrams, whole_table
 from ldp.simulation import Population, draw_reports
 from ldp.simulation.tables import draw_tables
 from ldp.tables.fakes import NO_BOUND
@@ -101,15 +101,15 @@ def outputs(example: Example, folder: Path) -> Iterator[Path]:
     draw_tables(mechanism, values, counts, generator).save(table)
     if isinstance(mechanism, JointReport | RapporNgrams):
         people = Population(values, counts=counts)
-        patterns = Patterns.of(mechanism, draw_reports(mechanism, people, generator))
+        whole = whole_table(mechanism, draw_reports(mechanism, people, generator))
         if isinstance(mechanism, JointReport):
             names = [
                 None if isinstance(part.addressing, Identity) else [value[i] for value in values]
                 for i, part in enumerate(mechanism.of)
             ]
-            associate(patterns, names).to_csv(made)
+            associate(whole, names).to_csv(made)
         else:
-            discover_ngrams(patterns).to_csv(made)
+            discover_ngrams(whole).to_csv(made)
         yield made
     if isinstance(mechanism, PrefixExtension | SequenceFragmentPuzzle):
         method = "puzzle, top = 3" if isinstance(mechanism, SequenceFragmentPuzzle) else "auto"

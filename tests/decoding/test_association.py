@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -45,10 +45,10 @@ from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import split_report
 from ldp.simulation import Population, draw_reports, encode_points, points_of
 from ldp.tables.estimates import Rule
-from ldp.tables.joint_table import JointTable, JointTableBuilder, table_of, tables_of
+from ldp.tables.joint_table import JointTableBuilder, whole_table
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
-from tests.joint_reports import ANSWERS, BOTH, KINDS, LOUD, PAIRS, patterns_of
+from tests.joint_reports import ANSWERS, BOTH, KINDS, LOUD, PAIRS, table_of
 from tests.statistics import ALPHA, share_p
 
 
@@ -66,7 +66,7 @@ def test_the_law_any_filter_likelihood_is_the_mean_over_all_ways_to_hash(
 @pytest.mark.exact
 def test_without_noise_the_joint_counts_are_the_true_ones() -> None:
     counts = [50, 10, 2, 28, 5, 5]
-    found = associate(patterns_of(LOUD, PAIRS, counts, np.random.default_rng(1)))
+    found = associate(table_of(LOUD, PAIRS, counts, np.random.default_rng(1)))
     assert found.values == (("a", "b", "c"), ("x", "y"))
     assert np.allclose(found.count.ravel(), counts, atol=1e-6)
     assert np.allclose(found.std_error, 0, atol=1e-3)
@@ -78,7 +78,7 @@ def test_without_noise_the_joint_counts_are_the_true_ones() -> None:
 def test_few_reports_are_said_to_be_few() -> None:
     generator = np.random.default_rng(1)
     for scale, said in ((5, True), (5000, False)):
-        found = associate(patterns_of(LOUD, PAIRS, scale * np.ones(len(PAIRS), int), generator))
+        found = associate(table_of(LOUD, PAIRS, scale * np.ones(len(PAIRS), int), generator))
         assert any("rejects more often" in each for each in found.details["warnings"]) == said
 
 
@@ -87,7 +87,7 @@ def test_three_parts_are_associated_alike() -> None:
     mechanism = JointReport(of=(*LOUD.of, LOUD.of[1]))
     triples: Any = tuple(product("abc", "xy", "xy"))
     counts = np.arange(1, 13)
-    found = associate(patterns_of(mechanism, triples, counts, np.random.default_rng(1)))
+    found = associate(table_of(mechanism, triples, counts, np.random.default_rng(1)))
     assert np.allclose(found.count.ravel(), counts, atol=1e-6)
     assert found.independence.freedom == 11 - 2 - 1 - 1
 
@@ -102,38 +102,37 @@ def test_patterns_add_in_any_grouping_and_keep_every_report(cuts: list[int]) -> 
     slices = slice(0, low), slice(low, high), slice(high, None)
     counted = JointTableBuilder(BOTH)
     counted.add_batch(rows, payloads)
-    a, b, c = (Patterns.of(BOTH, [(rows[some], payloads[some])]) for some in slices)
+    tables = [whole_table(BOTH, [(rows[some], payloads[some])]) for some in slices]
+    a, b, c = (cast(Patterns, table.whole) for table in tables)
     expected = counted.build()
-    for whole in (a + b + c, c + (b + a), Patterns.of(BOTH, [(rows, payloads)])):
+    for whole in (a + b + c, c + (b + a)):
         assert whole.total == 40
         spelled = np.repeat(whole.payloads, whole.counts, axis=0)
         assert sorted(map(bytes, spelled)) == sorted(map(bytes, payloads))
         assert len({bytes(payload) for payload in whole.payloads}) == len(whole.counts)
-        assert table_of(whole) == replace(expected, whole=whole)
+        assert whole_table(BOTH, [(rows, payloads)]) == replace(expected, whole=whole)
 
 
 @pytest.mark.exact
 def test_patterns_of_nothing_of_one_part_and_of_others_are_refused() -> None:
+    none = cast(Patterns, whole_table(BOTH, []).whole)
     with pytest.raises(DecodeError, match="have one part"):
-        associate(Patterns.of(KINDS, []))
+        associate(whole_table(KINDS, []))
     with pytest.raises(DecodeError, match="there are no reports"):
-        associate(Patterns.of(BOTH, []))
+        associate(whole_table(BOTH, []))
     with pytest.raises(MergeError, match="different mechanisms"):
-        Patterns.of(BOTH, []) + Patterns.of(LOUD, [])
+        none + cast(Patterns, whole_table(LOUD, []).whole)
     with pytest.raises(MergeError, match="anything but patterns"):
-        Patterns.of(BOTH, []) + 3  # type: ignore[operator]
+        none + 3  # type: ignore[operator]
     with pytest.raises(ReportError, match="payloads of shape"):
-        Patterns.of(BOTH, [(np.zeros(1, np.uint32), np.zeros((1, 9), np.uint8))])
+        whole_table(BOTH, [(np.zeros(1, np.uint32), np.zeros((1, 9), np.uint8))])
 
 
 @pytest.mark.exact
 def test_what_cannot_be_associated_is_one_line() -> None:
-    some = patterns_of(BOTH, PAIRS, [5] * 6, np.random.default_rng(1))
-    table = table_of(some)
-    assert isinstance(table, JointTable)
-    assert associate(table).to_csv() == associate(some).to_csv()
-    with pytest.raises(DecodeError, match="the report patterns were not kept"):
-        associate(replace(table, whole=None))
+    some = table_of(BOTH, PAIRS, [5] * 6, np.random.default_rng(1))
+    with pytest.raises(DecodeError, match="the table holds no whole reports"):
+        associate(replace(some, whole=None))
     with pytest.raises(DecodeError, match="1 lists of candidates for the 2 parts"):
         associate(some, [["a"]])
     with pytest.raises(DecodeError, match="part 'a' has categories of its own"):
@@ -141,11 +140,11 @@ def test_what_cannot_be_associated_is_one_line() -> None:
     sketch = CountMeanSketch(epsilon=4.0, rows=64, width=8, seed="00")
     mixed = JointReport(of=(sketch, ANSWERS))
     pairs = (("lol", "x"), ("afk", "y"))
-    few = patterns_of(mixed, pairs, [5, 5], np.random.default_rng(1))
+    few = table_of(mixed, pairs, [5, 5], np.random.default_rng(1))
     with pytest.raises(DecodeError, match=r"part 'a' \(cms\) needs a list of candidates"):
         associate(few)
     wide = UnaryEncoding(categories=tuple(map(str, range(33))), epsilon=1.0)
-    many = patterns_of(JointReport(of=(wide, wide)), (("0", "1"),), [9], np.random.default_rng(1))
+    many = table_of(JointReport(of=(wide, wide)), (("0", "1"),), [9], np.random.default_rng(1))
     with pytest.raises(DecodeError, match="33 x 33 cells are more than 1,024"):
         associate(many)
 
@@ -221,7 +220,7 @@ def _at(factor: Floats, counts: Ints, shares: Floats) -> Floats:
 
 @pytest.mark.exact
 def test_intervals_are_of_the_table_or_of_a_population_at_a_level_inside_0_and_1() -> None:
-    some = associate(patterns_of(BOTH, PAIRS, [500] * 6, np.random.default_rng(1)))
+    some = associate(table_of(BOTH, PAIRS, [500] * 6, np.random.default_rng(1)))
     low, _ = some.interval()
     assert np.allclose(some.unbiased - low, 1.959964 * some.std_error)
     wider = np.subtract(*some.interval(population=True)[::-1])
@@ -238,7 +237,7 @@ def test_reports_that_hardly_lie_are_said_to_be_few_for_normal_errors() -> None:
     generator = np.random.default_rng(1)
     loud = JointReport(of=tuple(replace(part, epsilon=8.0) for part in (KINDS, ANSWERS)))
     for mechanism, each, said in ((loud, 50, True), (loud, 5000, False), (BOTH, 50, False)):
-        found = associate(patterns_of(mechanism, PAIRS, [each] * 5 + [0], generator))
+        found = associate(table_of(mechanism, PAIRS, [each] * 5 + [0], generator))
         assert any("not promised" in line for line in found.details["warnings"]) == said
 
 
@@ -308,8 +307,7 @@ def test_members_that_name_a_column_or_a_set_go_from_encoder_to_association(
     split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]
     rows = np.array([row for row, _ in split], np.uint32)
     payloads = np.array([[*payload] for _, payload in split], np.uint8)
-    patterns = Patterns.of(mechanism, [(rows, payloads)])
-    found = associate(patterns, [None, ["lol", "brb", "afk"]])
+    found = associate(whole_table(mechanism, [(rows, payloads)]), [None, ["lol", "brb", "afk"]])
     assert found.values[1] == ("lol", "brb", "afk", OTHER)
     held, errors = 20 * counts.reshape(3, 3), found.std_error[:3, :3]
     assert np.abs((found.unbiased[:3, :3] - held) / errors).max() < 6
@@ -330,7 +328,7 @@ def test_intervals_and_discoveries_hold_for_cells_that_few_and_that_nobody_hold(
     held, wald, false = np.zeros(3), 0, list[float]()
     for _ in range(sets):
         counts = generator.multinomial(4_000, shares.ravel())
-        found = associate(patterns_of(BOTH, PAIRS, counts, generator))
+        found = associate(table_of(BOTH, PAIRS, counts, generator))
         low, high = (end.ravel()[[0, 4, 5]] for end in found.interval())
         held += (low <= counts[[0, 4, 5]]) & (counts[[0, 4, 5]] <= high)
         wald += found.count[2, 1] < 1.96 * found.std_error[2, 1]
@@ -357,12 +355,13 @@ def test_one_string_on_no_list_is_in_the_errors_of_all_cells() -> None:
             Rappor(bits=8, hashes=2, cohorts=16, f=0.0, p=0.25, q=0.75, seed=seed) for seed in seeds
         ]
         counts = generator.multinomial(40_000, np.outer([0.4, 0.3, 0.3], [0.4, 0.3, 0.3]).ravel())
-        patterns = patterns_of(JointReport(of=tuple(bloom)), pairs, counts, generator)
-        found = associate(patterns, [listed, listed])
+        table = table_of(JointReport(of=tuple(bloom)), pairs, counts, generator)
+        found = associate(table, [listed, listed])
+        patterns: Patterns = table.whole
         off = abs(found.unbiased[0, 0] - counts[0])
         held += off < 1.96 * found.std_error[0, 0]
         reports = [PartReports.of(*part, patterns.counts) for part in patterns.parts()]
-        axes = [variable(table, listed, Rule(), "a part") for table in tables_of(patterns)]
+        axes = [variable(part, listed, Rule(), "a part") for part in table.tables]
         parts = [
             part_weights(
                 replace(axis, values=axis.values[:-1]),
@@ -393,7 +392,7 @@ def test_errors_and_the_test_of_independence_hold() -> None:
     for name, shares in (("even", even), ("dependent", np.array(dependent))):
         for _ in range(tables):
             counts = generator.multinomial(20_000, shares)
-            found = associate(patterns_of(BOTH, PAIRS, counts, generator))
+            found = associate(table_of(BOTH, PAIRS, counts, generator))
             rejected[name] += found.independence.p_value < 0.05
             if name == "even":
                 off = np.abs(found.unbiased.ravel() - counts) / found.std_error.ravel()
@@ -420,7 +419,7 @@ def test_a_hidden_value_goes_to_other_and_moves_no_other_cell() -> None:
     generator = np.random.default_rng(8)
     counts = generator.multinomial(40_000, shares.ravel())
     found = associate(
-        patterns_of(JointReport(of=tuple(bloom)), pairs, counts, generator), [listed, listed]
+        table_of(JointReport(of=tuple(bloom)), pairs, counts, generator), [listed, listed]
     )
     assert found.values == ((*listed, OTHER),) * 2
     off = (found.unbiased - counts.reshape(5, 5)) / found.std_error
@@ -433,7 +432,7 @@ def test_a_hidden_value_goes_to_other_and_moves_no_other_cell() -> None:
 @pytest.mark.exact
 def test_a_cell_for_each_detected_value_and_none_without_any() -> None:
     bloom = Rappor(bits=16, hashes=2, cohorts=4, f=0.0, p=0.25, q=0.75, seed="01")
-    some = patterns_of(
+    some = table_of(
         JointReport(of=(bloom, ANSWERS)), (("v0", "x"),), [4000], np.random.default_rng(1)
     )
     strict = Rule(threshold=1000.0)
@@ -461,8 +460,8 @@ def test_one_report_discovers_nothing() -> None:
         )
     )
     people = Population((("a", "w"),), counts=np.array([1]))
-    patterns = Patterns.of(mixed, draw_reports(mixed, people, np.random.default_rng(1)))
-    assert not associate(patterns, [None, None]).detected().any()
+    table = whole_table(mixed, draw_reports(mixed, people, np.random.default_rng(1)))
+    assert not associate(table, [None, None]).detected().any()
 
 
 @pytest.mark.statistical
@@ -481,7 +480,7 @@ def test_discoveries_of_few_reports_are_true() -> None:
         counts = generator.multinomial(2000, np.full(20, 1 / 20))
         np.fill_diagonal(true, counts)
         people = Population(pairs, counts=counts)
-        found = associate(Patterns.of(mechanism, draw_reports(mechanism, people, generator)))
+        found = associate(whole_table(mechanism, draw_reports(mechanism, people, generator)))
         for place, result in enumerate((found, replace(found, few_tail=0.0))):
             detected = result.detected()
             assert detected.diagonal().all()
@@ -510,8 +509,7 @@ def test_reports_that_are_all_alike_are_no_certainty(monkeypatch: pytest.MonkeyP
     def right() -> tuple[int, int]:
         holding = alone = 0
         for table in tables:
-            assert table.whole is not None
-            found = associate(table.whole)
+            found = associate(table)
             low, high = found.interval()
             holding += bool(((low <= held) & (held <= high)).all())
             alone += not (found.detected() & (held == 0)).any()

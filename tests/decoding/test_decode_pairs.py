@@ -158,7 +158,6 @@ def test_ldp_decode_says_in_one_line_what_it_cannot_do(
 def test_a_damaged_report_is_named_with_its_file(store: Path) -> None:
     asked = Registry.load(store / "metrics.toml").metric("banner").mechanism
     assert isinstance(asked, JointReport)
-    whole = aggregate([store / "store"], "banner", 1, asked, whole=True).whole
-    assert whole is not None
-    assert whole.total == 10_500
-    assert isinstance(associate(whole, [["cookies"], None]), Association)
+    table = aggregate([store / "store"], "banner", 1, asked, whole=True)
+    assert table.total == 10_500
+    assert isinstance(associate(table, [["cookies"], None]), Association)

@@ -20,10 +20,11 @@ from ldp.decoding.ngram_search import assemble_strings
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import PairedFilters
 from ldp.protocol.spelling import PAD
-from ldp.server import Patterns, discover_ngrams, load_table
+from ldp.server import Table, discover_ngrams, load_table
 from ldp.simulation import Population, draw_reports
 from ldp.tables.estimates import Estimates, Rule
-from ldp.tables.joint_table import table_of
+from ldp.tables.joint_table import whole_table
+from ldp.tables.patterns import Patterns
 
 BASE: dict[str, Any] = {
     "epsilon": 12.0,
@@ -40,13 +41,11 @@ HEAVY = ("abcd", "badc", "ecab", "dee", "aaa")
 STRICT = Rule(alpha=0.001, control="bonferroni")
 
 
-def reports(
-    words: Sequence[str] = HEAVY, each: int = 2000, seed: int = 1, **change: Any
-) -> Patterns:
+def reports(words: Sequence[str] = HEAVY, each: int = 2000, seed: int = 1, **change: Any) -> Any:
     """So many reports of each word."""
     mechanism = RapporNgrams(**{**BASE, "seed": f"{seed:04x}", **change})
     people = Population(tuple(words), counts=np.full(len(words), each))
-    return Patterns.of(mechanism, draw_reports(mechanism, people, np.random.default_rng(seed)))
+    return whole_table(mechanism, draw_reports(mechanism, people, np.random.default_rng(seed)))
 
 
 def found(estimates: Estimates) -> set[str]:
@@ -157,7 +156,8 @@ def test_words_are_found_because_their_fragments_go_together() -> None:
     others a false word is found with probability 5e-3 at most, 0.001 a puzzle."""
     for seed in range(5):
         assert found(discover_ngrams(reports(seed=seed), rule=STRICT)) == set(HEAVY)
-    together = reports()
+    table = reports()
+    together = table.whole
     mechanism, generator = together.mechanism, np.random.default_rng(2)
     assert isinstance(mechanism, RapporNgrams)
     (rows, payloads), _ = together.parts()
@@ -170,9 +170,10 @@ def test_words_are_found_because_their_fragments_go_together() -> None:
         same = np.flatnonzero(rows == row)
         second[same] = second[generator.permutation(same)]
     apart = Patterns(mechanism, together.rows, torn, together.counts)
-    whole, broken = (discover_ngrams(some, rule=STRICT).details for some in (together, apart))
+    tables = (table, replace(table, whole=apart))
+    whole, broken = (discover_ngrams(some, rule=STRICT).details for some in tables)
     assert whole["fragments_kept"] == broken["fragments_kept"]
-    assert set(HEAVY) <= set(discover_ngrams(together).values)
+    assert set(HEAVY) <= set(discover_ngrams(table).values)
     assert broken["pairs_kept"] != whole["pairs_kept"]
     assert max(whole["pairs_kept"]) < min(broken["pairs_kept"])
 
@@ -207,14 +208,15 @@ def test_what_cannot_be_solved_is_one_clear_line(monkeypatch: pytest.MonkeyPatch
     pairs = Population((("a", "b"),), counts=np.array([5]))
     other = JointReport(of=(coins, coins))
     for wrong in (
-        table_of(whole),
-        CountMeanSketch(epsilon=1.0, rows=2, width=2, seed="00"),
-        Patterns.of(other, draw_reports(other, pairs, np.random.default_rng(1))),
+        Table.empty(CountMeanSketch(epsilon=1.0, rows=2, width=2, seed="00")),
+        whole_table(other, draw_reports(other, pairs, np.random.default_rng(1))),
     ):
-        with pytest.raises(DecodeError, match="report patterns of a rappor-ngrams metric"):
-            discover_ngrams(wrong)  # type: ignore[arg-type]
+        with pytest.raises(DecodeError, match="tables of a rappor-ngrams metric"):
+            discover_ngrams(wrong)
+    with pytest.raises(DecodeError, match="holds no whole reports"):
+        discover_ngrams(replace(whole, whole=None))
     with pytest.raises(DecodeError, match="no reports"):
-        discover_ngrams(Patterns.of(whole.mechanism, []))
+        discover_ngrams(whole_table(whole.mechanism, []))
     monkeypatch.setattr(ngram_search, "MOST_STRINGS", 2)
     with pytest.raises(DecodeError, match="go together in more than 2 ways"):
         discover_ngrams(reports())

@@ -27,10 +27,10 @@ from ldp.decoding.report_patterns import (
 from ldp.errors import DecodeError
 from ldp.registry import Registry
 from ldp.regression.debiased import Sparse
-from ldp.server import Patterns, Table, decode
+from ldp.server import Table, decode, whole_table
 from ldp.simulation import Population, draw_reports
-from ldp.tables.joint_table import table_of, tables_of
-from simulations.whole_reports import draw_patterns
+from ldp.tables.patterns import Patterns
+from simulations.whole_reports import draw_patterns, table_of
 from tests.candidate_tables import TYPICAL
 from tests.registries import GROUP, METRIC
 
@@ -44,9 +44,7 @@ def of(mechanism: Rappor, counts: Ints, seed: int = 1) -> tuple[Table, Patterns]
     """Table and patterns of reports about v0, v1, ..., `counts` of each."""
     values, generator = tuple(f"v{i}" for i in range(counts.size)), np.random.default_rng(seed)
     patterns = draw_patterns(mechanism, values, counts, generator)
-    table = table_of(patterns)
-    assert isinstance(table, Table)
-    return table, patterns
+    return table_of(patterns), patterns
 
 
 def expected() -> tuple[PatternEquations, Floats]:
@@ -180,7 +178,8 @@ def test_the_drawn_patterns_are_those_of_encoded_reports() -> None:
     counts = np.array([80_000, 60_000, 40_000, 20_000])
     _, drawn = of(SMALL, counts)
     people = Population(VALUES, counts=counts)
-    encoded = Patterns.of(SMALL, draw_reports(SMALL, people, np.random.default_rng(2)))
+    encoded = whole_table(SMALL, draw_reports(SMALL, people, np.random.default_rng(2))).whole
+    assert encoded is not None
     both = np.array([pattern_counts(some).ravel() for some in (drawn, encoded)])
     assert chi2_contingency(both).pvalue > 1e-9
     shifted = np.array([both[0], np.roll(both[1], 1)])
@@ -223,7 +222,7 @@ def test_made_up_reports_move_a_count_by_what_is_stated() -> None:
     fakes = Patterns(table.mechanism, np.arange(64, dtype=np.uint32), codes[:, None], each)
     both = patterns + fakes
     before = decode(replace(table, whole=patterns), listed)
-    after = decode(tables_of(both)[0], listed)
+    after = decode(table_of(both), listed)
     moved = (after.count[9] - before.count[9]) / before.details["fakes_move"]
     assert 0.8 < moved < 1.1
     assert table.total * table.mechanism.fakes_move() < 0.5 * before.details["fakes_move"]

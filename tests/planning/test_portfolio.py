@@ -34,13 +34,13 @@ from ldp.registry import Registry
 from ldp.registry.certificates import Certificates
 from ldp.registry.sign_off_page import page as page_of
 from ldp.server import (
-    Patterns,
     associate,
     decode,
     decode_by_category,
     decode_distribution,
     decode_mean,
     discover_prefixes,
+    whole_table,
 )
 from ldp.simulation import Population, draw_reports, draw_table
 from simulations.portfolio import joint_report
@@ -656,7 +656,7 @@ def test_a_joint_report_has_the_error_that_it_is_refused_for(tmp_path: Path) -> 
     pairs: Any = (("0", "0"), ("1", "1"))
     people = Population(pairs, counts=np.array([18_000, 2_000]))
     generator = np.random.default_rng(8)
-    tables = (associate(Patterns.of(way, draw_reports(way, people, generator))) for _ in range(100))
+    tables = (associate(whole_table(way, draw_reports(way, people, generator))) for _ in range(100))
     squares = sum((table.unbiased[0, 0] / 20_000 - 0.9) ** 2 for table in tables)
     assert chi2.sf(squares / error**2, 100) > ALPHA
     assert chi2.sf(squares / listed**2, 100) < ALPHA  # the twin
