@@ -145,7 +145,7 @@ def _product_columns(addressing: Products, rows: int, points: Points, at: RowNum
 
 @columns.register
 def _bucket_columns(addressing: Buckets, rows: int, points: Points, at: RowNumbers) -> Ints:
-    buckets = (points.astype(np.int64) - at) % addressing.buckets
+    buckets = (points.astype(np.int64) - at) % addressing.number
     buckets[buckets >= addressing.bits] = NO_COLUMN
     return buckets[:, None]
 

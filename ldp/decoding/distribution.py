@@ -29,7 +29,7 @@ from ldp.decoding.nodes import Nodes, expected_nodes, nodes_of_buckets, nodes_of
 from ldp.decoding.tree import TreeFit
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.base import FAKES
-from ldp.mechanisms.bins import Bins, EqualBins
+from ldp.mechanisms.bins import Bins
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.tables.estimates import table_details
@@ -510,7 +510,7 @@ def decode_distribution(table: Table) -> Distribution:
     else:
         raise DecodeError(f"a {mechanism.name} table has no percentiles")
     details = table_details(table, "distribution")
-    return Distribution(bins_of(mechanism), nodes, table.total, details)
+    return Distribution(mechanism.bins, nodes, table.total, details)
 
 
 def expected_distribution(
@@ -518,14 +518,7 @@ def expected_distribution(
 ) -> Distribution:
     """Return the distribution that reports of `users` people give on average, where the bins hold
     `share` of them, shape (bins,): its errors and intervals are those to expect."""
-    return Distribution(bins_of(mechanism), expected_nodes(mechanism, share, users), users, {})
-
-
-def bins_of(mechanism: HierarchicalHistogram | BitFlip) -> Bins:
-    """Return the bins of a mechanism's numbers."""
-    if isinstance(mechanism, HierarchicalHistogram):
-        return mechanism.bins
-    return EqualBins(mechanism.bounds, mechanism.outside, mechanism.buckets)
+    return Distribution(mechanism.bins, expected_nodes(mechanism, share, users), users, {})
 
 
 @lru_cache(maxsize=1)

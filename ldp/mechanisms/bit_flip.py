@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import FAKES, MAX_CELLS, Case, Mechanism, Setting, Shape
-from ldp.mechanisms.numeric import Range, position, require_outside, require_range
+from ldp.mechanisms.bins import EqualBins
+from ldp.mechanisms.numeric import Range, require_outside, require_range
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Bits, Kind
@@ -22,22 +23,17 @@ MOST_BUCKETS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Buckets:
+class Buckets(EqualBins):
     """Addressing of numbers by equal parts of their range: column c of row r is bucket
-    (r + c) mod `buckets`, for c < `bits`."""
+    (r + c) mod `number`, for c < `bits`."""
 
-    bounds: Range
-    outside: str
-    buckets: int
     bits: int
 
     def point(self, value: Value) -> int:
-        """Return the bucket, from 0, of a number; the upper bound belongs to the last one."""
-        place = position(value, self.bounds, self.outside)
-        return min(self.buckets - 1, int(place * self.buckets))
+        return self.place(value)
 
     def cells(self, point: int, row: int) -> Sequence[int]:
-        column = (point - row) % self.buckets
+        column = (point - row) % self.number
         return (column,) if column < self.bits else ()
 
 
@@ -106,6 +102,11 @@ class BitFlip(Mechanism):
         """Return the label of the bucket of a number; raise ParameterError as `check` does."""
         return self.labels[self.addressing.point(value)]
 
+    @property
+    def bins(self) -> EqualBins:
+        """Bins of the numbers: the buckets."""
+        return self.addressing
+
     @cached_property
     def addressing(self) -> Buckets:
         return Buckets(self.bounds, self.outside, self.buckets, self.bits)
@@ -117,11 +118,9 @@ class BitFlip(Mechanism):
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """Labels of the buckets, in order, such as "[0, 60)"."""
-        low, high = (Fraction(end) for end in self.bounds)
-        ends = [float(low + (high - low) * i / self.buckets) for i in range(self.buckets + 1)]
-        texts = [f"{end:.10g}" for end in ends]
+        texts = [f"{end:.10g}" for end in self.bins.edges]
         if len(set(texts)) < len(texts):
-            texts = [repr(end) for end in ends]
+            texts = [*map(repr, self.bins.edges)]
         last = self.buckets - 1
         return tuple(
             f"[{texts[i]}, {texts[i + 1]}{']' if i == last else ')'}" for i in range(self.buckets)

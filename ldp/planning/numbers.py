@@ -11,7 +11,7 @@ import numpy as np
 
 from ldp import central
 from ldp.arrays import Floats
-from ldp.decoding.distribution import QUANTILES, bins_of, decode_distribution, std_error_of_ends
+from ldp.decoding.distribution import QUANTILES, decode_distribution, std_error_of_ends
 from ldp.decoding.means import decode_mean
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
@@ -302,7 +302,7 @@ class Percentile(Question):
         exponential mechanism: shapes (bins,). The score of a bin is how many people more, below it
         or in it, would put the quantile there (after Smith 2011, whose candidates are numbers:
         where many people hold one number, no other number is near the quantile)."""
-        edges = np.array(percentiles.finer(bins_of(self.way or self.best())).edges)
+        edges = np.array(percentiles.finer((self.way or self.best()).bins).edges)
         numbers, share = self._sorted
         below = np.concatenate([[0.0], share])[np.searchsorted(numbers, edges)]
         below[-1] = 1.0  # the last bin has its upper edge

@@ -19,7 +19,6 @@ from ldp.arrays import Floats, increasing
 from ldp.decoding.by_category import decode_by_category, expected_category
 from ldp.decoding.distribution import (
     Distribution,
-    bins_of,
     decode_distribution,
     expected_distribution,
     std_error_of_ends,
@@ -236,7 +235,7 @@ def forecast(mechanism: Way, known: KnownQuantile, tables: int = 0) -> Percentil
 
 def people_by_bin(mechanism: Way, people: Population) -> Population:
     """Return the people with one number for all of a bin."""
-    bins, one_of = bins_of(mechanism), dict[int, str]()
+    bins, one_of = mechanism.bins, dict[int, str]()
     return people.mapped(lambda value: one_of.setdefault(bins.place(value), value))
 
 
@@ -270,7 +269,7 @@ def ranked(rows: Iterable[PercentileForecast]) -> tuple[PercentileForecast, ...]
 
 def expected(mechanism: Way, known: KnownQuantile) -> Distribution:
     """Return what reports give on average; by category that of the one in question."""
-    share = people_in_bins(bins_of(mechanism), known.people)
+    share = people_in_bins(mechanism.bins, known.people)
     if mechanism.by:
         assert isinstance(mechanism, HierarchicalHistogram)
         return expected_category(mechanism, share, known.users, part=known.part, q=known.q)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from ldp import BitFlip, HierarchicalHistogram, OneBitMean
-from ldp.decoding.distribution import DRAWS, Distribution, bins_of
+from ldp.decoding.distribution import DRAWS, Distribution
 from ldp.decoding.nodes import Nodes
 from ldp.decoding.tree import Tree, TreeFit
 from ldp.errors import DecodeError, ParameterError
@@ -390,7 +390,7 @@ def test_a_plan_says_what_reports_then_say(bounds: tuple[float, float] | None) -
         )
         row = decode_distribution(table).quantile(0.95)
         widths.append(row.high - row.low)
-    edges = np.array(bins_of(best.mechanism).edges)
+    edges = np.array(best.mechanism.bins.edges)
     place = int(np.searchsorted(edges, best.percentile.high)) - 1
     slack = 2 * (edges[place + 1] - edges[place])
     assert float(np.median(widths)) == pytest.approx(best.width, abs=slack)

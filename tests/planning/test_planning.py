@@ -123,7 +123,7 @@ def test_nothing_of_the_catalogue_that_has_a_list_of_values_is_below_the_bound()
             values = (
                 len(addressing.categories) + len(addressing.untouching)
                 if isinstance(addressing, Identity)
-                else addressing.buckets
+                else addressing.number
             )
             seen.add(mechanism.name)
             assert bound_ratio(mechanism, values) >= 1 - 1e-9
