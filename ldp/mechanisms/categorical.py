@@ -2,6 +2,7 @@
 
 from abc import ABC
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -34,6 +35,25 @@ class Categorical(Mechanism, ABC):
     @cached_property
     def shape(self) -> Shape:
         return Shape(1, len(self.categories))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetChannel(Channel):
+    """Channel of reports that name a uniform set with one or more of a value's cells, or without.
+
+    `any_touched`: probability of the former; `odds`: (number of sets without) / (number of sets
+    with). The cells of a report depend on each other, so the ratio of two values is not a product.
+    """
+
+    any_touched: Fraction
+    odds: Fraction
+
+    def ratio(self, first: int, second: int) -> Fraction:
+        """Return the ratio of a set with a cell of the first value and none of the second; 1 if
+        `first` and `second` are 0."""
+        if not first and not second:
+            return Fraction(1)
+        return self.any_touched * self.odds / (1 - self.any_touched)
 
 
 @dataclass(frozen=True, kw_only=True)

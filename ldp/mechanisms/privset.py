@@ -14,31 +14,12 @@ from typing import ClassVar
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Answers, require_at_most, require_categories
 from ldp.mechanisms.base import Case, Setting, Shape
-from ldp.mechanisms.categorical import Categorical
-from ldp.protocol.channel import Channel, keep_probability, require_epsilon
+from ldp.mechanisms.categorical import Categorical, SetChannel
+from ldp.protocol.channel import keep_probability, require_epsilon
 from ldp.protocol.kinds import Kind, Subset
 
 SETS = (frozenset("ab"), frozenset("d"), frozenset[str]())
 """Values of examples."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivSetChannel(Channel):
-    """Channel of reports that name a uniform set with one or more of a value's cells, or without.
-
-    `any_touched`: probability of the former; `odds`: (number of sets without) / (number of sets
-    with). The cells of a report depend on each other, so the ratio of two values is not a product.
-    """
-
-    any_touched: Fraction
-    odds: Fraction
-
-    def ratio(self, first: int, second: int) -> Fraction:
-        """Return the ratio of a set with a cell of the first value and none of the second; 1 if
-        `first` and `second` are 0."""
-        if not first and not second:
-            return Fraction(1)
-        return self.any_touched * self.odds / (1 - self.any_touched)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +73,7 @@ class PrivSet(Categorical):
         super().__post_init__()
 
     @cached_property
-    def channel(self) -> PrivSetChannel:
+    def channel(self) -> SetChannel:
         return channel_of(self.epsilon, len(self.categories), self.at_most, self.size)
 
     @cached_property
@@ -112,7 +93,7 @@ class PrivSet(Categorical):
         return self.at_most
 
 
-def channel_of(epsilon: float, categories: int, at_most: int, size: int) -> PrivSetChannel:
+def channel_of(epsilon: float, categories: int, at_most: int, size: int) -> SetChannel:
     """Return the channel of sets of `size` of `categories` + `at_most` columns."""
     columns = categories + at_most
     without = comb(categories, size)
@@ -120,7 +101,7 @@ def channel_of(epsilon: float, categories: int, at_most: int, size: int) -> Priv
     any_touched = keep_probability(epsilon, odds)
     touched = any_touched * odds * comb(columns - 1, size - 1) / without
     untouched = (size - at_most * touched) / categories
-    return PrivSetChannel(touched=touched, untouched=untouched, any_touched=any_touched, odds=odds)
+    return SetChannel(touched=touched, untouched=untouched, any_touched=any_touched, odds=odds)
 
 
 def tuned_set_size(epsilon: float, categories: int, at_most: int) -> int:

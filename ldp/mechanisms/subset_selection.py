@@ -13,35 +13,15 @@ from typing import ClassVar
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import require_categories
 from ldp.mechanisms.base import Case, Setting
-from ldp.mechanisms.categorical import Categorical
+from ldp.mechanisms.categorical import Categorical, SetChannel
 from ldp.protocol.channel import (
     EXACT,
-    Channel,
     keep_probability,
     nearest_whole,
     power_plus_one,
     require_epsilon,
 )
 from ldp.protocol.kinds import Kind, Subset
-
-
-@dataclass(frozen=True, kw_only=True)
-class SubsetChannel(Channel):
-    """Channel of reports with exactly `size` of `columns` cells.
-
-    The cells depend on each other, so the ratio of two values is not the product of the ratios of
-    their two cells.
-    """
-
-    size: int
-    columns: int
-
-    def ratio(self, first: int, second: int) -> Fraction:
-        """Return the ratio of a set with the first value and without the second:
-        p (d - w) / ((1 - p) w); 1 if `first` and `second` are 0."""
-        if not first and not second:
-            return Fraction(1)
-        return self.touched * (self.columns - self.size) / ((1 - self.touched) * self.size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +64,12 @@ class SubsetSelection(Categorical):
         super().__post_init__()
 
     @cached_property
-    def channel(self) -> SubsetChannel:
+    def channel(self) -> SetChannel:
         columns, size = len(self.categories), self.size
-        touched = keep_probability(self.epsilon, Fraction(columns - size, size))
+        odds = Fraction(columns - size, size)
+        touched = keep_probability(self.epsilon, odds)
         untouched = (size - touched) / (columns - 1)
-        return SubsetChannel(touched=touched, untouched=untouched, size=size, columns=columns)
+        return SetChannel(touched=touched, untouched=untouched, any_touched=touched, odds=odds)
 
     @cached_property
     def layout(self) -> Subset:
