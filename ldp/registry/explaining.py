@@ -117,11 +117,6 @@ SPANS = {
 }
 
 
-def explained(registry: Registry, name: str | None = None, **beliefs: float) -> str:
-    """Return `explanation` in words; arguments and errors as there."""
-    return in_text(explanation(registry, name, **beliefs))
-
-
 def explanation(
     registry: Registry, name: str | None = None, *, belief: float = 0.5, certainty: float = 0.99
 ) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ldp.accounting.policy import length_in_words
 from ldp.cli import main
 from ldp.registry import Registry
 from ldp.registry.certificates import Certificates
-from ldp.registry.explaining import NOT_COVERED, explained, group_lines
+from ldp.registry.explaining import NOT_COVERED, explanation, group_lines, in_text
 from ldp.registry.odds import guess_sentence, odds, posterior
 from ldp.registry.resolved import resolved_bytes
 from ldp.registry.sign_off import facts
@@ -31,7 +31,7 @@ def test_every_metric_is_told_with_the_epsilon_of_a_report_and_what_is_charged(
     registry: Registry,
 ) -> None:
     for name, metric in registry.metrics.items():
-        told = " ".join(explained(registry, name).split())
+        told = " ".join(in_text(explanation(registry, name)).split())
         epsilons = [float(found) for found in re.findall(r"epsilon ([\d.]+)(?:\)| is no)", told)]
         assert epsilons[0] == pytest.approx(metric.mechanism.cost.epsilon, rel=1e-3)
         worst = registry.worst_case(metric.group)
@@ -68,7 +68,7 @@ def test_a_group_says_what_its_metrics_take_where_its_caps_allow_more(
 
 @pytest.mark.exact
 def test_all_metrics_are_told_by_group_and_no_line_is_long(registry: Registry) -> None:
-    told = explained(registry)
+    told = in_text(explanation(registry))
     assert [told.count(f"  {name}: ") for name in registry.metrics] == [1] * len(registry.metrics)
     assert max(map(len, told.splitlines())) <= 100
 
@@ -111,7 +111,7 @@ def test_the_command_prints_words_or_numbers(
         main()
         return capsys.readouterr().out
 
-    assert run() == explained(registry) + "\n"
+    assert run() == in_text(explanation(registry)) + "\n"
     result = json.loads(run("lang", "--json"))
     assert list(result["metrics"]) == ["lang"]
     assert list(result["groups"]) == ["memory"]
@@ -143,7 +143,7 @@ def test_what_a_changing_value_tells_is_said_wherever_the_caps_are(
     monkeypatch.setattr("sys.argv", ["ldp", "registry", "check", str(path)])
     main()
     pages = [
-        " ".join(explained(registry).split()),
+        " ".join(in_text(explanation(registry)).split()),
         capsys.readouterr().out,
         page(registry, Certificates(), None, date(2026, 1, 1)),
     ]
@@ -153,5 +153,5 @@ def test_what_a_changing_value_tells_is_said_wherever_the_caps_are(
     assert metric["changing_per_value"] == pytest.approx(35.15559)
     path.write_text(kept.replace("p = 0.25", "p = 0").replace("q = 0.75", "q = 1"))
     registry = Registry.load(path)
-    assert "by at most epsilon unlimited" in " ".join(explained(registry).split())
+    assert "by at most epsilon unlimited" in " ".join(in_text(explanation(registry)).split())
     assert "changing_per_value" not in json.loads(resolved_bytes(registry))["metrics"]["place"]

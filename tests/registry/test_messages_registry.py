@@ -11,7 +11,7 @@ from ldp.mechanisms import CATALOGUE, JointReport
 from ldp.mechanisms.outcomes import dominating_pair, outcomes
 from ldp.privacy_loss import compose, least_reports
 from ldp.registry import Registry
-from ldp.registry.explaining import explained, label
+from ldp.registry.explaining import explanation, in_text, label
 from ldp.registry.resolved import resolved_bytes
 from tests.command_line import run
 from tests.messages import MESSAGES, OSLO, registry
@@ -67,7 +67,7 @@ def test_what_a_device_can_lose_is_unlimited_and_what_a_relay_leaves_is_beside_i
     assert (stated.report_epsilon, stated.lifetime_epsilon) == (math.inf, math.inf)
     assert (stated.shuffled_report_epsilon, stated.shuffled_lifetime_epsilon) == (1.0, 30.0)
     assert type(stated).of(json.loads(json.dumps(stated.fields))) == stated
-    text = " ".join(explained(loaded).split())
+    text = " ".join(in_text(explanation(loaded)).split())
     for sentence in ("Your city leaves this device as it is", "epsilon unlimited", "3 messages"):
         assert sentence in text
 
