@@ -258,9 +258,8 @@ def try_column(
         raise ParameterError("read_as must be auto, categories or numbers")
     with suppress(AttributeError):
         name = name or str(values.name or "")  # that of a Series
-    column = _column(values, by, read_as, name or "values")
-    generator = generator_of(seed)
-    people, of_numbers = column.people, column.facts["read_as"] == "numbers"
+    people, about, notes, facts = _column(values, by, read_as, name or "values")
+    generator, of_numbers = generator_of(seed), facts["read_as"] == "numbers"
     if of_numbers:
         trials, columns = try_numbers(people, epsilons, QUANTILES, generator), NUMBER_CELLS
         unit = "median error of a percentile, as a share of it"
@@ -275,7 +274,7 @@ def try_column(
     keys = dict.fromkeys(key for row in rows for key in row)
     frame: dict[str, Any] = {key: [row.get(key, math.nan) for row in rows] for key in keys}
     return Trials(
-        about=column.about,
+        about=about,
         frame={
             key: cells if isinstance(cells[0], str) else np.array(cells)
             for key, cells in frame.items()
@@ -287,25 +286,18 @@ def try_column(
             tuple(form.format(**row).replace("%", " %") for form in columns.values())
             for row in texts
         ),
-        notes=column.notes + _needs(rows),
+        notes=notes + _needs(rows),
         trials=tuple(trials),
         people=people,
-        facts=column.facts,
+        facts=facts,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Column:
-    """Column as it was read: who holds what, what is said of it, and of the answers."""
-
-    people: Population
-    about: str
-    notes: str
-    facts: dict[str, Any]
-
-
-def _column(values: Any, by: Any, read_as: str, name: str) -> _Column:
-    """Return a column of data as a trial takes it."""
+def _column(
+    values: Any, by: Any, read_as: str, name: str
+) -> tuple[Population, str, str, dict[str, Any]]:
+    """Return a column of data as it is read: who holds what, what is said of it and of the answers,
+    and the same facts for a program."""
     different, places = column_codes(values, name, has_missing=True)
     groups, group = (("",), np.zeros_like(places)) if by is None else _groups(by, places)
     if not all(isinstance(value, str) for value in different):
@@ -367,7 +359,7 @@ def _column(values: Any, by: Any, read_as: str, name: str) -> _Column:
     notes = NUMBER_NOTES if of_numbers else VALUE_NOTES.format(people.users)
     if of_numbers and any(number_of(value) < 0 for value in held if is_number(value)):
         notes += " Numbers below 0 are taken for 0 here: `signed = true` gives them bins."
-    return _Column(people=people, about=about, notes=notes, facts=facts)
+    return people, about, notes, facts
 
 
 def _have_unit(values: Sequence[str]) -> bool:
