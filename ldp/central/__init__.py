@@ -8,12 +8,7 @@ from ldp.errors import from_extra
 
 with from_extra("ldp.central", "server"):
     from ldp.central.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
-    from ldp.central.mechanisms import (
-        DiscreteLaplace,
-        Exponential,
-        Gaussian,
-        Laplace,
-    )
+    from ldp.central.mechanisms import DiscreteLaplace, Exponential, Gaussian, Laplace
     from ldp.central.noise import Noise, Releases, Simulated
     from ldp.central.queries import (
         Histogram,

@@ -14,14 +14,8 @@ import numpy as np
 from ldp import central
 from ldp.decoding.prefixes import CHANCE, MOST_KEPT, MOST_TESTED, discover_prefixes
 from ldp.decoding.puzzle import fragment_number
-from ldp.mechanisms import (
-    LocalHashing,
-    PrefixExtension,
-)
-from ldp.planning.mechanism_choice import (
-    SEED,
-    zipf_squares,
-)
+from ldp.mechanisms import LocalHashing, PrefixExtension
+from ldp.planning.mechanism_choice import SEED, zipf_squares
 from ldp.planning.numbers import Mean, Percentile
 from ldp.planning.question import DRAWS, VALUES, Curated, Curator, Files, Question
 from ldp.planning.values import Shares, statistics_of
