@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ldp.audit.client import MEMOISED
 from ldp.audit.judging import Checks
 from ldp.audit.messages import CHEATS, message_columns
 from ldp.client import Client, Recorded, responses
@@ -407,6 +408,16 @@ def no_dummies(patch: pytest.MonkeyPatch) -> None:
         return SimpleNamespace(encode=cheat)
 
     patch.setattr(Dummies, "encoder", encoder)
+
+
+def few_responses(patch: pytest.MonkeyPatch, names: Sequence[str]) -> None:
+    """Memoise in these metrics only, which takes a third of the time."""
+    patch.setattr("ldp.audit.client.MEMOISED", {name: MEMOISED[name] for name in names})
+
+
+def one_report_a_window(patch: pytest.MonkeyPatch) -> None:
+    """Send one report where metrics with fresh noise have several, which no mutant changes."""
+    patch.setattr("ldp.audit.client.TIMES", 1)
 
 
 Mutate = Callable[[pytest.MonkeyPatch], None]

@@ -1,6 +1,6 @@
 """The audit of the client passes the real one and catches every mutant."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp.audit.client import (
-    COMMON_PARTS,
-    MEMOISED,
-    audit_client,
-    client_stages,
-    repeated_starts,
-)
+from ldp.audit.client import COMMON_PARTS, audit_client, client_stages, repeated_starts
 from ldp.audit.draws import Draws
 from ldp.audit.judging import Checks, judge
 from ldp.client import Client
@@ -25,8 +19,10 @@ from tests.client_mutants import (
     RESPONSE_MUTANTS,
     SAMPLING_MUTANTS,
     SECRET_MUTANTS,
+    few_responses,
     missed,
     no_dummies,
+    one_report_a_window,
 )
 from tests.statistics import ALPHA
 
@@ -51,11 +47,6 @@ def checks_of(part: str, scale: float, make: Callable[..., Client] = Client) -> 
 def few_mechanisms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the metrics that the mutants change, which takes a tenth of the time."""
     monkeypatch.setattr("ldp.audit.client.CATALOGUE", {})
-
-
-def few_responses(monkeypatch: pytest.MonkeyPatch, names: Sequence[str]) -> None:
-    """Memoise in these metrics only, which takes a third of the time."""
-    monkeypatch.setattr("ldp.audit.client.MEMOISED", {name: MEMOISED[name] for name in names})
 
 
 @pytest.mark.slow
@@ -120,6 +111,7 @@ def test_reports_with_fresh_noise_catch_the_mutant(
 ) -> None:
     """Missed with probability ALPHA at most (`missed`). The twin is the real client above."""
     count, mutate = NOISE_MUTANTS[mutant]
+    one_report_a_window(monkeypatch)
     mutate(monkeypatch)
     checks = checks_of("reports", SCALES.get(mutant, 2.0))
     assert missed(checks, f"metric 'new': {count}") < ALPHA

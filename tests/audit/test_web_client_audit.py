@@ -11,7 +11,12 @@ from ldp.audit.foreign import ForeignClients
 from ldp.audit.judging import Checks, judge
 from ldp.cli import commands
 from ldp.cli.audit import audit_command
-from tests.client_mutants import AUDIT_ALPHA, missed
+from tests.client_mutants import (
+    AUDIT_ALPHA,
+    few_responses,
+    missed,
+    one_report_a_window,
+)
 from tests.statistics import ALPHA
 from tests.web_client import FOLDER, require_web_client
 
@@ -49,6 +54,9 @@ def test_the_audit_catches_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPat
     """Missed with probability ALPHA at most (`missed`). The twin is the honest client above."""
     monkeypatch.setattr("ldp.audit.client.CATALOGUE", {})
     part, count, scale = MUTANTS[mutant]
+    if part == "reports":
+        one_report_a_window(monkeypatch)
+    few_responses(monkeypatch, ["epoch-1", "value-1"])
     checks = checks_of(mutant, scale, [part])
     assert missed(checks, count) < ALPHA
     assert not judge(checks, AUDIT_ALPHA).passed
