@@ -47,11 +47,14 @@ class Audit:
 
 def binomial_p(observed: Ints, trials: Ints, probability: Floats) -> Floats:
     """Return the two-sided p-values of binomial counts, arrays of one shape: twice the smaller
-    exact tail, at most 1."""
-    lower = binomial_up_to(observed, trials, probability)
-    upper = binomial_above(observed - 1, trials, probability)
-    smaller: Floats = np.minimum(1.0, 2 * np.minimum(lower, upper))
-    return smaller
+    exact tail, at most 1. That is the lower one below the median, which lies within 1 of the
+    mean, the upper one above it."""
+    smaller, expected = np.ones(observed.shape), trials * probability
+    low, high = observed < expected + 1, observed > expected - 1
+    smaller[low] = binomial_up_to(observed[low], trials[low], probability[low])
+    upper = binomial_above(observed[high] - 1, trials[high], probability[high])
+    smaller[high] = np.minimum(smaller[high], upper)
+    return np.minimum(1.0, 2 * smaller)
 
 
 Place = tuple[str, int, int]

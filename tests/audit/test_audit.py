@@ -438,6 +438,17 @@ def test_an_audit_in_chunks_checks_what_one_of_a_piece_does(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(
+    ("number", "share"), [(0, 0.3), (1, 0.5), (7, 0.0), (7, 1.0), (41, 0.5), (10**6, 2.3e-5)]
+)
+def test_a_p_value_is_twice_the_smaller_tail(number: int, share: float) -> None:
+    counts = np.arange(min(number, 60) + 1)
+    seen = binomial_p(counts, np.full_like(counts, number), np.full(counts.size, share))
+    tails = binom.cdf(counts, number, share), binom.sf(counts - 1, number, share)
+    np.testing.assert_allclose(seen, np.minimum(1, 2 * np.minimum(*tails)), rtol=1e-11, atol=0)
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("seen", [700, 300])
 def test_the_chance_that_an_audit_misses_is_that_of_the_count_that_refutes_best(seen: int) -> None:
     """Summed over all counts that would pass; the twin is a count that passes, missed for sure."""
