@@ -278,12 +278,11 @@ def losses_of_changes(pairs: range) -> Iterator[tuple[float, Registry]]:
             yield loss, pair.registry
 
 
-FAST = range(60)
-SLOW = range(60, PAIRS)
+OF_TIERS = range(60), range(60, 180), range(180, PAIRS)
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("pairs", [FAST, pytest.param(SLOW, marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("pairs", tiered(OF_TIERS, slow=1), ids=str)
 def test_no_pair_of_lives_is_told_apart_by_more_than_is_printed(pairs: range) -> None:
     assert next(excess(pairs), None) is None
 

@@ -124,7 +124,7 @@ def test_twin_a_client_that_breaks_the_protocol_is_found(
     assert any(difference(life, play(life, tmp_path / str(life["seed"]))) for life in lives)
 
 
-@pytest.mark.parametrize("first", tiered(range(0, LIVES, CLOCKS_AT_ONCE)))
+@pytest.mark.parametrize("first", tiered(range(0, LIVES, CLOCKS_AT_ONCE), slow=3))
 def test_caps_hold_whatever_the_clock_shows_and_a_right_one_ends_the_silence(
     first: int, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ HOMES = {
     for catalogue in (regression, others)
     for name, study in catalogue.STUDIES.items()
 }
-LONG_ROWS = ("drugs", "nieminen", "poisoning", "intervals")
+LONG_ROWS = ("drugs", "nieminen", "poisoning", "poisoning-defences", "intervals")
 """Studies of which a row takes five seconds or more, as those of estimates do."""
 ESTIMATES = [name for name in HOMES if name.startswith("estimates-")]
 each = pytest.mark.parametrize(("study", "folder"), HOMES.values(), ids=list(HOMES))
