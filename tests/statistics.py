@@ -57,15 +57,19 @@ def chance_missed(checks: Sequence[Checks], alpha: float) -> float:
     observed, trials, claimed = (
         np.concatenate([each[part] for each in checks]) for part in (1, 2, 3)
     )
-    shares = [np.full(each[1].size, 1 / (len(checks) * max(1, each[1].size))) for each in checks]
-    levels, missed = alpha / 2 * (1 / observed.size + np.concatenate(shares)), [1.0]
-    for seen, chance in ((observed, claimed), (trials - observed, 1 - claimed)):
-        beyond = seen - trials * chance
-        scores = beyond / np.sqrt(np.maximum(trials * chance * (1 - chance), 1e-9))
-        far = np.argpartition(-scores, min(STRONGEST, scores.size) - 1)[:STRONGEST]
-        refuting = binomial_p(seen[far], trials[far], chance[far]) < levels[far]
-        far = far[(beyond[far] > 0) & refuting]
-        seen, of, chance, level = seen[far], trials[far], chance[far], levels[far]
+    sizes, missed = np.array([each[1].size for each in checks]), [1.0]
+    expected, ends = trials * claimed, np.cumsum(sizes)
+    scores = (observed - expected) / np.sqrt(np.maximum(expected * (1 - claimed), 1e-9))
+    for is_more in (True, False):
+        order = np.argpartition(-scores if is_more else scores, min(STRONGEST, scores.size) - 1)
+        far = order[:STRONGEST]
+        far = far[scores[far] > 0 if is_more else scores[far] < 0]
+        of, shares = trials[far], 1 / (len(checks) * sizes[np.searchsorted(ends, far, "right")])
+        level = alpha / 2 * (1 / observed.size + shares)
+        seen = observed[far] if is_more else of - observed[far]
+        chance = claimed[far] if is_more else 1 - claimed[far]
+        refuting = binomial_p(seen, of, chance) < level
+        seen, of, chance, level = seen[refuting], of[refuting], chance[refuting], level[refuting]
         low, critical = np.floor(of * chance), of + 1.0  # binom.isf has no levels below 1e-16
         while (critical - low > 1).any():
             middle = np.floor((low + critical) / 2)
