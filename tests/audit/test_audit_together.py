@@ -85,7 +85,7 @@ def test_honest_metrics_pass_together(seed: int) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("cheat", [repeats_rarely, tells_in_some])
+@pytest.mark.parametrize("cheat", tiered([repeats_rarely, tells_in_some]))
 def test_what_few_reports_of_each_metric_do_not_show_all_metrics_do(cheat: Cheat) -> None:
     apart, together = checks(cheat, 2)
     assert not judge(together, ALPHA).passed

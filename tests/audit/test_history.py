@@ -102,13 +102,16 @@ def _told_of_one_report(mechanism: MemoisedMechanism, others: int, reports: int)
 @pytest.mark.exact
 @pytest.mark.parametrize(
     "mechanism",
-    [
-        BASIC,
-        NOISY,
-        Rappor(bits=3, scheme="identity", f=0.25, p=0.4, q=0.7),
-        MemoisedResponse(categories=("0", "1"), epsilon=1.0, lifetime_epsilon=1.5),
-        MemoisedResponse(categories=("0", "1", "2"), epsilon=1.0, lifetime_epsilon=4.0),
-    ],
+    tiered(
+        [
+            BASIC,
+            NOISY,
+            MemoisedResponse(categories=("0", "1"), epsilon=1.0, lifetime_epsilon=1.5),
+            Rappor(bits=3, scheme="identity", f=0.25, p=0.4, q=0.7),
+            MemoisedResponse(categories=("0", "1", "2"), epsilon=1.0, lifetime_epsilon=4.0),
+        ],
+        fast=3,
+    ),
     ids=lambda mechanism: f"{mechanism.name} {mechanism.shape.columns}",
 )
 @pytest.mark.parametrize("reports", tiered([1, 2]))

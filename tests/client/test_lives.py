@@ -278,7 +278,7 @@ def losses_of_changes(pairs: range) -> Iterator[tuple[float, Registry]]:
             yield loss, pair.registry
 
 
-OF_TIERS = range(60), range(60, 180), range(180, PAIRS)
+OF_TIERS = range(30), range(30, 180), range(180, PAIRS)
 
 
 @pytest.mark.exact

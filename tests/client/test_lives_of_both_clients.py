@@ -26,7 +26,7 @@ def lives_from(first: int, number: int, folder: Path) -> list[Life]:
     return [make_life(seed, folder) for seed in range(first, first + number)]
 
 
-@pytest.mark.parametrize(("first", "least"), [(0, 70), (25, 35), (50, 55), (75, 25)])
+@pytest.mark.parametrize(("first", "least"), tiered([(0, 70), (25, 35), (50, 55), (75, 25)], 2))
 def test_the_python_client_lives_as_the_protocol_says(
     first: int, least: int, tmp_path: Path
 ) -> None:
@@ -49,7 +49,7 @@ def test_the_python_client_lives_as_the_protocol_says(
     assert hidden >= least
 
 
-@pytest.mark.parametrize("first", range(0, LIVES, AT_ONCE))
+@pytest.mark.parametrize("first", tiered(range(0, LIVES, AT_ONCE), 2))
 def test_the_typescript_client_lives_as_the_protocol_says(first: int, tmp_path: Path) -> None:
     require_web_client()
     lives = lives_from(first, AT_ONCE, tmp_path)

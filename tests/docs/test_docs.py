@@ -18,7 +18,7 @@ from tests import doc_tables
 from tests.folders import ROOT, TESTS
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-LONG = {"count-mean-sketch.md", "privacy.md", "randomized-response.md"}
+LONG = {"count-mean-sketch.md", "memoised.md", "privacy.md", "randomized-response.md"}
 """Pages whose examples take seconds."""
 README = (ROOT / "README.md").read_text("utf-8")
 MODULES = [module.name for module in walk_packages(ldp.__path__, "ldp.")]
