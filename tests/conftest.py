@@ -25,6 +25,7 @@ gc.disable()  # what is collected stays: looking at it took a third of that time
 def pytest_collection_finish() -> None:
     gc.enable()
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 @pytest.fixture(scope="session", autouse=True)
