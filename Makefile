@@ -36,12 +36,12 @@ lint: .venv/.ready
 .venv/.spark: .venv/.ready
 	-$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[spark]' && touch $@
 
-# slow tests of a collector under load run alone; all others compute, two at a time
-ALONE := $(addprefix tests/collection/test_,$(addsuffix .py,collector_end_to_end relay_end_to_end collector_faults collector_fuzz collector_load))
+# slow tests of a collector under load wait much and run two at a time, after those that compute
+WAITING := $(addprefix tests/collection/test_,$(addsuffix .py,collector_end_to_end relay_end_to_end collector_faults collector_fuzz collector_load))
 
 check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on Spark need Java
-	$(BIN)/pytest -n 3 --durations 20 -m 'slow and not campaign' $(addprefix --ignore=,$(ALONE))
-	$(BIN)/pytest -m 'slow and not campaign' $(ALONE)
+	$(BIN)/pytest -n 3 --durations 20 -m 'slow and not campaign' $(addprefix --ignore=,$(WAITING))
+	$(BIN)/pytest -n 2 -m 'slow and not campaign' $(WAITING)
 
 CAMPAIGNS := association audit changes cheats collector coverage device-faults discoveries false-alarms hostile intervals lives nemesis numbers people plan portfolio portfolio-numbers prefixes publish rappor-cases relay scale shuffling small-sketches strings surveys timing variance web words
 
