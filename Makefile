@@ -43,7 +43,7 @@ check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on 
 	$(BIN)/pytest -n 3 --durations 20 -m 'slow and not campaign' $(addprefix --ignore=,$(WAITING))
 	$(BIN)/pytest -n 2 -m 'slow and not campaign' $(WAITING)
 
-CAMPAIGNS := association audit changes cheats collector coverage device-faults discoveries false-alarms hostile intervals lives nemesis numbers people plan portfolio portfolio-numbers prefixes publish rappor-cases relay scale shuffling small-sketches strings surveys timing variance web words
+CAMPAIGNS := association audit changes cheats collector coverage device-faults discoveries false-alarms hostile intervals joint-discoveries lives nemesis numbers people plan portfolio portfolio-numbers prefixes publish rappor-cases relay scale shuffling small-sketches strings surveys timing variance web words
 
 campaign-tests: .venv/.ready .venv/.spark ## the tests that take too long for `make check`
 	$(BIN)/pytest -n 2 --durations 20 -m campaign
