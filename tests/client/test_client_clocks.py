@@ -199,7 +199,7 @@ def test_twin_a_window_that_tells_more_is_found(
     assert fault_of(seed, tmp_path / "life", monkeypatch)
 
 
-@pytest.mark.parametrize("first", tiered(range(0, LIVES, 50)))
+@pytest.mark.parametrize("first", tiered(range(0, LIVES, 50), slow=1))
 def test_no_window_tells_more_than_its_cap_whatever_clock_and_registry_do(
     first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from ldp.tables.estimates import Rule
 from tests.statistics import ALPHA, share_p
+from tests.tiers import tiered
 
 
 @pytest.mark.exact
@@ -137,15 +138,18 @@ def test_what_is_clearly_held_depends_on_how_many_candidates_there_are() -> None
     assert far > 0.003
 
 
-@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "mechanism",
-    [
-        LocalHashing(epsilon=4.0, rows=1024),
-        LocalHashing(epsilon=1.0, rows=16),
-        CountMeanSketch(epsilon=4.0, rows=16, width=256),
-    ],
+    tiered(
+        [
+            LocalHashing(epsilon=1.0, rows=16),
+            CountMeanSketch(epsilon=4.0, rows=16, width=256),
+            LocalHashing(epsilon=4.0, rows=1024),
+        ],
+        0,
+        2,
+    ),
     ids=lambda mechanism: f"{mechanism.name}-{mechanism.rows}",
 )
 def test_intervals_of_two_reports_of_a_sketch_hold(mechanism: MeanSketch) -> None:
