@@ -342,6 +342,7 @@ def test_device_reports_of_a_full_size_sketch_pass(preset: str) -> None:
     assert audit.checks > 3000 * len(ANY_VALUES)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @for_each_full_size
 def test_bulk_reports_of_a_full_size_sketch_pass(preset: str) -> None:
