@@ -373,15 +373,6 @@ def split_bodies(
     return rows.view("<u4")[:, 0], bodies[:, row_bytes:]
 
 
-def join_bodies(
-    rows: NDArray[np.uint32], payloads: NDArray[np.uint8], mechanism: CatalogueMechanism
-) -> list[bytes]:
-    """Return a list of bodies from rows and payloads: the inverse of `split_bodies`."""
-    row_bytes = mechanism.layout.row_bytes
-    numbers = rows.astype("<u4")[:, None].view(np.uint8)[:, :row_bytes]
-    return [body.tobytes() for body in np.concatenate([numbers, payloads], axis=1)]
-
-
 def check_bodies(bodies: NDArray[np.uint8], mechanism: CatalogueMechanism) -> None:
     """Raise ReportError when a row, a column or a padding bit of bodies is out of range."""
     layout = mechanism.layout

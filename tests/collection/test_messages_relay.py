@@ -11,9 +11,8 @@ import pytest
 
 from ldp.client.sealing import Sealer
 from ldp.collection.holding import Holding
-from ldp.collection.relay import forward
 from ldp.protocol.batch import Batch, Item
-from ldp.protocol.sealed_report import Attestation, Content, digest_of_all
+from ldp.protocol.sealed_report import Content
 from ldp.protocol.sealing_keys import RelayPublicKey
 from ldp.registry import Registry
 from ldp.report.page import COUNTED, SHUFFLED
@@ -212,23 +211,3 @@ def test_messages_tied_together_are_taken_by_no_relay(
     with Relaying(tmp_path, destination=Way(None), today=lambda: date(2026, 1, 2)) as relay:
         got = relay.send(way.got[0])
         assert [refusal["code"] for refusal in got.json["refused"]] == ["wrong_size"]
-
-
-@pytest.mark.exact
-def test_stored_messages_are_not_forwarded(tmp_path: Path) -> None:
-    loaded = registry(tmp_path)
-    today = (NOON + DAY).date()
-    verify = RelayPublicKey(RELAY.public).verify
-    person = Person(tmp_path / "d", loaded, way := ThroughRelay())
-    person.answer("Oslo")
-    sealed = Batch.from_bytes(way.got[0]).items
-    statement = RELAY.attest(
-        Attestation(QUEUE, bytes(16), len(sealed), digest_of_all(item.report for item in sealed))
-    )
-    with opening(tmp_path, today=lambda: today, verify=verify) as collector:
-        got = collector.send(Batch(bytes(16), today, (*sealed, statement)).to_bytes())
-        assert got.json["refused"] == []
-        collector.collector.move_everything()
-    result = forward(collector.store, collector.buffer, Way(None))
-    ((_, why),) = result.left
-    assert "taken from a relay only" in why

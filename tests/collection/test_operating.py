@@ -194,27 +194,3 @@ def test_the_function_that_admits_does_so(tmp_path: Path) -> None:
         with pytest.raises(Unreachable, match="401"):
             send(url, tmp_path, 1)
         send(url, tmp_path, 1, Authorization="PrivateToken of a device")
-
-
-@pytest.mark.slow
-@pytest.mark.exact
-def test_a_relay_of_ones_own_forwards_as_shown(tmp_path: Path) -> None:
-    """While it runs, to a collector of which the page has another address."""
-    (block,) = (block for _, block in BLOCKS if "import forward" in block)
-    with (
-        collecting(tmp_path / "far", COLLECT) as (far, _),
-        collecting(tmp_path / "near", COLLECT) as (url, process),
-    ):
-        send(url, tmp_path / "near", 100)
-        move(tmp_path / "near", process)
-        code = block.replace("https://telemetry.example.org", far)
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path / "near",
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-    assert done.stdout.startswith("ForwardResult(files=1, reports=100, refused=0")
-    assert not any((tmp_path / "near" / "reports").rglob("*.parquet"))
-    assert run(tmp_path / "far", f"{COLLECT} --drain").startswith("100 reports moved")
