@@ -9,11 +9,10 @@ from typing import Any
 import click
 
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, check_days, progress, say
-from ldp.cli.parsing import Typed
 from ldp.cli.settings import rare
 from ldp.collection import aggregate as aggregated
 from ldp.collection import report_files
-from ldp.collection.aggregate import share_of, with_metric
+from ldp.collection.aggregate import with_metric
 from ldp.collection.object_store import StorePath
 from ldp.collection.sql import DIALECTS, counting_query
 from ldp.collection.store import NoReports
@@ -50,13 +49,6 @@ class _Out(click.Option):
         return super().process_value(ctx, value) if is_needed else None
 
 
-def _file_share(text: str) -> tuple[int, int]:
-    place, _, shares = text.partition("/")
-    if not (place.isdecimal() and shares.isdecimal() and 1 <= int(place) <= int(shares)):
-        raise ParameterError("give K/N with 1 <= K <= N, as 2/8")
-    return int(place), int(shares)
-
-
 @click.command()
 @click.argument("metric")
 @click.argument("stores", nargs=-1, required=True, type=STORE)
@@ -65,13 +57,6 @@ def _file_share(text: str) -> tuple[int, int]:
 @click.option("--since", type=DAY, help="First day to include, as 2026-01-31.")
 @click.option("--until", type=DAY, help="Last day to include.")
 @click.option("--workers", type=click.IntRange(1, 256), default=2, help="Number of processes.")
-@click.option(
-    "--files",
-    "share",
-    type=Typed("K/N", _file_share),
-    default="1/1",
-    help="Count the K-th of N shares of the files, as 2/8; ldp merge --overlapping adds them.",
-)
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark"]),
@@ -108,7 +93,6 @@ def aggregate_command(
     since: date | None,
     until: date | None,
     workers: int,
-    share: tuple[int, int],
     engine: str,
     whole: bool,
     skip_damaged: bool,
@@ -123,7 +107,6 @@ def aggregate_command(
 
     \b
     Example: ldp aggregate city --registry metrics.toml store --out city.table
-    Example: ldp aggregate city --registry metrics.toml store --out 2.table --files 2/8
     Example: ldp aggregate city --registry metrics.toml store --out city.table --engine spark
     Example: ldp aggregate city --registry metrics.toml store --sql duckdb
     """
@@ -166,17 +149,16 @@ def aggregate_command(
             table = aggregate_on_spark(*reports, **shared)
         else:
             files = report_files(stores, metric, definition.version, since, until)
-            advance = progress("files", len(share_of(files, share)))
+            advance = progress("files", len(files))
             table = aggregated(
                 *reports,
                 **shared,
                 workers=workers,
-                share=share,
                 whole=whole,
                 on_file=lambda _: advance(1),
                 checkpoint=out.with_name(f"{out.name}.checkpoint"),
             )
-    if not table.total and share == (1, 1):
+    if not table.total:
         raise ReportError(f"no reports of metric {metric!r} could be counted")
     table = with_metric(table, definition, label(known, metric))
     table.save(out)

@@ -16,7 +16,6 @@ from ldp.errors import LdpError, ParameterError
 
 SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 FITTING = {
-    "aggregate": ("--files without --sql --engine",),
     "amplify": (
         "one of METRIC --mechanism --epsilon",
         *("METRIC with --registry", "--registry with METRIC"),

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,14 +41,11 @@ def aggregate(
     on_file: Callable[[StorePath], None] | None = None,
     checkpoint: Path | None = None,
     every: int = EVERY,
-    share: tuple[int, int] = (1, 1),
     whole: bool = False,
 ) -> Table | JointTable:
     """Return the table of a metric's stored reports.
 
-    `since`, `until`: first and last day. `share`: (k, n) counts the k-th of n shares of the files,
-    so that n processes count each file once, also where new files come meanwhile; their tables
-    add. `workers`: threads, each with its own range of the table's
+    `since`, `until`: first and last day. `workers`: threads, each with its own range of the table's
     rows. `dictionary` and `memoised` go into the table. A damaged or foreign file raises
     ReportError with its name; with `on_damaged` its error is passed on instead and none of its
     reports is counted. `on_file` is called with each file that was counted. After every `every`
@@ -57,7 +53,7 @@ def aggregate(
     from there, and a run that succeeds deletes it. `whole`: whether the table holds the whole
     reports too, but for a memoised metric over several days; ReportError where too many differ.
     """
-    files = share_of(report_files(stores, metric, version, since, until), share)
+    files = report_files(stores, metric, version, since, until)
     whole = whole and not (memoised and len({day for day, _ in files}) > 1)
     return count_files(
         files,
@@ -67,7 +63,7 @@ def aggregate(
         on_file=on_file,
         checkpoint=checkpoint,
         question=" ".join(
-            map(str, (metric, version, mechanism.fingerprint.hex(), since, until, share, whole))
+            map(str, (metric, version, mechanism.fingerprint.hex(), since, until, whole))
         ),
         every=every,
         whole=whole,
@@ -81,19 +77,6 @@ def with_metric(table: Table | JointTable, metric: Metric, label: Label) -> Tabl
     if isinstance(table, JointTable) and table.whole and metric.members:
         table = table.of_members({one.name: one.candidates() for one in metric.members})
     return table
-
-
-def share_of(
-    dated_files: Sequence[tuple[str, StorePath]], share: tuple[int, int]
-) -> list[tuple[str, StorePath]]:
-    """Return the files, pairs (day, file), of share (k, n), 1 <= k <= n: those whose name alone,
-    by its CRC-32, belongs to it."""
-    place, shares = share
-    return [
-        (day, path)
-        for day, path in dated_files
-        if zlib.crc32(path.name.encode()) % shares == place - 1
-    ]
 
 
 def count_files(
