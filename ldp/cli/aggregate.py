@@ -41,19 +41,11 @@ def _noting_what_waits(stores: Sequence[StorePath], metric: str, version: int) -
         raise
 
 
-class _Out(click.Option):
-    """Option that is required unless --sql is there."""
-
-    def process_value(self, ctx: click.Context, value: Any) -> Any:
-        is_needed = ctx.params.get("sql") not in DIALECTS
-        return super().process_value(ctx, value) if is_needed else None
-
-
 @click.command()
 @click.argument("metric")
 @click.argument("stores", nargs=-1, required=True, type=STORE)
 @REGISTRY
-@click.option("--out", cls=_Out, required=True, type=FILE, help="Table file to write.")
+@click.option("--out", type=FILE, help="Table file to write, unless --sql prints a query.")
 @click.option("--since", type=DAY, help="First day to include, as 2026-01-31.")
 @click.option("--until", type=DAY, help="Last day to include.")
 @click.option("--workers", type=click.IntRange(1, 256), default=2, help="Number of processes.")
@@ -72,7 +64,6 @@ class _Out(click.Option):
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
 @click.option(
     "--sql",
-    is_eager=True,  # before --out
     type=click.Choice([*DIALECTS]),
     help="Print the query that makes the counts, for ldp table import, or with --estimates the "
     "estimates; count nothing.",
@@ -119,15 +110,13 @@ def aggregate_command(
         click.echo(f"skipped {error}", err=True)
 
     check_days(since, until)
-    if estimates and not sql:
-        raise ParameterError("--estimates goes with --sql: a table is decoded by ldp decode")
     if sql:
         with _noting_what_waits(stores, metric, definition.version):
             question = sql, metric, definition.version, definition.mechanism
             query = counting_query(*question, stores, since, until, estimates)
         say({"query": query}, query.rstrip("\n"), as_json)
         return
-    assert out is not None  # _Out
+    assert out is not None  # one of both
     mechanism = definition.mechanism
     reports = stores, metric, definition.version, mechanism
     if whole and not mechanism.needs_whole:

@@ -16,6 +16,7 @@ from ldp.errors import LdpError, ParameterError
 
 SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 FITTING = {
+    "aggregate": ("one of --out --sql", "--estimates with --sql"),
     "amplify": (
         "one of METRIC --mechanism --epsilon",
         *("METRIC with --registry", "--registry with METRIC"),
@@ -32,6 +33,7 @@ FITTING = {
         "--most-buffer --admit --json",
     ),
     "plan number": ("--population without --from",),
+    "publish": ("--until without --watch --serve",),
     "rappor import": ("one of --counts --reports",),
     "regress": (
         *("one of --epsilon --randomized", "--epsilon with --bounds", "--seed with --compare"),

@@ -124,8 +124,6 @@ def publish_command(
     if until is not None and until >= datetime.now(UTC).date():
         raise ParameterError("--until must be a day that has ended, in UTC")
     every = timedelta(minutes=15) if watch is None and listen else watch
-    if until and every is not None:
-        raise ParameterError("--until is for one run: leave it out with --watch and --serve")
     share = None if fakes is None else float(fakes)
     fake_reports(0, share or 0.0)  # raises for a share out of range
 

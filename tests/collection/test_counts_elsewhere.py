@@ -254,12 +254,12 @@ def test_the_commands_make_the_table_of_aggregate(tmp_path: Path) -> None:
     run("aggregate", "theme", world.store, "--registry", registry, "--out", by_hand)
     assert (tmp_path / "mine.table").read_bytes() == by_hand.read_bytes()
     done = run("aggregate", "theme", world.store, "--registry", registry)
-    assert "Missing option '--out'" in done.output
+    assert "give one of --out, --sql" in done.output
     ending = ("aggregate", "theme", world.store, "--registry", registry, "--estimates")
     names = duckdb.sql(run(*ending, "--sql", "duckdb").output).columns
     assert names == ["value", "estimate", "std_error"]
     done = run(*ending, "--out", by_hand)
-    assert "--estimates goes with --sql" in str(done.exception)
+    assert "--estimates goes with --sql" in done.output
 
 
 @pytest.mark.exact
