@@ -17,7 +17,7 @@ import os
 import sqlite3
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -67,17 +67,14 @@ _TOO_EARLY = Answer(422, '{"error":"sealed on a day that has not come"}')
 
 
 class FileForm(NamedTuple):
-    """Purpose of a file of batches. `scripts`: statements that bring a file of a format to the
-    present one, by the older format, 0 for an empty file."""
+    """Purpose of a file of batches. `script`: statements that make its tables."""
 
     user: str
     application: int
     """SQLite's application_id."""
     number: int
     """Number of the format: SQLite's user_version."""
-    scripts: Mapping[int, str]
-    first_tables: frozenset[str] = frozenset()
-    """Tables of format 1 where that had no application_id."""
+    script: str
 
 
 class BatchFile(ABC):
@@ -146,9 +143,9 @@ class BatchFile(ABC):
             )
 
     def _prepare(self, synchronous: str) -> None:
-        """Make the tables, or upgrade those of an older format. Raise BufferUnusable, with nothing
-        changed, for a file that is not a buffer."""
-        self._format()
+        """Make the tables of an empty file. Raise BufferUnusable, with nothing changed, for a file
+        that is not a buffer of this format."""
+        is_empty = self._is_empty()
         with self._buffer_errors():
             for pragma in (
                 f"page_size = {PAGE_BYTES}",
@@ -158,26 +155,27 @@ class BatchFile(ABC):
                 f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
             ):
                 self._connection.execute(f"PRAGMA {pragma}").fetchall()
-        with self._transaction():
-            if (version := self._format()) != self.form.number:
-                for statement in self.form.scripts[version].split(";"):
+        if is_empty:
+            with self._transaction():
+                for statement in self.form.script.split(";"):
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA application_id = {self.form.application}")
                 self._connection.execute(f"PRAGMA user_version = {self.form.number}")
 
-    def _format(self) -> int:
-        """Return the number of the file's format, 0 for an empty file; raise BufferUnusable."""
+    def _is_empty(self) -> bool:
+        """Return whether the file is empty, and not a buffer; raise BufferUnusable for another."""
         ((application,),) = self._rows("PRAGMA application_id")
         ((number,),) = self._rows("PRAGMA user_version")
         if application == self.form.application:
-            if 0 < number <= self.form.number:
-                return int(number)
-            raise BufferUnusable(f"{self._path} was written by a newer version of ldp")
-        tables = {name for (name,) in self._rows("SELECT name FROM sqlite_master")}
-        is_first = bool(self.form.first_tables) and tables >= self.form.first_tables
-        if application or number or (tables and not is_first):
+            if number == self.form.number:
+                return False
+            age = "a newer" if number > self.form.number else "an earlier"
+            raise BufferUnusable(
+                f"{self._path} was written by {age} version of ldp: drain it there"
+            )
+        if application or number or self._rows("SELECT name FROM sqlite_master"):
             raise BufferUnusable(f"{self._path} is not the buffer of a {self.form.user}")
-        return 1 if tables else 0
+        return True
 
     def _load(self) -> None:
         """Read the state: `watermark`, the oldest day of sealing that is taken, and `day`, that of
@@ -387,11 +385,9 @@ def _pack_refusals(refused: Sequence[Refusal]) -> bytes:
     return b"".join(_REFUSAL.pack(item, CODES.index(code)) for item, code in refused)
 
 
-def _refusals_json(refused: bytes | str | None) -> str:
-    """Return the JSON text of packed refusals; buffers of format 1 hold the text itself."""
+def _refusals_json(refused: bytes | None) -> str:
+    """Return the JSON text of packed refusals."""
     if not refused:
         return NOTHING_REFUSED
-    if isinstance(refused, str):
-        return refused
     items = [{"item": item, "code": CODES[code]} for item, code in _REFUSAL.iter_unpack(refused)]
     return json.dumps({"refused": items}, separators=(",", ":"))

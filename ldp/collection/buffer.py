@@ -44,26 +44,13 @@ CREATE TABLE IF NOT EXISTS lots (
 CREATE TABLE IF NOT EXISTS plans (
     metric INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, day TEXT NOT NULL,
     is_written INTEGER NOT NULL DEFAULT 0, name TEXT NOT NULL DEFAULT '');
-"""
-_RELAYED = """
 CREATE TABLE IF NOT EXISTS relayed (
     metric INTEGER, batch BLOB, attested INTEGER NOT NULL, opened INTEGER NOT NULL,
     PRIMARY KEY (metric, batch)) WITHOUT ROWID;
-"""
-_INDICES = """
 CREATE INDEX IF NOT EXISTS shared_lots ON lots (batch, metric) WHERE batch IS NOT NULL;
 CREATE INDEX IF NOT EXISTS lots_by_metric ON lots (metric, sequence, reports);
 """
-"""Column `batch` and its index belong to formats 4 and 5: buffers that were shared have values."""
-_FROM_FORMAT_3 = "ALTER TABLE lots ADD COLUMN batch BLOB;" + _INDICES
-_FROM_FORMAT_1 = """
-ALTER TABLE lots ADD COLUMN digest BLOB;
-ALTER TABLE plans ADD COLUMN name TEXT NOT NULL DEFAULT '';
-UPDATE plans SET name = printf('%s-%012d-%012d',
-    (SELECT value FROM state WHERE name = 'name'), first, last);
-DELETE FROM state WHERE name = 'name';
-"""
-"""Upgrade: lots have no digest; a plan that is not done keeps the name that its file may have."""
+"""Column `batch` and its index: buffers that were shared have values."""
 
 
 class BufferedMetric(NamedTuple):
@@ -127,19 +114,7 @@ def waiting_reports(folder: Path, metric: str, version: int) -> int:
 class Buffer(BatchFile):
     """Connection to the buffer of a collector."""
 
-    form = FileForm(
-        "collector",
-        int.from_bytes(b"ldpb", "big"),
-        5,
-        {
-            0: _TABLES + _RELAYED + _INDICES,
-            1: _FROM_FORMAT_1 + _RELAYED + _FROM_FORMAT_3,
-            2: _RELAYED + _FROM_FORMAT_3,
-            3: _FROM_FORMAT_3,
-            4: _INDICES,
-        },
-        frozenset({"state", "metrics", "lots", "plans"}),
-    )
+    form = FileForm("collector", int.from_bytes(b"ldpb", "big"), 5, _TABLES)
 
     def __init__(self, folder: str | Path, synchronous: str = "FULL") -> None:
         super().__init__(folder, synchronous)
@@ -333,7 +308,7 @@ class Buffer(BatchFile):
             "WHERE metric = ? AND sequence BETWEEN ? AND ?",
             *(metric, plan.first, plan.last),
         ):
-            if digest in (None, _digest(metric, reports, bodies)):  # format 1 had none
+            if digest in (None, _digest(metric, reports, bodies)):  # buffers of format 1 had none
                 sound.append(bodies)
             else:
                 damaged += reports

@@ -1,6 +1,5 @@
 """The collector's buffer: its transactions, its formats, damage, and who may read it."""
 
-import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -9,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp.collection import ReportWriter
 from ldp.collection.acknowledged import BufferUnusable, PendingBatch
 from ldp.collection.buffer import Buffer
 from ldp.collection.collector import Collector
-from ldp.collection.intake import collected_metrics, sort_batch, split_bodies
+from ldp.collection.intake import collected_metrics, sort_batch
 from ldp.protocol.batch import Batch
 from ldp.protocol.wire import HEADER_BYTES
 from tests.collecting import (
@@ -29,45 +27,6 @@ from tests.collecting import (
     summed,
     waiting,
 )
-from tests.folders import DATA
-
-
-@pytest.mark.exact
-def test_a_buffer_of_the_first_format_opens_and_loses_nothing(tmp_path: Path) -> None:
-    """One that version 0bb2e93 wrote: a batch with a refused item, reports of two metrics and a
-    plan whose file is there and was not noted. Its sender repeats the batch: nothing is counted
-    twice."""
-    asked = registry(tmp_path)
-    (tmp_path / "buffer").mkdir()
-    text = (DATA / "buffer-1.sql").read_text()
-    with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as connection:
-        connection.executescript(text)
-        ((parameters,),) = connection.execute("SELECT mechanism FROM metrics WHERE number = 2")
-        ((name, lot),) = connection.execute(
-            "SELECT value, bodies FROM state, lots WHERE name = 'name' AND metric = 2"
-        )
-    seed = json.loads(parameters)["seed"]
-    asked.path.write_text(
-        asked.path.read_text().replace("width = 1024", f'width = 1024\nseed = "{seed}"')
-    )
-    asked = registry(tmp_path)
-    mechanism = asked.metric("word").mechanism
-    body = np.frombuffer(lot, np.uint8).reshape(3, -1)
-    part = f"{name}-{2:012d}-{2:012d}"
-    with ReportWriter(tmp_path / "reports", "word", 1, mechanism, TODAY, part) as writer:
-        writer.write(*split_bodies(body, mechanism))
-    sent = (DATA / "buffer-1.batch").read_bytes()
-    with Service(tmp_path) as service:
-        got = service.send(sent)
-        assert (got.status, got.body) == (202, b'{"refused":[{"item":8,"code":"unknown_metric"}]}')
-        service.collector.move_everything()
-        for metric, total in (("city", 5), ("word", 3)):
-            table = counted(service.store, asked, metric)
-            assert table.total == total
-            assert same_counts(table, summed(asked, [sent], metric))
-    buffer = Buffer(tmp_path / "buffer")
-    assert buffer.report_counts() == {}
-    buffer.close()
 
 
 @pytest.mark.exact
@@ -87,25 +46,6 @@ def test_moving_a_metric_does_not_read_the_reports_of_others(tmp_path: Path) -> 
     for text in on_lots:
         for *_, how in buffer._rows(f"EXPLAIN QUERY PLAN {text}"):
             assert "INDEX lots_by_metric" in how
-    buffer.close()
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize("number", [2, 3, 4])
-def test_an_older_buffer_is_upgraded_and_keeps_its_reports(tmp_path: Path, number: int) -> None:
-    asked = registry(tmp_path)
-    with Service(tmp_path) as service:
-        service.send(batch(items(asked, "word", "hello", 3)))
-    with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as connection:
-        if number == 2:
-            connection.execute("DROP TABLE relayed")
-        connection.execute("DROP INDEX lots_by_metric")
-        if number < 4:
-            connection.execute("DROP INDEX shared_lots")
-            connection.execute("ALTER TABLE lots DROP COLUMN batch")
-        connection.execute(f"PRAGMA user_version = {number}")
-    buffer = Buffer(tmp_path / "buffer")
-    assert (sum(buffer.report_counts().values()), buffer.relayed()) == (3, [])
     buffer.close()
 
 
@@ -133,6 +73,10 @@ def test_a_buffer_that_was_shared_is_refused_and_keeps_its_reports(tmp_path: Pat
         (
             f"PRAGMA application_id = {Buffer.form.application}; PRAGMA user_version = 6",
             "a newer version",
+        ),
+        (
+            f"PRAGMA application_id = {Buffer.form.application}; PRAGMA user_version = 4",
+            "an earlier version of ldp: drain it there",
         ),
         (None, "not a database"),
     ],
