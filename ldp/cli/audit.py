@@ -7,7 +7,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, astuple
 from datetime import UTC, datetime
@@ -102,7 +102,8 @@ def audit_command(
         definition = Registry.load(registry).metric(metric)
         subjects = [AuditSubject(metric, definition.mechanism, definition.candidates() or ())]
     else:
-        subjects = _published(sorted(COMPLETE) if everything else [preset] if preset else [])
+        names = sorted(COMPLETE) if everything else filter(None, [preset])
+        subjects = [AuditSubject(name, preset_mechanism(name)) for name in names]
     if everything:
         subjects += _examples()
         of_client = True
@@ -165,10 +166,6 @@ def _of_program(command: str, subject: AuditSubject, trials: int, seed: int) -> 
         return audited_from_outside(
             name, mechanism, starts, trials, dictionary=dictionary, seed=seed
         )
-
-
-def _published(names: Iterable[str]) -> list[AuditSubject]:
-    return [AuditSubject(name, preset_mechanism(name)) for name in names]
 
 
 def _examples() -> list[AuditSubject]:

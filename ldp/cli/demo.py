@@ -70,7 +70,8 @@ def demo_command(users: int, out: Path, first_act: bool, seed: int | None) -> No
     """
     started = time.monotonic()
     marker = out / "metrics.toml"
-    if out.exists() and any(out.iterdir()) and not _is_ours(marker):
+    is_ours = marker.is_file() and marker.read_text("utf-8", "replace") == REGISTRY
+    if out.exists() and any(out.iterdir()) and not is_ours:
         raise ParameterError(f"{out} is neither empty nor an earlier demo's; choose another --out")
     write_whole(marker, REGISTRY)
     families, vocabulary = browsers(), words()
@@ -150,10 +151,6 @@ def _with_absent(values: tuple[str, ...], size: int) -> tuple[str, ...]:
 
 def _lines(values: Sequence[str]) -> str:
     return "\n".join(values) + "\n"
-
-
-def _is_ours(registry: Path) -> bool:
-    return registry.is_file() and registry.read_text("utf-8", "replace") == REGISTRY
 
 
 def _collect(

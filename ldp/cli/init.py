@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -31,13 +31,6 @@ DEVELOPMENT = """\
 # For a developer's own screen. For people take this line out, and what "people:" says.
 development = true
 """
-
-
-class MechanismLines(NamedTuple):
-    """Lines of a metric's mechanism, and what an app may ask for."""
-
-    lines: str
-    prompt: str
 
 
 QUESTIONS = {
@@ -168,15 +161,15 @@ def metric_section(
     return metric, text[text.index("[metric.") :] if group else text, prompt
 
 
-def _mechanism(folder: Path, answers: str, epsilon: float) -> MechanismLines:
-    """Return the mechanism for answers: of numbers a histogram, of a list the one with the least
-    error, which is randomised response for a short list."""
+def _mechanism(folder: Path, answers: str, epsilon: float) -> tuple[str, str]:
+    """Return the lines of the mechanism for answers, of numbers a histogram, of a list the one with
+    the least error, which is randomised response for a short list; and what an app may ask for."""
     numbers = re.fullmatch(r"numbers(?:\s+(\S+)\s+to\s+(\S+))?", answers.strip())
     if numbers:
         lines = 'mechanism = "hierarchical-histogram"'
         if numbers[1]:
             lines += f"\nbounds = [{_number(numbers[1])}, {_number(numbers[2])}]"
-        return MechanismLines(lines, "a number")
+        return lines, "a number"
     if (folder / answers).is_file():
         values, categories = read_values(folder / answers), quoted(answers)
     else:
@@ -191,7 +184,7 @@ def _mechanism(folder: Path, answers: str, epsilon: float) -> MechanismLines:
     lines = f'mechanism = "{"rr" if is_short else "subset"}"\ncategories = {categories}'
     if "other" in values:
         lines += '\nother = "other"  # stands for every answer that is not listed'
-    return MechanismLines(lines, ", ".join(values[:5]) + (", ..." if len(values) > 5 else ""))
+    return lines, ", ".join(values[:5]) + (", ..." if len(values) > 5 else "")
 
 
 def _number(text: str) -> float:

@@ -204,7 +204,7 @@ def _attacker(scenario: Scenario, randomness: np.random.Generator) -> dict[str, 
     guessable = [metric for metric in fit.metrics if metric.guessable]
     if not (guessable and fit.attacked):
         return None
-    days = _days_shown(scenario)
+    days = sorted({day for day in DAYS if day < scenario.days} | {scenario.days})
     guessed = {
         words: averaging(other, days, randomness, limited=words == REGISTERED)
         for words, other in (
@@ -221,7 +221,10 @@ def _attacker(scenario: Scenario, randomness: np.random.Generator) -> dict[str, 
                 "values": len(metric.population.values),
                 "without_reports": float(metric.population.shares.max()),
                 "guessed": [
-                    {"how": _how(words, names), "days": list(map(_averaged, averages))}
+                    {
+                        "how": words + "".join(f", and {other}'s reports" for other in names[1:]),
+                        "days": list(map(_averaged, averages)),
+                    }
                     for words, by_metric in guessed.items()
                     for names, averages in by_metric.items()
                     if names[0] == metric.name and (words == REGISTERED or len(names) == 1)
@@ -231,14 +234,6 @@ def _attacker(scenario: Scenario, randomness: np.random.Generator) -> dict[str, 
             for metric in guessable
         },
     }
-
-
-def _days_shown(scenario: Scenario) -> list[int]:
-    return sorted({day for day in DAYS if day < scenario.days} | {scenario.days})
-
-
-def _how(words: str, names: Sequence[str]) -> str:
-    return words if len(names) == 1 else f"{words}, and {names[1]}'s reports"
 
 
 def _averaged(averaged: Averaged) -> dict[str, float]:

@@ -250,7 +250,9 @@ class BatchFile(ABC):
             if first := self._known(pending):
                 return first
             self._settle(sorted_batch, newest)
-        refused = _pack_refusals(sorted_batch.refused)
+        refused = b"".join(
+            _REFUSAL.pack(item, CODES.index(code)) for item, code in sorted_batch.refused
+        )
         if not sorted_batch.lots:  # none of its reports can be counted twice: its id is not stored
             return self._known(pending) or Answer(202, _refusals_json(refused), is_new=True)
         try:
@@ -378,11 +380,6 @@ def _commits(connection: sqlite3.Connection) -> int:
 
 def _id_table(day: date) -> str:
     return f"ids_{day:%Y%m%d}"
-
-
-def _pack_refusals(refused: Sequence[Refusal]) -> bytes:
-    """Return refusals in three bytes each: the item's position and the code's."""
-    return b"".join(_REFUSAL.pack(item, CODES.index(code)) for item, code in refused)
 
 
 def _refusals_json(refused: bytes | None) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from ldp.collection.intake import CODES
 
@@ -17,24 +17,16 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, ma
 K = TypeVar("K")
 
 
-class _Counter(NamedTuple):
-    """Field of `Counts` as a counter of Prometheus. `label`: what its keys are."""
-
-    field: str
-    name: str
-    help: str
-    label: str
-
-
 _COUNTERS = (
-    _Counter("answers", "ldp_requests_total", "Batches answered.", "status"),
-    _Counter("accepted", "ldp_reports_accepted_total", "Reports acknowledged.", "metric"),
-    _Counter("unsealed", "ldp_reports_unsealed_total", "Reports in the clear.", "metric"),
-    _Counter("refused", "ldp_reports_refused_total", "Reports refused for good.", "code"),
-    _Counter("stored", "ldp_reports_stored_total", "Reports moved to the store.", "metric"),
-    _Counter("set_aside", "ldp_reports_set_aside_total", "Reports not plausible.", "metric"),
-    _Counter("damaged", "ldp_reports_damaged_total", "Reports lost in the buffer.", "metric"),
+    ("answers", "ldp_requests_total", "Batches answered.", "status"),
+    ("accepted", "ldp_reports_accepted_total", "Reports acknowledged.", "metric"),
+    ("unsealed", "ldp_reports_unsealed_total", "Reports in the clear.", "metric"),
+    ("refused", "ldp_reports_refused_total", "Reports refused for good.", "code"),
+    ("stored", "ldp_reports_stored_total", "Reports moved to the store.", "metric"),
+    ("set_aside", "ldp_reports_set_aside_total", "Reports not plausible.", "metric"),
+    ("damaged", "ldp_reports_damaged_total", "Reports lost in the buffer.", "metric"),
 )
+"""Counters of Prometheus: a field of `Counts`, name, help, and what its keys are."""
 
 
 def _zeros(keys: Iterable[K]) -> "Counter[K]":
@@ -78,12 +70,10 @@ class Counts:
 def exposition(counts: Counts, gauges: Mapping[str, float]) -> str:
     """Return counts, and `gauges` (current values by name), as text."""
     lines = list[str]()
-    for counter in _COUNTERS:
-        lines += [f"# HELP {counter.name} {counter.help}", f"# TYPE {counter.name} counter"]
-        lines += [
-            f'{counter.name}{{{counter.label}="{key}"}} {value}'
-            for key, value in getattr(counts, counter.field).items()
-        ]
+    for name_of_field, name, text, label in _COUNTERS:
+        lines += [f"# HELP {name} {text}", f"# TYPE {name} counter"]
+        values = getattr(counts, name_of_field).items()
+        lines += [f'{name}{{{label}="{key}"}} {value}' for key, value in values]
     lines += _histogram("ldp_commit_seconds", "Time of a transaction of batches.", counts)
     for name, value in gauges.items():
         lines += [f"# TYPE {name} gauge", f"{name} {value}"]

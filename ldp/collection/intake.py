@@ -263,7 +263,8 @@ def sort_sealed(
         except NotNow:  # a relay mixes the reports of many: one must not put the others off
             code = "wrong_version"
         if not code and metrics[item.metric].needs_shuffler:
-            code = _unattested(result.attestation, queue)
+            is_stated = result.attestation and result.attestation.queue == queue
+            code = None if is_stated else "unattested"
         if code:
             result.refused.append(Refusal(number, code))
         else:
@@ -272,11 +273,6 @@ def sort_sealed(
     result.refused.sort()
     result.opened.sort()
     return result
-
-
-def _unattested(attestation: Attestation | None, queue: str) -> Code | None:
-    """Return the code of a message for a shuffler that no known relay attests to have shuffled."""
-    return None if attestation and attestation.queue == queue else "unattested"
 
 
 def digest_of(sealed_report: bytes) -> bytes:

@@ -6,7 +6,7 @@ a transaction of its own.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -181,7 +181,8 @@ def _update(
         (periods, _PERIODS_SCHEMA, _PERIOD),
     ):
         columns = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
-        primary = _primary(key, prefix)
+        # of PostgreSQL only: DuckDB lets no transaction write a key again that it deleted
+        primary = f", PRIMARY KEY ({', '.join(key)})" if prefix else ""
         database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{primary})")
     database.execute(f"SELECT * FROM {results} LIMIT 0")
     if [column[0] for column in database.description] != SCHEMA.names:
@@ -219,12 +220,6 @@ def _update(
                 database.execute("COMMIT")
                 written += 1
     return written
-
-
-def _primary(key: Sequence[str], prefix: str) -> str:
-    """Return the primary key of a table: of PostgreSQL only, as DuckDB does not let a transaction
-    write a key again that it deleted."""
-    return f", PRIMARY KEY ({', '.join(key)})" if prefix else ""
 
 
 def _insert_rows(database: Any, table: str, rows: pa.Table) -> None:

@@ -87,12 +87,9 @@ def _several(summary: Mapping[str, Any], epsilon: float, known: list[Label]) -> 
 
 
 def _capped(label: Label) -> str:
+    caps = caps_sentence(label.window, label.window_epsilon, label.lifetime_epsilon, label.memoise)
     return (
-        f"Its group, {label.group}, may spend {_caps_of(label)}, all metrics together. "
+        f"Its group, {label.group}, may spend {caps}, all metrics together. "
         f"{guess_sentence(label.lifetime_epsilon, 'everything, ever, of this group')} "
         "What other groups of the product spend adds to it."
     )
-
-
-def _caps_of(label: Label) -> str:
-    return caps_sentence(label.window, label.window_epsilon, label.lifetime_epsilon, label.memoise)

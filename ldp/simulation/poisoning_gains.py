@@ -6,7 +6,7 @@ from a poisoned collection to shares; what it costs is its error without an atta
 defence.
 """
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -138,12 +138,6 @@ TARGETS = 5
 """Number of values that are attacked: the rarest, or the most frequent to be hidden."""
 
 
-def targets_of(values: Sized) -> int:
-    """Return how many of the values are attacked: TARGETS, or half of the values if that is
-    less."""
-    return max(1, min(TARGETS, len(values) // 2))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Laboratory:
     """Experiment: `reports` reports, of which the `share` is fake, of a `population` whose values
@@ -178,7 +172,7 @@ class Laboratory:
         """Return each attack's gain, and what each defence costs without an attack: its root mean
         squared error over all values, over that of no defence."""
         values, order = self.population.values, np.argsort(self.population.shares, kind="stable")
-        number = self.targets or targets_of(values)
+        number = self.targets or max(1, min(TARGETS, len(values) // 2))
         if number >= len(values) > 1:
             raise ParameterError(
                 f"{number} targets are all of the {len(values)} values, and what one gains another "

@@ -151,7 +151,8 @@ class Population:
         answers by answer."""
         first, counts = self.values[0], Counter(self.answer_counts()).most_common()
         if isinstance(first, frozenset):
-            return csv_text([("value", "count"), *sorted(counts, key=_largest_first)])
+            counts.sort(key=lambda row: (-row[1], row[0]))
+            return csv_text([("value", "count"), *counts])
         if isinstance(first, tuple):
             names = ascii_lowercase[: len(first)]
             return csv_text([(*names, "count"), *((*value, count) for value, count in counts)])
@@ -278,10 +279,6 @@ class Population:
 
     def _weights(self) -> Any:
         return self.frequencies if self.counts is None else self.counts
-
-
-def _largest_first(row: tuple[str, int]) -> tuple[int, str]:
-    return -row[1], row[0]
 
 
 def _an_answer(mechanism: Any) -> Any:
