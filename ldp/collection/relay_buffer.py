@@ -83,9 +83,7 @@ class RelayBuffer(BatchFile):
         one day of sealing, the first of which enough wait. At most `most` reports leave, -1
         for all: a limit would part the messages of a person."""
         with self._transaction():
-            rows = (
-                self._of_one_day(queue, smallest, most) if by_day else self._of_any_day(queue, most)
-            )
+            rows = self._waiting(queue, smallest, most, by_day)
             if len(rows) < smallest:
                 return 0
             self._connection.executemany(
@@ -107,26 +105,21 @@ class RelayBuffer(BatchFile):
             self._tally(queue, waiting=-len(rows), outgoing=len(rows), batches=1)
         return len(rows)
 
-    def _of_any_day(self, queue: str, most: int) -> list[tuple[bytes]]:
-        """Return the reports of a queue that wait, `most` at most."""
-        rows = self._connection.execute(
-            "SELECT sealed FROM waiting WHERE queue = ? LIMIT ?", (queue, most)
-        )
-        return rows.fetchall()
-
-    def _of_one_day(self, queue: str, smallest: int, most: int) -> list[tuple[bytes]]:
-        """Return the reports of a queue that were sealed on the first day of which `smallest` wait,
-        `most` at most, -1 for all."""
-        row = self._connection.execute(
-            "SELECT day FROM waiting WHERE queue = ? GROUP BY day HAVING count(*) >= ? "
-            "ORDER BY day LIMIT 1",
-            (queue, smallest),
-        ).fetchone()
-        rows = self._connection.execute(
-            "SELECT sealed FROM waiting WHERE queue = ? AND day = ? LIMIT ?",
-            (queue, *(row or ("",)), most),
-        )
-        return rows.fetchall()
+    def _waiting(self, queue: str, smallest: int, most: int, by_day: bool) -> list[tuple[bytes]]:
+        """Return the reports of a queue that wait, `most` at most, -1 for all; `by_day`: of those
+        that were sealed on the first day of which `smallest` wait."""
+        day = None
+        if by_day:
+            row = self._connection.execute(
+                "SELECT day FROM waiting WHERE queue = ? GROUP BY day HAVING count(*) >= ? "
+                "ORDER BY day LIMIT 1",
+                (queue, smallest),
+            ).fetchone()
+            (day,) = row or ("",)
+        return self._connection.execute(
+            "SELECT sealed FROM waiting WHERE queue = ? AND day = ifnull(?, day) LIMIT ?",
+            (queue, day, most),
+        ).fetchall()
 
     def outgoing(self) -> list[bytes]:
         """Return the ids of the sealed batches that are on their way."""
