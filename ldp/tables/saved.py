@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import file_digest
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,6 +37,8 @@ from ldp.tables.result import (
 
 KINDS = ("values", "numbers", "numbers-by-category", "association", "regression")
 """Kinds of results that are read."""
+MOST_BYTES = (1 << 31) - 1
+"""Largest size of a block that is read at once."""
 MEMBER = re.compile(r"value_[1-9]\d*")
 """Name of the column of one member of a combination."""
 
@@ -77,14 +79,16 @@ class SavedResult(Result):
                 "again"
             )
         summary = read_summary(path)
-        with _reading(path), path.open("rb") as written:
-            digest = file_digest(written, "sha256").hexdigest()
-        if digest != summary[CSV_DIGEST]:
+        with _reading(path):
+            content = path.read_bytes()
+        if sha256(content).hexdigest() != summary[CSV_DIGEST]:
             raise DecodeError(
                 f"{path} has changed since {summary_path(path)} was written: write both again"
             )
+        if len(content) >= MOST_BYTES:
+            raise DecodeError(f"{path}: {len(content):,} bytes are more than can be read at once")
         with _reading(path):
-            columns = _read_columns(path, header)
+            columns = _read_columns(content, header)
         level = summary["level"]
         return cls(level=level, name=path.stem, path=str(path), saved=columns, facts=summary)
 
@@ -165,12 +169,14 @@ class SavedResult(Result):
         return places
 
 
-def _read_columns(path: Path, header: Sequence[str]) -> Columns:
-    """Return the columns of a file; NaN for an empty cell of a column of numbers."""
+def _read_columns(content: bytes, header: Sequence[str]) -> Columns:
+    """Return the columns of a file; NaN for an empty cell of a column of numbers. It is read in one
+    block: where two meet between CR and LF of a value, the LF is lost."""
     text = np.dtypes.StringDType()  # a third of the memory of a list
     types = {name: pa.string() if is_text(name) else pa.float64() for name in header}
     table = arrow_csv.read_csv(
-        path,
+        pa.BufferReader(content),
+        read_options=arrow_csv.ReadOptions(block_size=len(content) + 1),
         parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(column_types=types, null_values=[""]),
     )

@@ -281,6 +281,19 @@ def test_a_file_that_has_changed_is_one_line(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("first", [*(2**20 - 200 - shift for shift in range(40)), 5_000_000])
+def test_values_come_back_as_they_were_written(files: Path, first: int) -> None:
+    """The block that pyarrow reads by default, a megabyte, ends between CR and LF of a value in
+    some files and within one in the last; the name is one that pyarrow would unpack."""
+    summary = json.loads((files / "network.json").read_text("utf-8"))
+    names = ("value", "estimate", "std_error", "low", "high", "p_value", "discovered")
+    values = ["x" * first, *(f"v{i}\r\n" for i in range(10)), "NA", "", "nan", "1e5"]
+    rows = [(value, 1.5, 0.5, 0.5, 2.5, 0.25, 0) for value in values]
+    write_with_summary(files / "e.csv.gz", csv_text([names, *rows]), summary)
+    assert load(files / "e.csv.gz").texts("value") == values
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(("key", "value"), [("alpha", 2), ("kind", "numbers")])
 def test_a_key_that_has_changed_is_one_line(files: Path, key: str, value: Any) -> None:
     beside = files / "network.json"
