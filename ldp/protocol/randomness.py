@@ -28,7 +28,7 @@ _TAIL_BITS = PROBABILITY_BITS - 8
 _ZERO, _ONE, _OPEN = b"01?"
 _LANE_BYTES = PROBABILITY_BITS // 8 + 1
 """Bytes of a uniform in a sum of several, with one for its carry."""
-_IS_BELOW = bytes.maketrans(b"\0\1", b"10")
+_IS_BELOW = bytes.maketrans(b"\x00\x01\x80\x81", b"1010")
 
 
 class BitSource(Protocol):
@@ -195,9 +195,10 @@ def usual_bytes(lanes: int) -> tuple[int, int]:
 
 def _add_up(words: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int) -> int:
     """Return the bits of `bernoulli` for the uniforms in `words`, 64 bits of every _LANE_BYTES. All
-    are compared with both thresholds in one sum, as in `is_below`: none reaches the next lane."""
+    are compared with both thresholds in one sum, as in `is_below`: none reaches the next lane. The
+    top bit is set, so that the integers are of one length."""
     uniforms, numbers, width = _in_lanes(threshold, chosen_threshold, lanes)
-    words &= uniforms
+    words = words & uniforms | 1 << width - 1
     total = (words | words << width) + numbers
     tops = total.to_bytes(width // 4, "big")[::_LANE_BYTES]
     both = int(tops.translate(_IS_BELOW), 2)
