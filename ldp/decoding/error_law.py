@@ -53,11 +53,13 @@ class ErrorLaw:
         return np.clip(p, SMALLEST_P, 1.0)
 
     def upper(self, p: float) -> float:
-        """Return the number of standard errors above its mean that S exceeds with probability p."""
+        """Return the d for which S is more than d standard errors above its mean with probability
+        p."""
         return self._at(self.skewed, max(p, SMALLEST_P))
 
     def lower(self, p: float) -> float:
-        """Return the number of standard errors below its mean that S exceeds with probability p."""
+        """Return the d for which S is more than d standard errors below its mean with probability
+        p."""
         return -self._at(self.mild, 1 - max(p, SMALLEST_P))
 
     def tail(self, errors: Floats) -> Floats:

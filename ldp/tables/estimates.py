@@ -48,10 +48,12 @@ class ErrorDistribution(Protocol):
     """Distribution of an estimate's error, in standard errors."""
 
     def upper(self, p: float) -> float:
-        """Return the distance above the true count that an estimate exceeds with probability p."""
+        """Return the d for which an estimate is more than d standard errors above the true count
+        with probability p."""
 
     def lower(self, p: float) -> float:
-        """Return the distance below the true count that an estimate exceeds with probability p."""
+        """Return the d for which an estimate is more than d standard errors below the true count
+        with probability p."""
 
     def tail(self, errors: Floats) -> Floats:
         """Return the probability of an estimate so many standard `errors` above the true count."""
