@@ -94,7 +94,8 @@ class DataTable(NamedTuple):
     """Columns of numbers that their file has as such."""
 
     def where(self, line: int) -> str:
-        """Return the file and the line, as an error begins; of a private file no line."""
+        """Return the file and the line with which an error begins; for a private file without the
+        line."""
         if self.reading.is_private:
             return f"{self.path}"
         return place_of(self.path, line)

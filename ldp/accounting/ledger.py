@@ -26,7 +26,7 @@ class _Account:
         self.charges = deque[tuple[datetime, Fraction]]()
 
     def before(self, start: datetime) -> list[Fraction]:
-        """Return the charges of that window that are not after `start`."""
+        """Return the remembered charges that are not after `start`."""
         return [epsilon for _, epsilon in takewhile(lambda row: row[0] <= start, self.charges)]
 
     def add(self, now: datetime, epsilon: Fraction, start: datetime) -> None:

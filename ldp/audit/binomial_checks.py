@@ -73,8 +73,8 @@ def group_checks(
     limit: int,
     probability: float,
 ) -> Checks:
-    """Return the check that `counts` of `trials`, added up where they have one of `numbers` below
-    `limit`, are as many as this probability makes."""
+    """Return the check that `counts` of `trials`, added up for each of the `numbers` 0 .. `limit` -
+    1, agree with `probability`."""
     seen, possible = (np.bincount(numbers, of, limit).astype(np.int64) for of in (counts, trials))
     return what, seen, possible, np.full(limit, probability)
 
@@ -101,8 +101,8 @@ def hadamard(counts: Ints) -> Ints:
 
 def noise_checks(reported: Bools, touched: Bools, lied: float) -> Iterator[Checks]:
     """Check that the bits of untouched cells are independent: 1 with probability `lied`. The number
-    that a report names, and that two reports both name, is binomial; so is the number of pairs of
-    cells named together, as long as no cell is in two of the pairs."""
+    of cells that a report names is binomial; so is the number that two reports both name, and the
+    number of pairs of cells named together where no cell is in two pairs."""
     columns = reported.shape[1]
     free = ~touched
     noise = reported & free
@@ -236,8 +236,8 @@ def packed(cells: Bools) -> NDArray[np.uint64]:
 
 
 def column_sums(cells: Bools) -> Ints:
-    """Return how many of each column, shape (reports, columns), are set: 255 bytes at a time add up
-    in a byte."""
+    """Return the number of set cells of each column; `cells`: shape (reports, columns). The sum of
+    255 of them fits into a byte."""
     rows, columns = cells.shape
     full, block = rows - rows % 255, cells.view(np.uint8)
     bytes_of_blocks = block[:full].reshape(full // 255, 255, columns).sum(axis=1, dtype=np.uint8)

@@ -132,9 +132,10 @@ def check_values(
 ) -> Iterator[Checks]:
     """Yield the checks of some reports (row, payload) of many values, in the order in which they
     were made; report i is of values[which[i]]. `calls`, `devices`: int, shape (reports,), numbers
-    of the call that made each and of its device. `coins` make chances equal; conditions hold for
-    one report of `most` or more; `keeps_row`: whether a device has one row for all calls. What is
-    seen in the parts is added to `pool`. Raises ReportError for a payload out of range."""
+    of the call that made each and of its device. `coins` make chances equal; the conditions that
+    are tried hold for one report in `most` or for more; `keeps_row`: whether a device has one row
+    for all calls. Statistics of the parts are added to `pool`. Raises ReportError for a payload out
+    of range."""
     for _, payload in reports:
         mechanism.layout.payload_number(payload)
     split = [mechanism.layout.split(row, payload) for row, payload in reports]
@@ -282,8 +283,8 @@ def _check_parts(certain: Sequence["Reports"]) -> Iterator[Checks]:
 
 
 def is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
-    """Return whether a value is replaced at random, a number by a step or too many answers by some,
-    so that its true cells are random: then nothing is checked but its whole law."""
+    """Return whether a value is replaced at random: a number by a step, too many answers by some of
+    them. Its true cells are random then, and only the law of its reports can be checked."""
     return mechanism.has_roundings and any(len(mechanism.roundings(value, row)) > 1 for row in rows)
 
 

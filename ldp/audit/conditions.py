@@ -41,8 +41,8 @@ ROW = "row"
 
 
 class Occurrence(NamedTuple):
-    """Something that is `seen` in a report so many times of those that are `possible`, each with
-    this `chance`: int, shape (reports,)."""
+    """Event that each report shows `seen` times out of `possible`, each time with probability
+    `chance`; `seen`, `possible`: shape (reports,)."""
 
     what: str
     seen: Ints | Bools
@@ -313,8 +313,8 @@ def _moduli(limit: int, other_limit: int, most: int) -> tuple[Ints, int]:
 
 
 def numbers_of_values(mechanism: Mechanism, values: Sequence[Value]) -> tuple[Ints, Ints]:
-    """Return a number of each value that a program could look at (of a category its place, of a
-    number its whole part, of a text or a set its size), and its rank among all."""
+    """Return, for each value, a number that a program could look at (a category's place, a number's
+    whole part, the size of a text or set) and its rank among all."""
     addressing: Any = mechanism.addressing
 
     def number(value: Any) -> int:

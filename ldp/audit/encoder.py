@@ -98,11 +98,11 @@ def value_checks(
     draws: Draws,
     turns: Turns | None = None,
 ) -> list[Checks]:
-    """Return the checks of reports of many values, in an order that is drawn: `trials` in total,
-    but `trials` / 80 of each value at least, of values that are rounded at random `trials` / 16 and
-    of all of a joint metric's EACH_OF_ALL or `trials` / 5. One device makes them, or new ones by
-    `turns`. The values that look strangest are then tried again, twice, fewer of them more often;
-    these reports are new, so nothing in them is chosen."""
+    """Return the checks of reports of many values, in a drawn order. There are `trials` in total
+    and at least `trials` / 80 of each value; `trials` / 16 where values are rounded at random,
+    EACH_OF_ALL or `trials` / 5 where all values of a joint metric are tried. One device makes them,
+    or new ones by `turns`. Then the values that look strangest are tried again, in two rounds with
+    fewer values and more reports of each. These reports are new, so that no choice biases them."""
     parts = parts_of(mechanism)
     has_rounding = any(isinstance(part.addressing, Rounding) for part in parts)
     least = max(LEAST_EACH, trials // (16 if has_rounding else 80))

@@ -114,7 +114,8 @@ class ForeignClients(_Program):
 
 
 class ForeignClient:
-    """One of the `ForeignClients`: what is recorded is handed over with the next upload."""
+    """Client of one device of a `ForeignClients` program, which gets the records at the next
+    upload."""
 
     def __init__(
         self,
@@ -138,8 +139,8 @@ class ForeignClient:
         return Recorded()
 
     def upload(self) -> Uploaded:
-        """Send what the process answers; raise ReportError where that is no answer, or where it
-        declined a record."""
+        """Send the batches that the program answers; raise ReportError where it answers with none,
+        or declined a record."""
         line = {**self._line, "records": self._records, "upload": self._seconds()}
         self._line, self._records = {"device": self._line["device"]}, []
         try:

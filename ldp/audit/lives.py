@@ -54,8 +54,8 @@ class Period:
     def of(
         cls, mechanism: MemoisedMechanism, value: Value, sent: Sequence[Sequence[bytes]]
     ) -> "Period":
-        """Return the period in which each device `sent` as many reports about a response to
-        `value`; raise ReportError for bytes that are no report of the mechanism."""
+        """Return the period in which all devices `sent` the same number of reports about a response
+        to `value`; raise ReportError for bytes that are no report of the mechanism."""
         devices = []
         for reports in sent:
             split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]

@@ -75,10 +75,10 @@ def record_checks(
     mechanism: Dummies, encode: EncodeMessages, trials: int, most: int = MOST_TRIED
 ) -> list[Checks]:
     """Return the checks of `trials` records of each of the first `most` values, or one more,
-    encoded by twos (a, a, b, b, a, a, ...): how many messages name the value, and how many any; all
-    messages, where there are at most MOST_RECORDS different sets of dummies, and each two; the
-    column of the message at each place; and that a record is independent of the one before. Raises
-    ReportError for bytes that are no record."""
+    encoded by twos (a, a, b, b, a, a, ...). Checked are the numbers of messages that name the value
+    and that name any, the column at each place, each two columns of a record, independence of the
+    record before, and all messages together where there are at most MOST_RECORDS different sets of
+    dummies. Raises ReportError for bytes that are no record."""
     values, checks = mechanism.categories[:most], list[Checks]()
     dummies = _small_law(mechanism)
     for first, second in zip(values[::2], (*values[1::2], values[0]), strict=False):

@@ -74,8 +74,8 @@ DECLINED = "declined "
 
 
 class StorageError(LdpError, OSError):
-    """Error: the device's file cannot be used: busy, damaged, foreign, closed, or the disk is full.
-    `busy`: another thread or process uses it."""
+    """Error of a device's file that cannot be used: it is busy, damaged, foreign or closed, or the
+    disk is full. `busy`: another thread or process uses it."""
 
     def __init__(self, message: str, busy: bool = False) -> None:
         super().__init__(message)

@@ -62,7 +62,8 @@ def withdraw_epochs(connection: Database) -> None:
 
 
 def meaning(metric: Metric) -> Meaning:
-    """Return what a metric's reports depend on, as the keys of the tables have it."""
+    """Return the name, version and mechanism of a metric, by which the tables keep its reports
+    apart."""
     return metric.name, metric.version, metric.mechanism.fingerprint + metric.manner.encode()
 
 

@@ -182,9 +182,9 @@ class Client:
         return is_written
 
     def record(self, metric: str, value: Value) -> Recorded | Declined:
-        """Take one record, in well under a millisecond; whether it was drawn is not said. The value
-        of a joint metric is a tuple, one value for each of its members, of a number by category the
-        pair ("2.1", 0.83)."""
+        """Take one record, in well under a millisecond; the answer does not say whether it was
+        drawn. The value of a joint metric is a tuple with one value for each of its members; that
+        of a number by category is a pair such as ("2.1", 0.83)."""
         return self._safely(lambda: self._record(metric, value), _decline)
 
     def upload(self) -> Uploaded:

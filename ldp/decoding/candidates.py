@@ -81,8 +81,8 @@ class BloomDesign:
 
     def gram(self, some: Places, others: Places) -> Floats:
         """Return the products of `some` columns with `others`: shape (some, others). With w the
-        weights and s_j those of the cells of j, columns are s_j - mean w, where filters are long
-        multiplied by the cells that candidates share."""
+        weights and s_j those of the cells of j, column j is s_j - mean w. Where filters are long,
+        only the cells that candidates share are multiplied."""
         if self._is_dense and max(some.size, others.size) * self.weight.size <= MOST_DENSE:
             return np.asarray(self.columns(some).T @ self.columns(others))
         left, right = map(self._cells, (some, others))

@@ -36,7 +36,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
 def of_cells(
     table: Table, candidates: tuple[str, ...], cells: ArrayLike, rule: Rule, more: float = 0.0
 ) -> Estimates:
-    """Return what `decode` does of candidates that have these `cells`, shape (candidates,)."""
+    """Return the estimates of candidates that have these `cells`, shape (candidates,)."""
     named_counts = table.named_counts()[0, np.asarray(cells)].astype(np.int64)
     estimates = estimate_counts(table, candidates, named_counts, rule, more)
     return replace(estimates, sum_std_error=_sum_std_error(table.mechanism, estimates, more))

@@ -235,8 +235,9 @@ class Distribution(Result):
 
     @cached_property
     def error_draws(self) -> Floats:
-        """Draws of the error of `below`, in standard errors: shape (bins - 1, DRAWS). From a seed
-        of the table's own: it has one interval, and over tables the tests have their level."""
+        """Draws of the error of `below`, in standard errors: shape (bins - 1, DRAWS). The seed
+        follows from the table, so that a table has one interval and tests keep their level over
+        tables."""
         error = (self._alone**0.5)[:, None]
         # of independent draws z, z - r (r'z) has the covariance 1 - s s' of a row, s along r
         ratio = self._shared / error
@@ -330,10 +331,10 @@ class Distribution(Result):
         return float((q * (1 - q) / people) ** 0.5)
 
     def between(self, low: float, high: float, level: float = 0.95) -> Statistic:
-        """Return the share of numbers from `low` to below `high`, each taken for the nearest edge
-        of a bin: the edges are those of the result. Where numbers below 0 have no bins, 0 is taken
-        for the beginning of the first. Bins below 0 hold their upper edge, not their lower one.
-        Raises ParameterError for `low` >= `high`, and where both are nearest to one edge."""
+        """Return the share of numbers from `low` to below `high`. Both are moved to the nearest
+        edge of a bin, which the result states. Where numbers below 0 have no bins, 0 means the
+        beginning of the first bin. Bins below 0 hold their upper edge, not their lower one. Raises
+        ParameterError for `low` >= `high`, and where both are nearest to one edge."""
         first, last = map(self._nearest_edge, (low, high))
         if not low < high or first >= last:
             raise ParameterError("the range must have a lower and an upper end, in different bins")

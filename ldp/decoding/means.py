@@ -245,9 +245,8 @@ class RegressionEstimate(Result):
 
     @cached_property
     def fakes_move(self) -> Floats:
-        """How far 1 % of made-up reports move each coefficient at most, if all of them are about
-        one product: shape (features + 1,). It is computed when it is first asked for: with 50
-        features in seconds."""
+        """Largest move of each coefficient by 1 % of made-up reports, all about one product: shape
+        (features + 1,). The first access computes it, which takes seconds with 50 features."""
         return self.damage()
 
     def _interval(self, level: float, **_: bool) -> tuple[Floats, Floats]:

@@ -99,8 +99,8 @@ class Dummies(Mechanism):
 
     @cached_property
     def channel(self) -> Channel:
-        """Law of one message, drawn at random among those of a person. Others of the person depend
-        on it, so that its epsilon is not the cost."""
+        """Law of one message, drawn at random among those of a person. The person's messages depend
+        on each other, so its epsilon is not the cost."""
         dummies = Fraction(self.probability) * self.slots / len(self.categories)
         return Channel(
             touched=(Fraction(self.sending) + dummies) / self.messages,

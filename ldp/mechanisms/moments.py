@@ -39,7 +39,7 @@ class Products(Rounding):
 
     @cached_property
     def factors(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of factors, one a product: 0 is the constant 1, i > 0 the i-th number."""
+        """Pair of factors of each product: 0 is the constant 1, i > 0 the i-th number."""
         return tuple(combinations_with_replacement(range(len(self.bounds) + 1), 2))[1:]
 
     def point(self, value: Value) -> int:

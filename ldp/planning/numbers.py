@@ -257,7 +257,7 @@ class Percentile(Question):
         return dataclasses.replace(self.way, epsilon=self.epsilon, **tree)
 
     def error(self, mechanism: Way) -> float:
-        """Return the error as a share of the quantile, at most."""
+        """Return the largest error to expect, as a share of the quantile."""
         if self.people is None:
             return max(case.error(mechanism) for case in self.cases.values())
         return MARGIN * self.std_error(mechanism) / self.whole

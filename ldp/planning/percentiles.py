@@ -205,8 +205,8 @@ class KnownQuantile(NamedTuple):
 
 
 def forecast(mechanism: Way, known: KnownQuantile, tables: int = 0) -> PercentileForecast:
-    """Return what is expected of a mechanism: the medians of so many drawn `tables`, or with none
-    the table that reports give on average."""
+    """Return the forecast of a mechanism: medians over `tables` drawn tables, or for 0 tables the
+    result of the average table."""
     q = known.q
     law = expected(mechanism, known)
     errors = law.below[1]

@@ -266,6 +266,7 @@ def statistics_of(histogram: central.Histogram, level: float) -> list[Statistic]
 
 
 def other_line(values: Sequence[str]) -> str:
-    """Return the line of metrics.toml by which the value "other", in any case, stands for what is
-    not listed; "" where `values` have none: another value would be counted too often."""
+    """Return the line of metrics.toml by which the value "other", in upper or lower case, stands
+    for all that is not listed. Return "" where `values` lack it: any other value would be counted
+    too often."""
     return "".join(f"other = {quoted(v)}\n" for v in values if v.casefold() == "other")

@@ -145,9 +145,9 @@ def item_beginning(metric: str, version: int, header: bytes, body_bytes: int) ->
 def read_known(
     data: bytes, sizes: Mapping[bytes, int], header_bytes: int
 ) -> tuple[bytes, date, dict[bytes, list[bytes]]] | None:
-    """Return id, day and bodies, by the beginnings of their items, of a batch whose items all have
-    an `item_beginning` in `sizes`, whose values are the sizes of bodies; else None, as for other
-    bytes. It is a faster `Batch.from_bytes` for batches without surprises."""
+    """Return a batch's id, its day and its bodies by their `item_beginning`; None for other bytes,
+    and for a batch with a beginning that is not in `sizes`. `sizes`: size of a body by the
+    beginning of its item. It is a faster `Batch.from_bytes`."""
     step, bodies = ITEM_BYTES + header_bytes, dict[bytes, list[bytes]]()
     try:
         magic, version, identity, day, count = _HEAD.unpack_from(data)

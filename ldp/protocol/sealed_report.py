@@ -121,7 +121,7 @@ def sealed_bytes(items: list[Item]) -> int:
 
 
 def is_sealed(batch: bytes) -> bool:
-    """Return whether a batch carries sealed reports, in all of its items; else it has none."""
+    """Return whether the items of a batch are sealed reports: all of them are, or none."""
     return batch[HEAD_BYTES + ITEM_BYTES :].startswith(QUEUE.encode())
 
 

@@ -133,7 +133,8 @@ class RelayKey(_KeyFile):
 
 
 class RelayPublicKey:
-    """Public key of a relay, as text of 64 hexadecimal digits. Raises ParameterError."""
+    """Public key of a relay, from text of 64 hexadecimal digits. Raises ParameterError for other
+    text."""
 
     def __init__(self, text: str) -> None:
         try:

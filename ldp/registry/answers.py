@@ -77,8 +77,8 @@ class StatementReader:
         self._answers: dict[str, Sequence[str]] = {}
 
     def read(self, item: Item) -> Statement:
-        """Return what a report says. One of a metric, version or mechanism that the registry no
-        longer has is only counted."""
+        """Return what a report says. A report of a metric, version or mechanism that the registry
+        no longer has is only counted."""
         metric = self._metrics.get(item.metric)
         if metric is not None and metric.version == item.version:
             with suppress(ReportError):

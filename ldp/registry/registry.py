@@ -299,9 +299,10 @@ class Registry(Contents):
         }
 
     def marks(self) -> int:
-        """Return the number of groups of devices that what leaves of one period tells apart in the
-        clear, at most: the product, over the metrics with public presence, of the numbers of
-        reports, 0 up to `most_reports`. Hidden metrics always send as many."""
+        """Return the largest number of groups of devices that the clear part of one period's
+        batches tells apart. It is the product, over the metrics with public presence, of the
+        possible numbers of reports, 0 to `most_reports`; hidden metrics always send the same
+        number."""
         metrics = self.metrics.values()
         return math.prod(1 + self.most_reports(m) for m in metrics if m.presence == "public")
 

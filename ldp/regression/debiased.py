@@ -131,9 +131,10 @@ class _Working:
         return z
 
     def fit_with(self, new: Places, z: Floats, penalty: float) -> Sparse:
-        """Return the fit of all columns that have passed, the `new` ones with them; `z`: the scores
-        by which they did. Of more than a portion those of the largest scores come first, columns
-        without a coefficient leave, and then comes what still passes."""
+        """Return the fit of all columns that have passed, with the `new` ones; `z`: scores of all
+        columns. More than PORTION new columns enter in portions, the largest scores first. Before a
+        portion columns without a coefficient leave; the next is taken from the columns that still
+        pass."""
         self.has_passed[new] = True
         while True:
             if new.size > PORTION:

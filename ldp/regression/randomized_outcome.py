@@ -39,11 +39,12 @@ the likelihood has no largest value inside: a share is estimated at 0 or 1."""
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeDesign:
-    """OutcomeDesign of a survey: P(yes | yes) and P(yes | no) of an answer.
+    """Design of a survey: P(yes | yes) and P(yes | no) of an answer, given the outcome.
 
-    `yes_if_no_variance`: variance of P(yes | no), which moves both alike, where a part of it is
-    estimated. Any binary mechanism is one, as `rr` of epsilon E: yes_if_yes = e**E / (e**E + 1).
-    Raises ParameterError for probabilities outside [0, 1], and for two that are equal.
+    `yes_if_no_variance`: variance of P(yes | no) where a part of it is estimated; both
+    probabilities move alike. Any binary mechanism is a design, such as `rr` of epsilon E with
+    yes_if_yes = e**E / (e**E + 1). Raises ParameterError for probabilities outside [0, 1], and for
+    two that are equal.
 
     >>> OutcomeDesign.unrelated(sensitive=0.5, unrelated_yes=0.25)
     OutcomeDesign(yes_if_yes=0.625, yes_if_no=0.125, yes_if_no_variance=0.0)

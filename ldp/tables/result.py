@@ -105,7 +105,7 @@ class Result(Frame):
 
     @property
     def more(self) -> float:
-        """Reports beyond one of the person who sent a report, on average over the reports."""
+        """Number of further reports by the sender of a report, in the mean over all reports."""
         return (1.0 if self.reports_per_person is None else self.reports_per_person) - 1
 
     @property

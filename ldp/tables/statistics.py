@@ -53,7 +53,7 @@ def known_ends(low: float | None, high: float | None) -> tuple[float | None, flo
 
 
 def quantile_of(name: str) -> float | None:
-    """Return which quantile a statistic of this name is; None for another statistic."""
+    """Return the quantile that a statistic's name states; None for another statistic."""
     percentile = PERCENTILE.fullmatch(name)
     return float(percentile[1]) / 100 if percentile else None
 

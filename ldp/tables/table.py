@@ -342,8 +342,8 @@ class Table:
 
 
 def unlinked(table: "Table | JointTable", memoised: bool) -> Patterns | None:
-    """Return the whole reports of a table, but none of a memoised metric over several windows:
-    those of one device that are alike would be together."""
+    """Return the whole reports of a table; None for a memoised metric over several windows, where
+    equal reports would be those of one device."""
     return None if memoised and len(table.windows) > 1 else table.whole
 
 
