@@ -338,8 +338,8 @@ class Charged:
 
 
 def charged() -> Charged:
-    """One device. On a day its room goes to the metrics of the group in random order, so a pair may
-    wait for a later day, but over so many all that fits into the group is sent."""
+    """Return what one device was charged. What a day has left of its cap goes to the metrics of the
+    group in random order, so a pair may wait; over DAYS days all that fits into the cap is sent."""
     now, got = datetime(2026, 1, 1, 12, tzinfo=UTC), list[bytes]()
 
     class Kept:

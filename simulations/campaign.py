@@ -34,8 +34,8 @@ def shown(bars: Iterable[Bar]) -> int:
 
 
 def provenance() -> dict[str, str]:
-    """When, of which commit and where; ask at the start, for the code that runs. What is drawn
-    again, the results, does not make the commit another."""
+    """Return the time, commit and machine of a run. Call it at the start, for the code that runs;
+    changed files of results do not make the commit dirty."""
     commit = _git("describe", "--always", "--abbrev=12")
     is_changed = _git(
         "status", "--porcelain", "--untracked-files=no", "--", f":(top,exclude){RESULTS}"

@@ -136,8 +136,8 @@ def in_parts(count: Callable[..., int], runs: int, **options: Any) -> int:
 
 
 def control(days: int, cause: str, random: np.random.Generator) -> Iterator[tuple[date, Table]]:
-    """Yield a table a day of the control metric: right builds, and from day BEFORE on BROKEN of the
-    reports from a build with this `cause`, if it is one."""
+    """Yield the control metric's table of each day. From day BEFORE on a share BROKEN of the
+    reports is from a build that is broken by this `cause`, unless it is empty."""
     for day in range(days):
         few = int(BROKEN * REPORTS) if cause and day >= BEFORE else 0
         table = draw_table(CONTROL, ["on"], counts=np.array([REPORTS - few]), generator=random)

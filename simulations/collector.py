@@ -120,8 +120,8 @@ class Served:
         code: Sequence[str] = ("-m", "ldp"),
         most_open: int | None = None,
     ) -> None:
-        """Until it listens; `most_bytes`: of any of its files (RLIMIT_FSIZE); `most_open`: files
-        and connections at one time (RLIMIT_NOFILE)."""
+        """Start the process and wait until it listens. `most_bytes`: largest size of a file
+        (RLIMIT_FSIZE); `most_open`: most files and connections at a time (RLIMIT_NOFILE)."""
 
         def limited() -> None:
             for what, most in (

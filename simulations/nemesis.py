@@ -635,9 +635,9 @@ def run(
 
 
 def twice(folder: Path, batches: int, *ids: str) -> int:
-    """Put batches to nginx with its defaults, which passes them on to the other collector when one
-    is paused while it syncs. `ids`: range of each collector, all without. Return how many reports
-    of these were counted once more."""
+    """Return how many reports are counted twice behind nginx with its defaults, which passes a
+    batch on to the other collector when one is paused while it syncs. `ids`: range of ids of each
+    collector, by default all."""
     folder.mkdir()
     disk, library = folder / "disk", compiled(folder)
     disk.write_text("w")

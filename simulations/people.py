@@ -203,8 +203,8 @@ def jumps_found(setting: Setting, runs: int, random: np.random.Generator) -> int
 def coverage(
     epsilon: float, each: int, draws: int, random: np.random.Generator
 ) -> dict[str, float]:
-    """Return how often intervals hold the number of the population, of which FEW people report
-    `each` times, by what they are of."""
+    """Return, by statistic, the share of intervals that hold the number of the population, of which
+    FEW people report `each` times."""
     bounds = (float(NUMBERS[0]), float(NUMBERS[-1]))
     mechanisms: dict[str, tuple[Any, Any, Floats]] = {
         "share": (

@@ -96,7 +96,8 @@ def population(ask: Shares) -> tuple[int, Ints]:
 
 
 def row(ask: Shares, draws: int, seed: np.random.SeedSequence) -> Row:
-    """Draws every mechanism that the plan has a forecast of."""
+    """Return the errors, in `draws` drawn collections, of every mechanism that the plan
+    forecasts."""
     made = plan(
         domain=ask.domain,
         users=ask.users,

@@ -52,8 +52,8 @@ SHAPES: Mapping[str, Draw] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A product, of the epsilon planned (None: refused), and one shape: the error over the stated
-    one, and the epsilon of a plan from the numbers themselves (None: refused)."""
+    """Row of one product and one shape. `epsilon`: planned; `error`: measured over stated;
+    `true_epsilon`: planned from the numbers themselves. None: the plan was refused."""
 
     product: int
     shape: str

@@ -80,8 +80,8 @@ class Reference(NamedTuple):
 @dataclass(frozen=True)
 class Case:
     """One line of google/rappor's regression test: `people` report `each` values, drawn from a
-    distribution over `strings`. Listed are those but every tenth, where `removed`, and `extra` more
-    that nobody holds."""
+    distribution over `strings`. The list of candidates has these strings, without every tenth if
+    `removed`, and `extra` more that nobody holds."""
 
     distribution: str
     strings: int

@@ -72,9 +72,9 @@ class Cheat(Protocol):
         ...
 
     def statistic(self, event: Event, report: bytes, memory: Memory) -> tuple[bool, float] | None:
-        """Return, for a `report` about an event whose condition holds, whether it shows what the
-        knowing test looks for, and the exact probability of that for an honest report, given all
-        that came before it; None where this report says nothing."""
+        """Return whether a `report` shows what the test that knows the cheat looks for, and the
+        exact probability of that for an honest report, given all reports before it. The event's
+        condition holds. Return None where the report says nothing about it."""
         ...
 
 

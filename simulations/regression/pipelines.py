@@ -125,8 +125,7 @@ class Fitted:
         return self.design(X) @ coefficients + self.target_mean
 
     def design(self, X: Floats) -> Floats:
-        """Return what mapped coefficients are multiplied with to predict the target, less its
-        mean."""
+        """Return the matrix that, times mapped coefficients, predicts the target less its mean."""
         return np.asarray(self.features(X) * self._divisor(X)[:, None])
 
     @property

@@ -119,7 +119,7 @@ def real_splits(name: str) -> tuple[Split, ...]:
 
 @lru_cache(maxsize=4)
 def folds(name: str, repetitions: int) -> tuple[Split, ...]:
-    """Return ten folds, `repetitions` times, of a committed set prepared in the same way."""
+    """Return ten folds of a committed data set, `repetitions` times, prepared in the same way."""
     X, y, _ = load(name)
     public = Preprocessing().fit(X, y)
     features, target = public.features(X), public.target(X, y)

@@ -518,9 +518,9 @@ ALIGNED = [CITIES, JOINT, HASHED, SYMPTOMS, AMOUNT, *MEMOISED]
     "mechanism", tiered(ALIGNED, fast=2, slow=4), ids=lambda one: str(one.name)
 )
 def test_two_playings_count_one_thing_in_one_place(mechanism: Any) -> None:
-    """Else a suspect would be looked for where it is not. One count in 50 at most may come or go
-    (of sizes, or of pairs of days, that only some reports have): seen are 30 of 20,000. The twin is
-    a playing that tries no strange values again."""
+    """Without this a suspect would be sought in the wrong place. One count in 50 at most may be in
+    one playing only (of sizes, or pairs of days, that few reports have); measured: 30 of 20,000.
+    The twin is a playing that tries no strange values again."""
 
     def places(draws: Draws) -> dict[tuple[str, int], int]:
         stages = [*encoder_stages(mechanism, 100, (), draws)]

@@ -87,7 +87,7 @@ def test_a_certificate_is_repeated_and_says_where_it_came_from(
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every audit finds nothing, and catches both cheats, at once."""
+    """Replace every audit by one that finds nothing and catches both cheats, at once."""
 
     def audited(name: str, mechanism: CatalogueMechanism, *_: Any, **__: Any) -> Verdict:
         return Verdict(name, mechanism.cost.epsilon, [], 1, [], 0.5, None)

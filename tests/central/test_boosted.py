@@ -100,7 +100,8 @@ NOTHING = releases(0.0, 0)
 def test_no_neighbours_differ_by_more_than_is_charged(
     neighbours: Neighbours, released: list[Floats]
 ) -> None:
-    """On any path: zeros, for which every residual is its target, and large random releases."""
+    """This holds for releases of zeros, where every residual is its target, and for large random
+    ones."""
     assert most_found(neighbours, released) <= 1
 
 

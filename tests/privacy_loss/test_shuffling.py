@@ -32,7 +32,7 @@ from tests.tiers import tiered
 def enumerated(
     mechanism: CatalogueMechanism, one: Value, other: Value, others: Sequence[Value], epsilon: float
 ) -> float:
-    """delta of the batch of all reports, by the definition."""
+    """Return the delta of a batch, by its definition, from all possible batches."""
     first, second = batch_laws(mechanism, one, other, others)
     return math.fsum(max(0.0, p - math.exp(epsilon) * second[z]) for z, p in first.items())
 

@@ -100,7 +100,8 @@ COIN = RandomizedResponse(categories=("on", "off"), epsilon=1.0)
 
 
 def years(number: int, share: float = 0.0) -> Iterator[tuple[date, Table]]:
-    """A day each of 2,000 reports, of which this share is of a build that hashes otherwise."""
+    """Yield `number` years of days with 2,000 reports, a `share` of them by a build that hashes
+    otherwise."""
     p, generator = float(COIN.support.touched), np.random.default_rng(number)
     for day, named in enumerate(generator.binomial(2_000, p - share * (p - 0.5), 365 * number)):
         counts = np.array([[named, 2_000 - named]])
@@ -127,7 +128,7 @@ def test_weeks_with_hardly_any_report_say_nothing(reports: int) -> None:
 
 @pytest.mark.exact
 def test_alarms_in_a_row_are_since_the_first_of_them() -> None:
-    """A run ends where the detector stays at its beginning for more than a week."""
+    """A run of alarms ends where the detector stays at its start for more than a week."""
     days = [(2, 1, HASHED), (4, 3, HASHED), (12, 11, STUCK), (30, 20, HASHED), (32, 31, HASHED)]
     alarms = [(DAY + timedelta(at), DAY + timedelta(since), cause) for at, since, cause in days]
     runs = [*joined(alarms, timedelta(days=7))]

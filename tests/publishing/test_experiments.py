@@ -90,8 +90,8 @@ def test_intervals_hold_at_every_look(people: str) -> None:
 
 @pytest.mark.statistical
 def test_a_fixed_interval_would_be_missed() -> None:
-    """The twin: intervals of 95 % for one look. Of 4,000 experiments 31 % are
-    missed: 20 % or fewer have probability below 1e-20."""
+    """The twin has intervals of 95 % for one look. They miss 31 % of 4,000 experiments; 20 % or
+    fewer would have probability below 1e-20."""
     assert missed("all", naive=True) > 0.2
 
 

@@ -229,7 +229,7 @@ def test_late_reports_are_added_when_the_first_are_no_longer_stored(world: World
 
 @pytest.mark.exact
 def test_a_metric_goes_on_in_its_new_version(tmp_path: Path) -> None:
-    """The last day of the old version is counted with what its kept tables say of it."""
+    """The old version's last day is counted by the mechanism that its kept tables name."""
     world = World(tmp_path)
     world.write("theme", 0)
     world.publish()
