@@ -164,7 +164,7 @@ def _attacked(setting: Setting, generator: np.random.Generator) -> dict[str, flo
     row |= {f"cost {defence}": cost for defence, cost in costs.items()}
     for gain in gains:
         row[f"{gain.attack} plain"] = gain.plain_held
-        row[f"{gain.attack} held"] = 1.0 if math.isnan(gain.held) else gain.held
+        row[f"{gain.attack} held"] = 0.0 if math.isnan(gain.held) else gain.held
     return row
 
 
