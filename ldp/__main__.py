@@ -1,4 +1,4 @@
-"""`ldp` and `python -m ldp`: hands over to `ldp.cli`, or says which extra is missing."""
+"""Entry of `ldp` and `python -m ldp`: runs `ldp.cli`, or says which extra is missing."""
 
 import sys
 
@@ -6,7 +6,7 @@ from ldp.errors import MissingPackage
 
 
 def main() -> None:
-    """Run the command line; a package that is missing is one line."""
+    """Run the command line; exit with a message of one line if a package is missing."""
     try:
         from ldp.cli import main as command_line
     except ModuleNotFoundError as missing:

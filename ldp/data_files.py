@@ -1,10 +1,10 @@
 """Tables of data that people bring: CSV text as spreadsheets, statistics programs and databases of
 several countries write it, Parquet and Arrow.
 
-Nothing is chosen where two readings are possible: the header line says the separator, the cells of
-a column their decimal sign, and options what these leave open. In a private file a line is a
-person: it changes nothing about how others are read, no error tells of it, and what does not fit
-is an empty cell.
+Nothing is guessed where two readings are possible: the header line determines the separator, the
+cells of a column determine its decimal sign, and options determine what these leave open. In a
+private file each line is a person: no line changes how others are read, no error tells of a line,
+and cells that do not fit are read as empty.
 """
 
 import codecs
@@ -65,8 +65,8 @@ _SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*')
 
 
 class Reading(NamedTuple):
-    """How a file is written, where the file itself does not say. `is_private`: its lines are
-    people, of whom a release alone may tell."""
+    """Way in which a file is written, where the file itself does not say. `is_private`: its lines
+    are people, about whom only a release may tell anything."""
 
     delimiter: str | None = None
     decimal: str | None = None
@@ -78,7 +78,7 @@ AS_WRITTEN = Reading()
 
 
 def place_of(path: Path, line: int) -> str:
-    """Return a file and a line of it, or of Parquet and Arrow a row, as an error begins."""
+    """Return the beginning of an error: a file and its line, or its row for Parquet and Arrow."""
     return f"{path}, {'row' if path.suffix in ARROW else 'line'} {line}"
 
 
@@ -91,7 +91,7 @@ class DataTable(NamedTuple):
     delimiter: str
     reading: Reading
     typed: frozenset[str] = frozenset()
-    """Columns of numbers that their file has as such."""
+    """Columns that the file stores as numbers."""
 
     def where(self, line: int) -> str:
         """Return the file and the line with which an error begins; for a private file without the
@@ -116,11 +116,10 @@ class DataTable(NamedTuple):
     def numbers(self, name: str) -> list[str]:
         """Return the cells of a column, numbers as programs write them and all others as they are.
 
-        The decimal sign is that of `reading`, or else the one of all cells that can be read in one
-        way. Raise ParameterError, with line and value,
-        for a cell that can be read in two ways, or in none with that decimal sign. Cells of a
-        private file are read by the header and `reading` alone, and are empty where they do not
-        fit.
+        The decimal sign is that of `reading`; without one it is the sign of all cells that can be
+        read in one way only. Raise ParameterError, with line and value, for a cell that can be read
+        in two ways, or in none with that decimal sign. Cells of a private file are read by the
+        header and `reading` alone, and are empty where they do not fit.
         """
         if name in self.typed:
             return self.cells(name)
@@ -181,7 +180,7 @@ def require_pairs(bounds: object) -> None:
 
 
 def _is_list(part: object) -> bool:
-    """Return whether it is a list, or an array of numpy, which devices do not load."""
+    """Return whether `part` is a list, or an array of numpy, which devices do not load."""
     return isinstance(part, list) or type(part).__name__ == "ndarray"
 
 
@@ -189,8 +188,8 @@ def read_table(
     path: str | Path, reading: Reading = AS_WRITTEN, names: Collection[str] = ()
 ) -> DataTable:
     """Return the table of a file of CSV text, Parquet or Arrow; "-" is standard input. `names`:
-    columns that are read of the latter two, by default all. Raise ParameterError, with the line
-    unless the file is private, for another file."""
+    columns to read from Parquet and Arrow, by default all. Raise ParameterError for any other file,
+    with the line unless the file is private."""
     path = Path(path)
     if path.suffix in ARROW:
         return _read_arrow(path, reading, names)
@@ -336,8 +335,9 @@ def _read_bytes(path: str | Path, reading: Reading) -> tuple[bytes, str]:
 
 
 def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
-    """Return the text of a file, or for "-" of standard input: in `reading.encoding`, else UTF-8,
-    or UTF-16 or 32 with its mark. Raise ParameterError for what is none, with its line."""
+    """Return the text of a file, or of standard input for "-". Its encoding is `reading.encoding`;
+    without one UTF-8, or UTF-16 or UTF-32 if the file begins with their mark. Raise ParameterError
+    for bytes that are no text, with their line."""
     data, encoding = _read_bytes(path, reading)
     try:
         text = data.decode(encoding).removeprefix("\ufeff")

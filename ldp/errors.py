@@ -16,7 +16,7 @@ class ParameterError(LdpError, ValueError):
 
 
 class ReportError(LdpError, ValueError):
-    """Error of report bytes, or a file of reports, damaged or of another mechanism."""
+    """Error of report bytes or a file of reports: damaged, or of another mechanism."""
 
 
 class MergeError(LdpError, ValueError):
@@ -61,8 +61,8 @@ class BudgetExceeded(LdpError, RuntimeError):
 
 
 class Unreachable(LdpError, OSError):
-    """Error: the destination did not take the batch, whose bytes are sent again later, not before
-    `retry_after` seconds. `status`: HTTP status of the answer, 0 without one."""
+    """Error of a destination that did not take the batch. The same bytes are sent again later, not
+    before `retry_after` seconds. `status`: HTTP status of the answer, 0 without one."""
 
     def __init__(self, message: str, retry_after: float = 0.0, status: int = 0) -> None:
         super().__init__(message)

@@ -12,13 +12,13 @@ from ldp.errors import ParameterError
 
 
 def is_pipe(path: Path) -> bool:
-    """Return whether a file is a named pipe, which may never be written; those that a shell makes
-    of a command are in /dev."""
+    """Return whether a file is a named pipe, to which nobody may ever write. The pipes that a shell
+    makes for a command are in /dev, and do not count."""
     return path.is_fifo() and not str(path).startswith(("/dev/", "/proc/"))
 
 
 def bytes_of(path: Path) -> bytes:
-    """Return the bytes of a file; raise OSError, for a named pipe too."""
+    """Return the bytes of a file; raise OSError if it cannot be read or is a named pipe."""
     if is_pipe(path):
         raise OSError(errno.ESPIPE, "it is a named pipe")
     return path.read_bytes()
@@ -75,7 +75,7 @@ def write_together(files: Mapping[Path, bytes | str]) -> None:
 
 
 def quoted(text: str) -> str:
-    """Return a text as TOML has it."""
+    """Return a text as a quoted string of TOML."""
     import json  # late: devices write no TOML
 
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -92,8 +92,9 @@ def csv_cells(values: Iterable[object]) -> list[str]:
 
 
 def _csv_lines(rows: Iterable[Iterable[object]]) -> list[str]:
-    """Return the lines of CSV text without their ends. The writer's lines end by a carriage return
-    and a newline, because one whose lines end by a newline alone quotes no carriage return."""
+    """Return the lines of CSV text without their ends. The writer ends lines with a carriage return
+    and a newline, because a writer that ends them with a newline alone quotes no carriage
+    return."""
     import csv  # late: devices write no CSV
     from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""What an aggregation script imports: tables, decoding, estimates."""
+"""Names that an aggregation script imports: tables, decoders, estimates."""
 
 from ldp.errors import from_extra
 

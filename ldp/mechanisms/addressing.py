@@ -16,7 +16,7 @@ from ldp.protocol.kinds import ManyCells
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, bernoulli, uniform_below
 
 POINT_BITS = 61
-"""Number of bits that hold any point of the field, or of a list of categories, and 1."""
+"""Number of bits that hold any point plus 1: of the hash functions' field or of categories."""
 
 
 class Addressing(Protocol):
@@ -135,9 +135,9 @@ class CellSets(Identity, ABC):
 class Answers(RandomizedAddressing):
     """Addressing of sets of answers: a set touches all cells that its answers touch.
 
-    `of`: addressing of one answer; `at_most`: number of answers that are reported; of a larger set
-    as many are drawn, uniformly. `pads`: a smaller set also touches the first of the columns from
-    this one on, as many as it lacks answers; None for no pads.
+    `of`: addressing of one answer. `at_most`: largest number of answers that are reported; from a
+    larger set this many are drawn, uniformly. `pads`: first pad column; a set with j answers fewer
+    than `at_most` also touches j columns from this one on. None for no pads.
     """
 
     def __init__(self, of: Addressing, at_most: int, pads: int | None = None) -> None:

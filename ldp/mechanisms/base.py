@@ -45,7 +45,7 @@ MAX_CELLS = 1 << 30
 LEAST_ALPHA = 1e-300
 """Least error rate of one test: for a smaller one the normal tail is not a double."""
 AnswerKind = Literal["values", "sets", "number", "numbers by category", "words", "pairs", "moments"]
-"""Kinds of answers. Ranges of a number that are counted one by one are values."""
+"""Kinds of answers. Ranges of a number are "values" where each is counted by itself."""
 
 
 class Shape(NamedTuple):
@@ -71,8 +71,8 @@ class Case:
 
 class Setting(NamedTuple):
     """Parameters with which campaigns measure a mechanism, the number of `reports` of a table, and
-    the `values` that people hold, where the mechanism has its own; the campaigns add categories,
-    seed and epsilon where it has them."""
+    the `values` that people hold, where the mechanism needs special ones. The campaigns add the
+    parameters categories, seed and epsilon to mechanisms that have them."""
 
     parameters: Mapping[str, Any]
     reports: int = 2_000
@@ -108,16 +108,16 @@ class CatalogueMechanism(ABC):
     is_memoisable: ClassVar[bool] = False
     """True if the encoder takes a secret and memoises a permanent response."""
     needs_shuffler: ClassVar[bool] = False
-    """True if one person's reports protect nothing before a relay shuffled them with those of
-    others."""
+    """True if one person's reports protect nothing until a relay has shuffled them with the reports
+    of others."""
     needs_whole: ClassVar[bool] = False
     """True if counts do not say which values or fragments go together, so that tables hold the
     whole reports."""
     cases: ClassVar[tuple[Case, ...]] = ()
     """Small instances that cover the mechanism's variants."""
     settings: ClassVar[tuple[Setting, ...]] = ()
-    """Settings in which campaigns hold variance and intervals of a value's count to the formulas;
-    none for what is not counted by value in one table."""
+    """Settings in which campaigns compare variance and intervals of a value's count with the
+    formulas; empty for a mechanism whose reports are not counted by value in one table."""
 
     @property
     def answers(self) -> AnswerKind:
@@ -150,7 +150,7 @@ class CatalogueMechanism(ABC):
 
     @property
     def by(self) -> tuple[str, ...] | None:
-        """Categories of the numbers; None without."""
+        """Categories by which the numbers are counted; None without categories."""
         return None
 
     @property
@@ -302,7 +302,7 @@ class Mechanism(CatalogueMechanism, ABC):
     @cached_property
     def support(self) -> Channel:
         """Channel of a whole value: the probabilities that a report names a cell that the value
-        touches, for holders and for others. Equals `channel` if it touches one cell in a row."""
+        touches, for holders and for others. Equals `channel` if a value touches one cell a row."""
         return self.channel
 
     @cached_property
@@ -314,7 +314,7 @@ class Mechanism(CatalogueMechanism, ABC):
 
     @property
     def permanent_channel(self) -> Channel | None:
-        """Channel of the permanent response; None without one, where that is the true response."""
+        """Channel of the permanent response; None if there is none or it is the true response."""
         return None
 
     @property
@@ -325,7 +325,7 @@ class Mechanism(CatalogueMechanism, ABC):
 
     @property
     def overlap(self) -> int:
-        """Least number of these cells that two values share."""
+        """Least number of cells that two values share, of the cells that `touches` counts."""
         return 0
 
     @cached_property
@@ -367,8 +367,8 @@ class Mechanism(CatalogueMechanism, ABC):
         return share * self.support.leverage
 
     def fakes_lower(self, share: float = FAKES) -> float:
-        """Return the frequency by which the estimate of a value lies below that among the honest
-        reports if fake reports, a `share` of all, do not name it: `share` times untouched /
+        """Return the frequency by which the estimate of a value falls below its frequency among the
+        honest reports if fake reports, a `share` of all, do not name it: `share` times untouched /
         (touched - untouched)."""
         return share / self.support.gain - share * self.support.leverage
 
@@ -385,13 +385,12 @@ class Mechanism(CatalogueMechanism, ABC):
         """Return by how much the variance of a count, in `reports` squared, grows with each further
         report that every client sends under the same permanent response, if there is one.
 
-        Averaging does not remove the noise of the permanent response. With K reports a client their
-        covariance given the value is (h - l)**2 Var(B), where B is 1 if the permanent response
-        names the cell and h, l are the probabilities of the instantaneous step; n reports have
-        n (K - 1) such terms, and the estimator divides by (h - l)**2 `permanent_channel.gain`**2.
-        The sum is
-        (K - 1) n permanent_channel.variance(f), and the result one part in K - 1 of it.
-        `frequency`: a number or an array.
+        Averaging does not remove the noise of the permanent response. With K reports a client, two
+        of them have the covariance (h - l)**2 Var(B) given the value, where B is 1 if the permanent
+        response names the cell and h, l are the probabilities of the instantaneous step. n reports
+        have n (K - 1) such terms, and the estimator divides by
+        (h - l)**2 `permanent_channel.gain`**2. The sum is (K - 1) n permanent_channel.variance(f);
+        the result is this sum divided by K - 1. `frequency`: a number or an array.
         """
         channel = self.permanent_channel
         return reports * channel.variance(frequency) if channel else 0.0 * frequency
@@ -484,7 +483,7 @@ class Encoder(ReportEncoder):
 
 
 _USUAL_DRAW = Encoder.draw
-"""What `report_function` stands for: not where a subclass, or a test, draws in another way."""
+"""Method that `report_function` replaces, unless a subclass or a test draws in another way."""
 
 
 @lru_cache(maxsize=64)

@@ -60,13 +60,13 @@ def _equal_edges(low: float, high: float, number: int) -> tuple[float, ...]:
 @dataclass(frozen=True)
 class RelativeBins(Bins):
     """Bins of numbers whose range is unknown: `parts` equal parts, a power of two, of each doubling
-    from 2**`least` to 2**`most`, which are from 1 / (2 `parts`) to 1 / `parts` as wide as their
-    lower edge is large.
+    from 2**`least` to 2**`most`. A bin is from 1 / (2 `parts`) to 1 / `parts` as wide as its lower
+    edge is large.
 
-    Below 2**`least` is one bin, and from 2**`most` on one. If `is_signed`, negative numbers have
-    the mirrored bins, and the bin about 0 reaches from -2**`least` to 2**`least`; if not, it has
-    the negative numbers too, or they are refused unless `outside` is "clip", as are those from
-    2**`most` on.
+    One bin holds the numbers below 2**`least`, and one those from 2**`most` on. If `is_signed`,
+    negative numbers have the mirrored bins, and the bin about 0 reaches from -2**`least` to
+    2**`least`; if not, the lowest bin also holds the negative numbers. Unless `outside` is "clip",
+    numbers are refused from 2**`most` on, and below -2**`most` or, if not `is_signed`, below 0.
     """
 
     least: int

@@ -71,12 +71,13 @@ ENTRIES = {
 }
 """Module of `ldp.mechanisms` and class of each local randomizer, by its name in metrics.toml."""
 SHUFFLED_ENTRIES = {"dummies": "dummies.Dummies"}
-"""Module and class of each mechanism that protects nothing before a relay shuffled. They stand
-apart, so that nothing that rests on the epsilon of a report (plans, composition) takes one."""
+"""Module and class of each mechanism that protects nothing until a relay has shuffled. They are
+listed apart, so that code that relies on the epsilon of a report (plans, composition) takes none
+of them."""
 CLASSES = {entry.split(".")[1]: name for name, entry in {**ENTRIES, **SHUFFLED_ENTRIES}.items()}
 """Names of mechanisms by their classes."""
 PUBLIC = [name for name in CLASSES if name not in ("FragmentSketch", "PairedFilters", "Dummies")]
-"""Classes that apps import: not the parts of others, and none that needs a shuffler."""
+"""Classes that apps import: no parts of other mechanisms, and none that needs a shuffler."""
 
 
 class Catalogue(Mapping[str, type[T]]):
@@ -116,15 +117,15 @@ METRIC_MECHANISMS: Catalogue[CatalogueMechanism] = Catalogue({**ENTRIES, **SHUFF
 
 
 FIRST_OUTSIDE = 128
-"""Least `wire_id` of a mechanism from outside the package; this one never has such a number."""
+"""Least `wire_id` of a mechanism from outside the package; no mechanism in it has one as large."""
 M = TypeVar("M", bound=type[CatalogueMechanism])
 
 
 def register(kind: M) -> M:
     """Add the mechanism class `kind` from outside the package, and return it, so that its tables
-    are saved and loaded and a registry may name it. An installed package has such classes as entry
-    points of the group `ldp.mechanisms`, each under its name. Raises ParameterError for a name that
-    another class has, and for a `wire_id` below 128 or above 255."""
+    are saved and loaded and a registry may name it. An installed package lists such classes as
+    entry points of the group `ldp.mechanisms`, each under its name. Raises ParameterError for a
+    name that another class has, and for a `wire_id` below 128 or above 255."""
     if kind.name in [*METRIC_MECHANISMS] and METRIC_MECHANISMS[kind.name] is not kind:
         raise ParameterError(f"another mechanism has the name {kind.name!r}")
     if not FIRST_OUTSIDE <= kind.wire_id <= 255:
@@ -135,8 +136,8 @@ def register(kind: M) -> M:
 
 
 def _is_elsewhere(name: str) -> bool:
-    """Return whether an installed package has the mechanism of a name as an entry point, which is
-    registered then."""
+    """Register the mechanism `name` if an installed package lists it as an entry point; return
+    whether one does."""
     from importlib.metadata import entry_points  # late: for an unknown name only
 
     points = entry_points(group="ldp.mechanisms", name=name)

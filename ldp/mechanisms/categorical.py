@@ -39,9 +39,10 @@ class Categorical(Mechanism, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SetChannel(Channel):
-    """Channel of reports that name a uniform set with one or more of a value's cells, or without.
+    """Channel of reports that name a set of cells: a uniform one of the sets with at least one of a
+    value's cells, or a uniform one of the sets without.
 
-    `any_touched`: probability of the former; `odds`: (number of sets without) / (number of sets
+    `any_touched`: probability of a set with one; `odds`: (number of sets without) / (number of sets
     with). The cells of a report depend on each other, so the ratio of two values is not a product.
     """
 
@@ -49,8 +50,8 @@ class SetChannel(Channel):
     odds: Fraction
 
     def ratio(self, first: int, second: int) -> Fraction:
-        """Return the ratio of a set with a cell of the first value and none of the second; 1 if
-        `first` and `second` are 0."""
+        """Return P(set | first value) / P(set | second value) for a set with a cell of the first
+        value and none of the second; 1 if `first` and `second` are 0."""
         if not first and not second:
             return Fraction(1)
         return self.any_touched * self.odds / (1 - self.any_touched)
@@ -58,7 +59,7 @@ class SetChannel(Channel):
 
 @dataclass(frozen=True, kw_only=True)
 class SetResponse(Categorical, ABC):
-    """Mechanism that names one column; those of the category's own set are likelier.
+    """Mechanism whose report is one column; the columns of the category's own set are likelier.
 
     Of K columns S = `touches` are in the set, and `overlap` of them in any other. A column of the
     value's set has probability P / S, with P = S e**epsilon / (S e**epsilon + K - S) rounded down

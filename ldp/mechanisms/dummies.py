@@ -1,9 +1,9 @@
 """Messages for a shuffler: a person's value as it is, and dummies that hide it among all people's.
 
-A record becomes `messages` messages, always as many. Each is a report by itself, and names a value
-or is empty; a device seals each by itself. What a batch of many people's messages costs:
-`ldp.privacy_loss.shuffled_dummies`, also for the sources. To whoever sees one person's messages
-together nothing is protected, so that no device sends them without a relay.
+A record becomes `messages` messages, the same number for every value. Each is a report by itself,
+and names a value or is empty; a device seals each by itself. `ldp.privacy_loss.shuffled_dummies`
+states what a batch of many people's messages costs, and the sources. Nothing is protected from
+whoever sees one person's messages together, so no device sends them without a relay.
 """
 
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ from ldp.protocol.wire import pack_report
 MOST_SLOTS = 99
 """Largest number of places for dummies of a record: all its messages leave in one batch."""
 LEAST_PROBABILITY = 2**-12
-"""From here on every double is a multiple of 2**-64, so that devices draw what is certified."""
+"""Least probability: from it on doubles are multiples of 2**-64, which devices draw exactly."""
 
 
 def checked_shares(probability: Any, sending: Any, least: float) -> tuple[float, float]:
-    """Return both as floats; raise ParameterError unless they are from `least` to 1, and where a
-    value may be left out though every slot holds a dummy, so that the number of messages tells
-    it."""
+    """Return `probability` and `sending` as floats. Raise ParameterError unless both are from
+    `least` to 1, and if a value may be left out while every slot holds a dummy, because then the
+    number of messages tells whether it was."""
     for name, share in (("probability", probability), ("sending", sending)):
         if isinstance(share, bool) or not isinstance(share, int | float):
             raise ParameterError(f"{name} must be a number")
@@ -43,8 +43,8 @@ def checked_shares(probability: Any, sending: Any, least: float) -> tuple[float,
 
 @dataclass(frozen=True)
 class MessageColumns(Identity):
-    """Addressing of messages: a column a category, in their order. The one after them, which no
-    value touches, is that of empty messages."""
+    """Addressing of messages: one column a category, in their order, and after them a column for
+    empty messages, which no value touches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +99,8 @@ class Dummies(Mechanism):
 
     @cached_property
     def channel(self) -> Channel:
-        """Law of one message, drawn at random among those of a person. The person's messages depend
-        on each other, so its epsilon is not the cost."""
+        """Distribution of one message, drawn at random among the messages of a person. These depend
+        on each other, so the channel's epsilon is not the cost."""
         dummies = Fraction(self.probability) * self.slots / len(self.categories)
         return Channel(
             touched=(Fraction(self.sending) + dummies) / self.messages,
@@ -124,20 +124,21 @@ class Dummies(Mechanism):
         return DummiesEncoder(self, SystemBits() if bits is None else bits)
 
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
-        """Return the variance of the estimated count of a value among as many people as `reports`:
-        of being sent, and of the dummies."""
+        """Return the variance of the estimated count of a value among `reports` people: one part
+        from the random sending of values, one from the dummies."""
         share = self.probability / len(self.categories)
         dummies = self.slots * share * (1 - share)
         return reports * (dummies + frequency * self.sending * (1 - self.sending)) / self.sending**2
 
     def fakes_move(self, share: float = FAKES) -> float:
-        """Return by how much of the number of messages a count rises if a `share` of them is made
-        up and names it."""
+        """Return by how much a count rises, as a share of the number of messages, if a `share` of
+        the messages is made up and names the value."""
         return share / self.sending
 
     def fakes_lower(self, share: float = FAKES) -> float:
-        """Return by how much of the number of messages a count falls if a `share` of them is made
-        up and does not name it: the dummies that honest people would have sent."""
+        """Return by how much a count falls, as a share of the number of messages, if a `share` of
+        the messages is made up and does not name the value: by the dummies that honest people
+        would have sent."""
         return share * float(self.channel.untouched) / self.sending
 
 

@@ -45,8 +45,9 @@ class _Google(PermanentFilter):
 class PythonClient(_Google):
     """Permanent response of client/python: HMAC-SHA256 of the filter.
 
-    Two metrics of one secret would share their noise, so a metric is an error; give each its own
-    secret. The cohort is that of `KeyedFilter`: client/python takes one as an argument.
+    Two metrics with one secret would share their noise, so a metric raises ParameterError; give
+    each its own secret. The cohort is that of `KeyedFilter`: client/python takes one as an
+    argument.
     """
 
     most_bits: ClassVar[int] = 32

@@ -25,7 +25,7 @@ class HadamardResponse(SetResponse):
 
     Report: one of K columns, K being the least power of two above the number of categories.
     Category i has row i + 1 of the Sylvester matrix: of its K / 2 columns c in which
-    popcount(c & (i + 1)) is even, one is told with probability e**epsilon / (e**epsilon + 1),
+    popcount(c & (i + 1)) is even, one is reported with probability e**epsilon / (e**epsilon + 1),
     rounded down to a multiple of 2**-64, else one of the others. Any two rows share K / 4 columns.
     The variance of a rare value is (e**epsilon + 1)**2 / (e**epsilon - 1)**2 a report:
     cosh(epsilon / 2)**2 times the least possible, 1.06 times at epsilon 0.5 and 1.27 times at 1.
@@ -82,9 +82,9 @@ class HadamardRows(CellSets):
 
 @dataclass(frozen=True)
 class PlusColumns(ManyCells):
-    """Columns c below `columns`, a power of two, in which popcount(c & `row`) is even, and those in
-    which it is odd: a number counts the columns up, without the lowest bit of `row`, which is then
-    set so that the parity is right."""
+    """Columns c below `columns`, a power of two, in which popcount(c & `row`) is even (inside) or
+    odd (outside). The number of a column has all its bits but the one at the lowest 1 of `row`;
+    that bit follows from the parity."""
 
     row: int
     columns: int

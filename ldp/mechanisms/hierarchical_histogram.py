@@ -3,8 +3,8 @@
 Nobody needs to know the range of the numbers.
 
 Source: Cormode, Kulkarni and Srivastava 2019, "Answering range queries under local differential
-privacy", section 4.3 (a level of a tree each, which takes all of epsilon). The bins are those of
-`ldp/mechanisms/bins.py`; the levels are put together by `ldp/decoding/distribution.py`.
+privacy", section 4.3 (each report is about one level of a tree, and takes all of epsilon). The bins
+are those of `ldp/mechanisms/bins.py`; `ldp/decoding/distribution.py` combines the levels.
 """
 
 import math
@@ -43,7 +43,8 @@ MAGNITUDES = (1e-6, 1e9)
 class Levels:
     """Addressing of numbers by a tree over bins: column c of row r is the c-th group of
     `branching`**(`rows` - 1 - r) neighbouring bins, so the last row has the bins themselves. With
-    categories, in `by`, each has a tree, whose groups follow those of the category before."""
+    categories, in `by`, each category has a tree; its groups follow the groups of the category
+    before it."""
 
     bins: Bins
     branching: int
@@ -56,8 +57,8 @@ class Levels:
         return Identity(self.by)
 
     def point(self, value: Value) -> int:
-        """Return the bin of a number, from 0; with categories that of the number in a pair of
-        (category, number), after all bins of the categories before."""
+        """Return the bin of a number, from 0. With categories a value is a pair (category, number),
+        and the bins of each category are numbered after those of the category before it."""
         if not self.by:
             return self.bins.place(value)
         if not isinstance(value, list | tuple) or len(value) != 2:

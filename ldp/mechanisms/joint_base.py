@@ -27,8 +27,8 @@ class Part(NamedTuple):
 class JointMechanism(CatalogueMechanism, ABC):
     """Mechanism whose report has several parts, each about the value or about `part_values` of it.
 
-    On the wire the row of the first part is split: into one of `blocks` of rows of its table, and
-    the row in the block.
+    On the wire the row of the first part is split in two: one of the `blocks` blocks of its table's
+    rows, and the row in that block.
     """
 
     @cached_property

@@ -54,7 +54,7 @@ class JointReport(JointMechanism):
     `of`: 2 to 4 mechanisms about one value each, or their `parameters()`: RAPPOR, unary encoding,
     CMS, randomised response, subset selection, local hashing, projective geometry, Hadamard
     response. Memoised responses are not possible: see docs/mechanisms/joint.md. Raises
-    ParameterError.
+    ParameterError for anything else.
     """
 
     name: ClassVar[str] = "joint"
@@ -94,7 +94,8 @@ class JointReport(JointMechanism):
 
 
 def _part(mechanism: Any) -> Mechanism:
-    """Return a part, given it or its parameters; raise ParameterError unless it can be one."""
+    """Return a part from a mechanism or its parameters; raise ParameterError unless it can be
+    one."""
     part = from_parameters(mechanism) if isinstance(mechanism, Mapping) else mechanism
     if (
         not isinstance(part, Mechanism)

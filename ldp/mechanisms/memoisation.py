@@ -70,15 +70,15 @@ class MemoisedMechanism(Mechanism, ABC):
 
     @cached_property
     def changing_per_value(self) -> float:
-        """Epsilon of one report, memoised per value, between lives in which its value differs.
+        """Epsilon of one report, memoised per value, between histories in which its value differs.
 
-        All else that is sent is alike in both, and as often about either value as you like. What is
-        sent has, in both lives, the probability sum w P over the permanent responses of all values,
-        with the same weights w; so the ratio is at most the largest ratio of two P, that of the
-        instantaneous step between two permanent responses, to the power of the reports that
-        differ. The more other reports there are, the nearer the worst lives come to it. Permanent
-        responses can differ in all bits, whatever their values. Infinite without instantaneous
-        noise.
+        All other reports are alike in both histories, and any number of them is about either value.
+        In both histories the reports have the probability sum w P over the permanent responses of
+        all values, with the same weights w. So the ratio is at most the largest ratio of two P, to
+        the power of the number of reports that differ; the largest ratio of two P is that of the
+        instantaneous step between two permanent responses. The more other reports there are, the
+        nearer the worst histories come to this bound. Permanent responses can differ in all bits,
+        whatever their values. Infinite without instantaneous noise.
         """
         high, low = self.instantaneous
         has_bits = self.kind.has_independent_bits
@@ -105,9 +105,9 @@ class MemoisedMechanism(Mechanism, ABC):
         the account, never sent) cohort and permanent responses are functions of it, of this
         mechanism and of `metric`, the metric's name and version:
 
-        - alone, memoised *per value*: reports about one value cost `cost.lifetime` in total, as
-          published. Histories whose responses change at different times are told apart by up to
-          `changing_per_value` for each report that differs.
+        - without `epoch`, memoised *per value*: reports about one value cost `cost.lifetime` in
+          total, as published. Histories whose responses change at different times are told apart by
+          up to `changing_per_value` for each report that differs.
           Two values that touch the same cells share one response, so a change may not show.
         - with `epoch` (its name, such as "2026-W47"), memoised *by epoch*: all reports of the epoch
           are about the first value encoded, whatever values follow, so any number of them costs
@@ -115,8 +115,9 @@ class MemoisedMechanism(Mechanism, ABC):
           devices that share the secret: after a restart, or on a second device, pass `frozen` of
           the first encoder (a cohort and a response, no value) to the next.
 
-        With `epoch` and no secret cohort and permanent response are drawn from `bits`, once: two
-        encoders share nothing, so each costs `cost.lifetime`, whatever values they encode.
+        With `epoch` and without `secret`, cohort and permanent response are drawn from `bits`,
+        once: two encoders share nothing, so each costs `cost.lifetime`, whatever values they
+        encode.
 
         Raises ParameterError for a short secret, for a metric without a secret, for `frozen`
         without an epoch, and for a metric where `memory` takes none.
@@ -198,7 +199,8 @@ class MemoisedEncoder(Encoder):
         return self._layout.payload_of(self._addressing.cells(point, row))
 
     def _source(self, point: int) -> BitSource:
-        """Return the source of what replaces `point`: with a secret the same for the same point."""
+        """Return the source of bits for the replacement of `point`: with a secret a function of the
+        point."""
         if self._secret is None:
             return self._bits
         about = message("answers", self._metric) + self._mechanism.fingerprint

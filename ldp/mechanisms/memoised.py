@@ -186,7 +186,7 @@ class MemoisedHashing(MemoisedColumn, LocalHashing):
 class MemoisedBitFlip(_Lifetime, BitFlip):
     """Memoised bit flips: a histogram of numbers, reported repeatedly.
 
-    A device reports about the same buckets always, which its secret determines. The permanent
+    A device always reports about the same buckets, which its secret determines. The permanent
     response flips every bit as `BitFlip` of `lifetime_epsilon` does; every report flips the
     permanent bits again, keeping each with the largest multiple of 2**-64 at which one report costs
     at most `epsilon`. Numbers in one bucket share their response, and so do numbers in all buckets

@@ -75,8 +75,9 @@ class RegressionMoments(Mechanism):
     largest value at random and randomised.
 
     Report: (product, one of two columns). The product is uniform among all D = (d + 1)(d + 2) / 2 +
-    d + 1; with values mapped to [-1, 1] squares lie in [0, 1] and the others in [-1, 1]. The column
-    is true with probability e**epsilon / (e**epsilon + 1), rounded down to a multiple of 2**-64.
+    d + 1; with values mapped to [-1, 1], squares lie in [0, 1] and all other products in [-1, 1].
+    The column is true with probability e**epsilon / (e**epsilon + 1), rounded down to a multiple of
+    2**-64.
 
     >>> flats = RegressionMoments(features=1, bounds=((3, 9), (5, 50)), epsilon=2.0)
     >>> flats.shape.rows, len(flats.encoder().encode((6.5, 24.0)))

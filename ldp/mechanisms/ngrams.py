@@ -117,7 +117,7 @@ class RapporNgrams(UnlistedWords):
     [('pairs', Shape(rows=160, columns=256)), ('words', Shape(rows=16, columns=128))]
 
     `length`: two fragments or more; `cohorts`: the number for one pair, and for the string; other
-    ranges as in `UnlistedWords` and `Rappor`. Raises ParameterError.
+    ranges as in `UnlistedWords` and `Rappor`. Raises ParameterError for anything else.
     """
 
     name: ClassVar[str] = "rappor-ngrams"

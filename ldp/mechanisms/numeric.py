@@ -84,7 +84,7 @@ def number_of(value: Value) -> int | float:
 
 
 def is_number(value: Value) -> bool:
-    """Return whether `number_of` reads it, and it is finite."""
+    """Return whether `number_of` reads `value` as a finite number."""
     try:
         return math.isfinite(number_of(value))
     except (ParameterError, OverflowError):

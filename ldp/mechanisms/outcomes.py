@@ -57,7 +57,8 @@ def outcomes(mechanism: CatalogueMechanism) -> tuple[Outcome, ...]:
 
 
 def _require_local(mechanism: CatalogueMechanism) -> None:
-    """Raise ParameterError for messages for a shuffler: a record has several, and no bound."""
+    """Raise ParameterError for messages for a shuffler: a record has several, whose cost has no
+    bound."""
     if mechanism.needs_shuffler:
         raise ParameterError(f"{mechanism.name} has no bound before a relay shuffles")
 
@@ -137,7 +138,7 @@ def _index(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
 
 def _subset(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
     """Return the classes: sets that name cells of only the first value, only the second, both, or
-    neither. The blanket is the probability under a third value of which the set names no cell."""
+    neither. The blanket is the probability under a third value, none of whose cells is named."""
     layout, touches = mechanism.layout, mechanism.touches
     assert isinstance(layout, Subset)
     without, neither = layout.naming(touches, 0), layout.naming(2 * touches, 0)

@@ -3,8 +3,8 @@
 The noise is a keyed function of a secret, the metric and the true response, so nothing is stored:
 no value, no filter, no response. In RAPPOR a bit of the Bloom filter is kept with probability
 1 - f, else replaced by a fair coin (Erlingsson et al. 2014, section 3.1, step 2). `KeyedFilter` is
-our own; `google_clients.py` has those of google/rappor's clients, `memoised.py` the response where
-a report is one column.
+the permanent response of our own clients; `google_clients.py` has those of google/rappor's clients,
+and `memoised.py` has those of reports of one column.
 """
 
 import math
@@ -61,7 +61,7 @@ class KeyedMemory(PermanentMemory):
     @property
     @abstractmethod
     def limit(self) -> int:
-        """Bound of a payload as an integer: it is below this."""
+        """Number that every payload, as an integer, is below."""
 
     def cohort(self, secret: bytes, metric: str) -> int:
         about = message("cohort", metric) + self.identity

@@ -73,7 +73,7 @@ PRESETS: dict[str, Preset] = {
     "chrome-etld-plus-one-low-frequency": _chrome(128, 0.25),
 }
 COMPLETE = {name: preset for name, preset in PRESETS.items() if not preset.unknown}
-"""Presets without unknown parameters, except the public seed, of which every metric has its own."""
+"""Presets without unknown parameters, except the public seed: every metric has its own."""
 
 
 def preset_mechanism(name: str) -> CatalogueMechanism:

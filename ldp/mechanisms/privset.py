@@ -28,7 +28,7 @@ class PrivSet(Categorical):
 
     A value is a set of answers. The table has a column for each of d categories and for each of
     `at_most` = m pads; a person with j < m answers also touches the first m - j pads, so every
-    value touches m of d + m columns, and how many answers there are is not told. Of a larger set m
+    value touches m of d + m columns, and its number of answers is not reported. From a larger set m
     answers are drawn, uniformly: an answer of somebody with j > m is counted with probability m/j.
 
     Report: one bit a column, w = `size` of them 1. Of C(d + m, w) such sets D = C(d, w) name no

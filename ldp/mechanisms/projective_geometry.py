@@ -188,8 +188,8 @@ class Hyperplane(ManyCells):
     """Sequence of the points orthogonal to the vector `normal`, over the `field`.
 
     The coordinate at the last nonzero place of `normal` is solved for. The other coordinates are
-    free: those of a point of one dimension less for a product of 0 (the points of the hyperplane),
-    any for a product of 1 (the points outside).
+    free: for a product of 0 (the points of the hyperplane) they are those of a point of one
+    dimension less, for a product of 1 (the points outside) they are any.
     """
 
     __slots__ = ("_field", "_inverse", "_normal", "_places", "_solved")

@@ -73,16 +73,16 @@ class Rappor(MemoisedMechanism):
     >>> round(chrome.cost.epsilon, 2), round(chrome.cost.lifetime, 2)
     (2.04, 4.39)
 
-    `bits`: 2 to 65,536, at least 2 `hashes` (1 to 16); `cohorts`: 1 to 65,536 rows; 0 <= f < 1,
-    0 <= p < q <= 1, rounded to steps of 2**-64, or f to those of `permanent`; the attributes hold
-    the rounded numbers. `p` = 0, `q` = 1 is one-time RAPPOR. `scheme`: "polynomial" (ours; needs
-    `seed`, hex), one of google/rappor's ("rappor-md5-1byte", "-le", "-be16"), Chromium's
-    ("chromium-city64"), or "identity", basic RAPPOR: one bit for each of `categories` (or of "0",
-    "1", ... `bits` - 1), one hash, one cohort. `permanent`: "keyed" (ours), "rappor-cpp",
-    "rappor-java", "rappor-python"; default: the scheme's own.
+    `bits`: 2 to 65,536, at least 2 `hashes` (1 to 16); `cohorts`: 1 to 65,536 rows; 0 <= f < 1;
+    0 <= p < q <= 1. p and q are rounded to steps of 2**-64, f to the steps of `permanent`; the
+    attributes hold the rounded numbers. `p` = 0, `q` = 1 is one-time RAPPOR. `scheme`: "polynomial"
+    (ours; needs `seed`, hex), one of google/rappor's ("rappor-md5-1byte", "-le", "-be16"),
+    Chromium's ("chromium-city64"), or "identity", basic RAPPOR: one bit for each of `categories`
+    (or of "0", "1", ... `bits` - 1), one hash, one cohort. `permanent`: "keyed" (ours),
+    "rappor-cpp", "rappor-java", "rappor-python"; default: the scheme's own.
     With `at_most` = m, for scheme "identity", a value is a set of answers, of which up to m are
     reported: two sets differ in up to 2 m bits (or all), and both epsilons count these.
-    Raises ParameterError.
+    Raises ParameterError for anything else.
     """
 
     name: ClassVar[str] = "rappor"

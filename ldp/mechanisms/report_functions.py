@@ -1,8 +1,9 @@
 """Encoders as one function, for reports that name one column or a set of columns.
 
-`report_function` makes it for the operating system's bits. It draws by the law of `Layout.draw` of
-the mechanism's kind, in less time. The touched cell and a lie are both drawn, and a sum of integers
-of one length (`is_below`) chooses between them, so that the time does not tell which it was.
+`report_function` returns such a function, which takes the operating system's bits. Its reports have
+the distribution of `Layout.draw` of the mechanism's kind, and take less time. The touched cell and
+another cell (a lie) are both drawn, and a sum of integers of one length (`is_below`) chooses
+between them, so that the time does not tell which of the two is reported.
 """
 
 import os
@@ -40,15 +41,17 @@ def report_function(mechanism: "Mechanism") -> ReportFunction | None:
 
 
 def _bounds(mechanism: "Mechanism", choices: int) -> tuple[int, int]:
-    """Return below which numbers of 64 bits the rest of a division by `choices` is uniform, and
-    what `is_below` adds to a uniform number, so that bit 64 says that the report is a lie."""
+    """Return two numbers: the bound below which numbers of 64 bits have a uniform remainder after
+    division by `choices`, and the term that `is_below` adds to a uniform number so that bit 64 says
+    that the report is a lie."""
     above = PROBABILITY_ONE - mechanism.report_thresholds[0] | LENGTH
     return PROBABILITY_ONE // choices * choices, above
 
 
 def _category(mechanism: "Mechanism") -> ReportFunction:
-    """Return the function for reports of a category. They are listed before, in a fifth of their
-    names' memory: to write a column as bytes takes a time that depends on it."""
+    """Return the function for reports of a category. All reports are listed beforehand, because
+    writing a column as bytes takes a time that depends on the column. The list takes a fifth of the
+    memory of the categories' names."""
     urandom, pair, point_of = os.urandom, _PAIR.unpack, mechanism.addressing.point
     others, size = mechanism.shape.columns - 1, mechanism.layout.body_bytes
     reports = tuple(mechanism.header + n.to_bytes(size, "little") for n in range(others + 1))
@@ -68,7 +71,7 @@ def _category(mechanism: "Mechanism") -> ReportFunction:
 
 def _cell_of_row(mechanism: "Mechanism") -> ReportFunction:
     """Return the function for reports of a row and a column in it. A uniform number below the
-    product of rows and other columns says both the row and the lie."""
+    product of rows and other columns determines both the row and the lie."""
     urandom, pair, header = os.urandom, _PAIR.unpack, mechanism.header
     point_of, cells_of = mechanism.addressing.point, mechanism.addressing.cells
     row_bits, size = 8 * mechanism.layout.row_bytes, mechanism.layout.body_bytes
@@ -92,7 +95,7 @@ def _cell_of_row(mechanism: "Mechanism") -> ReportFunction:
 
 def _one_of_many_cells(mechanism: "Mechanism") -> ReportFunction:
     """Return the function for reports of a column in the only row. A uniform number below the
-    product of touched and other columns says one of each."""
+    product of touched and other columns determines one of each."""
     urandom, pair, header = os.urandom, _PAIR.unpack, mechanism.header
     point_of, cells_of = mechanism.addressing.point, mechanism.addressing.cells
     size, touches = mechanism.layout.body_bytes, mechanism.touches
@@ -114,8 +117,9 @@ def _one_of_many_cells(mechanism: "Mechanism") -> ReportFunction:
 
 def _set_of_cells(mechanism: "Mechanism") -> ReportFunction:
     """Return the function for reports of a set of columns, written as binary digits until it is
-    sent. A byte for each decides which columns but the touched one begin in the set; uniform ones
-    enter or leave it until one is missing, which is the touched one or another uniform one."""
+    sent. A random byte for each column but the touched one decides whether it begins in the set.
+    Uniform columns then enter or leave the set until one column is missing: the touched column, or
+    another uniform one."""
     urandom, header, layout = os.urandom, mechanism.header, mechanism.layout
     assert isinstance(layout, Subset)
     point_of, cells_of = mechanism.addressing.point, mechanism.addressing.cells

@@ -83,7 +83,7 @@ class SequenceFragmentPuzzle(UnlistedWords):
     ['fragments', 'words']
 
     `tag_bits` (8): 1 to 16; `fragment_rows`: the number for one position; other ranges as in
-    `UnlistedWords` and `MeanSketch`. Raises ParameterError.
+    `UnlistedWords` and `MeanSketch`. Raises ParameterError for anything else.
     """
 
     name: ClassVar[str] = "sfp"

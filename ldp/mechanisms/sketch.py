@@ -23,7 +23,7 @@ SEED = "0123456789abcdef"
 
 
 def case_of(**parameters: Any) -> Case:
-    """Return a case of a sketch: its parameters but for the seed, and texts."""
+    """Return the case of a sketch with these `parameters`, a seed for examples, and texts."""
     return Case("lol", "afk", "brb", seed=SEED, **parameters)
 
 
@@ -31,9 +31,9 @@ def case_of(**parameters: Any) -> Case:
 class MeanSketch(Mechanism, ABC):
     """Mechanism in which a value touches one column of every row; `rows` is Apple's k, `width` m.
 
-    `seed`: lower-case hex, public, shared by devices and server; a registry derives another.
+    `seed`: lower-case hex, public, shared by devices and server; a registry derives one by default.
     Raises ParameterError for rows outside 1..2**24, width outside 2..2**24, more than 2**30 cells,
-    epsilon outside (0, 64]. Subclasses have a field for the width, whose name is `columns_are`.
+    or epsilon outside (0, 64]. Subclasses have a field for the width, whose name is `columns_are`.
     """
 
     columns_are: ClassVar[str] = "width"

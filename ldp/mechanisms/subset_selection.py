@@ -26,8 +26,8 @@ from ldp.protocol.kinds import Kind, Subset
 
 @dataclass(frozen=True, kw_only=True)
 class SubsetSelection(Categorical):
-    """Subset selection: a set of `size` categories, uniform among those with the true category with
-    probability p, else among those without it.
+    """Subset selection: a set of `size` categories; with probability p a uniform one of the sets
+    with the true category, else a uniform one of the sets without it.
 
     Report: one bit a category, w = `size` of them 1. With d categories p = w e**epsilon /
     (w e**epsilon + d - w), rounded down to a multiple of 2**-64; any other category is in the set

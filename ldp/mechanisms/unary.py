@@ -29,8 +29,8 @@ class UnaryEncoding(Categorical):
 
     With `at_most` = m a value is a set of answers. Two sets differ in up to 2 m bits (all, if there
     are fewer categories), so each bit has the channel of epsilon / m: m times the epsilon of one
-    answer at the same accuracy. Of a larger set m answers are drawn, uniformly, so the counts of
-    its answers are low. `privset` has less variance.
+    answer at the same accuracy. From a larger set m answers are drawn, uniformly, so the counts of
+    its answers are too low. `privset` has less variance.
 
     >>> letters = UnaryEncoding(categories=("a", "b", "c"), epsilon=2.0, variant="optimized")
     >>> letters.cost.epsilon <= 2.0
