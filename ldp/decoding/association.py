@@ -3,10 +3,11 @@
 Source: Fanti, Pihur and Erlingsson 2016, "Building a RAPPOR with the Unknown", section 3. Given the
 values, the parts of a report are independent, so the likelihood of a report is L_a(i) L_b(j) if the
 values are i and j. `ldp.decoding.mixtures` maximises the likelihood of all reports from the two
-factors. A value that is on no list belongs to the category OTHER, whose filter may be any. The
+factors. A value that is on no list belongs to the category OTHER, which may have any filter. The
 paper estimates its filter from the bits of each cohort that the listed values do not explain; that
 fits the noise of the same reports and overestimates OTHER (docs/mechanisms/joint.md). Intervals and
-p-values are those of unbiased counts (`cell_counts`): maxima are not normal near 0.
+p-values are those of unbiased counts (`cell_counts`), because estimates of maximum likelihood are
+not normal near 0.
 """
 
 import math
@@ -36,17 +37,17 @@ from ldp.tables.result import Result
 from ldp.tables.table import Table
 
 MOST_STEPS, LAST_STEP = 20, 1e-6
-"""Steps of Newton's method, at most, and the step after which it ends, in shares."""
+"""Largest number of steps of Newton's method, and the step, in shares, after which it ends."""
 MOST_FALL = 0.9
-"""Part of the probability of a report that one step may take from it."""
+"""Largest part of a report's probability that one step may take away."""
 
 
 @dataclass(frozen=True, eq=False)
 class PartWeights:
     """Estimates of a part's value, from its different reports. `weights`: shape (reports, values),
-    T_a above; `density`: shape (reports,), f; `unlisted_error`: shape (values,), standard deviation
-    of the mean of `weights` over all reports about one unlisted value, due to the columns that it
-    hashes to."""
+    T_a in docs/mechanisms/joint.md; `density`: shape (reports,), f there; `unlisted_error`: shape
+    (values,), standard deviation of the mean of `weights` over all reports about one unlisted
+    value, due to the columns that it hashes to."""
 
     weights: Floats
     density: Floats
@@ -73,9 +74,9 @@ class PartWeights:
 
 @dataclass(frozen=True, eq=False)
 class CellCounts:
-    """Unbiased `count` and `std_error` of every cell, an axis a part. `telling`: number of reports
-    that tell of the cell, k equal weights w (Kish), of which `false` are expected where nobody
-    holds it: the count is w (k - false)."""
+    """Unbiased `count` and `std_error` of every cell, an axis a part. `telling`: number k of
+    reports that tell of the cell, as if all had an equal weight w (Kish); `false`: number of these
+    that are expected where nobody holds the cell. The count is w (k - false)."""
 
     count: Floats
     std_error: Floats
@@ -84,8 +85,8 @@ class CellCounts:
 
     @property
     def few_tail(self) -> Floats:
-        """Probability of so many reports that tell of a cell or more, where nobody holds it: that
-        of the Poisson law, also between whole numbers."""
+        """Probability that `telling` reports or more tell of a cell that nobody holds: a tail of
+        the Poisson distribution, continued between whole numbers."""
         from scipy.special import gammainc
 
         return np.asarray(gammainc(np.maximum(self.telling, 1.0), np.maximum(self.false, 0.0)))
@@ -98,9 +99,9 @@ def cell_counts(
     `counts`, shape (reports,); `places`: which of a part's different reports each has, shape
     (reports,), None where all are different.
 
-    People whose value of a part is unlisted may all hold the same one. Its columns are fixed, so
-    what it adds to a cell does not average out over reports: the number of them in the cell's line
-    times `unlisted_error`, in quadrature.
+    People whose value of a part is unlisted may all hold the same value. Its columns are fixed, so
+    what it adds to a cell does not average out over reports: an error of `unlisted_error` times the
+    number of such people in the cell's line, added in quadrature.
     """
     count, second, fourth = (
         _sum_of_products([part.weights**power for part in parts], counts, places)
@@ -130,8 +131,8 @@ def _sum_of_products(
 
 
 def stated_variance(variables: Sequence["Variable"], shares: Floats, reports: int) -> Floats:
-    """Return the variance of the unbiased count of every cell, of so many `reports` with these
-    `shares`, as the parts' channels state it: shape of `shares`. A weight has the mean 1 for
+    """Return the variance of the unbiased count of every cell, as the parts' channels state it, for
+    `reports` reports of people with these `shares`: shape of `shares`. A weight has the mean 1 for
     holders and 0 for others, and its part's variance."""
     second = shares
     for axis, part in enumerate(variables):
@@ -151,8 +152,8 @@ ALIKE = 0.25
 FEW = 20
 """Number of reports that tell of a cell below which its unbiased count is not normal."""
 DECOYS, AT_ONCE = 64, 8
-"""Number of unlisted values whose columns stand for those of any, and how many are taken at once:
-the likelihoods of so many are in memory."""
+"""Number of unlisted values whose columns stand for those of any, and number of them whose
+likelihoods are in memory at once."""
 MOST_POINTS = 1 << 20
 """Number of integers of hashed values that are in memory at once."""
 LEAST_ERROR = 1e-9
@@ -174,11 +175,11 @@ class Association(Result):
 
     `values`: for each part the values of its axis, `OTHER` the last where values are hashed;
     `shares`: float64, an axis for each part, the maximum of the likelihood, 0 or more and adding to
-    1. `unbiased`, `std_error`: of the shape of `shares`, in reports, an estimate of the number of
-    these reports that held the cell, sometimes negative, and its error; intervals, p-values and
-    discoveries are of it. `are_few`: too few reports for normal errors; an error of 0 is then no
-    certainty. `few_tail`: least p-value of each cell, by the number of reports that tell of it.
-    `reports`: their number. `details`: mechanism and fit.
+    1. `unbiased`, `std_error`: shape of `shares`, in reports: an estimate, sometimes negative, of
+    the number of these reports that held the cell, and its standard error. Intervals, p-values and
+    discoveries are those of `unbiased`. `are_few`: whether reports are too few for normal errors;
+    an error of 0 is then no certainty. `few_tail`: least p-value of each cell, by the number of
+    reports that tell of it. `reports`: number of reports. `details`: mechanism and fit.
     """
 
     kind: ClassVar[str] = "association"
@@ -301,9 +302,9 @@ def associate(
     """Return the joint distribution of the parts of the reports in a `table`.
 
     `candidates`: a list for each part, or None for a part with categories. Where values are hashed,
-    those that `rule` detects in the part alone (default: 5 % false discoveries) have a cell and the
-    rest is OTHER. Raises DecodeError for a table without whole reports, for no reports, for a part
-    without candidates and for more than MOST_CELLS cells. Time: some 5 times patterns x
+    candidates that `rule` detects in the part alone (default: 5 % false discoveries) have a cell;
+    the rest is OTHER. Raises DecodeError for a table without whole reports, for no reports, for a
+    part without candidates and for more than MOST_CELLS cells. Time: some 5 times patterns x
     cells**2 / 4.
     """
     mechanism = table.mechanism
@@ -390,8 +391,8 @@ class PartReports(NamedTuple):
     def of(
         cls, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], counts: Ints
     ) -> "PartReports":
-        """Return those of a part, from its row and payload in each pattern, and the patterns'
-        counts, shape (patterns,)."""
+        """Return the different reports of a part, from its row and payload in each pattern, and the
+        patterns' counts, shape (patterns,)."""
         first, places = group_reports(rows, payloads)
         own = np.zeros(first.size, np.int64)
         np.add.at(own, places, counts)
@@ -519,8 +520,9 @@ def part_weights(
     axis: Variable, reports: PartReports, factor: Floats, shares: Floats
 ) -> PartWeights:
     """Return the unbiased estimates of a part's value, from its reports, their likelihoods and its
-    shares. `unlisted_error` is that of DECOYS values that nobody holds, each of which is what the
-    unlisted one might have been: their mean weights by importance sampling from the same reports.
+    shares. `unlisted_error` is measured on DECOYS values that nobody holds, any of which the
+    unlisted value might have been: on their mean weights, by importance sampling from the same
+    reports.
     """
     part = PartWeights.of(factor, reports.counts, shares)
     if axis.touched.shape[1] == len(axis.values):
@@ -565,11 +567,12 @@ def independence(
     (different reports, values) each; `places`: which of them each pattern has, shape (patterns,);
     `counts`: shape (patterns,); `margins`: shares, shape (values,) each.
 
-    If they are, each margin is a mixture by itself. With the slope S and the information I of the
-    log likelihood at the product of the margins, S' Z (Z' I Z)**-1 Z' S is chi-square with
-    (cells - 1) - sum of (values - 1) degrees of freedom, (r - 1)(c - 1) for two parts. It does not
-    use the cells' estimates, half of which are 0 where the true share is near 0; Wald's test, which
-    does, has no known distribution there. Values without a share are left out."""
+    If they are independent, each margin is a mixture by itself. With the slope S and the
+    information I of the log likelihood at the product of the margins, S' Z (Z' I Z)**-1 Z' S is
+    chi-square with (cells - 1) - sum of (values - 1) degrees of freedom, (r - 1)(c - 1) for two
+    parts. The test does not use the cells' estimates, half of which are 0 where the true share is
+    near 0; Wald's test, which does, has no known distribution there. Values without a share are
+    left out."""
     from scipy.special import chdtrc
 
     positive = [np.flatnonzero(margin > POSITIVE) for margin in margins]

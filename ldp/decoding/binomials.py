@@ -4,10 +4,10 @@ Of n reports c are about holders and name the cell with probability p each, the 
 number of reports that name it is a sum S of two binomials. The interval is every c from 0 to n for
 which neither P(S >= s) nor P(S <= s) is below half of `miss` (Clopper and Pearson 1934), so it
 covers every c with the probability stated or more, however few reports there are. With up to k
-made-up reports the honest ones name the cell at least S - k times and are at least n - k: the ends
-are those of (S - k, n - k) below and (S, n - k) above, the least and the largest over all that the
-made-up ones can be, because one more report names the cell at most once more. The tails are
-those of the saddlepoint: Barndorff-Nielsen 1986, with Daniels' continuity correction of 1987.
+made-up reports the honest ones name the cell at least S - k times and are at least n - k. The lower
+end is then that of (S - k, n - k), the upper end that of (S, n - k): the least and the largest over
+all possible made-up reports, because one more report names the cell at most once more. The tails
+are saddlepoint approximations: Barndorff-Nielsen 1986, with Daniels' continuity correction of 1987.
 """
 
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ STEPS = 100
 EXACT = 1e-6
 """Largest error of the solution, in standard normals."""
 FEW_LIES, HARDLY_ANY_LIES = 100, 10
-"""Variance of the number of reports that name a value by chance below which errors are not normal,
-and below which a regression discovers more that nobody holds than it promises."""
+"""Variances of the number of reports that name a value by chance: below the first errors are not
+normal, below the second a regression makes more false discoveries than its rule promises."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class BinomialBounds:
         return binomial_above(self.named_counts - self.fakes - 1, honest, lies)
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
-        """Return what differs under `fakes`; see `Bounds.under`."""
+        """Return what differs under `fakes`; see `CountBounds.under`."""
         bounds = replace(self, fakes=fakes.number)
         return {"bounds": bounds, "p_value": bounds.p_value}
 
@@ -132,9 +132,9 @@ def count_interval(
 def two_binomials(
     seen: Ints, people: int, sending: float, dummies: tuple[int, float], z: float
 ) -> tuple[Floats, Floats]:
-    """Return the ends of the interval for the number c of `people` of whom each sends a message
-    with probability `sending` < 1, where `seen` messages, shape (candidates,), are those and
-    `dummies`, a binomial (number, probability). Each end is where one tail is that of `z`."""
+    """Return the ends of the interval for the number c of holders among `people`. Each holder sends
+    a message with probability `sending` < 1; the `seen` messages, shape (candidates,), are those of
+    holders and `dummies`, a binomial (number, probability). At each end one tail is that of `z`."""
     number, share = dummies
     at, total = seen.astype(np.float64), np.full(seen.size, float(people))
     others = np.full(seen.size, float(number))
@@ -156,10 +156,10 @@ def _solve(
     others: Floats | None = None,
 ) -> Floats:
     """Return the number of holders at which x lies z standard normals above its expectation; the
-    fewest or all where none does. By the Illinois method: the function falls and is nearly
-    straight. `chances`: that a holder and another name the value; `others`: number of these, by
-    default all `reports` that are no holders'. The fewest holders: of whom and of the others, each
-    naming the value, x is half a report below the number."""
+    fewest or all where there is no such number. By the Illinois method: the function falls and is
+    nearly straight. `chances`: probabilities that a holder, and that another, name the value;
+    `others`: number of others, by default all `reports` of people who are no holders. With the
+    fewest holders, x is half a report below the number of holders and others together."""
     fewest: Floats = np.zeros(x.size) if others is None else np.clip(x + 0.5 - others, 0, reports)
     low, high = fewest, reports
 

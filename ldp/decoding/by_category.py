@@ -45,20 +45,20 @@ from ldp.tables.table import Table
 MOVES = "the share of a category below any number"
 """Key of `fakes_move` in a summary."""
 FAKES = ("fakes_raise", "fakes_lower")
-"""Keys of a summary of which that of the category holds that made-up reports move most."""
+"""Keys of a summary whose value is that of the category that made-up reports move most."""
 DIFFERENCES = 0.05
-"""Largest probability that any difference between categories that is named is none."""
+"""Largest probability that any of the differences reported between categories is false."""
 STEPS = 30
-"""Number of halvings in which the end of an interval is looked for."""
+"""Number of halvings by which the end of an interval is computed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class CategoryDistribution(Distribution):
     """Distribution of a number among those of the `reports` that are of one `category`; errors of
-    shares below an edge are those where the quantile `q` is asked for.
+    shares below an edge hold for the question whether the quantile `q` is there.
 
-    Numbers of `histogram` are reports; shares of `between` and quantiles are of the category's.
-    Where the category does not stand out from the noise they are not known.
+    `histogram` counts reports. Shares of `between` and quantiles refer to the reports of the
+    category; they are not known where the category does not stand out from the noise.
     """
 
     is_part: ClassVar[bool] = True
@@ -75,7 +75,7 @@ class CategoryDistribution(Distribution):
         return edges[-1] - edges[0] if is_range else None
 
     def needed(self, q: float) -> float:
-        """Return of about how many reports, of all categories, the `q`-quantile would be told."""
+        """Return about how many reports, of all categories, it takes to tell the `q`-quantile."""
         held = self.held()
         return reports_needed(q, self.reports, held.estimate, held.std_error)
 
@@ -115,8 +115,8 @@ class CategoryDistribution(Distribution):
     def _mean(
         self, name: str, weight: Floats, level: float, ends: tuple[float, float]
     ) -> Statistic:
-        """Return the mean over the category's people of what their bins are worth, `weight`: its
-        interval has each m for which the sum of (weight - m) over them may be 0."""
+        """Return the mean over the category's people of `weight`, which states what each bin is
+        worth. The interval has each m for which the sum of (weight - m) over them may be 0."""
         far = normal_reach(level)
         share, error, (down, _) = self.linear(np.ones(len(weight)))
         if share - down <= far * error:
@@ -184,17 +184,17 @@ class Distributions(Result):
         return replace(self, of={name: one.under_fakes(share) for name, one in self.of.items()})
 
     def monotone(self) -> "Distributions":
-        """Return the distributions with counts that could be counts (`Distribution.monotone`)."""
+        """Return the distributions with consistent counts (`Distribution.monotone`)."""
         of = {name: replace(one, is_monotone=True) for name, one in self.of.items()}
         return replace(self, of=of)
 
     def differences(self, alpha: float = DIFFERENCES) -> list[Difference]:
-        """Return the pairs of categories that differ in one of the `quantiles`: none of them is
-        wrong with a probability of at least 1 - `alpha`.
+        """Return the pairs of categories that differ in one of the `quantiles`: with a probability
+        of at least 1 - `alpha` all of them are right.
 
         Intervals at the level 1 - alpha / (categories * quantiles) all hold at a time with that
         probability (Bonferroni), so where two of them have no number in common, the quantiles
-        differ. Raises ParameterError for a quantile or that level outside (0, 1).
+        differ. Raises ParameterError for a quantile or a level outside (0, 1).
         """
         level = 1 - alpha / max(1, len(self.of) * len(self.quantiles))
         differences = list[Difference]()
@@ -250,8 +250,8 @@ class Distributions(Result):
 def expected_category(
     mechanism: HierarchicalHistogram, share: Floats, users: int, *, part: float, q: float
 ) -> CategoryDistribution:
-    """Return the distribution that reports of `users` people give on average of a category with a
-    `part` of them, where the bins hold `share` of these, shape (bins,)."""
+    """Return the distribution of a category that reports of `users` people give on average: a
+    `part` of the people are of the category, and the bins hold `share` of these, shape (bins,)."""
     whole = expected_distribution(mechanism, share, users)
     nodes = replace(whole.nodes, share=part * whole.nodes.share)
     return CategoryDistribution(mechanism.bins, nodes, users, {}, category="", q=q)

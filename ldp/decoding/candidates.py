@@ -48,8 +48,8 @@ ROUNDS = 24
 DENSE_BITS, MOST_DENSE = 64, 1 << 22
 """Number of bits up to which columns are multiplied as they are, and the most numbers in them."""
 MOST_WORK = 1 << 28
-"""Number of products from which the errors of a fit are those around the population, a little more
-than those around the table."""
+"""Number of products above which the errors of a fit are those around the population, which are a
+little larger than those around the table."""
 FEW = 16
 """Number of equations below which `regression` is least squares of all candidates: the shrinkage
 of a lasso, and the skewness of its residuals, are averages over many."""
@@ -182,7 +182,7 @@ class BitEquations:
 
     @property
     def details(self) -> dict[str, Any]:
-        """No key."""
+        """Keys of `Estimates.details` that these equations alone have: none."""
         return {}
 
     def at(self, fit: Sparse | None) -> tuple[BloomDesign, Floats]:
@@ -201,7 +201,7 @@ class BitEquations:
 
     def learn(self, design: BloomDesign, fit: Sparse) -> "tuple[BitEquations, bool]":
         """Return the equations without the part of the noise that the squares of the shares'
-        residuals tell, and True."""
+        residuals predict, and True."""
         used, noise = self.table.reports > 0, np.zeros_like(design.weight)
         weight, residual = design.weight[used], fit.residual.reshape(noise.shape)[used]
         variance = self.variance(self.share, np.maximum(self.reports - 1, 1))[used]
@@ -221,8 +221,8 @@ class BitEquations:
         return 1 - fit.chosen.size / self.contrasts, float((residual**2).sum()) / freedom
 
     def law(self, design: BloomDesign, fit: Sparse) -> ErrorDistribution:
-        """Return the law of the products of residuals with cells at random, which those of a
-        candidate are, whatever unlisted strings left in the residuals."""
+        """Return the distribution of the products of residuals with random cells. A candidate's
+        cells are random, whatever unlisted strings left in the residuals."""
         used, hashes = self.table.reports > 0, self.map.shape[2]
         cells = (design.weight * fit.residual.reshape(design.weight.shape))[used]
         cells -= cells.mean(axis=1, keepdims=True)
@@ -234,8 +234,8 @@ class BitEquations:
         return np.asarray(1 / np.sqrt(self.variance(np.clip(holders, 0, 1), self.reports)))
 
     def variance(self, holders: Floats, reports: Floats) -> Floats:
-        """Return the variance of the shares of so many `reports`, where a share `holders` holds the
-        bit: shape (cohorts, bits); infinite without reports."""
+        """Return the variance of the shares, where a share `holders` of the people behind `reports`
+        holds the bit: shape (cohorts, bits); infinite without reports."""
         channel = self.table.mechanism.channel
         p, q = float(channel.touched), float(channel.untouched)
         chance = q + holders * (p - q)
@@ -255,8 +255,8 @@ class BitEquations:
         The last term is the variance of drawing the table from a population; the result is at least
         the noise of the bits. A is that of least squares, C**+ for the chosen columns C; what the
         penalty took comes back as `correction` of the residual, shape (candidates,), so the sum has
-        the weights 1' C**+ + correction' X' (1 - C C**+). Of a fit with MOST_WORK the result is the
-        variance around the population, which is a little more.
+        the weights 1' C**+ + correction' X' (1 - C C**+). Above MOST_WORK products the result is
+        the variance around the population, which is a little more.
         """
         from scipy.sparse.linalg import cg
 
@@ -304,11 +304,11 @@ def from_map(
     """Return estimates of candidates whose hashes set `bits`, shape (candidates, cohorts, hashes).
 
     `method`: "lasso-ols", least squares of the candidates that a lasso chooses; or "regression",
-    valid for candidates in the fit and for others, also for more candidates than equations: of
-    fewer than FEW equations least squares of all candidates, with infinite errors where these are
-    too many. `more`: number of reports beyond one that every client sent under a permanent response
-    (RAPPOR's). `patterns`: the whole reports, for estimates from those instead of their bits.
-    Raises DecodeError for a table of more than MOST_CELLS cells.
+    valid for candidates in the fit and for others, also for more candidates than equations. With
+    fewer than FEW equations regression is least squares of all candidates, with infinite errors
+    where candidates are too many. `more`: number of reports beyond one that every client sent under
+    a permanent response (RAPPOR's). `patterns`: the whole reports, for estimates from those instead
+    of their bits. Raises DecodeError for a table of more than MOST_CELLS cells.
     """
     if table.counts.size > MOST_CELLS:
         raise DecodeError(

@@ -1,7 +1,7 @@
 """Consistent counts, at least 0 or adding up: an option after decoding, never the default.
 
 Unbiased estimates may lie below 0 and need not add up. Making them consistent lowers the error of
-the whole list, raises that of its largest counts, and biases each; intervals, p-values and
+the whole list, raises the error of its largest counts, and biases each; intervals, p-values and
 discoveries stay those of the unbiased estimates. Sources: Wang et al., NDSS 2020 (arXiv
 1905.08320), Base-Pos and Norm-Sub.
 """

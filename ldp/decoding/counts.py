@@ -52,7 +52,7 @@ FITTING = {
     Md5Bloom: BY_MAP,
     CityBloom: BY_MAP,
 }
-"""Methods for each type of addressing; "auto" is the first, of small sketches the regression."""
+"""Methods for each type of addressing; "auto" is the first, or regression for small sketches."""
 
 
 def decode(
@@ -66,19 +66,19 @@ def decode(
 ) -> Estimates:
     """Return estimates of the counts of the candidates in `table`.
 
-    `candidates` default to the table's dictionary or the mechanism's categories; `method` is one of
-    `METHODS`, or "auto", the first that fits, and the regression for a sketch of at most 2**20
-    cells with more equations than candidates and enough reports. Decoding again, also with other
+    `candidates` default to the table's dictionary or the mechanism's categories. `method`: one of
+    `METHODS`, or "auto": the first that fits, or regression for a sketch of at most 2**20 cells
+    with more equations than candidates and enough reports. Decoding again, also with other
     candidates, costs no privacy: it reads the table only. `places`: the bits that the candidates of
     a RAPPOR table set, from a map (`ldp.tables.google_rappor.read_map`).
-    `weighted_reports_per_client`: number of reports that the client of a report sent, under one
-    permanent response where there is one, on average over the reports, see `weighted_mean`; 1 by
+    `weighted_reports_per_client`: number of reports that the client of a report sent (under one
+    permanent response, where there is one), on average over the reports: see `weighted_mean`; 1 by
     default. Raises DecodeError for an empty table, for one that pools several days of a memoised
     metric without this number, because errors would be too small, for no or repeated candidates,
     for a method that does not fit the mechanism, and for candidates or places that their map cannot
     have. Whole reports in a table of RAPPOR find more than its bits do
-    (`ldp.decoding.report_patterns`); DecodeError for more than 8 bits, for other mechanisms, and
-    where reports share a permanent response.
+    (`ldp.decoding.report_patterns`). Their decoding raises DecodeError for more than 8 bits, for
+    other mechanisms, and where reports share a permanent response.
     """
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name: table['words']")
@@ -148,9 +148,9 @@ def decode(
 
 
 def _is_small_sketch(table: Table, candidates: int, pooled: tuple[float, ...]) -> bool:
-    """Return whether a table is that of a sketch of which a regression is the better method: it
-    takes away the collisions of candidates, which the mean sketch averages, if equations are more
-    than these, takes seconds, up to MOST_PLACES, and has an error rate, from REPORTS_A_ROW on."""
+    """Return whether a table is that of a sketch for which regression is the better method. With
+    more equations than candidates, regression takes away their collisions, which the mean sketch
+    averages. It takes seconds up to MOST_PLACES, and has an error rate from REPORTS_A_ROW on."""
     is_sketch = isinstance(table.mechanism.candidate_addressing, PolynomialRows)
     untouched = table.mechanism.support.untouched
     equations = int((table.reports > 0).sum()) * (table.mechanism.shape.columns - 1)

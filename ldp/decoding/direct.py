@@ -87,10 +87,10 @@ def estimate_counts(
 
 def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> float:
     """Return the standard error of the sum of s estimates. Bits are independent, so their variances
-    add; of a report that is one symbol the s cells are one cell, named with p + (s - 1) q or s q;
-    all categories together are all reports. Of a set, two cells of a report depend on each other;
-    where people have several answers the error is that of all having the mean number, rounded down
-    or up, which is the most for this sum."""
+    add. If a report is one symbol, the s cells are one cell, named with probability p + (s - 1) q
+    or s q; all categories together are all reports. If a report is a set, its cells depend on each
+    other. If people have several answers, all are taken to have their mean number, rounded down or
+    up: that gives the largest error for this sum."""
     n, s, columns = estimates.reports, len(estimates.values), mechanism.shape.columns
     held = float(np.clip(estimates.count.sum() / n, 0, mechanism.at_most_answers))
     if mechanism.kind.has_independent_bits:

@@ -6,11 +6,12 @@ agree and the bins add to 1 (Cormode, Kulkarni and Srivastava 2019, section 4.5)
 linear in the nodes, whose covariance is known, so the distribution function has exact standard
 errors.
 
-The interval of a percentile has all bins in which it may lie: a bin is left out where a test of its
-own rejects it, by the largest standardised excess of the estimated distribution function at some
-edges before it (`Tree.edges`), against the law of that maximum for a percentile there. This holds
-for heavy tails and ties, a little less often for a percentile just beside a tie where nothing else
-is near (docs/mechanisms/percentiles.md), and is open at an end that the reports do not close.
+The interval of a percentile has all bins in which it may lie. A bin is left out where its own test
+rejects it: the largest standardised excess of the estimated distribution function at some edges
+before the bin (`Tree.edges`), against the distribution of that maximum for a percentile there. The
+interval holds for heavy tails and ties, a little less often for a percentile just beside a tie
+where nothing else is near (docs/mechanisms/percentiles.md). It is open at an end that the reports
+do not close.
 """
 
 import math
@@ -40,22 +41,22 @@ from ldp.tables.statistics import Statistic, columns_of, known_ends
 from ldp.tables.table import Table
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
-"""Quantiles that are written unless others are asked for."""
+"""Quantiles that are written by default."""
 BIAS = (
     "counts are those of the nearest increasing distribution function: what noise puts into empty "
     "bins is shared with their neighbours, and single bins that many hold are made flatter"
 )
 """Sentence on what `Distribution.monotone` does to counts."""
 DRAWS = 399
-"""Number of draws of the error from which the tests of bins have their law: of DRAWS + 1 numbers
-with one law, the 10 largest are a share of TAIL."""
+"""Number of draws of the error from which the tests of bins have their distribution: of DRAWS + 1
+numbers with one distribution, the 10 largest are a share of TAIL."""
 TAIL = 0.025
-"""Probability, of one end, at which that law is drawn; other levels are scaled from it."""
+"""Probability, of one end, at which the tests' distribution is drawn; other levels are scaled."""
 NORMAL, LEVEL, LEAST_MISS = NormalDist(), 0.95, 1e-200
-"""The normal law; the level of the interval from which a percentile has its standard error; the
+"""Normal distribution; level of the interval from which a percentile has its standard error; the
 least probability that it is asked for."""
 Shift = tuple[float, float]
-"""How far below and above an estimate that of the honest reports can lie."""
+"""Largest distances below and above an estimate of that of the honest reports."""
 BEYOND, MANY_DOUBLINGS = 0.02, 50.0
 """Share of reports beyond either end of a plot; ratio of its ends from which it is logarithmic."""
 BLOCKS = 8
@@ -72,8 +73,8 @@ LEAST_ERROR = 1e-9
 class Distribution(Result):
     """Distribution of a number over the `bins`, of the population from which the `reports` come.
 
-    `nodes`: what was counted; `details`: of the table, for the summary. All intervals hold with the
-    probability `level` that they are asked for, each by itself. `quantiles`: those that are rows.
+    `nodes`: what was counted; `details`: of the table, for the summary. Each interval by itself
+    holds with the probability `level`. `quantiles`: the quantiles that have rows.
     """
 
     kind: ClassVar[str] = "numbers"
@@ -83,7 +84,7 @@ class Distribution(Result):
     reports: int
     details: dict[str, Any]
     is_part: ClassVar[bool] = False
-    """True of one category: its bins have a part of the reports, an estimated one."""
+    """True for one category, whose bins have an estimated part of the reports."""
     is_monotone: bool = False
     """True if the counts of the histogram are 0 or more, and biased; see `monotone`."""
     fake_share: float | None = None
@@ -97,7 +98,7 @@ class Distribution(Result):
 
     @cached_property
     def fit(self) -> TreeFit:
-        """Least-squares fit of the nodes' shares, from which all estimates are."""
+        """Least-squares fit of the nodes' shares, from which all estimates follow."""
         weight = self.nodes.reports
         if self.fake_share is not None:  # made-up reports choose their rows, so no weight is theirs
             weight = self.nodes.tells.mean(axis=0)
@@ -115,7 +116,7 @@ class Distribution(Result):
 
     @property
     def total(self) -> float:
-        """Share of the reports that are in the bins, of which quantiles are shares."""
+        """Share of the reports that are in the bins; quantiles are shares of these reports."""
         return 1.0
 
     @cached_property
@@ -149,14 +150,14 @@ class Distribution(Result):
 
     @cached_property
     def _shared(self) -> Floats:
-        """What sampling makes nodes of a row share, shape (nodes, rows): the covariance of their
-        shares is `_alone` less the product of this matrix and itself transposed."""
+        """Covariance by sampling of the nodes of a row, as a factor, shape (nodes, rows): the
+        covariance of their shares is `_alone` less the product of this matrix and its transpose."""
         rows = np.unique(self.nodes.row[self.nodes.row >= 0])
         each = self._variances[1] * self._fakes.honest**0.5
         return np.asarray(each[:, None] * np.equal.outer(self.nodes.row, rows))
 
     def _apparent_variance(self, weights: Floats) -> Floats:
-        """Return the variances of the sums where shares are what they seem."""
+        """Return the variances of the sums if the true shares are the estimated ones."""
         variance = weights**2 @ self._alone - ((weights @ self._shared) ** 2).sum(axis=1)
         variance = np.maximum(variance, 0.0)
         if self.more:
@@ -166,21 +167,21 @@ class Distribution(Result):
     @cached_property
     def _further(self) -> tuple[Floats, float]:
         """Shares of the bins, at least 0 and with a sum of at most 1; and the variance that further
-        reports of a person add to a share f of people, divided by f (1 - f). It is added once and
-        not for every row, since each report draws its row."""
+        reports of a person add to a share f of people, divided by f (1 - f). This variance is added
+        once and not for every row, since each report draws its row."""
         share = np.clip(self.share, 0.0, 1.0)
         honest = self.reports - self._fakes.number
         return share / max(1.0, float(share.sum())), self.more / honest
 
     def _further_variance(self, worth: Floats) -> Floats:
-        """Return what they add to the variances of sums in which bins are `worth` so much, shape
-        (sums, bins)."""
+        """Return what people's further reports add to the variances of sums in which each bin is
+        `worth` so much, shape (sums, bins)."""
         share, each = self._further
         return np.asarray(each * np.maximum(worth**2 @ share - (worth @ share) ** 2, 0.0))
 
     @cached_property
     def _apparent_errors(self) -> Floats:
-        """Standard errors of `below` where shares are what they seem."""
+        """Standard errors of `below` if the true shares are the estimated ones."""
         alone = self._edge_variances(self._alone)
         shared = (self._at_edges(self.fit.of_bins(self._shared)) ** 2).sum(axis=1)
         variance = np.maximum(alone - shared, 0.0)
@@ -197,7 +198,7 @@ class Distribution(Result):
         return np.cumsum(of_bins, axis=0)[:-1]
 
     def _largest_variance(self, weights: Floats) -> Floats:
-        """Return what the variances of the sums of the nodes' shares by `weights` are at most, of
+        """Return the largest variances that the sums of the nodes' shares by `weights` can have for
         the honest reports."""
         return self._fakes.largest_variance(
             weights, self.share, self.matrix, is_part=self.is_part, further=self._further[1]
@@ -205,7 +206,7 @@ class Distribution(Result):
 
     def linear(self, weight: Floats) -> tuple[float, float, Shift]:
         """Return the sum of the bins' shares by `weight`, shape (bins,), its standard error, and
-        how far below and above it the honest reports' can lie."""
+        how far below and above it the sum of the honest reports can lie."""
         weights = (weight @ self.matrix)[None, :]
         down, up = self._fakes.shift(weights)
         error = float(self._variance(weights)[0] ** 0.5)
@@ -258,7 +259,7 @@ class Distribution(Result):
 
     def quantile(self, q: float, level: float = 0.95) -> Statistic:
         """Return the `q`-quantile: the least number with a share of at least `q` at or below it,
-        between edges by a line. Raises ParameterError for q or level outside (0, 1)."""
+        interpolated linearly between edges. Raises ParameterError for q or level outside (0, 1)."""
         if not 0 < q < 1 or not 0 < level < 1:
             raise ParameterError("a quantile and its level must lie strictly between 0 and 1")
         place, estimate = self._crossing(self._monotone, q)
@@ -297,7 +298,7 @@ class Distribution(Result):
         return np.asarray(low + (high - low) * (q - below) / (above - below))
 
     def _crossing(self, monotone: Floats, q: float) -> tuple[int, float]:
-        """Return the bin in which an increasing function reaches q, and where, by a line."""
+        """Return the bin in which an increasing function reaches q, and where, interpolated."""
         place = int(np.searchsorted(monotone, q))
         heights = np.concatenate([[0.0], monotone, [1.0]])[place : place + 2]
         ends = [*filter(math.isfinite, self.bins.edges[place : place + 2])]
@@ -325,8 +326,8 @@ class Distribution(Result):
         return edges[min(first, place)], edges[max(last, place) + 1]
 
     def _sampling_error(self, q: float) -> float:
-        """Return the standard error of the share of people below the `q`-quantile, without noise:
-        of few reports the shares themselves do not tell it, as all lie below the largest."""
+        """Return the standard error of the share of people below the `q`-quantile, without noise.
+        Shares of few reports do not show it, because all of them lie below the largest number."""
         people = max(1.0, (self.reports - self._fakes.number) * self.total)
         return float((q * (1 - q) / people) ** 0.5)
 
@@ -346,8 +347,8 @@ class Distribution(Result):
     def _mean(
         self, name: str, weight: Floats, level: float, ends: tuple[float, float]
     ) -> Statistic:
-        """Return the mean over all people of what their bins are worth, `weight`, shape (bins,),
-        which lies between the `ends`."""
+        """Return the mean over all people of `weight`, shape (bins,), which states what each bin is
+        worth; the mean lies between the `ends`."""
         estimate, error, moved = self.linear(weight)
         return _normal(name, estimate, error, level, *ends, moved)
 
@@ -356,9 +357,9 @@ class Distribution(Result):
         return replace(self, fake_share=share)
 
     def monotone(self) -> "Distribution":
-        """Return the distribution with counts that could be counts: 0 or more, and adding to the
-        reports, from the nearest increasing distribution function. The error of the whole histogram
-        falls, and each count is biased: what noise put into empty bins is shared with neighbours.
+        """Return the distribution with consistent counts: 0 or more, and adding to the reports,
+        from the nearest increasing distribution function. The error of the whole histogram falls,
+        and each count is biased: what noise put into empty bins is shared with neighbours.
         Intervals and percentiles stay as they are."""
         return replace(self, is_monotone=True)
 
@@ -390,7 +391,7 @@ class Distribution(Result):
     def _reports(
         self, name: str, share: float, error: float, moved: Shift, level: float
     ) -> Statistic:
-        """Return the number of reports that an estimated `share` of all is."""
+        """Return the number of reports to which an estimated `share` of all corresponds."""
         n, honest = self.reports, self.reports - self._fakes.number
         all_honest = _normal(name, n * share, n * error, level, 0.0, n)
         ends = _normal(name, share, error, level, 0.0, 1.0, moved)
@@ -401,7 +402,7 @@ class Distribution(Result):
         """Return mean and variance of the numbers; nothing where an end bin is open, because then
         they depend on numbers that no bin tells.
 
-        A number is taken for the middle of its bin; the intervals are wider by what that can do.
+        A number is taken for the middle of its bin; intervals are wider by the error this can make.
         """
         if not np.isfinite(self._edges).all():
             return []
@@ -542,8 +543,9 @@ def _last_bin(
     that the test of each bin but the first is about, shape (bins - 1, edges).
 
     If the quantile is in bin t, then less than q lies below each edge before t. The test's
-    statistic is the largest excess over q at its edges, in standard errors, and its law that of the
-    draws about `monotone`, which is moved so that q lies below the edge at which t begins.
+    statistic is the largest excess over q at its edges, in standard errors. Its distribution is
+    that of the draws about `monotone`, which is moved so that q lies below the edge at which t
+    begins.
     """
     normal = normal_reach(level)
     excess = ((share - q) / error)[edges].max(axis=1)
@@ -565,7 +567,7 @@ def _last_bin(
 
 def _critical(largest: Floats, level: float) -> Floats:
     """Return the critical value of one end at a level, of draws of the statistic along the last
-    axis: that of as many independent normal numbers as have the same at TAIL."""
+    axis: that of the largest of independent normal numbers, as many as agree with it at TAIL."""
     from scipy.special import ndtr, ndtri
 
     place = math.ceil((DRAWS + 1) * (1 - TAIL)) - 1

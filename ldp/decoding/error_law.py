@@ -75,9 +75,10 @@ class ErrorLaw:
 
 def law_of_random_cells(cells: Floats, draws: int) -> ErrorDistribution:
     """Return the distribution of the sum of `draws` cells that are drawn at random from `cells`, in
-    standard deviations around its mean: that of a candidate's product with residuals, whose hashes
-    are random. By FFT of the cells' own distribution, in steps of 2 REACH / RANDOM_POINTS. Of cells
-    that are all alike, which have no such distribution, a normal one."""
+    standard deviations around its mean. A candidate's product with residuals is such a sum, because
+    its hashes are random. By FFT of the cells' own distribution, in steps of
+    2 REACH / RANDOM_POINTS. For cells that are all alike, which have no such distribution, return a
+    normal one."""
     centred = cells - cells.mean()
     step = 2 * _REACH / _RANDOM_POINTS * max(math.sqrt(draws * float(np.mean(centred**2))), 1e-300)
     half = _RANDOM_POINTS // 2

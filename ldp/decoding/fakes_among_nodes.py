@@ -21,7 +21,7 @@ FAR = 5.5
 
 @dataclass(frozen=True, eq=False)
 class FakesAmongNodes:
-    """At most `number` made-up ones among the `reports` that `nodes` are from."""
+    """Made-up reports, at most `number`, among the `reports` from which `nodes` are estimated."""
 
     nodes: Nodes
     reports: int

@@ -39,8 +39,8 @@ SURE = 3.0
 """Standard errors of the sum of clearly held counts that are added to the largest count that a
 value missing from the list can have."""
 LUMP = 0.02
-"""Least number of standard errors that a collision changes a count by for collisions with a value
-to be counted one by one; smaller ones together are taken as normal."""
+"""Least change of a count by one collision, in standard errors, at which collisions with a value
+are counted one by one; smaller ones together are taken as normal."""
 MOST_LUMPS = 512
 OWN_NOISE = 0.01
 """Least change of the noise by a candidate's own reports, as a share, that is computed."""
@@ -154,7 +154,7 @@ def measure(table: Table, cells: AnyInts, named_counts: Ints, more: float = 0.0)
     """Return the estimates of points whose cells are named by `named_counts` reports, shape
     (points,).
 
-    `cells`: number of reports that name each cell, shape (rows, columns). It does not hash, so the
+    `cells`: number of reports that name each cell, shape (rows, columns). Nothing is hashed, so the
     table may hold any rows of its metric. `more`: as for `direct.estimate_counts`.
     """
     mechanism, n = table.mechanism, table.total
@@ -189,8 +189,8 @@ def under_fakes(
 ) -> Measurement:
     """Return `measured` with the most collisions that honest reports can have, when `fakes` may
     hide values from the sum of squares: each clearly held value has as many holders as its interval
-    allows, and one unknown value all that these need not have, or as many as the sum of squares
-    could hide."""
+    allows, and one unknown value has all reports that these need not have, or as many as the sum of
+    squares could hide."""
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
     count, std_error, heavy = measured.count, measured.std_error, measured.heavy
@@ -256,7 +256,7 @@ class SketchBounds:
     few: BinomialBounds | None = None
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
-        """Return what differs under `fakes`; see `Bounds.under`."""
+        """Return what differs under `fakes`; see `CountBounds.under`."""
         assert self.honest is not None
         measured = self.honest(fakes)
         return {
@@ -308,10 +308,11 @@ def bounds_of_few(
     count: Floats,
     is_sample: bool = False,
 ) -> BinomialBounds | None:
-    """Return intervals for few reports, each of a row of its own, in which those of others name a
-    value by a lie or a collision; None where FEW_LIES makes errors normal. Those by the
-    distribution of errors take the estimates for the true counts, and are too narrow then.
-    `is_sample`: whether the reports were drawn from those that the counts are of."""
+    """Return intervals for few reports, each of a row of its own, in which reports of other values
+    name a value by a lie or a collision; None where these are so many (FEW_LIES) that errors are
+    normal. Intervals by the distribution of errors take the estimates for the true counts, and are
+    too narrow for few reports. `is_sample`: whether the reports were drawn from a larger number of
+    reports, to which the counts belong."""
     channel = mechanism.channel
     lies = channel.untouched + (channel.touched - channel.untouched) / mechanism.columns
     if reports * lies * (1 - lies) >= FEW_LIES:
@@ -376,10 +377,11 @@ def estimated_squares(
     before they are squared, so no digits cancel however large n is. Each of `more` further reports
     of a client adds the first two terms with the permanent response's channel.
 
-    With `fakes` the most that F2 of the honest reports can be. Cells of length |O|, around their
-    mean, are those of honest reports, of length |H|, and of fakes, so |H| <= |O| + |f|. Fakes in
-    all rows alike hide most, because honest rows are alike, and a report's part around its mean is
-    1 / (2 gain) in every cell at most, of one column 1 / gain in one.
+    With `fakes` the result is the most that F2 of the honest reports can be. Cells of length |O|,
+    around their mean, are those of honest reports, of length |H|, and of fakes, so
+    |H| <= |O| + |f|. Fakes in all rows alike hide most, because honest rows are alike. A report
+    adds at most 1 / (2 gain) to every cell, around its mean; a report of one column adds 1 / gain
+    to one cell.
     """
     from ldp import bulk
 

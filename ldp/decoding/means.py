@@ -127,8 +127,8 @@ def decode_mean(table: Table) -> MeanEstimate:
 
 
 def _mean(table: Table, mechanism: Numeric, share: float | None = None) -> MeanEstimate:
-    """Return the mean with an interval that holds under a `share` of made-up reports: these are the
-    largest of all below the estimate, and the least above it."""
+    """Return the mean with an interval that holds under a `share` of made-up reports: for the lower
+    end these are the largest of all reports, for the upper end the least."""
     n = table.total
     counts, bins = table.counts[0].astype(np.int64), np.arange(mechanism.bins)
     mean_bin = float(counts @ bins) / n
@@ -214,8 +214,8 @@ class RegressionEstimate(Result):
     """Linear regression of the last number of each tuple on the others: `coef`, shape (features,),
     and `intercept`, in the units of the numbers.
 
-    `equations`: those of people of one report each, in mapped units; `damage`: function to
-    `fakes_move`.
+    `equations`: those for people who sent one report each, in mapped units; `damage`: function that
+    computes `fakes_move`.
     """
 
     kind: ClassVar[str] = "regression"
@@ -230,8 +230,8 @@ class RegressionEstimate(Result):
 
     @cached_property
     def _widened(self) -> Equations:
-        """Equations with variances for people of several reports: of that of a sign, c**2 - v**2,
-        people's part, 1 - v**2, is 1 / c**2 at most."""
+        """Equations with variances for people who sent several reports: of the variance of a sign,
+        c**2 - v**2, people's part, 1 - v**2, is 1 / c**2 at most."""
         more = 1 + self.more / keep_ratio(self.details["epsilon"]) ** 2
         matrix, vector = self.equations.xx_variances, self.equations.xy_variances
         return replace(self.equations, xx_variances=more * matrix, xy_variances=more * vector)

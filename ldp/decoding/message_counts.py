@@ -65,8 +65,8 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
 
 
 def _people_and_dummies(mechanism: Dummies, messages: int) -> tuple[int, "DummyLaw"]:
-    """Return how many people sent `messages`, and the law of their dummies; raise DecodeError for
-    fewer messages than one person sends."""
+    """Return how many people sent `messages`, and the distribution of their dummies; raise
+    DecodeError for fewer messages than one person sends."""
     people = messages // mechanism.messages
     if not people:
         raise DecodeError("the table has fewer messages than one person sends")
@@ -76,14 +76,14 @@ def _people_and_dummies(mechanism: Dummies, messages: int) -> tuple[int, "DummyL
 
 @dataclass(frozen=True)
 class DummyLaw:
-    """Law of the dummies of one value: Binomial(`number`, `share`)."""
+    """Distribution of the number of dummies of one value: Binomial(`number`, `share`)."""
 
     number: int
     share: float
 
     @property
     def channel(self) -> Channel:
-        """Channel of which only what a dummy does matters: for laws in standard errors."""
+        """Channel for distributions in standard errors, which need its `untouched` only."""
         from fractions import Fraction
 
         share = Fraction(self.share)
@@ -116,9 +116,9 @@ class MessageBounds:
         return binomial_above(seen - 1, law.number, law.share)
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
-        """Return what differs under `fakes`; see `Bounds.under`. Messages that do not add up to
-        whole people are no reason for a warning then. Raises DecodeError for fewer honest messages
-        than one person sends."""
+        """Return what differs under `fakes`; see `CountBounds.under`. Messages that do not add up
+        to whole people are no reason for a warning then. Raises DecodeError for fewer honest
+        messages than one person sends."""
         assert self.table is not None
         mechanism, messages = self.table.mechanism, self.table.total - fakes.number
         assert isinstance(mechanism, Dummies)

@@ -52,19 +52,19 @@ def discover_ngrams(table: Table | JointTable, *, rule: Rule | None = None) -> E
     """Return estimates of every string assembled from fragments, decided by `rule` (Bonferroni at
     0.05 by default) among all of them.
 
-    1. Of each position the significant fragments are kept, from the filters of all pairs with the
-       position; on average CHANCE of them by noise.
+    1. For each position the significant fragments are kept, from the filters of all pairs with the
+       position; on average CHANCE of them pass by noise.
     2. The joint distribution of the kept fragments of every two positions is estimated, all other
        fragments as one; a pair is kept where its share is so many standard errors above 0 that
        noise passes for CHANCE of all pairs.
-    3. A string is a fragment of each position of which every two are a kept pair.
+    3. A string has one fragment a position, and every two of its fragments are a kept pair.
     4. The table of strings decides (`decode`) among these. Strings that do not pass are in the
        result, not detected.
 
     Given the strings that people hold, the two parts of the reports are independent, so step 4
     alone controls the error rate of `rule` as `decode` does, whatever passes the steps before.
     Raises DecodeError for a table without whole reports, which alone show which fragments occur
-    together, for reports of another mechanism or none, more than MOST_FRAGMENTS fragments, or
+    together, for another mechanism, for no reports, and for more than MOST_FRAGMENTS fragments or
     MOST_STRINGS strings.
     """
     mechanism = table.mechanism
@@ -90,9 +90,9 @@ def discover_ngrams(table: Table | JointTable, *, rule: Rule | None = None) -> E
 
 
 def assemble_strings(fragment_lists: FragmentLists, pairs: PairSets) -> list[str]:
-    """Return the strings, without padding, of one of the `fragment_lists` fragments of each
-    position of which every two are in `pairs` under their positions. Raises DecodeError for more
-    than MOST_STRINGS."""
+    """Return the strings, without padding, that have one of the `fragment_lists` fragments at each
+    position, every two of them in `pairs` under their positions. Raises DecodeError for more than
+    MOST_STRINGS."""
     beginnings: list[tuple[str, ...]] = [()]
     for position, fragments in enumerate(fragment_lists):
         beginnings = [

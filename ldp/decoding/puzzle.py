@@ -44,7 +44,7 @@ def discover(
 ) -> Estimates:
     """Return estimates of every word assembled from fragments, decided by `rule`.
 
-    1. Of each position every tag with every fragment is estimated from that position's rows.
+    1. For each position every tag with every fragment is estimated from that position's rows.
     2. `screen` keeps the significant ones among all fragments of all positions (default:
        `chance_screen`; a threshold is in reports of one position). `top`: keeps this number of the
        largest of each position instead.
@@ -96,9 +96,9 @@ def chance_screen(puzzle: SequenceFragmentPuzzle) -> Rule:
     """Return the loosest screen that joining allows: it keeps a fragment that nobody holds with
     probability p.
 
-    With f fragments and t tags, noise alone keeps f p fragments for each tag at a position, which
-    are (f p)**positions products for each tag, one in t of which has the tag: with this p they are
-    CHANCE_WORDS words of all tags.
+    With f fragments and t tags, noise alone keeps f p fragments for each tag at a position. They
+    spell (f p)**positions words for each tag, and one word in t has the tag: with this p that is
+    CHANCE_WORDS words over all tags.
     """
     spelling = puzzle.fragments.spelling
     alpha = CHANCE_WORDS ** (1 / spelling.positions) / fragment_number(spelling)

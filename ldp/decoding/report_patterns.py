@@ -21,12 +21,12 @@ times the root of N I the equations of `ldp.regression`, as of bits in
 which most may be 0.
 
 A string that many hold and no list names is in one filter of each cohort, unknown but hard to miss.
-Of share b, and with the residual r of a cohort after the listed strings, its filter is F with the
-probability
+If its share is b, and r is the residual of a cohort after the listed strings, its filter is F with
+the probability
 
     w[F] ~ m[F] exp(b x_F'r - b**2 |x_F|**2 / 2),    b = sum w x'r / sum w |x|**2,
 
-iterated over all cohorts (expectation maximisation). Where these probabilities are close to 0 or 1
+iterated over all cohorts (expectation maximisation). Where these probabilities are close to 0 or 1,
 b w is subtracted as if it were listed; else the string stays in the residuals' variance.
 """
 
@@ -175,7 +175,7 @@ class PatternEquations:
 
     @property
     def leverage(self) -> float:
-        """Number of reports by which one that is made up raises a candidate's count at most, as the
+        """Largest number of reports by which one made-up report raises a candidate's count, as the
         report of its filter does: at the weights of random strings, the mean over filters."""
         relative = self.channel / (self.channel @ self.mean)[:, None]
         moved = relative.max(axis=0) - 1
@@ -218,8 +218,8 @@ class PatternEquations:
 
     def learn(self, design: FilterDesign, fit: Sparse) -> "tuple[PatternEquations, bool]":
         """Return the equations with each unlisted string estimated anew from the residual of `fit`,
-        and once these settle with one more where the rest varies by more than noise; and whether
-        nothing was left to change."""
+        and whether nothing was left to change. Once the strings settle, one more is added where the
+        rest varies by more than noise."""
         residual, strings = fit.residual.reshape(len(self.share), -1), list[Floats]()
         for before in self.unlisted:
             residual = residual + np.einsum("cfe,cf->ce", design.parts, before)
@@ -258,7 +258,7 @@ class PatternEquations:
         return sum(_doubt(design, string) for string in self.unlisted)
 
     def law(self, design: FilterDesign, fit: Sparse) -> ErrorDistribution:
-        """Return the normal law: an estimate is a sum over many reports."""
+        """Return the normal distribution: an estimate is a sum over many reports."""
         return Normal()
 
     def variances(self, design: FilterDesign, fit: Sparse, correction: Floats) -> Floats:
@@ -333,9 +333,9 @@ def require_decodable(mechanism: CatalogueMechanism) -> Rappor:
 
 
 def require_independent(table: Table, weighted: float | None) -> None:
-    """Raise DecodeError where the whole reports of `table` may share a permanent response: bits of
-    theirs then depend on each other in ways that no error here knows. `weighted`: as for
-    `decode`."""
+    """Raise DecodeError where the whole reports of `table` may share a permanent response: their
+    bits then depend on each other in ways that no standard error here accounts for. `weighted`: as
+    for `decode`."""
     if (table.memoised and len(table.windows) > 1) or weighted not in (None, 1):
         raise DecodeError(
             "whole reports under one permanent response depend on each other: decode those of one "
@@ -354,8 +354,8 @@ def pattern_counts(patterns: Patterns) -> Ints:
 
 def random_filter(bits: int, hashes: int) -> tuple[Ints, Floats]:
     """Return the Bloom filters, bits as a number, and the probability of each for a random string:
-    shape (filters,) both. A filter of i bits has as many as there are ways for the hashes to name
-    all i, of bits**hashes."""
+    shape (filters,) both. The probability of a filter of i bits is the number of ways for the
+    hashes to name all i, over bits**hashes."""
     filters, mean = list[int](), list[float]()
     for size in range(1, hashes + 1):
         onto = sum((-1) ** i * comb(size, i) * (size - i) ** hashes for i in range(size))

@@ -17,8 +17,9 @@ from ldp.arrays import Floats, Ints
 
 @dataclass(frozen=True)
 class Tree:
-    """Levels of nodes over `bins`: each node of a level is as many neighbouring bins as `widths`
-    says, the last of a level maybe fewer; from the widest to 1, each a multiple of the next."""
+    """Levels of nodes over `bins` bins: `widths` states the number of neighbouring bins in each
+    node of a level, from the widest level to 1, each a multiple of the next. The last node of a
+    level may have fewer bins."""
 
     bins: int
     widths: tuple[int, ...]
@@ -36,11 +37,11 @@ class Tree:
 
     @cached_property
     def edges(self) -> tuple[Ints, Ints]:
-        """Inner edges that tell most of what lies before a bin, and after it: those at which nodes
-        begin that have a parent in common with one that the bin is in; the others have larger
-        errors that hardly differ from theirs. Shape (bins - 1, edges), for each bin but the first;
-        after it from right to left, as if the last bin were the first. Rows are filled with the
-        edge that is next to the bin."""
+        """Inner edges that tell most of what lies before a bin, and after it: the edges at which a
+        node begins that shares a parent with a node around the bin. The other edges have larger
+        errors that hardly differ from the errors of these. Shape (bins - 1, edges), for each bin
+        but the first; after it from right to left, as if the last bin were the first. Rows are
+        filled with the edge that is next to the bin."""
         bin_, columns = np.arange(1, self.bins), []
         mirrored = self.bins - 1 - bin_
         for high, low in pairwise([self.bins, *self.widths]):
@@ -126,8 +127,8 @@ class TreeFit:
         of the nodes are independent with `variance`, shape (nodes,); if `is_open`, of that share
         less `q` of the total.
 
-        Of an edge only children of nodes that it lies in have a weight of their own: one for those
-        before it, one for those after it, one for that which it lies in.
+        For an edge, only children of nodes around it have weights of their own: one weight for the
+        children before it, one for the children after it, one for the child around it.
         """
         own, taken = self._parts
         variances, levels = self.tree.split(variance), len(own)

@@ -108,8 +108,8 @@ def _matrix_of(chunk: Any, size: int) -> Any:
 
 
 def _checked(mechanism: CatalogueMechanism, block: Any) -> ReportArrays:
-    """Return rows and payloads of a block of reports; raise ReportError, or the error that joining
-    what is no bytes raises, where one of them is invalid."""
+    """Return rows and payloads of a block of reports. Where a report is invalid, raise ReportError,
+    or the error of joining values that are no bytes."""
     layout, matrix = mechanism.layout, block
     size, start = wire.HEADER_BYTES + layout.body_bytes, wire.HEADER_BYTES + layout.row_bytes
     if isinstance(block, list):
@@ -130,8 +130,8 @@ def _checked(mechanism: CatalogueMechanism, block: Any) -> ReportArrays:
 def _first_invalid(
     mechanism: CatalogueMechanism, block: Any, error: Exception
 ) -> tuple[int, Exception]:
-    """Return the position in a block of the first invalid report, and why it is; the end and
-    `error` where each of them is valid by itself."""
+    """Return the position in a block of the first invalid report, and why it is invalid; the
+    block's end and `error` where every report is valid by itself."""
     for number, report in enumerate(block):
         try:
             if not isinstance(report, bytes | bytearray | memoryview | np.ndarray):

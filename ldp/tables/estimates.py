@@ -60,7 +60,7 @@ class ErrorDistribution(Protocol):
 
 
 class CountBounds(Protocol):
-    """Intervals of all candidates, by the law of what was counted."""
+    """Intervals of all candidates, by the distribution of what was counted."""
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         """Return the ends (low, high), float64, shape (candidates,): they miss with probability
@@ -68,7 +68,7 @@ class CountBounds(Protocol):
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
         """Return the fields of `Estimates`, by name, that differ for the honest reports if `fakes`
-        are among all: `bounds` and `p_value` at least, and those of `details` that do."""
+        are among all: at least `bounds` and `p_value`; and the keys of `details` that differ."""
 
 
 class Normal:
@@ -93,7 +93,7 @@ class Normal:
 class Rule:
     """Decision rule: a value is discovered if count >= `threshold` where there is a threshold, else
     if its p-value passes `control` ("fdr", "bonferroni" or "none") at `alpha`. Raises
-    ParameterError for others."""
+    ParameterError for another control, an `alpha` outside (0, 1) and a threshold of 0 or less."""
 
     alpha: float = 0.05
     control: str = "fdr"
@@ -119,7 +119,7 @@ class Rule:
         that would be, if it were below all others.
 
         "fdr": R alpha / m0 for the R smallest p-values, as many as pass, and never above alpha. m0
-        is how many values nobody seems to hold: of those, half have a p-value above a half.
+        is the number of values that nobody seems to hold: half of these have a p-value above 1/2.
         """
         tests = max(1, p_value.size)
         if self.control == "none":
@@ -149,10 +149,10 @@ class Estimates(Result):
     error. `bounds`: intervals, where they are not `law` times the standard errors. `details`:
     method and table. `sum_std_error`: of the sum of all counts, None where it is not known.
     `projected`: counts to print where they were made consistent (`ldp.decoding.consistency`); all
-    other numbers are of the unbiased counts. `fakes`: made-up reports that
-    intervals, p-values and the noise floor allow for; None where all reports are taken as honest.
-    `damage`: function from a share of made-up reports to these; None where no bound is known;
-    `bounded`: function that decodes the same by a method that has one.
+    other numbers are of the unbiased counts. `fakes`: made-up reports that intervals, p-values and
+    the noise floor allow for; None where all reports are taken as honest. `damage`: function from a
+    share of made-up reports to such `Fakes`; None where no bound is known. `bounded`: function that
+    decodes the same table by a method with a known bound.
     """
 
     kind: ClassVar[str] = "values"
@@ -214,7 +214,7 @@ class Estimates(Result):
 
         `selected`: of the discovered values' intervals at least `level` hold on average (they miss
         with (1 - level) R / m for R discoveries among m candidates). `population`: adds f(1 - f) n
-        times `reports_per_person`.
+        times `reports_per_person` to the variance.
         """
         miss = 1 - level
         if selected:
@@ -237,8 +237,8 @@ class Estimates(Result):
 
     def unexplained(self) -> float:
         """Return the number of reports that hold no candidate: reports less all estimates. Unbiased
-        and unclipped; its standard error is `sum_std_error`. Of sets of answers, the number of
-        answers that are missing or no candidate, of `at_most` a report."""
+        and unclipped; its standard error is `sum_std_error`. For sets of answers it is the number
+        of answers, of `at_most` a report, that are missing or no candidate."""
         return self.answers - float(self.count.sum())
 
     @property
@@ -247,8 +247,8 @@ class Estimates(Result):
         return self.reports * int(self.details.get("at_most", 1))
 
     def tail(self) -> float:
-        """Return the distance that errors reach over that of a normal distribution, at the error
-        rate of one candidate among all; 1 at least."""
+        """Return how many times as far errors reach as those of a normal distribution do, at the
+        error rate of one candidate among all; 1 at least."""
         p = self.rule.alpha / (2 * max(1, len(self.values)))
         return max(1.0, *(side(p) / Normal().upper(p) for side in (self.law.upper, self.law.lower)))
 
@@ -335,9 +335,9 @@ def spread(count: Floats, std_error: Floats, sample: int) -> Floats:
 def widened(
     low: Floats, high: Floats, count: Floats, reports: float, more: float, miss: float
 ) -> tuple[Floats, Floats]:
-    """Return the ends of intervals for a population, which miss with probability `miss` if each
-    person sent one of the `reports`, where each sent `more` beyond: that adds more f (1 - f) n to
-    the variance. f is that of the `count` and of four more people, two of whom hold the value."""
+    """Return the ends of intervals for a population, from ends that miss with probability `miss` if
+    each person sent one of the `reports`. Each sent `more` beyond one, which adds more f (1 - f) n
+    to the variance. f is computed from `count` and four more people, two of whom hold the value."""
     each = 1 + more
     share = (np.clip(count, 0, reports) + 2 * each) / (reports + 4 * each)
     added = Normal().upper(miss / 2) ** 2 * more * share * (1 - share) * reports

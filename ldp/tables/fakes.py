@@ -4,7 +4,7 @@ The claim that intervals keep: whatever at most a share x of the reports say, ch
 of all others, an interval holds the count among the other reports, those of honest devices, with
 the probability stated. With n reports, k = floor(x n), and S of them naming a value, the honest
 ones are n - k' that name it S - F times, for some F <= k' <= k. The interval is the union over all
-of these; it ends at those of (S - k, n - k) below and of (S, n - k) above.
+of these: its lower end is that of (S - k, n - k), its upper end that of (S, n - k).
 """
 
 import math
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms import Mechanism
 
 MOST_SHARE = 0.5
-"""Largest share of made-up reports: of more, none is known to be honest."""
+"""Largest share of made-up reports: with more, no report is known to be honest."""
 NO_BOUND = "No bound is known on what made-up reports could do to these counts"
 """Words of results whose `fakes_move` is null."""
 
@@ -32,7 +32,7 @@ class NoBound(DecodeError):
 class Fakes:
     """Made-up reports that intervals allow for: `number`, at most a `share` of all. They raise an
     estimate above what the honest reports say by `raised` at most, and lower it by `lowered` at
-    most: in reports, of numbers in their units, of percentiles as a share of the reports."""
+    most: counts in reports, numbers in their units, percentiles as a share of the reports."""
 
     share: float
     number: int

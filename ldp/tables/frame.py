@@ -25,12 +25,12 @@ def holds_numbers(column: Column) -> bool:
 
 
 class Frame(ABC):
-    """Columns by name, with one line that says what they are of."""
+    """Columns by name, with one line that says what they are about."""
 
     @property
     @abstractmethod
     def headline(self) -> str:
-        """One line that says what the columns are of."""
+        """One line that says what the columns are about."""
 
     @property
     @abstractmethod
@@ -74,7 +74,7 @@ def _filled(column: Column) -> list[float | None]:
 
 
 def new_axes(axes: Any) -> Any:
-    """Return `axes`, or new ones of matplotlib if they are None; raise MissingPackage."""
+    """Return `axes`, or new ones if they are None; raise MissingPackage without matplotlib."""
     with from_extra("plot", "plot"):
         from matplotlib import pyplot
     if axes is None:

@@ -3,7 +3,8 @@
 Source: google/rappor @a13fa96, analysis/R/read_input.R and decode_dist.R, analysis/tools/
 sum_bits.py. A map lists for every candidate the positions of its bits, counted from 1 over all
 cohorts: cohort * bits + bit + 1. A client's report is its cohort and its bits, the highest first.
-What these programs read is read here, and said: each reader takes `say`, a function of one line.
+What these programs read is read here too, and reported: each reader takes `say`, a function that
+is called with one line of text.
 """
 
 import csv
@@ -27,7 +28,7 @@ from ldp.tables.table import MOST_REPORTS, Table
 
 PARAMS = ("k", "h", "m", "p", "q", "f")
 SCHEME, MOST_BITS, WIDE_SCHEME = "rappor-md5-1byte", 256, "rappor-md5-le"
-"""Hash of clients, the most bits that it names, and that of client/cpp for more."""
+"""Hash scheme of clients, the most bits that it can name, and client/cpp's scheme for more."""
 NOISED = ("irr", "rappor", "bloom")
 """Names of the column of reported bits: the first of these that a file has."""
 AT_ONCE = 1 << 16
@@ -38,13 +39,13 @@ EMPTY = ("", "NA")
 MOST_QUOTED = 40
 """Number of characters of a cell that an error repeats."""
 EXPECTED = 20
-"""Number of reports that a cohort has on average from which an empty one is no chance: of 1e9."""
+"""Mean number of reports a cohort above which none is empty by chance: one of about 1e9 is."""
 Say = Callable[[str], None]
 Lines = list[tuple[int, list[str]]]
 
 
 class FileParameters(NamedTuple):
-    """Parameters of a file: the `mechanism`, and what its counts become on the way to its table.
+    """Parameters of a file: the `mechanism`, and how counts of files become those of its table.
 
     `cohorts` and `bits`: of the files; `is_inverted`: whether a reported bit is the opposite of the
     mechanism's, as p is above q.
@@ -109,8 +110,8 @@ def read_google_reports(
     params: str | Path, reports: str | Path, scheme: str = SCHEME, say: Say = _unsaid
 ) -> Table:
     """Return the table of a params file and a CSV file of clients' reports, such as
-    `client,cohort,bloom`: their sum. Three columns of other names are these. Raises DecodeError,
-    which names the file, the line and the value."""
+    `client,cohort,bloom`: their sum. Three columns of other names are taken for these. Raises
+    DecodeError, which names the file, the line and the value."""
     parameters = read_params(params, scheme, say)
     rows, columns = parameters.cohorts, parameters.bits
     counts, totals = np.zeros((rows, columns), np.int64), np.zeros(rows, np.int64)
@@ -188,8 +189,8 @@ def file_texts(table: Table, candidates: Sequence[str]) -> dict[str, str]:
 
 def read_params(path: str | Path, scheme: str = SCHEME, say: Say = _unsaid) -> FileParameters:
     """Return the parameters of a file: a header k,h,m,p,q,f in any order, and one row. Where p is
-    above q they are those of the opposite bits: inverting all bits of a report makes p of 1 - p and
-    q of 1 - q, and leaves epsilon. Raises DecodeError."""
+    above q they are those of the opposite bits: inverting all bits of a report turns p into 1 - p
+    and q into 1 - q, and leaves epsilon. Raises DecodeError for any other file."""
     rows = [[cell.strip() for cell in row] for _, row in _rows(path)]
     if len(rows) != 2 or sorted(rows[0]) != sorted(PARAMS) or len(rows[1]) != len(PARAMS):
         raise DecodeError(f"{path}: must be a header {','.join(PARAMS)} and one row")
@@ -289,7 +290,8 @@ def read_map(
 
 
 def _rows(path: str | Path) -> Lines:
-    """Return (line, cells) of the rows of a CSV file, without blank ones; raises DecodeError."""
+    """Return (line, cells) of the rows of a CSV file, without blank ones; raises DecodeError for
+    any other file."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as text:
             return [*_numbered(csv.reader(text))]
@@ -310,7 +312,7 @@ def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
 
 
 def _whole(cell: str, path: str | Path, line: int, of: str, without_header: str) -> int:
-    """Return the whole number of a cell; raises DecodeError, which says `of` what it is one."""
+    """Return the whole number of a cell; raises DecodeError, which says `of` what it counts."""
     if WHOLE.fullmatch(text := cell.strip()):
         number = Decimal(text)
         if number == number.to_integral_value():

@@ -2,8 +2,8 @@
 
 A table counts each part, and each bit, by itself, so it does not show which values or bits occur
 together. A pattern does: a row and a payload (of each part), and the number of reports that are
-equal to it. Of small reports there are far fewer patterns than reports. They hold no more than the
-reports: the same epsilon covers them.
+equal to it. If reports are small, there are far fewer patterns than reports. Patterns hold no more
+than the reports: the same epsilon covers them.
 """
 
 from collections.abc import Sequence

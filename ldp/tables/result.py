@@ -1,8 +1,8 @@
 """Results: what is decoded, as columns and a summary, whatever it is about.
 
 A result is a file, a table on a page, and a frame of another package: `polars.DataFrame(result)`,
-`duckdb.sql("SELECT * FROM result")`. What its error is, and how it is distributed, only its kind
-knows, a subclass beside its decoder; a result that was read from a file has numbers alone.
+`duckdb.sql("SELECT * FROM result")`. Only its kind, a subclass beside its decoder, knows what its
+error is and how it is distributed; a result that was read from a file has numbers alone.
 """
 
 import json
@@ -27,7 +27,7 @@ COLUMNS = (
     *("statistic", "value", "bin_low", "bin_high", "estimate", "unbiased", "std_error"),
     *("low", "high", "p_value", "discovered", "selected_low", "selected_high"),
 )
-"""Columns of a result; one of combinations has `value_1`, `value_2`, ... in place of `value`."""
+"""Columns of a result; for combinations `value_1`, `value_2`, ... stand in place of `value`."""
 COUNT = "count"
 """Statistic of a row that counts reports; the only one where there is no column of statistics."""
 EXACT = {"bin_low": 10, "bin_high": 10, "p_value": 4}
@@ -56,15 +56,15 @@ class Line(NamedTuple):
     high: float
     discovered: bool | None = None
     instead: str = ""
-    """What is shown in place of an estimate that the reports do not tell."""
+    """Text that is shown in place of an estimate that the reports do not tell."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Frame):
     """Estimates with standard errors and intervals at `level`, the probability with which each
-    holds the truth. `reports_per_person`: reports of the person who sent one, on average over the
-    reports, at most; None where it is not known, and 1 is taken. `digits`: significant digits that
-    are written; None: two decimals."""
+    holds the truth. `reports_per_person`: upper bound of the number of reports by the sender of a
+    report, on average over the reports; None where it is not known, and then taken as 1. `digits`:
+    significant digits that are written; None: two decimals."""
 
     level: float = field(default=0.95, kw_only=True)
     reports_per_person: float | None = field(default=None, kw_only=True)
@@ -110,7 +110,7 @@ class Result(Frame):
 
     @property
     def controls(self) -> dict[str, float]:
-        """Keys of a summary that say of what the intervals are: `level`, `reports_per_person`."""
+        """Keys of a summary that describe the intervals: `level`, `reports_per_person`."""
         people = self.reports_per_person
         return {"level": self.level, **({} if people is None else {"reports_per_person": people})}
 
@@ -163,8 +163,8 @@ class Result(Frame):
         return "".join(f"{','.join(row)}\n" for row in rows)
 
     def _cells(self, name: str, column: Column) -> Sequence[str]:
-        """Return the cells of a column as they are written. Numbers need no quotes, for which csv's
-        writer would look at each of their digits."""
+        """Return the cells of a column as they are written. Numbers need no quotes, so they do not
+        pass csv's writer, which would look at each of their digits."""
         if is_text(name):
             return csv_cells(column)
         array = np.asarray(column)
@@ -234,7 +234,7 @@ def _is_empty(column: Column) -> bool:
 
 
 def _written(number: float, digits: int) -> str:
-    """Return a number with so many significant digits, or as a whole one; "" for an open end."""
+    """Return a number with `digits` significant digits, or as a whole one; "" for an open end."""
     if not math.isfinite(number):
         return ""
     return f"{number:.0f}" if abs(number) >= 10**digits else f"{number:.{digits}g}"

@@ -56,7 +56,8 @@ class SavedResult(Result):
     facts: Mapping[str, Any]
 
     def cleaned(self, truth: Mapping[str, int]) -> Mapping[str, int]:
-        """Return the counts of a `truth` of words as devices clean them; of others as they are."""
+        """Return the counts of a `truth`: of words as devices clean them, of other values as they
+        are."""
         spelling: Mapping[str, Any] | None = self.facts.get("spelling")
         if spelling is None:
             return truth
@@ -170,8 +171,8 @@ class SavedResult(Result):
 
 
 def _read_columns(content: bytes, header: Sequence[str]) -> Columns:
-    """Return the columns of a file; NaN for an empty cell of a column of numbers. It is read in one
-    block: where two meet between CR and LF of a value, the LF is lost."""
+    """Return the columns of a file; NaN for an empty cell of a column of numbers. The file is read
+    in one block, because the LF is lost where two blocks meet between CR and LF of a value."""
     text = np.dtypes.StringDType()  # a third of the memory of a list
     types = {name: pa.string() if is_text(name) else pa.float64() for name in header}
     table = arrow_csv.read_csv(

@@ -12,8 +12,8 @@ from ldp.tables.frame import Columns
 
 class Statistic(NamedTuple):
     """One number of a distribution: its `name`, estimate, standard error and interval, which is
-    infinite at an open end; nan for a standard error that an open interval leaves unknown. The bin
-    of a "count"."""
+    infinite at an open end; nan for a standard error that an open interval leaves unknown.
+    `bin_low`, `bin_high`: edges of the bin that a "count" is about, nan for other statistics."""
 
     name: str
     estimate: float
@@ -30,9 +30,9 @@ NOT_ENOUGH = "not enough reports"
 USEFUL = 4.0
 """Largest ratio of the ends of an interval that tells a percentile."""
 ENOUGH = 5.0
-"""Standard errors of the reports of a category that those beyond a percentile are where it is told:
-of 1,152 drawn percentiles (epsilon 1 to 4, 50,000 to 800,000 reports) 88 % were told at 5 to 6, all
-above 6, 10 % at 1 to 2."""
+"""Number of reports beyond a percentile from which on it is told, in standard errors of the number
+of reports of its category: of 1,152 drawn percentiles (epsilon 1 to 4, 50,000 to 800,000 reports)
+88 % were told at 5 to 6, all above 6, 10 % at 1 to 2."""
 FAR = 100.0
 """Ratio of the ends of an interval from which the farther one says nothing."""
 
@@ -75,9 +75,10 @@ def tells(low: float | None, high: float | None, whole: float | None = None) -> 
 
 
 def reports_needed(q: float, reports: int, held: float, error: float) -> float:
-    """Return of about how many `reports` the `q`-quantile of a category would be told, of which
-    there are `held`, with a standard `error`: more than that where they do not stand out from it.
-    Its interval `tells` it where the reports beyond it are ENOUGH such errors."""
+    """Return about how many reports it takes to tell the `q`-quantile of a category. About `held`
+    of the `reports`, with a standard `error`, are of the category; it takes more than is returned
+    where they do not stand out from this error. The interval `tells` the quantile where the reports
+    beyond it are ENOUGH such errors."""
     beyond = min(q, 1 - q) * max(held, error)
     needed = reports * max(1.0, ENOUGH * error / beyond) ** 2
     unit = 10.0 ** math.floor(math.log10(needed))

@@ -1,8 +1,8 @@
 """Tables of integer counts, and their builders.
 
-`counts[row, column]` and `reports[row]` are all that the server keeps of the reports; adding tables
-is the only merge there is, exact in any order. No probability is applied here: de-biasing happens
-in `ldp.decoding`.
+`counts[row, column]` and `reports[row]` are all that a table keeps of the reports, unless it also
+holds the whole reports (`whole`). Adding tables is the only merge there is, exact in any order. No
+probability is applied here: de-biasing happens in `ldp.decoding`.
 """
 
 from abc import ABC, abstractmethod
@@ -70,8 +70,8 @@ class Table:
     `counts`: integers, shape (rows, columns), the smallest type that fits; for INDEX and BITS the
     number of reports that named the cell, for SIGN the sum of their signs. `reports`: int64, shape
     (rows,). `windows`: ids of its collection windows (days), sorted. `dictionary`: the candidates
-    of its metric, so that the file alone can be decoded; the sum of tables with different ones has
-    all candidates, sorted. `memoised`: whether the reports of one client may share a permanent
+    of its metric, so that the file alone can be decoded; a sum of tables with different candidates
+    has all of them, sorted. `memoised`: whether the reports of one client may share a permanent
     response. `labels`: those of its metric, for report pages; a sum has all of them, sorted.
     `whole`: the different reports and how often each came, or None.
     """
@@ -100,11 +100,11 @@ class Table:
     ) -> "Table | JointTable": ...
     @classmethod
     def from_reports(cls, mechanism: Any, reports: Any, whole: bool = False) -> Any:
-        """Return the table of whole reports, a JointTable where they have several parts. `reports`:
+        """Return the table of `reports`, a JointTable where they have several parts. `reports`:
         an iterable of bytes, an Arrow column of them, or a matrix of bytes, uint8, shape (n, bytes
         of a report). `whole`: whether the table also holds the different reports, as it always does
-        where only these say what came together. Tables are added by `+`. Raises ReportError, with
-        the position of the first invalid report.
+        where only these show which values came together. Tables are added by `+`. Raises
+        ReportError, with the position of the first invalid report.
 
         >>> from ldp import CoinResponse
         >>> mechanism = CoinResponse(alpha=0.5, beta=0.5)
@@ -125,13 +125,13 @@ class Table:
         reports: ArrayLike,
         windows: Iterable[str] = (),
     ) -> "Table":
-        """Return the table of counts that another system made, as a database or a secure sum.
+        """Return the table of counts that another system made, such as a database or a secure sum.
 
         `counts`: integers, shape (rows, columns): of each cell the number of reports that name it,
         or of SIGN reports the sum of their signs. `reports`: integers, shape (rows,), the reports
-        of each row; one integer will do for one row. `windows`: days of collection. Raises
-        ParameterError for other shapes or types, for counts that no reports can make, and for a
-        text of `windows`.
+        of each row; for one row also one integer. `windows`: days of collection. Raises
+        ParameterError for other shapes or types, for counts that no reports can make, and for
+        `windows` that are one text.
 
         >>> from ldp import CoinResponse
         >>> Table.from_counts(CoinResponse(alpha=0.5, beta=0.5), [[70]], 100).total
@@ -247,7 +247,8 @@ class Table:
 
     @classmethod
     def unpacked(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":
-        """Return the table of a description and buffers as from `packed`; raises DecodeError."""
+        """Return the table of a description and buffers as from `packed`; raises DecodeError for
+        any others."""
         with decode_errors():
             table = cls._read(part, buffers)
         if reason := table._impossible():
@@ -348,8 +349,8 @@ def unlinked(table: "Table | JointTable", memoised: bool) -> Patterns | None:
 
 
 def whole_of_sum(table: "Table | JointTable", other: "Table | JointTable") -> Patterns | None:
-    """Return the whole reports of a sum of tables of one class: None where one that has reports
-    lacks them, and for a memoised metric unless both are of the same window, and name it."""
+    """Return the whole reports of a sum of tables of one class: None where a table with reports
+    lacks its whole reports, and for a memoised metric unless both tables name the same window."""
     if not (table.total and other.total):
         return (table if table.total else other).whole
     is_linked = (table.memoised or other.memoised) and len({*table.windows, *other.windows}) != 1

@@ -1,4 +1,4 @@
-"""The truth of a simulation beside a result: what its rows would be, if people had said it."""
+"""The truth of a simulation beside a result: what its rows would be if people had reported it."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -41,7 +41,7 @@ class TrueNumbers:
         return mean if name == "mean" else None
 
     def between(self, low: float | None, high: float | None) -> int:
-        """Return how many hold a number from `low` to below `high`; of one edge twice, that one."""
+        """Return how many hold a number from `low` to below `high`; if both are equal, `low`."""
         start = 0 if low is None else bisect_left(self._numbers, low)
         end = len(self._numbers) if high is None else bisect_left(self._numbers, high)
         if low == high and low is not None:
