@@ -108,8 +108,8 @@ class Trials(ErrorCurves):
 
 
 def are_numbers(people: Population) -> bool:
-    """Return whether the values are to be taken for numbers: more than FEW_NUMBERS different ones
-    are, and those of all people but MOST_OTHERS of them."""
+    """Return whether the values are to be taken for numbers: more than FEW_NUMBERS different values
+    are numbers, and at most a share MOST_OTHERS of the people holds another value."""
     places = [place for place, value in enumerate(people.values) if is_number(value)]
     held = people.shares[places].sum()
     return len(places) > FEW_NUMBERS and bool(held >= 1 - MOST_OTHERS)
@@ -151,9 +151,10 @@ def try_numbers(
     quantiles: tuple[float, ...],
     generator: np.random.Generator,
 ) -> list[Trial]:
-    """Return a trial at each epsilon of numbers whose range no device knows; of pairs of a category
-    and a number by category, those of most people first. Raises ParameterError for a value that is
-    no number, too many categories, and quantiles or epsilons out of range."""
+    """Return a trial at each epsilon of numbers whose range no device knows. Pairs of a category
+    and a number have a trial by category, the categories of most people first. Raises
+    ParameterError for a value that is no number, too many categories, and quantiles or epsilons out
+    of range."""
     groups = _by_category(people)
     names = tuple(groups) if len(groups) > 1 else ()
     everybody = _rounded(people.mapped(lambda value: _number(value[-1] if names else value)))
@@ -196,7 +197,7 @@ def try_numbers(
 
 def _relative_error(question: Percentile, users: int) -> float:
     """Return the error of a percentile that half of the tables are expected to exceed, as a share
-    of it, of people who are among so many `users`; NaN for one that is useless."""
+    of the percentile; NaN for a useless error. The question's people are among so many `users`."""
     way: Any = question.way
     law = expected(way, question.known(question.users / users)._replace(users=users))
     errors = law.quantile_draws(question.q) - question.truth
@@ -238,13 +239,13 @@ def try_column(
     name: str = "",
     seed: Seed = None,
 ) -> Trials:
-    """Return what reports of a column of data would say at each epsilon, one a person, beside the
-    data and a trusted curator: a frame, and a picture of the error by epsilon.
+    """Return what reports of a column of data, one report a person, would say at each epsilon,
+    beside the data and a trusted curator: a frame, and a picture of the error by epsilon.
 
     `values`: a list, an array, an Arrow column or a Series, with a row a person; rows without a
     value are left out. `by`: a column of categories, in each of which numbers have their
     percentiles, and values their counts. `read_as`: "categories", "numbers", or "auto": more than
-    FEW_NUMBERS different numbers are numbers. `name`: that of the column. Raises ParameterError for
+    FEW_NUMBERS different numbers are numbers. `name`: name of the column. Raises ParameterError for
     a column without two different values, or with too many, and an epsilon out of range.
 
     >>> import ldp
@@ -296,8 +297,8 @@ def try_column(
 def _column(
     values: Any, by: Any, read_as: str, name: str
 ) -> tuple[Population, str, str, dict[str, Any]]:
-    """Return a column of data as it is read: who holds what, what is said of it and of the answers,
-    and the same facts for a program."""
+    """Return a column of data as it is read: how many people hold each value, sentences about the
+    column and its answers, and the same facts for a program."""
     different, places = column_codes(values, name, has_missing=True)
     groups, group = (("",), np.zeros_like(places)) if by is None else _groups(by, places)
     if not all(isinstance(value, str) for value in different):
@@ -381,9 +382,9 @@ def _groups(by: Any, places: Any) -> tuple[tuple[str, ...], Any]:
 def _people(
     texts: Sequence[str], places: Any, groups: Sequence[str], group: Any, of_numbers: bool
 ) -> Population:
-    """Return who holds what: values, pairs of a category and a number, or of a category and a value
-    as one text. `texts`: of each place; `groups`: the names of each `group`. Raises ParameterError
-    where two pairs are the same text."""
+    """Return how many people hold each value, pair of a category and a number, or pair of a
+    category and a value, which is one text. `texts`: of each place; `groups`: the names of each
+    `group`. Raises ParameterError where two pairs are the same text."""
     numbers, counts = np.unique(places * len(groups) + group, return_counts=True)
     people: dict[Any, int] = {}
     for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
@@ -450,8 +451,8 @@ def _value_curves(rows: Sequence[Mapping[str, Any]], people: Population) -> Iter
 
 
 def _number_curves(rows: Sequence[Mapping[str, Any]]) -> Iterator[Curve]:
-    """Yield a curve a percentile; by category of the largest percentile, of the categories of most
-    people."""
+    """Yield a curve for each percentile; by category, a curve of the largest percentile for each of
+    the categories of most people."""
     last = rows[-1]["statistic"]
     labels = dict.fromkeys(
         _label(row) for row in rows if "value" not in row or row["statistic"] == last

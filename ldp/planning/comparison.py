@@ -1,14 +1,14 @@
 """The three models of trust on one population at one epsilon: the price of no trust.
 
 *Local*: every report is private by itself. *Shuffled*: an independent party shuffles the reports,
-which may then say more each: as much as the privacy blanket certifies for the batch, with the
-mechanism that a plan names for it (another one might do better); beside it randomised response and
+so each may say more: as much as the privacy blanket certifies for the batch, with the mechanism
+that a plan recommends for it (another one might do better); beside it randomised response and
 `DummyMessages`, which is made for a shuffler. *Central*: a curator is trusted with the values and
-adds discrete Laplace noise to the histogram. Neighbours are
-replace-one throughout, the only relation of the local model. All is simulated, nothing is a
-release. Errors are root mean squares over all values of the population, in reports; with public
-bounds, or a quantile, the values are numbers, and errors those of their mean over these people, or
-of the quantile, in their units.
+adds discrete Laplace noise to the histogram. Neighbours are replace-one throughout, the only
+relation of the local model. All is simulated, nothing is a release. Errors are root mean squares
+over all values of the population, in reports. With public bounds, or a quantile, the values are
+numbers, and the errors are those of their mean over these people, or of the quantile, in the
+numbers' units.
 """
 
 from collections.abc import Iterator

@@ -29,9 +29,9 @@ COLOURS = ("#3b73b9", "#c26a1b", "#2f7d4f", "#7d3f99", "#a32d3b", "#3a8fa3", "#8
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 700, 300, 60, 230, 24, 40
 """Sizes of the chart and its margins, in pixels."""
 MOST_NUMBERS = 500
-"""Most different numbers that are drawn as they are; of more each is read to 3 digits."""
+"""Most different numbers that are drawn as they are; with more, each is rounded to 3 digits."""
 Source = str | CatalogueMechanism | Callable[..., CatalogueMechanism]
-"""A mechanism by its name or class, one that is changed to each epsilon, or a function from one."""
+"""Mechanism whose epsilon is replaced, its name or class, or a function from an epsilon to it."""
 
 
 class Curve(NamedTuple):
@@ -62,7 +62,7 @@ class ErrorCurves(Frame):
 
     @property
     def headline(self) -> str:
-        """One line: of which data, that it is a simulation."""
+        """One line: the data, and that it is a simulation."""
         return f"{self.about}. A simulation, made from the data: nothing here is private."
 
     @property
@@ -164,7 +164,7 @@ def compare(
     """Return the errors of mechanisms on the same data by epsilon, beside the least error that any
     unbiased mechanism has, for values of a list, and a trusted curator's.
 
-    `mechanisms`: names, as "pgr", of which the plan's is taken; classes, which take the values as
+    `mechanisms`: names such as "pgr", which a plan tunes; classes, which take the values as
     `categories`; mechanisms, whose epsilon is replaced; or functions from an epsilon to one. All
     are about one kind of answers: values (the error is the root mean square over the counts of all
     values), a number (of the mean), or a number in bins (of the 95th percentile). `values`: a
@@ -219,7 +219,7 @@ def compare(
 
 
 def require_mechanism(mechanism: Any) -> Any:
-    """Return a mechanism; raise ParameterError for what is none."""
+    """Return `mechanism`; raise ParameterError for anything but a mechanism."""
     with suppress(AttributeError):
         if mechanism.fingerprint and mechanism.layout:
             return mechanism
@@ -238,8 +238,8 @@ def epsilons_of(epsilons: Any) -> tuple[float, ...]:
 
 
 def _mechanism(source: Any, people: Population, epsilon: float) -> Any:
-    """Return the mechanism at an epsilon: by a name the plan's, or where it has none that of the
-    values alone; None where there is none."""
+    """Return the mechanism at an epsilon: for a name the plan's, or, where the plan has none, that
+    of the values alone; None where there is none."""
     if isinstance(source, str):
         if source not in METRIC_MECHANISMS:
             raise ParameterError(f"no mechanism {source!r}; known: {', '.join(CANDIDATES)}")
@@ -265,7 +265,8 @@ def _mechanism(source: Any, people: Population, epsilon: float) -> Any:
 
 
 def _of_class(kind: type, people: Population, epsilon: float) -> Any:
-    """Return the mechanism of a class for the values of people; raise ParameterError."""
+    """Return the mechanism of a class for the values of people; raise ParameterError where it
+    cannot be made from them."""
     parameters: Any = {"categories": tuple(map(str, people.values)), "epsilon": epsilon}
     try:
         return kind(**parameters)

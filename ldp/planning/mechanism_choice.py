@@ -71,8 +71,8 @@ def _unary(question: "Shares") -> Iterable[Mechanism]:
 
 
 def _rappor(question: "Shares") -> Iterable[Mechanism]:
-    """Yield one-time RAPPOR: the permanent response alone, epsilon 2 ln((1 - f/2) / (f/2)), or of
-    so many bits as two sets of answers can differ in."""
+    """Yield one-time RAPPOR: the permanent response alone, with epsilon 2 ln((1 - f/2) / (f/2)),
+    or, for sets of answers, the epsilon of all bits in which two sets can differ."""
     if question.domain > PermanentFilter.most_bits:
         raise ParameterError(f"it has {PermanentFilter.most_bits:,} bits at most")
     differing = sum(most_differing(question.answers or 1, question.domain))
@@ -212,7 +212,7 @@ def report_bytes(mechanism: Mechanism) -> int:
 
 
 def registry_parameters(mechanism: Mechanism) -> Iterable[tuple[str, Any]]:
-    """Yield name and value of the parameters that metrics.toml states, but categories and seed."""
+    """Yield name and value of the parameters in metrics.toml, except categories and seed."""
     defaults = {field.name: field.default for field in dataclasses.fields(mechanism)}
     for name, value in mechanism.parameters().items():
         if name not in ("seed", "categories") and value != defaults.get(name):
@@ -220,7 +220,7 @@ def registry_parameters(mechanism: Mechanism) -> Iterable[tuple[str, Any]]:
 
 
 def registry_lines(mechanism: Mechanism) -> str:
-    """Return the lines of metrics.toml that state the mechanism, but its categories."""
+    """Return the lines of metrics.toml that state the mechanism, except its categories."""
     parameters = registry_parameters(mechanism)
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in parameters)
 

@@ -60,7 +60,7 @@ STEPS = 2**20
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mean(Question):
-    """The mean of the numbers of `people`, clipped to public `bounds`; without people the one with
+    """The mean of the numbers of `people`, clipped to public `bounds`; without people the mean with
     the largest error. `places`: where each number stands between the bounds, 0 to 1. Raises
     ParameterError for a value that is not a number."""
 
@@ -133,11 +133,11 @@ class Mean(Question):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Percentile(Question):
-    """The `q`-quantile of a number, in `bounds` or of an unknown range, of each of the categories
-    `by`, where there are any, with an equal part of the people. `people` hold numbers like those to
-    come, as `like` says; without them errors are those of the shape of numbers (`SHAPES`) that a
-    mechanism tells worst, and a curator's of the first. `way` is the mechanism that a plan of
-    another epsilon recommends."""
+    """The `q`-quantile of a number, in `bounds` or of an unknown range; with categories `by`, the
+    quantile of each, which has an equal part of the people. `people` hold numbers like those to
+    come, as `like` says. Without them a mechanism's errors are those of the shape of numbers
+    (`SHAPES`) that it tells worst, and a curator's errors those of the first shape. `way` is the
+    mechanism that a plan of another epsilon recommends."""
 
     q: float
     bounds: Range | None = None
@@ -179,8 +179,8 @@ class Percentile(Question):
 
     @cached_property
     def cases(self) -> Mapping[str, "Percentile"]:
-        """The question of people who hold each kind of numbers that it is planned for, by what is
-        said of them; a quantile of 0 has no relative error."""
+        """The question for each kind of numbers that it is planned for, by the words for them; a
+        quantile of 0 has no relative error."""
         if self.people is not None:
             return {self.like: self}
         questions = {
@@ -224,8 +224,8 @@ class Percentile(Question):
         return abs(self.truth) or 1.0
 
     def known(self, part: float | None = None) -> KnownQuantile:
-        """Return of whom the quantile is asked: of a `part` of the people, by default an equal one
-        of each category."""
+        """Return the quantile and of whom it is asked: a `part` of the people, by default an equal
+        part for each category."""
         equal = 1 / max(1, len(self.by))
         return KnownQuantile(
             self._held, self.users, self.q, equal if part is None else part, self.truth
@@ -237,8 +237,9 @@ class Percentile(Question):
     def forecast(
         self, mechanism: Way, part: float | None = None, tables: int = 0
     ) -> PercentileForecast:
-        """Return what is expected of a mechanism, of a category with a `part` of the people, from
-        so many drawn `tables` if any: of the numbers with the longest interval, relatively."""
+        """Return the forecast of a mechanism for a category with a `part` of the people, from so
+        many drawn `tables`, if any. It is that of the one of `cases` with the longest interval, as
+        a share of the percentile."""
 
         def of(name: str, tables: int) -> PercentileForecast:
             row = percentiles.forecast(mechanism, self.cases[name].known(part), tables)
@@ -268,7 +269,7 @@ class Percentile(Question):
     def std_error(self, mechanism: Way) -> float:
         """Return the root mean squared error of the quantile, over draws of the errors of all
         shares: bins make it larger than the error of the share at the quantile would. Without
-        people that of the numbers that are told worst."""
+        people it is the error for the numbers that are told worst."""
         if self.people is None:
             return self._worst(mechanism).std_error(mechanism)
         return percentiles.root_mean_squared_error(mechanism, self.known())

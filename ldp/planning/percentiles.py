@@ -1,4 +1,4 @@
-"""What each way of asking for a percentile would say, before anybody is asked.
+"""Forecasts of percentiles: what each way of asking would say, before anybody is asked.
 
 A way is judged by its decoder, on the table that its reports give on average. Where nobody says
 which numbers people hold, it is judged by those of SHAPES that it tells worst.
@@ -40,7 +40,7 @@ OF_DOUBLING = (4, 8, 16, 32)
 OF_RANGE, FLIPS = (64, 256, 1024), (16, 64, 256)
 """Numbers of bins of a range that are tried: in levels, and as bit flips."""
 PEOPLE, SPREAD = 1000, 4
-"""Number of people who are taken for all where no population is given, and of numbers that stand
+"""Number of people who stand for all where no population is given, and number of numbers that stand
 for those of a bin."""
 TABLES, SEED = 21, 1
 """Number of tables whose median interval is the one to expect, and seed of their draws."""
@@ -52,7 +52,7 @@ FINEST = 1024
 HOPELESS = 4.0
 """Longest interval that is of use, in percentiles."""
 WITHIN = 1.05
-"""A report is preferred to a longer one if its interval is at most so many times as long."""
+"""Largest ratio of two intervals at which the shorter report is preferred."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +83,8 @@ class PercentileForecast:
 
     @property
     def is_hopeless(self) -> bool:
-        """Return whether the interval is open, or longer than HOPELESS times the percentile; of a
-        stated range, than half of it."""
+        """Return whether the interval is open, or longer than HOPELESS times the percentile, or,
+        where a range is stated, longer than half of the range."""
         bounds = self.mechanism.bounds
         most = (bounds[1] - bounds[0]) / 2 if bounds else HOPELESS * abs(self.percentile.estimate)
         return self.width > most
@@ -173,8 +173,8 @@ def shaped_people(shape: str, bounds: Range | None, times: int = 1) -> Populatio
 
 
 def people_of_result(path: Path) -> Population:
-    """Return numbers as the histogram of a result has them that `ldp decode` or `ldp publish`
-    wrote, those of a bin spread over it. Raises ParameterError for a result that is not about one
+    """Return the numbers in the histogram of a result that `ldp decode` or `ldp publish` wrote; the
+    numbers of a bin are spread over it. Raises ParameterError for a result that is not about one
     number, or has no histogram with a count above 0."""
     result = SavedResult.load(path)
     if result.facts["kind"] != "numbers":
@@ -194,8 +194,8 @@ def people_of_result(path: Path) -> Population:
 
 
 class KnownQuantile(NamedTuple):
-    """People of whom the `q`-quantile is asked, which is `true`: a `part` of `users`, the category
-    where there are several, who are like `people`."""
+    """The `q`-quantile, whose value is `true`, and the people of whom it is asked: a `part` of
+    `users` (one category, where there are several), who are like `people`."""
 
     people: Population
     users: int
@@ -234,14 +234,14 @@ def forecast(mechanism: Way, known: KnownQuantile, tables: int = 0) -> Percentil
 
 
 def people_by_bin(mechanism: Way, people: Population) -> Population:
-    """Return the people with one number for all of a bin."""
+    """Return the people with one number in place of all numbers of a bin."""
     bins, one_of = mechanism.bins, dict[int, str]()
     return people.mapped(lambda value: one_of.setdefault(bins.place(value), value))
 
 
 def draw_law(mechanism: Way, known: KnownQuantile, generator: np.random.Generator) -> Distribution:
-    """Return what a table of reports says; by category, of the first one, beside others of equal
-    size."""
+    """Draw a table of reports and return what it says; by category, what it says of the first one,
+    beside others of equal size."""
     by = mechanism.by
     people = people_by_bin(mechanism, known.people)
     values: Any = people.values
@@ -255,8 +255,9 @@ def draw_law(mechanism: Way, known: KnownQuantile, generator: np.random.Generato
 
 
 def ranked(rows: Iterable[PercentileForecast]) -> tuple[PercentileForecast, ...]:
-    """Return the forecasts, the recommended one first: of the shortest intervals, relative to the
-    percentile, up to a factor WITHIN, the one with the shortest report."""
+    """Return the forecasts, the recommended one first: the one with the shortest report among the
+    intervals that are, relative to the percentile, at most WITHIN times as long as the
+    shortest."""
     rows = [*rows]
     near = WITHIN * min((row.relative_width for row in rows), default=0.0)
 
@@ -268,7 +269,8 @@ def ranked(rows: Iterable[PercentileForecast]) -> tuple[PercentileForecast, ...]
 
 
 def expected(mechanism: Way, known: KnownQuantile) -> Distribution:
-    """Return what reports give on average; by category that of the one in question."""
+    """Return the distribution that reports give on average; by category that of the category in
+    question."""
     share = people_in_bins(mechanism.bins, known.people)
     if mechanism.by:
         assert isinstance(mechanism, HierarchicalHistogram)

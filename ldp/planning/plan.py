@@ -51,8 +51,8 @@ class Forecast:
 
     `std_error`: of the question's value, `std_error_rare`: of one that nobody holds;
     `bound_ratio`: mean variance over all values, above the least that any unbiased mechanism has;
-    `fakes_move`: the frequency by which the share `fakes` of the plan of made-up reports can raise
-    a value of their choice in the estimate; `fakes_error`: root mean squared error of the
+    `fakes_move`: the frequency by which made-up reports, the plan's share `fakes` of all, can raise
+    the estimate of a value of their choice; `fakes_error`: root mean squared error of the
     question's value then; `believed`: the most that a report can raise a belief of 50 %;
     `same_epsilon`: what the recommended mechanism needs for this `std_error`, None if it is more
     than a fifth above the question's.
@@ -125,8 +125,8 @@ def plan(
     fakes: float = FAKES,
     **settings: Any,
 ) -> Plan:
-    """Return a plan: every mechanism tuned to the question (`Shares`, of which `settings` are other
-    fields), the most accurate first.
+    """Return a plan: every mechanism tuned to the question, the most accurate first. `settings`:
+    other fields of the question (`Shares`).
 
     At most one of `users`, `epsilon`, `frequency` may be missing. It is found by bisection: the
     smallest number of `STEPS` at which the recommended mechanism detects a value of `frequency`,
@@ -212,11 +212,11 @@ def _same_epsilon(question: Shares, name: str, variance: float) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class PercentilePlan:
-    """All ways, the recommended one first, and `means`: mechanisms of the mean alone, with its
-    standard error for numbers in the middle of the range. By category `forecasts` are of one with
-    an equal part of the users, `parts` those of the recommended way for other parts, and
-    `users_needed` is the number of users from which an equal part is not hopeless, None where it is
-    more than MOST_USERS."""
+    """Plan for a percentile: forecasts of all ways, the recommended one first, and `means`:
+    mechanisms of the mean alone, with its standard error for numbers in the middle of the range.
+    By category, `forecasts` are for a category with an equal part of the users, `parts` are those
+    of the recommended way for other parts, and `users_needed` is the number of users from which an
+    equal part is not hopeless, None where it is more than MOST_USERS."""
 
     question: Percentile
     forecasts: tuple[PercentileForecast, ...]
@@ -226,7 +226,7 @@ class PercentilePlan:
 
     @property
     def best(self) -> PercentileForecast:
-        """The recommended way: of the shortest intervals the one with the shortest report."""
+        """The recommended way: the one with the shortest report among the shortest intervals."""
         return self.forecasts[0]
 
     def registry_lines(self) -> str:
@@ -254,11 +254,12 @@ def plan_percentile(
     like: str = "the population",
 ) -> PercentilePlan:
     """Return what each way would say of the `q`-quantile of `users` numbers, one report each, in
-    `bounds`, or without a known range; with `by` categories above 1, of the numbers of each.
+    `bounds`, or without a known range; with `by` above 1, of the numbers of each of `by`
+    categories.
 
-    The numbers are those of `people`, about whom `like` says where they are from; without them
-    each way has those of SHAPES that give the longest interval. Raises ParameterError for a number
-    out of range.
+    The numbers are those of `people`, about whom `like` says where they are from; without people
+    each way has the numbers of SHAPES that give the longest interval. Raises ParameterError for a
+    number out of range.
     """
     require_whole(by, "by", 1, MOST_COLUMNS)
     names = tuple(f"category {number}" for number in range(1, by + 1)) if by > 1 else ()

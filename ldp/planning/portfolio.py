@@ -35,8 +35,8 @@ from ldp.registry.definitions import NOBODY
 EPSILONS = tuple(0.02 * 1.02**step for step in range(340))
 """Prices that are tried: 0.02 to 16.5 in steps of 2 %."""
 NEAR = 2
-"""Number of steps above the least price in which the smallest report is taken: bytes are the
-users', and 4 % of an epsilon hardly tell."""
+"""Number of steps above the least price in which the smallest report is taken: users pay for its
+bytes, and 4 % of an epsilon hardly matters."""
 DAY = timedelta(days=1)
 
 
@@ -139,8 +139,8 @@ class Product:
         return cls(**product, questions=tuple(questions))
 
     def answer(self) -> "Portfolio":
-        """Return which questions fit below the caps, each with its mechanism; small reports give
-        way where a question more fits without."""
+        """Return which questions fit below the caps, each with its mechanism; small reports are
+        given up where one more question fits without them."""
         plan = self._answer(NEAR)
         if not plan.refused:
             return plan
@@ -148,8 +148,8 @@ class Product:
         return cheapest if len(cheapest.refused) < len(plan.refused) else plan
 
     def _answer(self, near: int) -> "Portfolio":
-        """Return the plan that takes the smallest report up to so many steps above the least
-        price."""
+        """Return the plan that takes, for each question, the smallest report up to `near` steps
+        above the least price."""
         accepted, refused = list[PlannedMetric](), list[RefusedQuestion]()
         for ask in self.questions:
             day = _left(self.day_epsilon, (answer.day for answer in accepted))
@@ -164,8 +164,9 @@ class Product:
         return Portfolio(self, tuple(accepted), tuple(refused))
 
     def _least(self, ask: Ask, near: int) -> "PlannedMetric | None":
-        """Return the answer that costs a life least among those that are exact enough, of each way
-        that with the smallest report up to so many steps above its least price."""
+        """Return the answer with the least cost for life among those that are exact enough. For
+        each way only the answer with the smallest report counts, up to `near` steps above its least
+        price."""
         least = list[PlannedMetric]()
         for keep_days in sorted({0, ask.keep_days}):
             at = partial(self.answers_at, ask, keep_days)
@@ -182,7 +183,7 @@ class Product:
         return min(answers, key=lambda answer: answer.error, default=None)
 
     def answers_at(self, ask: Ask, keep_days: int, epsilon: float) -> "tuple[PlannedMetric, ...]":
-        """Return the answers of all mechanisms at this price, which are reckoned once."""
+        """Return the answers of all mechanisms at this price, which are computed once."""
         key = (ask.name, keep_days, epsilon)
         if key not in self._reckoned:
             answers = list[PlannedMetric]()
@@ -194,7 +195,7 @@ class Product:
         return self._reckoned[key]
 
     def _affordable(self, ask: Ask, day: float, life: float) -> "PlannedMetric | None":
-        """Return the most exact answer that what is left pays."""
+        """Return the most exact answer that can be paid with what is left, `day` and `life`."""
         answers = list[PlannedMetric | None]()
         for keep_days in sorted({0, ask.keep_days}):
             if unit := self.answer_at(ask, keep_days, 1.0):
@@ -211,8 +212,8 @@ def _left(cap: float, spent: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class PlannedMetric:
-    """How the `question` of an ask is answered, at its epsilon of a charge: the mechanism, and for
-    how many days a charge lasts if it is memoised (else 0)."""
+    """Answer to the `question` of an ask, at its epsilon of a charge: the mechanism, and for how
+    many days a charge lasts if it is memoised (else 0)."""
 
     ask: Ask
     question: Question
@@ -232,12 +233,12 @@ class PlannedMetric:
 
     @cached_property
     def is_exact(self) -> bool:
-        """Return whether that error is at most the one of the ask."""
+        """Return whether `error` is at most the error that the ask allows."""
         return self.question.is_exact(self.mechanism, self.ask.within)
 
     @cached_property
     def planned_for(self) -> str:
-        """For which people the error is stated."""
+        """People for whom the error is stated."""
         return self.question.planned_for(self.mechanism)
 
     @property

@@ -1,10 +1,9 @@
-"""What somebody asks of people: the base of the kinds of questions, with all that differs between
-them.
+"""Questions to people: the base of the kinds of questions, with all that differs between them.
 
 A kind states its mechanisms and the error of each, what a trusted curator's error is at the same
 epsilon, how both are simulated, and which lines and files of metrics.toml ask it. Plans, lists of
 questions, comparisons, trials and central twins are the same for every kind: `ldp.planning.values`,
-`numbers` and `words`.
+`numbers` and `word_questions`.
 """
 
 import dataclasses
@@ -101,9 +100,9 @@ class Question(ABC):
     """Something asked of `users` people, each of whom sends one report of `epsilon`. Raises
     ParameterError for a number out of range.
 
-    A class of it is a kind: it is asked by the `key` in a file of questions, with others of its
-    `keys` there. `error_name` names the error that is bounded there. `models`: the order in which a
-    comparison draws its models; `released_as`: what a curator releases.
+    Each subclass is a kind: in a file of questions its `key` asks it, with others of its `keys`.
+    `error_name` names the error that is bounded there. `models`: the order in which a comparison
+    draws its models; `released_as`: what a curator releases.
     """
 
     users: int
@@ -130,8 +129,7 @@ class Question(ABC):
     @abstractmethod
     def read(cls, keys: Mapping[str, Any], files: Files, **shared: Any) -> "Question":
         """Return the question of a section with these values of `keys`, which may name `files`;
-        `shared`: its users and epsilon. Raises ParameterError naming the key that is
-        wrong."""
+        `shared`: its users and epsilon. Raises ParameterError naming the key that is wrong."""
 
     @abstractmethod
     def mechanisms(self) -> Iterable[Mechanism]:
@@ -164,7 +162,7 @@ class Question(ABC):
         return self.std_error(mechanism)
 
     def is_exact(self, mechanism: Any, within: float) -> bool:
-        """Return whether that error is at most `within`."""
+        """Return whether `error` is at most `within`."""
         return self.error(mechanism) <= within
 
     def planned_for(self, mechanism: Mechanism) -> str:
@@ -187,8 +185,8 @@ class Question(ABC):
     def _laplace(
         self, sensitivity: float, unit: float, draws: int, generator: np.random.Generator
     ) -> Curator:
-        """Return discrete Laplace noise of whole numbers, of which one person changes so many; an
-        answer has `unit` for each."""
+        """Return a curator who adds discrete Laplace noise to whole numbers. `sensitivity`: by how
+        much one person changes a number; `unit`: what 1 is in the answer."""
         law = central.DiscreteLaplace(
             epsilon=self.epsilon, sensitivity=sensitivity, neighbours=REPLACE
         )

@@ -49,11 +49,11 @@ def central_twin(
     """Return what a curator says of `people` and what `table`, of their reports, says; without one
     their reports are drawn with `generator`.
 
-    Numbers have a mean, or `quantiles` where the metric has them (QUANTILES unless told), values
-    from a list a histogram, and others are strings above a threshold, at (epsilon, delta). Of sets
-    of answers the curator too counts at most `at_most` of a person.
-    Raises ParameterError for a metric of tuples, for quantiles of one that has none, for values
-    that the metric does not take, and for a population without counts.
+    Numbers have a mean, or `quantiles` where the metric has them (QUANTILES by default). Values
+    from a list have a histogram, and other values are strings above a threshold, at (epsilon,
+    delta). The curator, too, counts at most `at_most` answers of a set. Raises ParameterError for a
+    metric of tuples, for quantiles of a metric that has none, for values that the metric does not
+    take, and for a population without counts.
     """
     mechanism: Any = metric.mechanism
     require_countable(metric, people)

@@ -51,13 +51,13 @@ if TYPE_CHECKING:
 MOST_VALUES = 10**9
 """Most values of a question."""
 BELOW = 0.99
-"""Epsilon of one memoised report, over that of all: the instantaneous noise is hardly any."""
+"""Epsilon of one memoised report, over that of all: there is hardly any instantaneous noise."""
 MEMOISED_ROWS = 4096
 """Hash functions of memoised hashing, of which a person has one."""
 BETWEEN = "/"
 """Separator of the values of a cell."""
 WORDS = "words"
-"""Part of a report on words that tells of whole words."""
+"""Name of the part of a report on words that is about whole words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +65,11 @@ class Shares(Question):
     """The count of each of `domain` values, `values` where they are known; a share `frequency` of
     the people holds the value whose error is asked for.
 
-    With `answers` everybody may hold several values, up to so many, and a report is of the whole
-    set; None is one value each. The others hold the other values with Zipf frequencies (1, 1/2,
-    1/3, ... of what is left), which matters to sketches alone; `people` hold what they hold. Every
-    value is tested one-sided at `alpha` / `domain` (Bonferroni), and a value is *detectable* when
-    it is found with probability `power`.
+    With `answers` everybody may hold up to `answers` values, and a report is of the whole set; with
+    None everybody holds one value. The others hold the other values with Zipf frequencies (1, 1/2,
+    1/3, ... of what is left), which matters to sketches alone. `people`: the people, where it is
+    known what they hold. Every value is tested one-sided at `alpha` / `domain` (Bonferroni), and a
+    value is *detectable* when it is found with probability `power`.
     """
 
     domain: int
@@ -159,7 +159,8 @@ class Shares(Question):
         return math.sqrt(max(end.variance(mechanism) for end in ends)) / self.users
 
     def std_error(self, mechanism: Mechanism) -> float:
-        """Return the root mean square over all values that the people hold, in reports."""
+        """Return the root mean square of the standard errors of all values that the people hold, in
+        reports."""
         squares = float((self._held.shares**2).sum())
         others = squares * (self.domain - 1) / self.domain
         return math.sqrt(float(mechanism.variance(self.users, 1 / self.domain, others)))

@@ -67,7 +67,7 @@ def smallest_share(mechanism: PrefixExtension, users: int) -> float:
 
 def chance_to_find(mechanism: PrefixExtension, users: int, share: float) -> float:
     """Return the probability that a word of this share is discovered: each of its beginnings among
-    those that are kept, and the word by Bonferroni at ALPHA (normal laws)."""
+    those that are kept, and the word by Bonferroni at ALPHA (by normal distributions)."""
     groups, normal = mechanism.groups, NormalDist()
     sketch = LocalHashing(
         epsilon=mechanism.epsilon,
