@@ -67,8 +67,8 @@ def advanced(costs: Iterable[Cost], delta: float) -> Cost:
 
     e tanh(e / 2) is the largest mean, and [-e, e] the range, of the privacy loss of a release at
     e; the bound is Hoeffding's inequality. Returns the result of `sequential` where its epsilon is
-    smaller. `delta` in (0, 1); raises ParameterError. The choice of releases must not depend on the
-    results of earlier ones; their inputs may.
+    smaller. Raises ParameterError for a `delta` outside (0, 1). The choice of releases must not
+    depend on the results of earlier ones; their inputs may.
 
     >>> year = advanced([Cost(epsilon=0.1)] * 365, delta=1e-9)
     >>> round(year.epsilon, 2), year.delta

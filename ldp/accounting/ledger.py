@@ -1,8 +1,8 @@
 """Ledger in memory: a charge is checked and recorded before its report is released.
 
 A charge is checked against every cap first. A charge that would pass one changes nothing; a
-recorded one is never refunded. Time is an argument; an earlier time than the latest charge's counts
-as that.
+recorded one is never refunded. Time is an argument; a time before the latest charge counts as the
+time of that charge.
 """
 
 from collections import deque
@@ -19,7 +19,8 @@ from ldp.protocol.channel import round_down, round_up
 
 
 class _Account:
-    """Charges of one group: the sum of all, and those of the window of the last, with their sum."""
+    """Charges of one group: the sum of all, and the charges in the last one's window, with their
+    sum."""
 
     def __init__(self) -> None:
         self.total = self.recent = Fraction(0)
@@ -30,7 +31,7 @@ class _Account:
         return [epsilon for _, epsilon in takewhile(lambda row: row[0] <= start, self.charges)]
 
     def add(self, now: datetime, epsilon: Fraction, start: datetime) -> None:
-        """Add a charge, and forget but the sum of those that are not after `start`."""
+        """Add a charge; of the charges that are not after `start`, remember the sum only."""
         for _ in self.before(start):
             self.recent -= self.charges.popleft()[1]
         self.charges.append((now, epsilon))

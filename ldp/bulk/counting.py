@@ -246,9 +246,9 @@ def count_by_two(
 def _count_by_two(
     rests: Any, moduli: Any, is_widest: Any, size: Any, counted: Any, marks: Any, packed: Any
 ) -> Any:
-    """Count some reports at a time: the sums of two moduli stay in the first-level cache. Only the
-    widest moduli are summed by, and the pairs by all: what is summed by half of a modulus is a sum
-    of two."""
+    """Count some reports at a time: the sums of two moduli stay in the first-level cache. Sums are
+    computed by the widest moduli only, and pairs by all moduli: a sum by half of a modulus is the
+    sum of two sums by the modulus."""
     (left, right), (lies, rows, columns), (bits, touched) = rests, marks, packed
     reports, statistics = counted.shape
     sums = np.zeros((size, statistics + 4), dtype=np.int32)

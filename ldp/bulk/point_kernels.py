@@ -31,7 +31,7 @@ def points(addressing: Addressing, rows: int, values: Sequence[Value]) -> Points
 
     Words have a point at every position: shape (values, positions); sets of answers a point for
     each, then NO_ANSWER: shape (values, at_most). Values of which a hash needs all bytes have their
-    `bloom_map`. Numbers have their rounding, in every row or in all: shape
+    `bloom_map`. Numbers have a rounding for every row, or one for all rows: shape
     (values, rows or 1, 2).
     """
     return np.array([addressing.point(value) for value in values], dtype=np.uint64)
@@ -42,8 +42,8 @@ def columns(addressing: Addressing, rows: int, points: Points, at: RowNumbers) -
     """Return the columns that points[i] touches in row at[i], filled up with NO_COLUMN: int64,
     shape (points, k), where k is the largest number of columns that a value touches in a row.
 
-    Of numbers `points` are the steps they were rounded to. Raises TypeError for an addressing
-    without bulk code.
+    For numbers, `points` are the steps to which they were rounded. Raises TypeError for an
+    addressing without bulk code.
     """
     raise TypeError(f"no bulk code for {type(addressing).__name__}")
 
@@ -100,7 +100,8 @@ def _set_columns(addressing: CellSets, rows: int, points: Points, at: RowNumbers
 
 @points.register
 def _answers(addressing: Answers, rows: int, values: Sequence[Value]) -> Points:
-    """Raises ParameterError for a set of more than `at_most` answers: some are drawn before."""
+    """Return the points of sets of answers; raise ParameterError for a set of more than `at_most`,
+    of which some must be drawn beforehand."""
     places = np.full((len(values), addressing.at_most), NO_ANSWER)
     for place, value in zip(places, values, strict=True):
         answers = unpacked(addressing.point(value))

@@ -21,7 +21,7 @@ from ldp.errors import ParameterError
 from ldp.protocol.channel import round_up
 
 MOST_COUNT = 2**62
-"""Count at which larger ones are clipped: an int64 with space for noise."""
+"""Count to which larger ones are clipped: an int64 with space for noise."""
 ROUNDING = 1e-12
 """Share of a probability that is left for the rounding of doubles."""
 CLASSICAL_LIMIT = 1.0

@@ -1,4 +1,4 @@
-"""What a trusted curator releases about everybody's values: a histogram of public categories, the
+"""Releases of a trusted curator about everybody's values: a histogram of public categories, the
 strings that many hold, a mean, percentiles. A person holds `at_most` values, one unless stated.
 
 Sources: Ghosh, Roughgarden and Sundararajan 2012 (discrete Laplace noise); Korolova, Kenthapadi,
@@ -80,10 +80,10 @@ def noisy_histogram(
     """Return noisy counts of `values`, or of a number of people for each value, in the public
     `categories`; other values are not counted.
 
-    Of a person with one value, adding or removing it changes one count by 1 (sensitivity 1),
-    replacing it changes two (2); of one with `at_most` different values so many times as many.
-    Discrete Laplace noise on every count, empty ones too. Raises ParameterError for no or repeated
-    categories.
+    Adding or removing a person with one value changes one count by 1 (sensitivity 1), replacing the
+    value changes two counts (2); for a person with up to `at_most` different values the sensitivity
+    is `at_most` times as large. Every count, empty ones too, gets discrete Laplace noise. Raises
+    ParameterError for no or repeated categories.
     """
     if len(set(categories)) != len(categories) or not categories:
         raise ParameterError("categories must be at least one, and all different")
@@ -113,11 +113,11 @@ def noisy_strings(
     them is needed, and the rest stays unknown.
 
     Only strings that somebody holds get noise, so that one held by a single person tells of that
-    person if it is released. The threshold is the least at which that has probability delta / m, m
-    the strings that one person alone holds: `at_most`, also when values are replaced, since of two
-    neighbours each can only release its own; strings of the other are absent there with a
-    probability that epsilon covers, for all but a large delta. Raises ParameterError for epsilon
-    and delta as `require_budget`.
+    person if it is released. The threshold is the least at which that has probability delta / m or
+    less, where m is the number of strings that one person alone may hold. It is `at_most`, also
+    when values are replaced: each of two neighbours can only release its own strings, and those of
+    the other are absent there with a probability that epsilon covers, for all but a large delta.
+    Raises ParameterError for epsilon and delta as `require_budget`.
     """
     require_budget(epsilon, delta)
     noise, held = noise or Releases(), Counter(values)

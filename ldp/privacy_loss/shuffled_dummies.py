@@ -78,7 +78,7 @@ class DummyMessages:
 
     @classmethod
     def of(cls, mechanism: Dummies) -> "DummyMessages":
-        """Return the messages of a metric's `mechanism`, whose doubles are what devices draw by."""
+        """Return the messages of a metric's `mechanism`; devices draw with exactly its doubles."""
         return cls(
             values=len(mechanism.categories),
             slots=mechanism.slots,
@@ -184,8 +184,8 @@ class DummyMessages:
         return Cost(epsilon=epsilon, delta=delta)
 
     def std_error(self, reports: int, count: float | None = None) -> float:
-        """Return the standard error of a `count` of `reports` people, or the root of its mean
-        square over all values: of being sent, and of the dummies."""
+        """Return the standard error of a `count` of `reports` people, or without `count` the root
+        of its mean square over all values. It comes from random sending and from the dummies."""
         share, held = self.probability / self.values, reports / self.values
         dummies = self.slots * reports * share * (1 - share)
         unsent = (held if count is None else count) * self.sending * (1 - self.sending)

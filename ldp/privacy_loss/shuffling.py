@@ -3,12 +3,12 @@
 The certified bound uses the distribution of the mechanism's reports, by the privacy blanket: every
 report is, with some probability, independent of its value, and such reports hide the others (Balle,
 Bell, Gascon and Nissim 2019, lemma 5.3). A closed form that uses only epsilon: Feldman, McMillan
-and Talwar 2023, theorem 3.2. Both hold under three conditions that cannot be
-checked here: the shuffler colludes with nobody, `reports` of the batch are honest, and a person
-sent one of them. Fresh reports of a person in several batches compose (`compose_shuffled`); r
-reports in one batch are a group of r (`ldp.accounting.group`). Of a mechanism that is not in the
-catalogue only its epsilon may be known (`AnyMechanism`): its reports are mixtures of clones
-(Feldman, McMillan and Talwar 2021, section 4.1), whose blanket is summed as any other.
+and Talwar 2023, theorem 3.2. Both hold under three conditions that cannot be checked here: the
+shuffler colludes with nobody, `reports` of the batch are honest, and a person sent one of them.
+Fresh reports of a person in several batches compose (`compose_shuffled`); r reports in one batch
+are a group of r (`ldp.accounting.group`). Of a mechanism that is not in the catalogue only its
+epsilon may be known (`AnyMechanism`): its reports are mixtures of clones (Feldman, McMillan and
+Talwar 2021, section 4.1), whose blanket is summed as any other.
 """
 
 import math
@@ -300,7 +300,7 @@ def largest_shuffled(
     chosen: Callable[[float], Shuffled], users: int, epsilon: float, delta: float
 ) -> float:
     """Return the largest epsilon of a report, in steps of 1/100, up to which a batch of the
-    mechanism `chosen` for it is certified to have `epsilon`; at least that itself, at most
+    mechanism `chosen` for it is certified to have `epsilon`; at least `epsilon` itself, at most
     `MOST_LOCAL`."""
 
     def exceeds(steps: int) -> bool:
@@ -315,7 +315,7 @@ def largest_shuffled(
 
 @lru_cache(maxsize=8)
 def _classes(mechanism: CatalogueMechanism | AnyMechanism) -> tuple[Outcome, ...]:
-    """Return the classes of reports with their blanket. Of any mechanism: a pair of values is told
+    """Return the classes of reports with their blanket. For `AnyMechanism` a pair of values is told
     apart as the two answers to one question at its epsilon, and each other value is reported as
     either of the two with probability e**-epsilon, half for each."""
     if not isinstance(mechanism, AnyMechanism):

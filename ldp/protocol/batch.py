@@ -137,7 +137,7 @@ def read_uniform(data: bytes) -> Uniform | None:
 
 
 def item_beginning(metric: str, version: int, header: bytes, body_bytes: int) -> bytes:
-    """Return the bytes with which an item begins whose report is `header` and so many bytes."""
+    """Return the bytes with which an item begins, if its report is `header` and `body_bytes`."""
     name = metric.encode()
     return _ITEM.pack(len(name), version, len(header) + body_bytes) + name + header
 

@@ -14,7 +14,7 @@ class PolynomialBloom:
     """Addressing by a Bloom filter a row: hash i of row j is row `hashes` j + i of
     `PolynomialRows`.
 
-    `seed`: as there; `bits`: size of the filter. Two hashes of a value may be equal.
+    `seed`: as for `PolynomialRows`; `bits`: size of the filter. Two hashes of a value may be equal.
     """
 
     seed: str

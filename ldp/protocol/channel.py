@@ -116,8 +116,7 @@ class Channel:
 
     `differing`: the numbers of independently randomised cells that only the first and only the
     second of the worst two values touches; (1, 0) for a report that is one column (Index),
-    (1, 1) for a sign.
-    Raises ParameterError unless 0 < untouched < touched < 1.
+    (1, 1) for a sign. Raises ParameterError unless 0 < untouched < touched < 1.
     """
 
     touched: Fraction

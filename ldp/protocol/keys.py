@@ -1,5 +1,6 @@
-"""Keys of TOML files: a table states the form, the words and the default of each, and the reader
-goes by it. `tests/schemas.py` makes JSON Schemas of the same tables; a device has no code for them.
+"""Keys of TOML files: a table states the form, the words and the default of each key, and
+`read_keys` reads a section by it. `tests/schemas.py` makes JSON Schemas of the same tables; a
+device has no code for them.
 """
 
 import math
@@ -19,10 +20,11 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 class Form(NamedTuple):
-    """Form of a value: the `words` after "must be", and what they say. `types` of Python, any
-    without; `least` and `most` of a number, or of the length of a text or list, a number being
-    `above` another; `pattern` of a text; `choices`; form of the `items`; the forms of which it has
-    `either`; `is_right`, a test beside these. `read` makes of the value what is used."""
+    """Form of a value: the `words` after "must be", and the conditions that they state. `types`:
+    types of Python, empty for any type; `least`, `most`: limits of a number, or of the length of a
+    text or list; `above`: number that the value must exceed; `pattern`: of a text; `choices`:
+    values that are allowed; `items`: form of each item; `either`: forms, of which the value has
+    one; `is_right`: a further test. `read` turns the value into what is used."""
 
     words: str
     types: tuple[type, ...] = ()
@@ -54,7 +56,8 @@ class Form(NamedTuple):
         )
 
     def take(self, name: str, value: Any) -> Any:
-        """Return what is made of the value of a key; raise ParameterError with its name."""
+        """Return what `read` turns the value of a key into; raise ParameterError, with the key's
+        `name`, for a value of another form."""
         if not self.fits(value):
             raise ParameterError(f"{name} must be {self.words}, not {shortened(value)}")
         return self.read(value) if self.read else value
@@ -86,7 +89,7 @@ def several(items: Form, words: str) -> Form:
 
 
 def section(words: str, least: int = 0) -> Form:
-    """Return the form of sections of at least so many keys."""
+    """Return the form of sections of at least `least` keys."""
     return Form(f"a section{words}", (dict,), least)
 
 
@@ -109,14 +112,16 @@ EPSILON = Form("a number above 0", (int, float), most=float_info.max, above=0, r
 
 
 def duration(text: object) -> timedelta:
-    """Return a length of time from text such as "1d", "12h" or "30m"; raise ParameterError."""
+    """Return a length of time from text such as "1d", "12h" or "30m"; raise ParameterError for
+    anything else."""
     result: timedelta = SPAN.take("it", text)
     return result
 
 
 def read_keys(keys: Any, table: Mapping[str, Key], may_have_others: bool = False) -> dict[str, Any]:
     """Return the values of a section by a `table` of its keys, with defaults. Raise ParameterError
-    with the key, its value and what would be right; `may_have_others`: also where keys are left."""
+    with the key, its value and what would be right. `may_have_others`: whether the section may have
+    keys that are not in the table."""
     if not isinstance(keys, dict):
         raise ParameterError("must be a section")
     if not may_have_others:

@@ -1,10 +1,10 @@
 """Kinds of report: one column, any columns, a fixed number of columns, a column with a sign.
 
 A kind is a class of layouts. It states how a payload is written, which cells it names, how likely
-it is and how it is drawn: all that leaves a device is drawn by the `draw` methods, or by the same
-law in less time by `ldp.mechanisms.report_functions`. Payloads are integers; as bytes they are
-little-endian (`docs/wire.md` is the specification for other languages). Mechanisms state the
-probabilities. Code for arrays of payloads is in `ldp.tables.table` and
+it is and how it is drawn: all that leaves a device is drawn by the `draw` methods, or in less time,
+with the same distribution, by `ldp.mechanisms.report_functions`. Payloads are integers; as bytes
+they are little-endian (`docs/wire.md` is the specification for other languages). Mechanisms state
+the probabilities. Code for arrays of payloads is in `ldp.tables.table` and
 `ldp.simulation.bulk_reports`.
 """
 
@@ -87,7 +87,7 @@ class Layout(ABC):
     `rows`, `columns`: of the table; `ones`: number of columns that every report names, 0 where that
     varies. In all methods `number` is a payload as an integer, and `cells` are the columns of the
     report's row that a value touches. `touched` and `untouched` are the probabilities that a report
-    names one of these and one of the others; of a sign, that it is true, and 1/2.
+    names one of these and one of the others; for a sign, the probability that it is true, and 1/2.
     """
 
     is_bitmap: ClassVar[bool] = False
@@ -106,7 +106,7 @@ class Layout(ABC):
     @cached_property
     @abstractmethod
     def payload_limit(self) -> int:
-        """Bound of a payload as an integer: it is below this."""
+        """Number that every payload, as an integer, is below."""
 
     @abstractmethod
     def names(self, number: int, cell: int) -> bool:
@@ -129,7 +129,7 @@ class Layout(ABC):
 
     @cached_property
     def random_bytes(self) -> tuple[int, int]:
-        """Numbers of bytes for which a report's `ReportBits` is asked."""
+        """Numbers of bytes with which a report's `ReportBits` is made: `size` and `tops`."""
         size, tops = usual_bytes(self.columns if self.is_bitmap else 1)
         return 24 + size, tops
 
@@ -328,8 +328,8 @@ class Subset(Bits):
 
     @cached_property
     def coarse_coin(self) -> int:
-        """Coin for all columns but one that a byte decides: of few, it gives rather too few, which
-        cost less to add than too many to remove."""
+        """Coin, decided by one byte, for all columns but one. If columns are few, it chooses rather
+        too few than too many, because adding columns costs less than removing them."""
         few = self.ones - 1
         usual = few - isqrt(few) * (self.columns - 2 * few) // self.columns
         return min(256, 256 * usual // self.columns) << PROBABILITY_BITS - 8

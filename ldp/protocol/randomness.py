@@ -56,8 +56,8 @@ class SystemBits:
 
 class ReportBits(SystemBits):
     """Bits of the operating system for one report, at one request: `size` bytes, of which the first
-    `tops` are for `draw_bytes`. What is drawn beyond is requested then. To be dropped with the
-    report, so that nothing keeps its noise."""
+    `tops` are for `draw_bytes`. Further bits are requested when they are drawn. The object must be
+    dropped with the report, so that nothing keeps its noise."""
 
     __slots__ = ("_left", "_tops", "_word")
 
@@ -153,7 +153,7 @@ def bernoulli(
     [0, 2**64].
 
     From the operating system up to FEW_LANES lanes are drawn whole, 64 bits each: the distribution
-    is the same, and the time does not depend on the result. Of more lanes the top byte is drawn,
+    is the same, and the time does not depend on the result. For more lanes the top byte is drawn,
     and the others where it does not decide. From a keyed stream up to FEW_LANES lanes compare all
     64 words, but read only those that decide a lane, so that the stream is used as by more lanes.
     """
@@ -186,8 +186,8 @@ def bernoulli(
 
 
 def usual_bytes(lanes: int) -> tuple[int, int]:
-    """Return how many bytes of the operating system `bernoulli` takes, but for one call in a
-    hundred, and how many of them are top bytes."""
+    """Return how many bytes of the operating system `bernoulli` takes at most, except in one call
+    of a hundred, and how many of them are top bytes."""
     if lanes > FEW_LANES:
         return lanes + lanes // 16, lanes
     return (_LANE_BYTES * lanes if lanes > 1 else PROBABILITY_BITS // 8), 0
@@ -219,8 +219,8 @@ def _in_lanes(threshold: int, chosen_threshold: int, lanes: int) -> tuple[int, i
 def is_below(uniform: int, threshold: int) -> int:
     """Return 1 if the 64-bit `uniform` is below `threshold`, else 0.
 
-    It is not exactly where uniform + 2**64 - threshold reaches 2**64: the time of a sum of integers
-    of one length does not depend on them, that of a comparison does.
+    The result is 0 exactly where uniform + 2**64 - threshold reaches 2**64. The time of a sum of
+    integers of one length does not depend on the integers; the time of a comparison does.
     """
     total = (uniform | LENGTH) + (PROBABILITY_ONE - threshold | LENGTH)
     return 1 ^ (total >> PROBABILITY_BITS & 1)
@@ -259,7 +259,7 @@ def _spread(threshold: int, width: int) -> int:
 
 
 def _length(thresholds: int) -> int:
-    """Return how many of 64 bits from the top end at the lowest 1."""
+    """Return the number of bits, of 64, from the top one to the lowest 1."""
     rest = thresholds & _LOW
     return PROBABILITY_BITS + 1 - (rest & -rest).bit_length() if rest else 0
 

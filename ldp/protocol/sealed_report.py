@@ -1,4 +1,4 @@
-"""Sealed reports as bytes: a report, and the day of its sealing, of which a relay reads nothing.
+"""Sealed reports as bytes: a report and the day of its sealing, neither of which a relay can read.
 
 A sealed batch carries sealed reports as items with the name of their queue; metric, version and day
 are encrypted (`ldp.protocol.sealing_keys`). `docs/wire.md`, section 14, is the specification for
@@ -67,8 +67,8 @@ class Content(NamedTuple):
 
 class Attestation(NamedTuple):
     """Statement of a relay about a batch: its `queue`, its name `batch` (ID_BYTES random bytes) and
-    how many `reports` it has; `digest` (`digest_of_all`): of the sealed reports that it comes with.
-    Each of these counts once, so a statement has no other use."""
+    how many `reports` it has; `digest`: that of the sealed reports with which the statement comes
+    (`digest_of_all`). Each of these reports counts once, so a statement has no other use."""
 
     queue: str
     batch: bytes
@@ -77,7 +77,7 @@ class Attestation(NamedTuple):
 
     @property
     def message(self) -> bytes:
-        """Bytes that the relay signs: all of it, and what they are for."""
+        """Bytes that the relay signs: the whole statement, and the purpose of the signature."""
         head = b"ldp relay batch" + bytes([STATEMENT_VERSION]) + self.batch
         return head + _SIZE.pack(self.reports) + self.digest + self.queue.encode()
 
@@ -87,7 +87,8 @@ class Attestation(NamedTuple):
         return self.to_item(bytes(SIGNATURE_BYTES)).size
 
     def to_item(self, signature: bytes) -> Item:
-        """Return the item that carries it, all but the digest, which its reader computes."""
+        """Return the item that carries the statement, without the digest, which a reader
+        computes."""
         statement = self.batch + _SIZE.pack(self.reports) + signature
         return Item(ATTESTED + self.queue, SEALED_VERSION, statement)
 
@@ -126,7 +127,7 @@ def is_sealed(batch: bytes) -> bool:
 
 
 def shuffled_group(batch: bytes) -> str:
-    """Return the group of the messages that a batch carries and that protect nothing before a relay
+    """Return the group of the messages in a batch, if they protect nothing until a relay has
     shuffled them; "" for a batch of other reports."""
     name, start = batch[HEAD_BYTES + ITEM_BYTES :], (QUEUE + SHUFFLER).encode()
     return name.removeprefix(start).partition(b"/")[0].decode() if name.startswith(start) else ""

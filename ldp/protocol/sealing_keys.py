@@ -38,7 +38,7 @@ SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 class PublicKey:
     """Public key of a collector, to which devices seal reports. `text`: its 32 bytes as 64
     hexadecimal digits. `fingerprint`: their SHA-256, also in hexadecimal digits. Raises
-    ParameterError."""
+    ParameterError for any other text."""
 
     def __init__(self, text: str) -> None:
         try:
@@ -75,7 +75,8 @@ class _KeyFile:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a key from a PEM file (PKCS #8, not encrypted); raise ParameterError."""
+        """Read a key from a PEM file (PKCS #8, not encrypted); raise ParameterError for any other
+        file."""
         try:
             key = load_pem_private_key(path.read_bytes(), None)
         except OSError as error:
@@ -89,8 +90,8 @@ class _KeyFile:
 
     @classmethod
     def make(cls, path: Path) -> Self:
-        """Make a key and write it to a new file that only its owner may read; raise
-        ParameterError."""
+        """Make a key and write it to a new file that only its owner may read; raise ParameterError
+        where the file exists or cannot be written."""
         key = cls.kind.generate()
         text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         try:

@@ -1,5 +1,5 @@
-"""JSON and TOML that people rely on, read strictly: none can be read in two ways, and what is wrong
-with a file is one line that names it."""
+"""JSON and TOML that people rely on, read strictly: no file can be read in two ways, and an error
+is one line that names the file."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ def read_json(
 
 
 def read_toml(path: Path, error: type[LdpError] = RegistryError) -> dict[str, Any]:
-    """Return the tables of a TOML file; raise `error`."""
+    """Return the tables of a TOML file; raise `error` for any other file."""
     import tomllib  # late: opening a client needs it, importing one does not
 
     def parse(text: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _read(
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return what a JSON text says. Raise ValueError unless it is UTF-8, no key is there twice,
+    """Return the data of a JSON text. Raise ValueError unless it is UTF-8, no key occurs twice,
     every number is finite, and integers have 18 digits at most."""
     text = text if isinstance(text, str) else text.decode()
     try:

@@ -132,9 +132,9 @@ class _Working:
 
     def fit_with(self, new: Places, z: Floats, penalty: float) -> Sparse:
         """Return the fit of all columns that have passed, with the `new` ones; `z`: scores of all
-        columns. More than PORTION new columns enter in portions, the largest scores first. Before a
-        portion columns without a coefficient leave; the next is taken from the columns that still
-        pass."""
+        columns. More than PORTION new columns enter in portions, the largest scores first. Before
+        each portion, columns without a coefficient leave; the portion is taken from the columns
+        that still pass."""
         self.has_passed[new] = True
         while True:
             if new.size > PORTION:

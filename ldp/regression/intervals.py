@@ -80,11 +80,11 @@ class Equations:
         return np.asarray(np.nan_to_num(units @ centre)[:, None] + ends)
 
     def signal(self, intercept: bool) -> float:
-        """Return the mean square, in standard errors, of what the moments say of each feature and
-        the target beside a constant: of pure noise it is 1 in the mean. With `intercept` the last
-        column is the constant's.
+        """Return the mean over the features of the square, in standard errors, of what the moments
+        say of a feature and the target beyond a constant; for pure noise its mean is 1. With
+        `intercept` the last column is the constant's.
 
-        It is that of g(b), at the b of a constant, over the features, where C(b) is diagonal.
+        The quantity that is squared is g(b), at the b of a constant, where C(b) is diagonal.
         """
         features = slice(-1) if intercept else slice(None)
         constant = self.xy[-1] / self.xx[-1, -1] if intercept else 0.0

@@ -73,8 +73,8 @@ def least_squares(columns: Floats, target: Floats) -> LeastSquaresFit:
 
 def inverse_diagonal(gram: Floats) -> Floats:
     """Return the diagonal of the inverse of a symmetric matrix, of the pseudoinverse where there is
-    none: shape (columns,). Of more than MOST_EXACT columns that are nearly orthogonal, gram =
-    D (I + E) D with a small E, to the second order in E."""
+    none: shape (columns,). For more than MOST_EXACT columns that are nearly orthogonal, gram =
+    D (I + E) D with a small E, it is computed to the second order in E."""
     lengths = np.sqrt(gram.diagonal())
     if len(gram) > MOST_EXACT and lengths.all():
         squares = np.einsum("ij,ij,j->i", gram, gram, lengths**-2) / lengths**2 - 1

@@ -31,7 +31,7 @@ standard errors."""
 ROUNDING = 1e-13
 """Share of a log likelihood by which rounding may lower it."""
 AT_EDGE = 1e-4
-"""Fitted share below which, or above 1 less which, a row's share counts as 0 or 1."""
+"""Distance from 0 or 1 below which a row's fitted share counts as 0 or 1."""
 LEAST_INFORMATION = 1e-6
 """Information that the answers have in some direction, beside that at shares of a half, below which
 the likelihood has no largest value inside: a share is estimated at 0 or 1."""
@@ -387,8 +387,8 @@ def _expit(predictor: Floats) -> Floats:
 
 
 def _columns(X: ArrayLike) -> Floats:
-    """Return the covariates with a column of ones at the end; raise ParameterError for others than
-    finite numbers of two dimensions."""
+    """Return the covariates with a column of ones at the end; raise ParameterError unless `X` has
+    two dimensions and finite numbers."""
     table = np.asarray(X, np.float64)
     if table.ndim != 2 or not len(table) or not np.isfinite(table).all():
         raise ParameterError(

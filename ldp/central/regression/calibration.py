@@ -9,11 +9,11 @@ length at most N, targets at most T and a person
 - replaced:  max over c in [0, 1] of 2 (1 - c**2) N**4 / xx**2 + 2 (1 + c) N**2 T**2 / xy**2,
   plus N**4 / eigenvalue**2.
 
-c is the cosine between the two persons' rows, whose targets differ in sign. Shorter
-rows and smaller targets change less: replacing c with c |x| |x'| / N**2 raises
-both terms; an eigenvalue moves by N**2 at most (Weyl). For equal noise on X'X and X'y the maximum
-is 4.5, at c = 1/2. `xx` is the noise of every entry of the whole matrix; the mean of the matrix
-and its transpose, which halves the variance off the diagonal, is free.
+c is the cosine between the two persons' rows, whose targets differ in sign. Shorter rows and
+smaller targets change less: replacing c with c |x| |x'| / N**2 raises both terms; an eigenvalue
+moves by N**2 at most (Weyl). For equal noise on X'X and X'y the maximum is 4.5, at c = 1/2. `xx` is
+the noise of every entry of the whole matrix; the mean of the matrix and its transpose, which halves
+the variance off the diagonal, is free.
 """
 
 import math

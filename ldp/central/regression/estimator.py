@@ -62,13 +62,13 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         number of columns, shortens none. Less noise if it is small, more bias if it is too small:
         the coefficients, and what the intervals cover, are those of the shortened rows.
     clip_features, clip_target : float, optional
-        Of method robust: clips of mapped features and target, in (0, 1]: 0.5 keeps the middle
+        For method robust only: clips of mapped features and target, in (0, 1]: 0.5 keeps the middle
         half of a range. Less noise if small, more bias if too small; intervals cover the
         coefficients of the clipped rows.
     budget_split : (float, float, float), optional
-        Of method robust: shares of epsilon of X'X, X'y and y'y.
+        For method robust only: shares of epsilon of X'X, X'y and y'y.
     public_rows : (X, y), optional
-        Of method robust: rows of people who have no secret, added without noise.
+        For method robust only: rows of people who have no secret, added without noise.
     random_state : None, int, or a numpy generator
         None: noise from OpenDP, the only release. Anything else: a simulation with numpy's noise,
         which sets `is_simulation_` and warns.
@@ -188,10 +188,11 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return self._unmapped.std_errors(self._equations())
 
     def signal(self) -> float:
-        """Return the mean square, in standard errors of the noise, of what the released moments say
-        of each feature and the target beside a constant: about 1 where there is nothing but noise.
-        Below `ldp.regression.intervals.LEAST_SIGNAL` a constant may predict as well. It costs no
-        budget. Raises DecodeError as `coefficient_intervals`."""
+        """Return the mean over the features of the squared ratio of signal to noise. The signal is
+        what the released moments say of a feature and the target beyond a constant; the noise is
+        its standard error. The result is about 1 where there is nothing but noise. Below
+        `ldp.regression.intervals.LEAST_SIGNAL` a constant may predict as well. It costs no budget.
+        Raises DecodeError as `coefficient_intervals`."""
         return self._equations().signal(self.fit_intercept)
 
     def _equations(self) -> Equations:

@@ -51,8 +51,8 @@ class Sensitivities:
     def of(
         cls, box: Floats, neighbours: Neighbours, *, norm: float = math.inf, target: float = 1.0
     ) -> "Sensitivities":
-        """Return those for entries of size at most `box`, shape (columns,), rows of length at most
-        `norm`, and targets of size at most `target`."""
+        """Return the sensitivities for entries of size at most `box`, shape (columns,), rows of
+        length at most `norm`, and targets of size at most `target`."""
         twice = 2.0 if neighbours is Neighbours.REPLACE_VALUE else 1.0
         total = min(float(box.sum()), norm * math.sqrt(len(box)))
         squares = (float(box.sum()) ** 2 + float((box**2).sum())) / 2
@@ -176,9 +176,9 @@ def symmetric(upper: Floats, columns: int) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """How robust regression clips rows and splits its budget: `box` and `target`, the clips of
-    mapped features and target, in [1 / GRID, 1]; `split`, the shares of epsilon of X'X, X'y and
-    y'y; `public` rows, which are added without noise."""
+    """Clips and budget of a robust regression: `box` and `target`, the clips of mapped features and
+    target, in [1 / GRID, 1]; `split`, the shares of epsilon of X'X, X'y and y'y; `public` rows,
+    which are added without noise."""
 
     box: float = 1.0
     target: float = 1.0

@@ -34,8 +34,8 @@ ROUNDS, CLIP = 16, 1 / 8
 
 def residuals(rows: Rows, coefficients: Floats) -> Floats:
     """Return the residuals of `rows`, shape (n,), of `coefficients`, shape (columns,), clipped to
-    CLIP and rounded to multiples of 1 / GRID; number by number, as a matrix product may round a row
-    by how many there are."""
+    CLIP and rounded to multiples of 1 / GRID. They are computed number by number, because a matrix
+    product may round a row differently for another number of rows."""
     left = rows.target.copy()
     for column, coefficient in zip(rows.features.T, coefficients, strict=True):
         left -= column * coefficient

@@ -26,8 +26,9 @@ from ldp.regression.signs import Coordinates, from_signs, keep_ratio
 
 
 def sign_reports(rows: Rows, epsilon: float, generator: np.random.Generator) -> tuple[Ints, Ints]:
-    """Draw one report for row of `rows` with an intercept: a coordinate uniformly, then +1 with
-    probability (1 + v / c) / 2. Return (reports, sum of signs), row shape (coordinates,)."""
+    """Draw one report for each row of `rows` with an intercept: a coordinate uniformly, then +1
+    with probability (1 + v / c) / 2. Return (reports, sum of signs), each of shape
+    (coordinates,)."""
     entries = np.column_stack([rows.features[:, -1], rows.features[:, :-1], rows.target])
     coordinates = Coordinates.of(rows.columns - 1)
     chosen = generator.integers(len(coordinates), size=len(entries))
@@ -41,7 +42,7 @@ def sign_reports(rows: Rows, epsilon: float, generator: np.random.Generator) -> 
 
 
 def gaussian_reports(rows: Rows, budget: Budget, generator: np.random.Generator) -> Moments:
-    """Return the sums of every row's products, each sent with the noise for single person's
+    """Return the sums of every row's products, each row sent with the noise of a single person's
     release."""
     default = METHODS["ridge"]
     assert isinstance(default, FromMoments)
