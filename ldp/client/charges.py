@@ -16,10 +16,11 @@ from ldp.protocol.sealed_report import SHUFFLER
 from ldp.registry import Metric, Registry
 
 Charge = tuple[str, str, float, int, int]
-"""Group, metric, price, how often it was charged, and the end of the period; of a total the latest
-end whose charges were forgotten."""
+"""Group, metric, price, how often it was charged, and the end of the period. In a total, the last
+item is the latest end of a period whose charges were forgotten."""
 MOST_WINDOWS = 400
-"""Most sealed windows of a group that are kept: those that end last. No clock forgets any."""
+"""Most sealed windows of a group that are kept: those that end last. A change of the clock deletes
+none."""
 _FORGET = (
     """UPDATE totals SET forgotten = max(forgotten, :last, (SELECT ifnull(max(ends), 0)
     FROM charges WHERE budget = :budget AND at <= :last)) WHERE budget = :budget
@@ -36,8 +37,8 @@ TERMS = "terms"
 
 
 def agree(connection: Database, registry: Registry, shuffler_groups: Collection[str] = ()) -> None:
-    """Write down the caps and metrics of the registry as those that the owner agreed to; of groups
-    that trust a shuffler only of `shuffler_groups`."""
+    """Write down the caps and metrics of the registry as those that the owner agreed to. Of the
+    groups that trust a shuffler, only `shuffler_groups` are included."""
     groups = {
         _term(registry, name): [
             *(length(group.caps.window), group.caps.window_epsilon, group.caps.lifetime_epsilon),
@@ -52,8 +53,8 @@ def agree(connection: Database, registry: Registry, shuffler_groups: Collection[
 
 
 def complete_terms(connection: Database, registry: Registry) -> None:
-    """Let a consent from before caps were kept stand for those of this registry, and one from
-    before metrics were kept for its metrics."""
+    """Write the missing terms of a consent that an older version noted: the caps of this registry
+    if it has no caps, and the metrics of this registry if it has no metrics."""
     terms = json.loads(state(connection, TERMS, "{}"))
     if not terms:
         agree(connection, registry)
@@ -115,9 +116,9 @@ def life_left(connection: Database, registry: Registry, group: str) -> Fraction:
 
 def remaining_budget(connection: Database, registry: Registry, group: str, end: int) -> Allowance:
     """Return what a group may still be charged for the period that ends at `end` (seconds since
-    1970): for life, and in each window that is capped, less what is set aside for epochs. What was
-    charged is about a span of time: of windows of another length, or after this period where the
-    clock went back. A window that was sealed or forgotten has nothing left."""
+    1970): for life, and in each window that is capped, less what is set aside for epochs. A charge
+    counts by the span of time that it is about: this may be a window of another length, or lie
+    after this period where the clock went back. A sealed or forgotten window has nothing left."""
     _, agreed_caps = _terms(connection, registry)
     if (term := _term(registry, group)) not in agreed_caps:
         return Allowance(Fraction(0), Fraction(0))
@@ -136,8 +137,8 @@ def remaining_budget(connection: Database, registry: Registry, group: str, end: 
 
 
 def set_aside(connection: Database, registry: Registry, group: str, end: int) -> Fraction:
-    """Return what the period that ends at `end` sets aside for epochs: not for a hidden one whose
-    response was charged already, by a clock that went back."""
+    """Return the epsilon that the period which ends at `end` sets aside for epochs. Nothing is set
+    aside for a hidden metric whose response was charged already, before the clock went back."""
     day = day_of(end - 1)
     reserved = registry.set_aside(group, day)
     for metric in registry.metrics_of(group):
@@ -149,8 +150,8 @@ def set_aside(connection: Database, registry: Registry, group: str, end: int) ->
 
 
 def is_window_sealed(connection: Database, group: str, end: int) -> bool:
-    """Return whether something was sent of the period of a group that ends at `end`: only a clock
-    that went back shows a time in such a period, of which nothing more is sent."""
+    """Return whether something was sent of the period of a group that ends at `end`. Nothing more
+    is sent of such a period; only a clock that went back shows a time in it."""
     row = connection.execute("SELECT 1 FROM sealed WHERE budget = ? AND ends = ?", (group, end))
     return row.fetchone() is not None or end < _last_sealed(connection, group)
 
@@ -174,8 +175,8 @@ def charge(
 
 
 def mark_sealed(connection: Database, group: str, end: int) -> None:
-    """Note that something was sent of a group's period, and forget but the sums of what is beyond
-    MOST_WINDOWS, and the responses of epochs that ended before."""
+    """Note that something was sent of a group's period. Of charges and windows beyond MOST_WINDOWS
+    keep the totals only, and delete the charged responses of epochs that ended before."""
     connection.execute("INSERT INTO sealed VALUES (?, ?)", (group, end))
     last = _last_sealed(connection, group)
     for statement in _FORGET if last else ():
@@ -192,8 +193,9 @@ def _terms(connection: Database, registry: Registry) -> tuple[float, Mapping[str
 
 
 def _term(registry: Registry, group: str) -> str:
-    """Return the name under which a group is among the terms: who agreed to caps on the device's
-    own noise did not agree to a shuffler, and who agreed to one text not to another."""
+    """Return the name under which a group stands in the terms. It depends on the group's trust and
+    consent text: who agreed to caps on the device's own noise did not agree to a shuffler, and who
+    agreed to one text did not agree to another."""
     trusting = registry.groups[group]
     if not trusting.needs_shuffler:
         return group
@@ -241,7 +243,7 @@ def _charges_between(
 
 
 def _last_sealed(connection: Database, group: str) -> int:
-    """Return the end of the last sealed window of a group that is beyond MOST_WINDOWS, 0 for
+    """Return the latest end among a group's sealed windows beyond MOST_WINDOWS, 0 if there are
     none."""
     row = connection.execute(
         "SELECT ends FROM sealed WHERE budget = ? ORDER BY ends DESC LIMIT 1 OFFSET ?",

@@ -36,7 +36,7 @@ class Folder:
         self._path = Path(path).absolute()
 
     def send(self, identity: bytes, body: bytes) -> int:
-        """Write a batch and return 0; raise Unreachable."""
+        """Write a batch and return 0; raise Unreachable if that fails."""
         final = self._path / f"{identity.hex()}.batch"
         part = self._path / f".{identity.hex()}.{os.urandom(4).hex()}.part"
         try:
@@ -65,7 +65,7 @@ class _Address(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> "_Address":
-        """Return the address of a collector or relay; raise ParameterError."""
+        """Return the address of a collector or relay; raise ParameterError for an invalid URL."""
         from urllib.parse import urlsplit
 
         try:
@@ -86,20 +86,20 @@ class _Address(NamedTuple):
 
 
 class Collector:
-    """Collector that batches are sent to with `POST url/v1/reports`, or with `put` with `PUT
-    url/v1/reports/ID`, the batch's id as 32 hexadecimal digits, which a balancer may repeat. Every
-    request states the id in the header `Ldp-Batch`, by which a proxy chooses among collectors. 202
-    acknowledges; after any other status the same bytes are sent again later.
+    """Collector that batches are sent to with `POST url/v1/reports`. With `put` the request is `PUT
+    url/v1/reports/ID`, which a balancer may repeat; ID is the batch's id as 32 hexadecimal digits.
+    Every request states the id in the header `Ldp-Batch`, by which a proxy chooses among
+    collectors. 202 acknowledges; after any other status the same bytes are sent again later.
 
     `url`: https, or http on this machine. `relay`: address of a relay that sealed batches go to
     instead; batches that were sealed before there was a key still go to `url`. `key`: the
-    collector's public key as text (`ldp key`), to which the client then seals every report; its
-    registry must list the key, and the extra `sealed` be installed. `headers`: sent with every
-    batch, for a proxy before the collector. `context`: TLS settings, for an authority or a client
-    certificate of your own; without it certificates are checked as the system does. The proxy is
-    the environment's (`https_proxy`, `no_proxy`); redirects are not followed. `is_local`: whether
-    it is http on this machine; `has_relay`: whether there is a relay. Raises ParameterError and
-    MissingPackage.
+    collector's public key as text (`ldp key`), to which the client then seals every report; the
+    client's registry must list the key, and the extra `sealed` must be installed. `headers`: sent
+    with every batch, for a proxy before the collector. `context`: TLS settings, for an authority or
+    a client certificate of your own; without it certificates are checked as the system does. The
+    proxy is the environment's (`https_proxy`, `no_proxy`); redirects are not followed. `is_local`:
+    whether every address is http on this machine; `has_relay`: whether there is a relay. Raises
+    ParameterError and MissingPackage.
     """
 
     def __init__(
@@ -128,7 +128,8 @@ class Collector:
         self._put = put
 
     def send(self, identity: bytes, body: bytes) -> int:
-        """Send a batch and return the number of refused reports; raise Unreachable."""
+        """Send a batch and return the number of refused reports; raise Unreachable without a valid
+        answer of status 202."""
         from http.client import HTTPException  # late: slow to load
 
         address = self._relay if is_sealed(body) else self._direct
@@ -200,7 +201,8 @@ def _abort(connection: object) -> None:
 
 
 def _count_refused(answer: bytes) -> int:
-    """Return how many items an answer lists as refused for good; raise Unreachable."""
+    """Return how many items an answer lists as refused for good; raise Unreachable if it has no
+    such list."""
     try:
         refusals = json.loads(answer)["refused"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -211,10 +213,11 @@ def _count_refused(answer: bytes) -> int:
 
 
 def path_of(destination: Destination | None, registry: Registry) -> "tuple[PublicKey | None, bool]":
-    """Return the key that a destination has reports sealed to, None without one, and whether they
-    pass a relay. Raise ParameterError where the destination does not fit the registry: one beyond
-    this machine for development, a key that the registry does not list, none where it lists some,
-    no relay for a metric that needs one, and reports that are too large for a batch."""
+    """Return the key to which reports for a destination are sealed, None without one, and whether
+    they pass a relay. Raise ParameterError where the destination does not fit the registry: it lies
+    beyond this machine and the registry is for development, its key is not listed in the registry,
+    it has no key and the registry lists some, it has no relay and a metric needs one, or a report
+    is too large for a batch."""
     stays = destination is None or getattr(destination, "is_local", False)
     if registry.development and not stays:
         raise ParameterError(
@@ -251,6 +254,6 @@ def path_of(destination: Destination | None, registry: Registry) -> "tuple[Publi
 
 
 def _require_fitting(what: str, item: Item) -> None:
-    """Raise ParameterError for an item, a `what`, that is larger than a batch."""
+    """Raise ParameterError for an item that is larger than a batch; `what` says what it is."""
     if HEAD_BYTES + item.size > MOST_BYTES:
         raise ParameterError(f"a {what} is larger than any batch")

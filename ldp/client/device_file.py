@@ -83,17 +83,17 @@ class StorageError(LdpError, OSError):
 
 
 class Database(sqlite3.Connection):
-    """SQLite's connection, with the states of the file and the way of syncing, as a transaction
-    read and set them."""
+    """SQLite's connection, with the states of the file as a transaction read them, and with the
+    synchronisation that it set."""
 
     states: dict[str, Any] | None = None
     synchronous = ""
 
 
 class DeviceFile:
-    """Connection to a device's file, which is made where there is none. Threads and processes may
-    share it, also after a fork: the connection is closed before a fork, because SQLite's locks do
-    not survive it. Raises StorageError for a file that is damaged or belongs to something else."""
+    """Connection to a device's file; a missing file is created. Threads and processes may share the
+    file, also after a fork: the connection is closed before a fork, because SQLite's locks do not
+    survive it. Raises StorageError for a file that is damaged or belongs to another program."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -113,8 +113,9 @@ class DeviceFile:
     @contextmanager
     def transaction(self, *, synced: bool = False, reads: bool = False) -> Iterator[Database]:
         """Run the block as one transaction. With `synced` it is on the disk when the block ends,
-        and the log, which could hold deleted content, is emptied; else it survives the process
-        only. With `reads` it takes no lock for writing. Raises StorageError."""
+        and the log, which could hold deleted content, is emptied; otherwise it survives the end of
+        the process but not a power cut. With `reads` it takes no lock for writing. Raises
+        StorageError."""
         if not self._lock.acquire(timeout=BUSY_SECONDS):
             raise StorageError("another thread uses the device's file", busy=True)
         try:
@@ -153,7 +154,7 @@ class DeviceFile:
             connection.close()
 
     def _empty_log(self, connection: Database) -> None:
-        """Empty the log now, or after a later transaction while another process reads it."""
+        """Empty the log now, or after a later transaction if another process is reading it."""
         self._log_is_full = True
         with suppress(sqlite3.Error):
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -228,7 +229,7 @@ def remember(connection: Database, name: str, value: Any) -> None:
 
 
 def forget_states(connection: Database, beginning: str) -> None:
-    """Delete the states whose names begin so."""
+    """Delete the states whose names begin with `beginning`."""
     connection.execute("DELETE FROM state WHERE name GLOB ?", (f"{beginning}*",))
     connection.states = None
 

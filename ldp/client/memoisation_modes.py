@@ -1,4 +1,4 @@
-"""The modes of memoisation: what a record enters, what a period may afford, and what it takes.
+"""The modes of memoisation: how a metric enters records, and which reports a period may send.
 
 Every metric has one mode, chosen by `mode_class`: `Fresh` noise in every report, a response
 memoised `PerValue`, or one `ByEpoch`. `HiddenFresh` and `HiddenByEpoch` also hide how many records
@@ -24,7 +24,7 @@ from ldp.protocol.randomness import BitSource
 from ldp.registry import Metric, Registry
 
 Taken = tuple[list[bytes], int]
-"""Reports of a period, and the number of prices that they cost."""
+"""Reports of a period, and how many times the price they cost together."""
 
 
 class Grant(NamedTuple):
@@ -42,7 +42,8 @@ class Grant(NamedTuple):
 
 
 class Mode(ABC):
-    """One metric, under its mode of memoisation, on one device. `window`: of its group."""
+    """One metric on one device, under its mode of memoisation. `window`: the length of its group's
+    windows."""
 
     def __init__(
         self, metric: Metric, window: timedelta, responses: Responses, bits: BitSource
@@ -55,7 +56,8 @@ class Mode(ABC):
         `now`: seconds since 1970."""
 
     def current_response(self, connection: Database, now: int) -> FrozenResponse | None:
-        """Return what reports of a record made now would be about; None where that is open."""
+        """Return the response that reports of a record made now would be about; None where that is
+        not decided."""
         return None
 
     @staticmethod
@@ -72,8 +74,8 @@ class Mode(ABC):
         """Return the reports of the period that ends at `end`, and how many prices they cost."""
 
     def span(self, connection: Database, end: int) -> Span:
-        """Return the time that reports which are charged in the period that ends at `end` tell
-        of."""
+        """Return the span of time that reports tell of which are charged in the period that ends at
+        `end`."""
         return end - length(self.window), end
 
     def _enter(self, connection: Database, now: int, draw: Callable[[], Report]) -> None:
@@ -109,8 +111,9 @@ class Fresh(Mode):
 
 
 class HiddenFresh(Fresh):
-    """Fresh noise in as many reports as the metric has slots, whatever was recorded or remains:
-    about pooled records as far as the grant goes, then about none. The grant is charged whole."""
+    """Fresh noise in as many reports as the metric has slots, whatever was recorded or remains. The
+    first are about pooled records, as far as the grant goes; the others are about no record. The
+    grant is charged whole."""
 
     def take(self, connection: Database, end: int, grant: Grant) -> Taken:
         reports, _ = super().take(connection, end, grant)
@@ -132,8 +135,8 @@ class PerValue(Fresh):
 
 
 class ByEpoch(Mode):
-    """One response for all reports of an epoch, to its first value: they cost one price together,
-    with the first of them. Every window sets that price aside (`Registry.set_aside`)."""
+    """One response for all reports of an epoch, about its first value. The reports cost one price
+    together, charged with the first. Every window sets that price aside (`Registry.set_aside`)."""
 
     def enter(self, connection: Database, value: Value, now: int) -> None:
         frozen = self.current_response(connection, now)
@@ -182,8 +185,9 @@ class ByEpoch(Mode):
 
 
 class HiddenByEpoch(ByEpoch):
-    """One response for all reports of an epoch, to a value drawn in the epoch before, or to none.
-    There are as many reports as the metric has slots, and every epoch that fits is charged."""
+    """One response for all reports of an epoch, about a value drawn in the epoch before, or about
+    none. A window has as many reports as the metric has slots; every epoch that fits the budget is
+    charged."""
 
     def enter(self, connection: Database, value: Value, now: int) -> None:
         next_end = self._epoch_end(self._epoch_end(now))

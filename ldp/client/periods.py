@@ -1,4 +1,4 @@
-"""Periods and epochs: fixed spans of time by the device's clock, which may leap both ways."""
+"""Periods and epochs: fixed spans of time by the device's clock, which may leap ahead or back."""
 
 import math
 from datetime import UTC, date, datetime, timedelta
@@ -13,8 +13,8 @@ def seconds_of(clock: datetime) -> int:
 
 
 def beginning(now: int, span: timedelta) -> int:
-    """Return the beginning of the period or epoch that holds `now`, in seconds since 1970: each is
-    `span` long and begins at a multiple of it, UTC."""
+    """Return the beginning of the period or epoch that holds `now`, in seconds since 1970. Each is
+    `span` long and begins at a multiple of `span` since 1970, UTC."""
     return now - now % length(span)
 
 

@@ -1,4 +1,4 @@
-"""The pool of a period: records are drawn before they are encoded, and only drawn ones are.
+"""The pool of a period: records are drawn for its slots, and only drawn records are encoded.
 
 The rules, each with its test, are in `docs/device-protocol.md`.
 """
@@ -14,7 +14,7 @@ from ldp.protocol.randomness import BitSource, uniform_below
 from ldp.registry import Metric, Registry
 
 LAYOUT = "layout"
-"""Name of the state with every metric's group and the length of its windows."""
+"""Name of the state that holds every metric's group and the length of the group's windows."""
 Meaning = tuple[str, int, bytes]
 """Name of a metric, its version, and what else its reports depend on. What was recorded under one
 meaning is never sent, nor charged, under another."""
@@ -25,8 +25,8 @@ _WHERE = "WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)"
 
 
 class FrozenResponse(NamedTuple):
-    """Permanent response of an epoch, whether it was charged, and the end of the period of its
-    record. An empty response was withdrawn: the epoch sends nothing more."""
+    """Permanent response of an epoch, whether it was charged, and the end of the period in which
+    its value was recorded. An empty response was withdrawn: the epoch sends nothing more."""
 
     response: bytes
     charged: bool
@@ -35,7 +35,7 @@ class FrozenResponse(NamedTuple):
 
 def settle(connection: Database, registry: Registry) -> str:
     """Delete the records, and the responses that were not charged, of metrics whose group or window
-    length changed: their periods overlap those of today. Return the layout that is then written."""
+    length changed: their periods overlap those of today. Return the layout, written as LAYOUT."""
     text: str = state(connection, LAYOUT, "{}")
     layout = {
         name: [metric.group, length(registry.groups[metric.group].caps.window)]
@@ -62,8 +62,8 @@ def withdraw_epochs(connection: Database) -> None:
 
 
 def meaning(metric: Metric) -> Meaning:
-    """Return the name, version and mechanism of a metric, by which the tables keep its reports
-    apart."""
+    """Return the name, the version and what else the reports of a metric depend on, by which the
+    tables keep its reports apart."""
     return metric.name, metric.version, metric.mechanism.fingerprint + metric.manner.encode()
 
 
@@ -75,7 +75,8 @@ def enter(
     encode: Callable[[], Report],
 ) -> None:
     """Enter a record into the draw of the period that ends at `end` (reservoir sampling: Vitter
-    1985, algorithm R, the first records on random slots); `encode` is called if it is drawn."""
+    1985, algorithm R, with the first records on random slots); `encode` is called if the record is
+    drawn."""
     key, slots = (end, *meaning(metric)), metric.reports_per_window
     records = _records(connection, "seen", key)
     slot = uniform_below(bits, max(slots, records + 1))
@@ -117,7 +118,8 @@ def frozen_response(connection: Database, metric: Metric, end: int) -> FrozenRes
 def freeze(
     connection: Database, metric: Metric, end: int, frozen: FrozenResponse, records: int = 1
 ) -> None:
-    """Write the response of the epoch that ends at `end`, drawn among `records` records."""
+    """Write the response of the epoch that ends at `end`; its value was drawn among `records`
+    records."""
     connection.execute(
         "INSERT OR REPLACE INTO frozen VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (end, *meaning(metric), records, frozen.charged, frozen.response, frozen.source),
@@ -137,7 +139,7 @@ def enter_epoch(
     respond: Callable[[], bytes],
 ) -> None:
     """Enter a record into the draw for the one value of the epoch that ends at `end`; `respond` is
-    called if it is drawn. One that was charged, before a clock went back, stays as it is."""
+    called if the record is drawn. A response that was charged before the clock went back stays."""
     if (frozen := frozen_response(connection, metric, end)) and frozen.charged:
         return
     key = (end, *meaning(metric))
@@ -149,7 +151,7 @@ def enter_epoch(
 
 
 def due_periods(connection: Database, now: int) -> list[tuple[int, str]]:
-    """Return the periods that are over, by end, each with a metric that has records in it."""
+    """Return the periods that are over and hold records, ordered by end: each as (end, metric)."""
     return connection.execute(
         "SELECT DISTINCT ends, metric FROM seen WHERE ends <= ? ORDER BY ends", (now,)
     ).fetchall()

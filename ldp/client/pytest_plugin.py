@@ -1,7 +1,7 @@
 """The fixture `ldp_device` of pytest, for `pytest_plugins = ["ldp.client.pytest_plugin"]` in an
 app's conftest.py.
 
-It reads the registry that `ldp_registry` in pytest's configuration names, metrics.toml without.
+It reads the registry that `ldp_registry` in pytest's configuration names, by default metrics.toml.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
 """Responses: the reports that a client draws, and the secret that memoised ones depend on.
 
-Without memoisation a report has fresh noise. Memoised *per value* its permanent response is a
-function of a secret (of the device, or of an account whose devices share it), of the metric, its
-version and mechanism, and of the value. *By epoch* one response is drawn without a secret, stored
-in the device's file, and all reports are about it.
+Without memoisation a report has fresh noise. *Per value* its permanent response is a function of a
+secret (of the device, or of an account whose devices share it), of the metric, its version and
+mechanism, and of the value. *By epoch* one permanent response is drawn without a secret and stored
+in the device's file, and all reports of the epoch are about it.
 """
 
 import hmac
@@ -35,14 +35,14 @@ class Report(NamedTuple):
 class SecretFile:
     """File of the device's secret, with mode 0600, made when it is first needed. After a loss a new
     secret is made, and everything is charged again. Use it in a transaction of the device's file
-    that may write: its lock keeps two processes from making two secrets."""
+    that may write: the lock of the transaction keeps two processes from making two secrets."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._unfinished = path.with_name(f"{path.name}.new")
 
     def read(self) -> Secret:
-        """Return the secret; raise StorageError for a damaged file, and OSError."""
+        """Return the secret; raise StorageError for a damaged file, OSError if reading fails."""
         with suppress(FileNotFoundError):
             return self._read_file()
         self._unfinished.unlink(missing_ok=True)
@@ -55,7 +55,7 @@ class SecretFile:
         return self._read_file()
 
     def delete(self) -> None:
-        """Delete the secret, and what a process left that ended while it made one."""
+        """Delete the secret, and the unfinished file of a process that ended while it made one."""
         for path in (self._path, self._unfinished):
             path.unlink(missing_ok=True)
         sync_folder(self._path.parent)
@@ -68,8 +68,8 @@ class SecretFile:
 
 
 class AccountSecret:
-    """Secret of an account, from the app: devices of one product with the same one share what is
-    memoised per value. Raises ParameterError for less than LEAST_SECRET bytes."""
+    """Secret of an account, which the app gives: devices of one product with the same secret share
+    what is memoised per value. Raises ParameterError for less than LEAST_SECRET bytes."""
 
     def __init__(self, secret: bytes, product: str) -> None:
         if not isinstance(secret, bytes) or len(secret) < LEAST_SECRET:
@@ -119,7 +119,7 @@ class Responses:
         return response
 
     def epoch_report(self, metric: Metric, response: bytes, value: Value) -> Report:
-        """Draw a report about an epoch's response; `value`: any that the mechanism knows."""
+        """Draw a report about an epoch's response; `value`: any value that the mechanism knows."""
         return Report(self._for_epoch(metric, frozen=response).encode(value))
 
     def _for_epoch(self, metric: Metric, **frozen: Any) -> Any:

@@ -23,16 +23,16 @@ Reason = Literal[
 
 
 class Recorded(NamedTuple):
-    """Answer to a record that took part in its period's draw. It is on the disk and survives a
-    killed process, not a power cut. Whether it was drawn is not said."""
+    """Answer to a record that took part in its period's draw. The draw is on the disk and survives
+    a killed process, but not a power cut. The answer does not say whether the record was drawn."""
 
     def __bool__(self) -> bool:
         return True
 
 
 class Declined(NamedTuple):
-    """Answer to a record that was not stored: `reason`, and `details`, one line for a log without
-    the value."""
+    """Answer to a record that was not stored: the `reason`, and `details`, one line for a log,
+    which does not hold the value."""
 
     reason: Reason
     details: str
@@ -54,8 +54,8 @@ class Uploaded(NamedTuple):
 
 class Sent(NamedTuple):
     """One sealed batch: the `day` on which it was sealed, which is after the period that was
-    recorded and may be before it leaves; the number of its reports by metric; its state; and, while
-    its bytes are kept, what each report says, in no order."""
+    recorded and may be before the batch leaves; the number of its reports by metric; its state;
+    and, while its bytes are kept, what each report says, in no order."""
 
     day: date
     reports: dict[str, int]
@@ -67,13 +67,14 @@ class Status(NamedTuple):
     """State of a client. `storage`: "" or what is wrong with the file; `pooled`: reports drawn in
     periods that are not over; `waiting`: sealed batches; `acknowledged`, `dropped` (too many):
     batches; `refused`: reports; `unasked`: groups that are new, or allow more than the owner was
-    shown ("[product]": the whole device), or trust a shuffler and were not agreed to by name: ask,
-    and call `grant` again; `witnesses_lost`: times that the default witness was missing or could
-    not be written, so that a restored copy of the file would not have been noticed; `why` nothing
-    more is sent now, in words; `next_upload`: the earliest time at which something can be, UTC,
-    None where no clock decides it; `held`: sealed batches that no collector takes on the clock's
-    day, and that wait for another; `leap`: the latest day that the clock showed, where it shows an
-    earlier one now; `declined`: records that were declined under the owner's consent, by reason."""
+    shown ("[product]": the whole device), or trust a shuffler and were not agreed to by name, and
+    new metrics: ask the owner, and call `grant` again; `witnesses_lost`: how often the default
+    witness was missing or could not be written, so that a restored copy of the file would not have
+    been noticed; `why` nothing more is sent now, in words; `next_upload`: the earliest time at
+    which something can be sent, UTC, None where no clock decides it; `held`: sealed batches that no
+    collector takes on the clock's day, and that wait for another day; `leap`: the latest day that
+    the clock showed, where it shows an earlier one now; `declined`: records that were declined
+    under the owner's consent, by reason."""
 
     consent: Consent
     storage: str = ""

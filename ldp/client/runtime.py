@@ -82,18 +82,21 @@ def system_clock() -> datetime:
 class Client:
     """Client that draws reports from an app's records, and sends what the registry's caps allow.
 
-    `path`: the device's file, made when consent is given. `registry`: metrics.toml, or one that is
-    loaded; one for development sends to this machine only, without jitter, and keeps what was sent
-    for a day. `destination`: where sealed batches go. `clock`: the time, with a zone. `bits`: the
-    source of private randomness. `jitter`: a sealed batch waits a uniform time up to this.
-    `secret`: an account's, for devices that are to share permanent responses; without it the
-    device makes its own, in `path` with `.secret` added, and a withdrawal deletes it. `witness`: a
-    file outside backups, by which a restored copy of `path` is noticed and refused; by default one
-    in the user's state folder (`ldp.client.witness.state_folder`), with False and in development
-    none. `keep_sent`: how long the bytes of what was sent are kept for `sent`, not at all without.
+    `path`: the device's file, written first when consent is given. `registry`: path of
+    metrics.toml, or a loaded registry; with one for development the client sends to this machine
+    only, without jitter, and keeps what it sent for a day. `destination`: where sealed batches go.
+    `clock`: function that returns the time, with a zone. `bits`: the source of private randomness.
+    `jitter`: longest wait of a sealed batch; each batch waits a uniform time up to this. `secret`:
+    secret of an account whose devices are to share permanent responses; without it the device draws
+    its own and keeps it in the file `path` with `.secret` added, which a withdrawal deletes.
+    `witness`: a file outside backups, by which a restored copy of `path` is noticed and refused; by
+    default it lies in the user's state folder (`ldp.client.witness.state_folder`); with False, and
+    by default in development, there is none. `keep_sent`: how long `sent` can read the bytes of a
+    batch that was sent; by default not at all.
+
     With `strict` a mistake of the app (an unknown metric, a value the mechanism does not know)
-    raises ParameterError and storage that fails StorageError; without it no method raises. The
-    constructor raises RegistryError and ParameterError.
+    raises ParameterError, and storage that fails raises StorageError; without it no method raises,
+    except `start` for a wrong `every`. The constructor raises RegistryError and ParameterError.
     """
 
     def __init__(
@@ -154,9 +157,9 @@ class Client:
         """Note that the owner agrees to the caps of this registry; return whether that was written.
         Where a later registry allows more, these caps hold until `grant` is called again.
 
-        `shuffler_groups`: groups with trust = "shuffler" whose `consent` the owner agreed to; those
-        that are not named send nothing more, and what waits of them is deleted. With `strict`
-        raises ParameterError for others."""
+        `shuffler_groups`: names of the groups with trust = "shuffler" whose text `consent` the
+        owner agreed to. Such a group that is not listed sends nothing more, and its reports that
+        wait are deleted. With `strict` any other name raises ParameterError."""
 
         def agree() -> bool:
             groups = self._registry.groups
@@ -173,29 +176,29 @@ class Client:
         return is_written
 
     def withdraw(self) -> bool:
-        """Note that the owner does not agree: delete the pool and the sealed batches. When this
-        returns, the client sends nothing more. Charges stay. Return whether that was written; if
-        not, this client records and sends nothing, and tries again with every call."""
+        """Note that the owner does not agree; delete the pool and the sealed batches. When this
+        returns, the client sends nothing more. Charges stay. Return whether the withdrawal was
+        written; if not, this client records and sends nothing, and every call tries to write it."""
         self._is_withdrawing = True
         is_written = self._safely(lambda: self._set_consent("withdrawn"), lambda _: False)
         self._sender.wait()
         return is_written
 
     def record(self, metric: str, value: Value) -> Recorded | Declined:
-        """Take one record, in well under a millisecond; the answer does not say whether it was
-        drawn. The value of a joint metric is a tuple with one value for each of its members; that
-        of a number by category is a pair such as ("2.1", 0.83)."""
+        """Take one record, in well under a millisecond; the answer does not say whether the record
+        was drawn into a slot. For a joint metric `value` is a tuple with one value for each member;
+        for a number by category it is a pair such as ("2.1", 0.83)."""
         return self._safely(lambda: self._record(metric, value), _decline)
 
     def upload(self) -> Uploaded:
-        """Seal the periods that are over and send at most MOST_BATCHES batches, in bounded time. Do
-        nothing without consent, or before the wait after a failure is over."""
+        """Seal the periods that are over and send at most MOST_BATCHES batches, in bounded time.
+        Without consent do nothing; while the wait after a failure lasts, send nothing."""
         return self._safely(self._upload, lambda error: Uploaded(why=error_line(error)))
 
     def start(self, every: timedelta = timedelta(hours=1)) -> None:
         """Start uploads from a daemon thread, the first within a minute, then at intervals of
         `every`; in development, every DEVELOPMENT_WAIT. Raise ParameterError unless `every` is
-        longer than nothing."""
+        positive."""
         if every <= timedelta(0):
             raise ParameterError("every must be longer than nothing")
         wait = min(every, DEVELOPMENT_WAIT) if self._registry.development else every
@@ -203,9 +206,9 @@ class Client:
 
     def remaining(self) -> dict[str, float]:
         """Return the epsilon that every group could still spend in its current window, rounded
-        down; 0 where the file cannot be read. Of a group that trusts a shuffler it is infinite
-        while anything is left, and "GROUP, behind an honest relay" has what is left where the relay
-        is honest."""
+        down; 0 where the file cannot be read. For a group that trusts a shuffler it is infinite
+        while anything is left; the key "GROUP, behind an honest relay" holds what is left if the
+        relay is honest."""
         groups = self._registry.groups
 
         def left() -> dict[str, float]:
@@ -221,7 +224,7 @@ class Client:
         )
 
     def pending(self) -> "dict[str, tuple[Statement, ...]]":
-        """Return what the sealed reports that wait to be sent say, by metric."""
+        """Return the statements of the sealed reports that wait to be sent, by metric."""
         statements: dict[str, tuple[Statement, ...]] = {}
         for batch in self.sent():
             for statement in batch.statements if batch.state in ("waiting", "held") else ():
@@ -230,8 +233,8 @@ class Client:
         return statements
 
     def sent(self) -> list[Sent]:
-        """Return every batch that was sealed, by day, with its state, and what its reports say
-        while it waits, and later until `keep_sent` after it was sealed."""
+        """Return every batch that was sealed, by day, with its state. It states what its reports
+        say while it waits to be sent, and after that until `keep_sent` after its sealing."""
         return self._safely(self._read_sent, lambda _: [])
 
     def forget(self) -> bool:
@@ -250,10 +253,10 @@ class Client:
     def explain(
         self, *, as_data: bool = False, belief: float = 0.5, certainty: float = 0.99
     ) -> str | dict[str, Any]:
-        """Return a text for the device's owner, or its content as JSON-ready data: what the client
-        may send, what somebody could conclude who believed the first of two answers with
+        """Return a text for the device's owner, or its content as JSON-ready data. It says what the
+        client may send, what somebody could conclude who believed the first of two answers with
         probability `belief`, how many linked reports make a guess right with probability
-        `certainty`, and what could still be spent. An error is a text, or {"error": text}."""
+        `certainty`, and what could still be spent. An error becomes a text, or {"error": text}."""
 
         def explain() -> str | dict[str, Any]:
             data = self._explanation(belief, certainty)
@@ -268,7 +271,7 @@ class Client:
         return self._safely(explain, fail)
 
     def close(self) -> None:
-        """Stop the thread, after the batch that it sends, and close the file for good."""
+        """Stop the thread after the batch that it is sending, and close the file for good."""
         self._is_closed = True
         self._sender.stop()
         if (file := self._file) is not None:
@@ -284,7 +287,8 @@ class Client:
         return f"<Client of {self._registry.product}, consent {self._consent}>"
 
     def _safely(self, work: Callable[[], T], otherwise: Callable[[Exception], T]) -> T:
-        """Return what `work` returns; if it fails, the answer to the app, or raise if strict."""
+        """Return what `work` returns. If it fails, raise if strict, else return `otherwise` of the
+        error: the answer to the app."""
         try:
             return work()
         except Exception as error:
@@ -320,7 +324,7 @@ class Client:
             may_seal = False
 
     def _checked(self, name: str, value: Any) -> tuple[Declined | None, Metric | None, Any]:
-        """Return what is wrong with a record, None for nothing, its metric and the value to
+        """Return why a record is declined, None if it is not, its metric and the value to
         encode."""
         metric = self._registry.metrics.get(name) if isinstance(name, str) else None
         if metric is None:
@@ -360,8 +364,8 @@ class Client:
         return Recorded()
 
     def _seal(self, uploads: bool) -> None:
-        """Seal the periods that are over; of groups with hidden presence only in an upload, so that
-        no record decides when they are sealed."""
+        """Seal the periods that are over. Periods of groups with hidden presence are sealed in an
+        upload only, so that no record decides when."""
         with self._open_file().transaction(synced=True) as connection:
             if self._read_consent(connection) != "granted":
                 return
@@ -452,8 +456,8 @@ class Client:
             }
 
     def _with_relay(self, left: Mapping[str, float]) -> dict[str, float]:
-        """Return what is left of each group; of those that trust a shuffler with and without an
-        honest relay."""
+        """Return what is left of each group, and for a group that trusts a shuffler both without
+        and with an honest relay."""
         stated = dict[str, float]()
         for name, epsilon in left.items():
             stated[name] = epsilon
@@ -465,8 +469,8 @@ class Client:
     def _remaining_of(
         self, connection: Database, group: str, end: int
     ) -> tuple[Fraction, Fraction]:
-        """Return what could still be charged for the period that ends at `end`, with epochs, and
-        for life."""
+        """Return the epsilon that could still be charged for the period that ends at `end`, with
+        what is set aside for epochs, and for life."""
         budget = remaining_budget(connection, self._registry, group, end)
         reserved = set_aside(connection, self._registry, group, end)
         life = max(Fraction(0), budget.life)

@@ -32,20 +32,22 @@ if TYPE_CHECKING:
 MOST_WAITING = 4 << 20
 """Most bytes of sealed batches that wait; beyond it the oldest are dropped, and counted."""
 HELD_DAYS = 30
-"""Days of batches that were taken after which one of before, which is held, is dropped."""
+"""Number of later days with acknowledged batches after which a held batch is dropped."""
 UNSENT = "state IN ('waiting', 'held')"
-"""Condition of sealed batches that wait, or are held because the clock shows another time."""
+"""SQL condition of sealed batches that wait, or are held because the clock shows another time."""
 MOST_PERIODS = 30
-"""Most periods of a hidden group that are sealed at once; where more are over, the latest."""
+"""Most periods of a hidden group that are sealed at once; where more are over, only the latest is.
+"""
 _FORGOTTEN = {"frozen": " AND NOT charged", "pool": "", "seen": ""}
-"""Tables from which other versions of metrics go, but for what was charged."""
+"""Tables from which the rows of other versions of metrics are deleted, and the condition of the
+rows to delete: what was charged stays."""
 T = TypeVar("T")
 
 
 class Sealer:
-    """Seals what periods pooled. A period is given as (its end in seconds since 1970, a group).
-    `key`: of a collector, to which every report is encrypted, once; None: reports stay as they
-    are."""
+    """Sealer of what periods pooled. A period is given as (its end in seconds since 1970, a group).
+    `key`: a collector's key, to which every report is encrypted once; with None reports stay as
+    they are."""
 
     def __init__(
         self,
@@ -70,9 +72,9 @@ class Sealer:
 
     def hidden_periods(self, connection: Database, now: int) -> list[tuple[int, str]]:
         """Return the periods that are over of groups with hidden presence, by their calendars, with
-        or without records. The calendar of a group that has none, or a later one because the clock
-        went back, begins now. One that is behind by more than MOST_PERIODS goes on with the latest:
-        a leap of the clock charges no more."""
+        or without records. A group's calendar begins now if there is none, or if it lies in the
+        future because the clock went back. A calendar that is behind by more than MOST_PERIODS goes
+        on with the latest period only, so that a leap of the clock charges no more."""
         periods: list[tuple[int, str]] = []
         for name, group in self._registry.groups.items():
             if not self._registry.is_hidden(name) or not is_agreed(connection, name):
@@ -118,9 +120,9 @@ class Sealer:
     def _may_seal(
         self, connection: Database, group: str, end: int, *, is_latest: bool, day: date
     ) -> bool:
-        """Return whether a group's period may be sealed: once. Where a shuffler is trusted only the
-        latest that is over and nothing else on a `day`, so that no two records of a device are
-        sealed on one day, and not without a key."""
+        """Return whether a group's period may be sealed. Each is sealed once at most. Where a
+        shuffler is trusted, a key is needed, only the latest period that is over is sealed, and the
+        group has one on a `day` at most, so that no two of its records are sealed on one day."""
         registry = self._registry
         if group not in registry.groups or is_window_sealed(connection, group, end):
             return False
@@ -134,8 +136,8 @@ class Sealer:
     def _packed(
         self, items: list[Item], day: date
     ) -> Iterator[tuple[tuple[Item, ...], tuple[Item, ...]]]:
-        """Yield the items of each batch, readable and as they leave. The messages of a record are
-        sealed one by one, in a batch of their own: always as many."""
+        """Yield the items of each batch, readable and as they leave. The messages of one record for
+        a shuffler are sealed one by one, in a batch of their own, always of the same number."""
         metrics, reports = self._registry.metrics, list[Item]()
         for item in items:
             if not metrics[item.metric].needs_shuffler:
@@ -156,8 +158,8 @@ class Sealer:
         return self._key.seal(queue, self._queues[queue].size, Content(day, item))
 
     def _charged_items(self, connection: Database, group: str, end: int) -> list[Item]:
-        """Return the reports that a group may send of one period, and charge them. The order of its
-        metrics is drawn before any pool is read, and a grant that is not used lapses."""
+        """Return the reports that a group may send of one period, and charge them. The order of the
+        metrics is drawn before any pool is read, and the unused part of a grant lapses."""
         metrics, day = self._registry.metrics_of(group), day_of(end - 1)
         modes = [
             self._modes[metric.name]
@@ -177,7 +179,7 @@ class Sealer:
         return items
 
     def _forget(self, connection: Database, group: str, end: int) -> None:
-        """Delete what the period pooled, and the epochs that ended before it uncharged."""
+        """Delete what the period pooled, and the epochs that ended before it without a charge."""
         for other_end, name in due_periods(connection, end):
             if self._group(name) == group:
                 for table in ("pool", "seen"):
@@ -215,8 +217,8 @@ def stop_calendars(connection: Database) -> None:
 
 
 def first_kept_day(now: int, keep_sent: timedelta) -> str:
-    """Return the first day of sealing of which sent batches are kept, as the file has days; one
-    after today where nothing is kept."""
+    """Return the first day of sealing whose sent batches are kept, as YYYY-MM-DD; the day after
+    today where nothing is kept."""
     today = day_of(now)
     if not keep_sent:
         return (today + timedelta(days=1)).isoformat()
@@ -224,9 +226,9 @@ def first_kept_day(now: int, keep_sent: timedelta) -> str:
 
 
 def drop(connection: Database, now: int, keep_sent: timedelta) -> None:
-    """Hold batches that no collector takes on the clock's day, until it is another; drop those that
-    are held after batches of HELD_DAYS later days were taken, and the held and the oldest beyond
-    MOST_WAITING bytes; delete the bytes of those that were sent and kept for `keep_sent`."""
+    """Hold batches that no collector takes on the clock's day until the clock shows another. Drop
+    held batches once batches of HELD_DAYS later days were taken; beyond MOST_WAITING bytes drop
+    held batches first, then the oldest. Delete the bytes of sent batches after `keep_sent`."""
     today = day_of(now).isoformat()
     connection.execute(
         "UPDATE batches SET body = NULL WHERE state = 'acknowledged' AND NOT day BETWEEN ? AND ?",
@@ -259,7 +261,8 @@ def drop(connection: Database, now: int, keep_sent: timedelta) -> None:
 
 def last_day(connection: Database, registry: Registry) -> date:
     """Return the latest day on which something was sealed, or recorded in a period that is not over
-    (its beginning at the latest): it is after the clock's where that leaped and went back."""
+    (its beginning at the latest). It is later than the clock's day where the clock leaped and went
+    back."""
     longest = max(length(group.caps.window) for group in registry.groups.values())
     begun = "SELECT date(max(ends) - ?, 'unixepoch') AS day FROM seen"
     query = f"SELECT max(day) FROM ({begun} UNION ALL SELECT day FROM batches)"
@@ -268,7 +271,8 @@ def last_day(connection: Database, registry: Registry) -> date:
 
 
 def withdraw_shuffled(connection: Database, registry: Registry, groups: Collection[str]) -> None:
-    """Delete what waits of metrics that need a shuffler, pooled or sealed, but of `groups`."""
+    """Delete what waits, pooled or sealed, of metrics that need a shuffler and are not in
+    `groups`."""
     for metric in registry.metrics.values():
         if metric.needs_shuffler and metric.group not in groups:
             for table in ("pool", "seen"):

@@ -25,12 +25,12 @@ NO_DESTINATION = "there is no destination"
 NO_RELAY = "waits for a destination with a relay, without which it never leaves"
 REFUSED = "reports were refused: is the collector's registry this one?"
 SOON = timedelta(minutes=1)
-"""Longest time until a thread uploads first."""
+"""Longest time until the first upload of a thread."""
 
 
 class Sender:
-    """Sends the sealed batches of a device's file to a destination, if there is one; if it `keeps`
-    what was sent, the bytes stay in the file."""
+    """Sender of a device's sealed batches to a destination, if there is one. `keeps`: whether the
+    bytes of what was sent stay in the file."""
 
     def __init__(
         self,
@@ -97,8 +97,8 @@ class Sender:
         return Uploaded(acknowledged, refused, result.waiting, "enough for one call")
 
     def outlook(self, connection: Database) -> tuple[str, datetime | None]:
-        """Return why nothing more is sent now, and the earliest time of the next batch, UTC, None
-        where no clock decides it."""
+        """Return why nothing more is sent now, and the earliest time of the next batch, UTC, or
+        None where no clock decides it."""
         sealed, end, held = connection.execute(
             "SELECT (SELECT min(not_before) FROM batches WHERE state = 'waiting'), "
             "(SELECT min(ends) FROM seen), (SELECT count(*) FROM batches WHERE state = 'held')"
@@ -191,5 +191,6 @@ def _acknowledge(device: DeviceFile, identity: bytes, refused: int, keeps: bool)
 
 
 def error_line(error: Exception) -> str:
-    """Return what is said of an error: its text if it is one of ours, else only its type."""
+    """Return the line that states an error: the text of a StorageError or an Unreachable, else only
+    the error's type."""
     return str(error) if isinstance(error, StorageError | Unreachable) else type(error).__name__

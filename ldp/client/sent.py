@@ -1,4 +1,4 @@
-"""What a device's owner reads about the batches in its file."""
+"""Reading of the sealed batches in a device's file, for its owner."""
 
 import json
 from datetime import date
@@ -12,8 +12,8 @@ from ldp.registry.answers import StatementReader
 
 
 def read_sent(connection: Database, registry: Registry, first_day: str) -> list[Sent]:
-    """Return every batch, by day; with what its reports say while it waits to be sent, and later
-    where its day is `first_day` (as YYYY-MM-DD) or after, and its bytes were kept."""
+    """Return every batch, by day. It states what its reports say while it waits to be sent, and
+    after that if its day is `first_day` (as YYYY-MM-DD) or later and its bytes were kept."""
     rows = connection.execute(
         f"SELECT day, contents, state, CASE WHEN {UNSENT} OR day >= ? THEN body END "
         "FROM batches ORDER BY day, id",

@@ -1,8 +1,8 @@
-"""What the tests of an app need: a clock that moves, known bits, and what would leave, in words.
+"""Device for the tests of an app: its clock is set, its bits are known, its reports are in words.
 
-A device here draws with bits that its seed decides, so it sends to memory, to a folder, or, with a
-registry for development, to `ldp collect --dev` on this machine, and nowhere else. With
-`pytest_plugins = ["ldp.client.pytest_plugin"]` tests have one as the fixture `ldp_device`.
+It draws with bits that its seed decides, so it sends to memory, to a folder, or, with a registry
+for development, to `ldp collect --dev` on this machine, and nowhere else. With
+`pytest_plugins = ["ldp.client.pytest_plugin"]` tests get it as the fixture `ldp_device`.
 """
 
 import os
@@ -22,7 +22,8 @@ from ldp.registry.answers import Statement, StatementReader
 
 
 class Clock:
-    """Clock that stands still until it is moved; it starts `now`, UTC, or at the system's time."""
+    """Clock that stands still until it is moved; it starts at `now`, by default the system's time
+    in UTC."""
 
     def __init__(self, now: datetime | None = None) -> None:
         self.now = now or datetime.now(UTC)
@@ -50,7 +51,7 @@ class Memory:
 
 
 class _Copying(Memory):
-    """Memory of all that is sent on to another destination."""
+    """Memory that keeps every batch and also sends it to another destination."""
 
     def __init__(self, onward: Destination) -> None:
         super().__init__()
@@ -62,8 +63,9 @@ class _Copying(Memory):
 
 
 class _StandInKey:
-    """Stand-in for a collector's key: what it seals is as long as what that seals, and random, so
-    that a device's file tells nothing to a client that finds it. The `contents` are in memory."""
+    """Stand-in for a collector's key. A sealed report of it is random bytes, of the length that a
+    collector's key gives, so that a client that opens the device's file later learns nothing from
+    them. `contents`: what was sealed, by these bytes, in memory only."""
 
     contents: ClassVar[dict[bytes, Content]] = {}
 
@@ -78,7 +80,8 @@ class _StandInKey:
 
 
 class _Relaying(_Copying):
-    """The same in place of a relay: for a registry of which a group trusts a shuffler."""
+    """Copying destination in place of a relay, for a registry with a group that trusts a
+    shuffler."""
 
     has_relay = True
 
@@ -92,13 +95,14 @@ class _KnownBits(SeededBits):
 
 
 class Device:
-    """Device of an app's tests: its `client` raises instead of keeping silent, its `clock` moves by
-    `advance`, its bits follow from `seed`.
+    """Device of an app's tests: its `client` raises errors, its `clock` moves by `advance`, its
+    bits follow from `seed`.
 
-    `folder`: of the device's file. `registry`: metrics.toml, or one that is loaded. `destination`:
-    a `Folder`, or with a registry for development a `Collector` on this machine; memory without,
-    which also stands for the relay of a group with trust = "shuffler". `has_consent`: whether the
-    owner agreed, to each such group by name too. Raises ParameterError for another destination.
+    `folder`: folder of the device's file. `registry`: path of metrics.toml, or a loaded registry.
+    `destination`: a `Folder`, or with a registry for development a `Collector` on this machine; by
+    default a `Memory`, the only one for a registry with a group that has trust = "shuffler", whose
+    relay it stands for. `has_consent`: whether the owner agreed, also to each such group. Raises
+    ParameterError for another destination.
     """
 
     def __init__(
@@ -146,9 +150,9 @@ class Device:
             self.client.grant(trusting)
 
     def sealed(self) -> list[Statement]:
-        """Move the clock to the end of the longest period that runs, and return what leaves the
-        device then, in the words of the registry, of a record for a shuffler each of its messages;
-        nothing of what was returned before."""
+        """Move the clock to the latest end of a period that runs, and return what leaves the device
+        then: a statement for each report, in the words of the registry. A record for a shuffler has
+        a statement for each of its messages. What an earlier call returned is left out."""
         now = int(self.clock.now.timestamp())
         windows = [group.caps.window for group in self.registry.groups.values()]
         end = max(ending(now, window) for window in windows)

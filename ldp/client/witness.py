@@ -2,9 +2,9 @@
 
 Every transaction that charges or changes the consent gives the device's file a new mark: a random
 number, and a digest of all charges. The witness holds the mark that was confirmed last, and the one
-that is being written: it is synced before that transaction commits, and again before the batches
-that it sealed may leave. A device's file with another mark, or with other charges than its mark
-says, is an older copy or another file: it is not used any more.
+that is being written. It is synced before the transaction commits, and again before the batches
+that the transaction sealed may leave. A device's file with another mark, or with other charges than
+its mark says, is an older copy or another file: it is not used any more.
 """
 
 import hashlib
@@ -123,7 +123,7 @@ class Witness:
 
 
 class DefaultWitness(Witness):
-    """Witness for an app that gives no path: in the system's state folder of the user. One that is
+    """Witness for an app that gives no path; it lies in the user's state folder. A witness that is
     missing, damaged or older than the device's file, or cannot be read or written, is written again
     and counted (`LOSSES`)."""
 
@@ -200,7 +200,8 @@ def _is_known(connection: Database, mark: str, marks: Marks) -> bool:
 
 
 def _charges_digest(connection: Database) -> str:
-    """Return a digest of all charges: SQLite's log can carry a new mark onto old pages."""
+    """Return a digest of all charges, which shows when SQLite's log carried a new mark onto old
+    pages."""
     totals = connection.execute(
         "SELECT budget, metric, epsilon, times FROM totals ORDER BY 1, 2, 3"
     ).fetchall()
@@ -231,8 +232,9 @@ class NoWitness:
 
 
 def state_folder() -> Path:
-    """Return the system's folder for the state of a user on this machine: never a cache, and not
-    synchronised between machines where the system tells. Relative if the user has no home."""
+    """Return the system's folder for the state of a user on this machine. It is never a cache, and
+    not synchronised between machines where the system makes that difference. The path is relative
+    if the user has no home."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA", "")
     elif sys.platform == "darwin":

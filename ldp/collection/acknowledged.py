@@ -1,14 +1,15 @@
-"""Durable files of acknowledged batches: what a collector and a relay have in common.
+"""Durable files of acknowledged batches, the base of the buffers of a collector and of a relay.
 
 One SQLite file, in write-ahead mode with a full sync at every commit. `BatchFile.commit` writes a
 queue of batches in one transaction; senders are answered only when it has returned. Ids of batches
-are stored in one table a day of sealing, and deleted below the watermark, the oldest day that is
-still taken. It follows the file's day, which follows the clock slowly, so that no reading of a
-wrong clock forgets ids. The file has an application id and the number of its format. Deleted
-content is overwritten, and `erase` empties the log. Days and times are arguments.
+are stored in one table for each day of sealing, and deleted below the watermark, the oldest day
+that is still taken. The watermark follows the file's day, which follows the clock slowly, so that
+no reading of a wrong clock deletes ids. The file has an application id and the number of its
+format. Deleted content is overwritten, and `erase` empties the log. Days and times are arguments.
 
-SQLite takes damage of its log for the log's end, without a word. So the file counts its commits,
-and after each their number is written beside it, unsynced: a file that has fewer has lost some.
+SQLite takes damage of its log for the log's end and reports no error. So the file counts its
+commits, and after each commit their number is written to a second file, unsynced. A file that
+counts fewer has lost some.
 """
 
 import io
@@ -80,8 +81,8 @@ class FileForm(NamedTuple):
 class BatchFile(ABC):
     """Connection to a file of acknowledged batches. Several may read; one at a time commits.
 
-    `folder`: where the file is, which is made. `synchronous`: SQLite's setting, for the test that
-    shows why it is FULL. Raises BufferUnusable.
+    `folder`: folder of the file; both are made if they are missing. `synchronous`: SQLite's
+    setting, for the test that shows why it is FULL. Raises BufferUnusable.
     """
 
     form: ClassVar[FileForm]
@@ -111,13 +112,13 @@ class BatchFile(ABC):
         self._load()
 
     def _look(self) -> list[tuple[int, int]]:
-        """Return which files of the disk the file and its log are."""
+        """Return what identifies the file and its log on the disk."""
         some = [os.stat(f"{self._path}{end}") for end in ("", "-wal")]
         return [(one.st_dev, one.st_ino) for one in some]
 
     def _check_places(self) -> None:
-        """Raise BufferUnusable where the file or its log was deleted or replaced while it is open:
-        SQLite would go on writing what a restart does not find."""
+        """Raise BufferUnusable where the file or its log was deleted or replaced while the file is
+        open: SQLite would go on writing to a file that a restart does not find."""
         with suppress(OSError):
             if self._look() == self._places:
                 return
@@ -127,8 +128,8 @@ class BatchFile(ABC):
         )
 
     def _check_commits(self) -> None:
-        """Raise BufferUnusable where commits that were acknowledged are lost. The connection only
-        reads, so that it leaves the log as it is."""
+        """Raise BufferUnusable where commits that were acknowledged are lost. The check opens a
+        connection that only reads, so that it leaves the log as it is."""
         noted = os.pread(self._noted.fileno(), 21, 0).strip()
         address = f"{self._path.absolute().as_uri()}?mode=ro"
         reader = sqlite3.connect(address, uri=True, timeout=60)
@@ -178,8 +179,8 @@ class BatchFile(ABC):
         return True
 
     def _load(self) -> None:
-        """Read the state: `watermark`, the oldest day of sealing that is taken, and `day`, that of
-        a clock that is believed; both date.min in a new file."""
+        """Read the state: `watermark`, the oldest day of sealing that is taken, and `day`, the
+        latest day of the clock that is believed; both are date.min in a new file."""
         with self._buffer_errors():
             state = dict(self._rows("SELECT name, value FROM state"))
             self.watermark = date.fromisoformat(state.get("watermark", date.min.isoformat()))
@@ -196,8 +197,8 @@ class BatchFile(ABC):
             self._set_day(later(self.watermark, lateness), lateness, self._risen)
 
     def rise(self, lateness: timedelta, now: float) -> None:
-        """Raise the day by one, if RISE_SECONDS have passed since the last time, and the watermark
-        to `lateness` before it. After a restart of the machine no less than `now` has passed."""
+        """Raise the day by one, if RISE_SECONDS have passed since it last rose, and the watermark
+        to `lateness` before it. After a restart of the machine at least `now` seconds passed."""
         if (now - self._risen if now >= self._risen else now) >= RISE_SECONDS:
             self._set_day(later(self.day, AHEAD), lateness, now)
 
@@ -239,7 +240,7 @@ class BatchFile(ABC):
 
     @abstractmethod
     def _keep(self, batches: Iterable[SortedBatch]) -> None:
-        """Store the lots of batches, in the transaction of `commit`."""
+        """Store the lots of batches, within the transaction of `commit`."""
 
     def _take(self, pending: PendingBatch, newest: date) -> Answer:
         """Return the answer to a batch, and write its id if any of its reports is stored."""
@@ -270,8 +271,9 @@ class BatchFile(ABC):
         return self._first_answer(pending) if is_known else None
 
     def _settle(self, batch: SortedBatch, newest: date) -> None:
-        """Make lots of a batch's opened reports, but refusals of those that were opened before or
-        sealed on a day that is not taken. Their digests stand among the ids of that day."""
+        """Make lots of a batch's opened reports, and refusals of those that were opened before or
+        were sealed on a day that is not taken. Store the digests of the opened reports among the
+        ids of their day."""
         for number, day, digest, lot in batch.opened:
             if not self.watermark <= day <= newest:
                 batch.refused.append(Refusal(number, "wrong_day"))
@@ -284,7 +286,8 @@ class BatchFile(ABC):
         batch.refused.sort()
 
     def _first_answer(self, pending: PendingBatch) -> Answer | None:
-        """Return the answer that this batch had, a conflict if another has its id, or None."""
+        """Return the answer that this batch got before, a conflict if another batch has its id, or
+        None."""
         row = self._connection.execute(
             f"SELECT digest, refused FROM {_id_table(pending.batch.day)} WHERE id = ?",
             (pending.batch.id,),
@@ -373,7 +376,7 @@ class BatchFile(ABC):
 
 
 def _commits(connection: sqlite3.Connection) -> int:
-    """Return how often a file was committed to; 0 for one of a version that did not count."""
+    """Return the number of commits to a file; 0 for a file of a version that did not count them."""
     counted = connection.execute("SELECT value FROM state WHERE name = 'commits'").fetchone()
     return int(counted[0]) if counted else 0
 

@@ -1,7 +1,7 @@
 """Who may send: a deployment's own decision before a collector reads a batch.
 
 The decision sees headers, sender and size, never the body, so that a token can be redeemed without
-learning what is reported. The service asks wherever it would read a batch, by any method.
+learning what is reported. The service calls it before it reads any batch, by whatever HTTP method.
 """
 
 import asyncio
@@ -13,7 +13,8 @@ from starlette.types import Scope
 
 class Arrival(NamedTuple):
     """Request before its body: `headers` by lower-case name, `sender`, the address of the
-    connection (a proxy's where there is one), and `size` in bytes, each None where not stated."""
+    connection (a proxy's where there is one), and `size` in bytes. `sender` and `size` are None
+    where they are not stated."""
 
     headers: Mapping[str, str]
     sender: str | None
@@ -22,7 +23,7 @@ class Arrival(NamedTuple):
 
 Admits = Callable[[Arrival], Awaitable[int | None]]
 """Function that returns None for a request that is admitted, else the HTTP status of its refusal:
-401 or 403 for good, 429 or 503 for a device to repeat it."""
+a device repeats the request later after 429 or 503, not after 401 or 403."""
 
 
 REFUSALS = (401, 403, 413, 429, 503)
@@ -30,8 +31,8 @@ REFUSALS = (401, 403, 413, 429, 503)
 
 
 async def refusal_status(admits: Admits, scope: Scope, seconds: float) -> int | None:
-    """Return None where `admits` admits a request, else the status of its refusal: 503 where the
-    function raises, answers neither None nor one of REFUSALS, or takes longer than `seconds`."""
+    """Return None where `admits` admits a request, else the status of the refusal. It is 503 where
+    `admits` raises, returns neither None nor one of REFUSALS, or takes longer than `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             status = await admits(_arrival(scope))

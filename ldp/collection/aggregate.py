@@ -51,7 +51,8 @@ def aggregate(
     reports is counted. `on_file` is called with each file that was counted. After every `every`
     files the table so far is written to `checkpoint`; a later run with the same question goes on
     from there, and a run that succeeds deletes it. `whole`: whether the table holds the whole
-    reports too, but for a memoised metric over several days; ReportError where too many differ.
+    reports too; it never does for a memoised metric over several days. Raises ReportError where
+    too many whole reports differ.
     """
     files = report_files(stores, metric, version, since, until)
     whole = whole and not (memoised and len({day for day, _ in files}) > 1)
@@ -71,8 +72,8 @@ def aggregate(
 
 
 def with_metric(table: Table | JointTable, metric: Metric, label: Label) -> Table | JointTable:
-    """Return the table with the candidates, memoisation and label of its metric, and where it holds
-    whole reports, with the candidates of each member of a joint one."""
+    """Return the table with the candidates, memoisation and label of its metric. A table of a joint
+    metric that holds whole reports also gets the candidates of each member."""
     table = table.of_metric(metric.candidates(), bool(metric.memoise)).labelled(label)
     if isinstance(table, JointTable) and table.whole and metric.members:
         table = table.of_members({one.name: one.candidates() for one in metric.members})
@@ -154,8 +155,8 @@ def check_file(path: StorePath, mechanism: CatalogueMechanism) -> None:
 @dataclass(frozen=True)
 class Checkpoint:
     """Progress of an aggregation: one file, replaced whole. `question`: what is counted (metric,
-    version, mechanism, days); `files`: those in `table`. Where one of them was removed since, the
-    aggregation starts over."""
+    version, mechanism, days, whole reports or not); `files`: names of the files counted in `table`.
+    If one of them was removed since, the aggregation starts over."""
 
     question: str
     files: tuple[str, ...]
@@ -169,7 +170,8 @@ class Checkpoint:
 
     @classmethod
     def load(cls, path: Path, question: str, files: Iterable[str]) -> "Checkpoint | None":
-        """Return the checkpoint of a question if all its files are among `files`, else None."""
+        """Return the checkpoint of a question if it is undamaged and all its files are among
+        `files`, else None."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             data = path.read_bytes()
             body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]

@@ -50,7 +50,8 @@ CREATE TABLE IF NOT EXISTS relayed (
 CREATE INDEX IF NOT EXISTS shared_lots ON lots (batch, metric) WHERE batch IS NOT NULL;
 CREATE INDEX IF NOT EXISTS lots_by_metric ON lots (metric, sequence, reports);
 """
-"""Column `batch` and its index: buffers that were shared have values."""
+"""The column `batch` and its index are for buffers that collectors once shared: only these have
+values in it."""
 
 
 class BufferedMetric(NamedTuple):
@@ -64,9 +65,9 @@ class BufferedMetric(NamedTuple):
 
 
 class RelayedReports(NamedTuple):
-    """Reports of a metric that came in one batch of a relay: `attested` by the relay for all of the
-    batch, `opened` by the collector of this metric. `batch`: its name; b"" for what came without an
-    attestation."""
+    """Numbers of reports in one batch of a relay. `attested`: all reports of the batch, as the
+    relay states; `opened`: those of this metric that the collector opened. `batch`: the name of the
+    batch; b"" for reports that came without an attestation."""
 
     metric: str
     version: int
@@ -121,9 +122,10 @@ class Buffer(BatchFile):
         self._numbers: dict[tuple[str, int], int] = {}
 
     def claim(self, ids: range) -> None:
-        """Mark a new buffer as that of batches whose ids begin with these hexadecimal digits; one
-        that was used without a mark is of all ids. Raise BufferUnusable where it is of other ids,
-        which nobody else knows, and where collectors shared it and may own its reports."""
+        """Mark a new buffer as the one for batches whose ids begin with these hexadecimal digits; a
+        used buffer without a mark is for all ids. Raise BufferUnusable where the buffer is for
+        other ids, which no other buffer has, and where several collectors shared it, so that some
+        of its reports may be another collector's."""
         marks = dict(self._rows("SELECT name, value FROM state"))
         if "owner" in marks:
             raise BufferUnusable(
@@ -136,8 +138,8 @@ class Buffer(BatchFile):
             self._remember("ids", mark)
 
     def step(self, stored: str, entropy: Callable[[int], bytes] = os.urandom) -> str:
-        """Return the mark to write into the store, one above `stored`, which is its mark now, ""
-        where it has none. Raise BufferUnusable where buffer or store is older than the other."""
+        """Return the mark to write into the store, one above `stored`, the store's mark now ("" for
+        none). Raise BufferUnusable where the buffer or the store is older than the other."""
         self.match(stored)
         name, _, number = stored.partition(" ")
         mark = f"{name or entropy(NAME_BYTES).hex()} {int(number or 0) + 1}"
@@ -146,8 +148,8 @@ class Buffer(BatchFile):
         return mark
 
     def match(self, stored: str) -> None:
-        """Raise BufferUnusable where the mark of the store is neither that of the buffer nor the
-        one before it: one of them was replaced, or restored from a backup."""
+        """Raise BufferUnusable where the store's mark, `stored`, is neither the buffer's mark nor
+        the one before: the buffer or the store was replaced, or restored from a backup."""
         ((mark,),) = self._rows("SELECT coalesce(max(value), '') FROM state WHERE name = 'mark'")
         name, _, number = mark.partition(" ")
         last = int(number or 0)
@@ -178,8 +180,8 @@ class Buffer(BatchFile):
                 )
 
     def _keep(self, batches: Iterable[SortedBatch]) -> None:
-        """Store lots, those of a metric joined into rows of at most `ROW_BYTES`, and how many came
-        in which batch of a relay."""
+        """Store lots, joined by metric into rows of at most `ROW_BYTES`, and the number of reports
+        that came in each batch of a relay."""
         lots_of_metric = defaultdict[tuple[str, int], list[Lot]](list)
         for batch in batches:
             if batch.attestation is not None:
@@ -219,7 +221,8 @@ class Buffer(BatchFile):
         ]
 
     def _insert(self, rows: list[LotRow]) -> None:
-        """Insert rows of lots, many by one statement: each waits for the interpreter's lock."""
+        """Insert rows of lots, many by one statement, because each statement waits for the
+        interpreter's lock."""
         for start in range(0, len(rows), INSERTED_ROWS):
             some = rows[start : start + INSERTED_ROWS]
             self._connection.execute(
@@ -233,7 +236,7 @@ class Buffer(BatchFile):
         return [self.metric(number) for (number,) in self._rows("SELECT number FROM metrics")]
 
     def metric(self, number: int) -> BufferedMetric:
-        """Return the metric of a number."""
+        """Return the metric that has this number in the buffer."""
         with self._buffer_errors():
             ((name, version, text),) = self._rows(
                 "SELECT metric, version, mechanism FROM metrics WHERE number = ?", number
@@ -243,7 +246,7 @@ class Buffer(BatchFile):
             )
 
     def name_of(self, number: int) -> tuple[str, int]:
-        """Return the name and the version of the metric of a number."""
+        """Return the name and the version of the metric that has this number in the buffer."""
         with self._buffer_errors():
             ((name, version),) = self._rows(
                 "SELECT metric, version FROM metrics WHERE number = ?", number
@@ -255,7 +258,7 @@ class Buffer(BatchFile):
         return dict(self._rows("SELECT metric, sum(reports) FROM lots GROUP BY metric"))
 
     def plan(self, metric: int) -> FilePlan | None:
-        """Return the plan of a metric that is not done, or None."""
+        """Return the unfinished plan of a metric, or None."""
         rows = self._rows(
             "SELECT first, last, day, name, is_written FROM plans WHERE metric = ?", metric
         )
@@ -272,8 +275,8 @@ class Buffer(BatchFile):
         smallest: int = 1,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> FilePlan | None:
-        """Write and return the plan of a metric's next file: its oldest lots, of at most
-        `most_bytes` unless it is one lot; None where these have fewer reports than `smallest`.
+        """Write and return the plan of a metric's next file: the oldest lots, together of at most
+        `most_bytes` unless there is only one; None where they hold fewer reports than `smallest`.
         `entropy` draws the file's name."""
         first, last, reports = self._oldest(metric, most_bytes)
         if reports < max(1, smallest):
@@ -287,8 +290,8 @@ class Buffer(BatchFile):
         return plan
 
     def _oldest(self, metric: int, most_bytes: int, until: int = _LAST) -> tuple[int, int, int]:
-        """Return the first and the last of a metric's oldest lots, of at most `most_bytes` unless
-        it is one lot, and the number of their reports; zeros without lots."""
+        """Return the first and the last of a metric's oldest lots, together of at most `most_bytes`
+        unless there is only one, and the number of their reports; zeros without lots."""
         first = last = size = total = 0
         for sequence, length, reports in self._iterate(
             "SELECT sequence, length(bodies), reports FROM lots "
@@ -315,13 +318,13 @@ class Buffer(BatchFile):
         return Bodies(sound, damaged)
 
     def mark_written(self, metric: int) -> None:
-        """Note that the file of a metric's plan is on the disk: it is never written again."""
+        """Note that the file of a metric's plan is on the disk, so that it is not written again."""
         with self._transaction():
             self._connection.execute("UPDATE plans SET is_written = 1 WHERE metric = ?", (metric,))
 
     def forget(self, metric: int, plan: FilePlan) -> bool:
-        """Delete lots of a written plan, overwritten first, FORGOTTEN_BYTES at most so that commits
-        need not wait, and the plan with the last of them. Return whether there are more."""
+        """Delete lots of a written plan, overwritten first, at most FORGOTTEN_BYTES so that commits
+        need not wait; delete the plan with the last lot. Return whether there are more lots."""
         with self._transaction():
             first, last, _ = self._oldest(metric, FORGOTTEN_BYTES, plan.last)
             self._connection.execute(
@@ -334,7 +337,7 @@ class Buffer(BatchFile):
 
 
 def ids_text(ids: range) -> str:
-    """Return a range of first hexadecimal digits of ids as text, `0-f` for all."""
+    """Return a range of the first hexadecimal digits of ids as text, `0-f` for all."""
     return f"{ids[0]:x}-{ids[-1]:x}"
 
 

@@ -45,8 +45,8 @@ from ldp.registry.resolved import resolved_bytes
 
 
 class DrainResult(NamedTuple):
-    """Reports by metric: `moved` to the store, and `waiting` because they are fewer than a file has
-    at least."""
+    """Numbers of reports by metric: `moved` to the store, and `waiting` because they are too few
+    for a file."""
 
     moved: Counter[str]
     waiting: Counter[str]
@@ -59,12 +59,13 @@ class MoveError(LdpError, OSError):
 class Collector(Service):
     """Service of a collector (`app`), with its writer and ingestor.
 
-    `store`, a folder or its URL, and `buffer`: the caller holds the locks of the folders; `today`:
-    the clock; `monotonic`: seconds of a clock that is never set; `retain`: how long files are kept,
-    None for ever; `origins`: of the pages whose browsers may send; `open_report`: returns
-    the content of an item that carries a sealed report, or raises ReportError; `verify`: likewise
-    the attestation of a relay; `admits`: a deployment's decision who may send, before the body is
-    read; `ids`: first hexadecimal digits of the ids of batches that it takes, with which a new
+    `store`: a folder or its URL; `buffer`: a folder; the caller holds the locks of both. `today`:
+    function that returns the clock's day; `monotonic`: function that returns the seconds of a clock
+    that is never set; `retain`: how long files are kept, with None for ever; `origins`: origins of
+    the pages from which browsers may send; `open_report`: function that returns the content of an
+    item that carries a sealed report, or raises ReportError; `verify`: likewise for the attestation
+    of a relay; `admits`: a deployment's decision who may send, before the body is read; `ids`:
+    first hexadecimal digits of the ids of batches that this collector takes, with which a new
     buffer is marked. Raises BufferUnusable, RegistryError and ParameterError.
     """
 
@@ -143,8 +144,8 @@ class Collector(Service):
         return Response(self._openapi, media_type=JSON_TYPE)
 
     def move_everything(self) -> None:
-        """Move all reports from the buffer to the store while the writer runs. Raise MoveError when
-        that failed for some metric; the others are moved."""
+        """Move all reports from the buffer to the store while the writer runs. Raise MoveError if
+        that failed for some metric; the reports of the others are moved."""
         self._ingestor.work(everything=True)
         if self._ingestor.failures:
             raise MoveError(
@@ -152,7 +153,7 @@ class Collector(Service):
             )
 
     def ask_flush(self) -> None:
-        """Ask that all reports are moved soon, but for those that are too few for a file."""
+        """Ask that all reports are moved soon, except those that are too few for a file."""
         self._ingestor.ask_flush()
 
     def drain(self) -> DrainResult:

@@ -50,8 +50,8 @@ class Counts:
 
     @classmethod
     def of_metrics(cls, metrics: Iterable[str], are_sealed: bool = False) -> "Counts":
-        """Return counts of 0 of the reports of these metrics. Those in the clear are counted where
-        reports `are_sealed` as a rule."""
+        """Return counts of 0 for the reports of these metrics. Where reports `are_sealed` as a
+        rule, reports in the clear are counted, too."""
         names = [*metrics]
         return cls(
             accepted=_zeros(names),
@@ -62,7 +62,7 @@ class Counts:
         )
 
     def add_commit(self, seconds: float) -> None:
-        """Count a transaction of batches that took so long."""
+        """Count a transaction of batches that took this many `seconds`."""
         self.commits[bisect_left(BUCKETS, seconds)] += 1
         self.commit_seconds += seconds
 

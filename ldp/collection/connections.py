@@ -1,7 +1,7 @@
-"""Open connections of a collector: each has a time limit, and their number has one.
+"""Open connections of a collector: their time and their number are limited.
 
-A connection whose request does not come, or whose answer is not read, is closed after a time; when
-there are too many, the one that the collector has waited for longest is closed for the new one. So
+A connection whose request does not come, or whose answer is not read, is closed after a time. When
+there are too many, a new one replaces the one that the collector has waited for longest. So
 connections that are held open exclude nobody, and a request that arrives whole is never dropped.
 """
 
@@ -16,24 +16,24 @@ from ldp.protocol.batch import MOST_BYTES
 REQUEST_SECONDS = 30.0
 """Longest time from the connection, or the last answer, to the last byte of a request."""
 ANSWER_SECONDS = 60.0
-"""Longest time from the last byte of a request to the last of its answer."""
+"""Longest time from the last byte of a request to the last byte of its answer."""
 MOST_OVERHEAD = 1 << 14
 """Most bytes of a request that no application receives: its line, headers, sizes and extensions of
 chunks, trailers, and what follows an answer."""
 MOST_REFUSED = 2 * MOST_BYTES
 """Most bytes of a body that are still read after the answer, so that a sender whose batch is
-refused early has its answer, and may send the next one over the same connection."""
+refused early gets its answer, and can send the next batch over the same connection."""
 MOST_PIPELINED = 16
-"""Most requests that wait for the answers to those before them."""
+"""Most requests of a connection that wait for the answers to earlier ones."""
 LINGER_SECONDS = 1.0
-"""Time until a connection that is read no more is closed: its sender can read its answer, and does
-not connect again at once."""
+"""Time until a connection that is read no more is closed, in which its sender can read the answer
+and does not connect again."""
 MOST, RESERVED, BACKLOG = 8192, 128, 1024
 
 
 def most_connections() -> int:
-    """Raise the limit of open files as far as needed and possible; return the number of connections
-    that it allows, half of it, because as many may wait to be accepted."""
+    """Raise the limit of open files as far as needed and possible. Return the number of connections
+    that it allows: half the limit, because as many may wait to be accepted."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = 2 * MOST + RESERVED
     if soft != resource.RLIM_INFINITY and soft < limit:
@@ -46,7 +46,7 @@ def most_connections() -> int:
 
 class Connections:
     """Connections of one event loop, by what is awaited: a request or the end of an answer. `most`:
-    how many there may be."""
+    largest number of connections."""
 
     def __init__(self, most: int) -> None:
         self.most = most

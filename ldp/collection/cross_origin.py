@@ -1,7 +1,7 @@
 """Requests from pages of other origins (CORS): which browsers may send, and read the answer.
 
-This decides for browsers only. It admits nobody and stops no forged report: what is not a browser
-sends what it likes.
+This decides for browsers only. It authenticates nobody and stops no forged report: other programs
+can send without it.
 """
 
 from collections.abc import Iterable
@@ -64,7 +64,7 @@ class CrossOrigin:
         )
 
     def answering(self, scope: Scope, send: Send) -> Send:
-        """Return `send` with the headers of this request's origin on its answer, whatever it is."""
+        """Return `send` that adds the headers for this request's origin to every answer."""
         added = [(b"vary", b"Origin")]
         origin = dict(scope["headers"]).get(b"origin")
         if origin in self._origins:

@@ -1,9 +1,9 @@
 """Ingestion: from a collector's buffer to the report store, block by block, each shuffled.
 
 A block waits until it has a least number of reports or a greatest age. The plan of its file is
-written and synced first, the file replaces any of its name, and the lots are deleted only when the
-rename is on the disk: an ingestor that ends at any moment is run again, and nothing is lost or
-counted twice. Reports that are not plausible go to `set-aside`, a store of its own.
+written and synced first, the file replaces any file of its name, and the lots are deleted only when
+the rename is on the disk. So an ingestor that ends at any moment can be run again, and nothing is
+lost or counted twice. Reports that are not plausible go to `set-aside`, a store of its own.
 """
 
 import os
@@ -96,8 +96,8 @@ def writer_of(store: StorePath, metric: BufferedMetric, plan: FilePlan) -> Repor
 
 
 def mark_of(store: StorePath) -> str:
-    """Return the mark of a store: a name and how often it rose, "" where it has none. Buffer and
-    store have it, and it rises at least once a minute in which batches come."""
+    """Return the mark of a store: a name and how often the mark rose, "" where there is none. The
+    buffer has the same mark, which rises at least once a minute while batches come."""
     path = store / MARK
     return path.read_bytes().decode("ascii", "replace").strip() if path.is_file() else ""
 
@@ -115,8 +115,8 @@ def _write_text(path: StorePath, text: str) -> None:
 
 
 def write_sizes(store: StorePath, relayed: Iterable[RelayedReports]) -> None:
-    """Write the sizes of a relay's batches as CSV files, one for each version of a metric:
-    `batch,attested,opened`, by name of the batch, which is random; empty for what came without an
+    """Write the sizes of a relay's batches as CSV files `batch,attested,opened`, one for each
+    version of a metric. The name of a batch is random; it is empty for reports that came without an
     attestation."""
     lines = dict[StorePath, list[str]]()
     for one in relayed:
@@ -127,7 +127,7 @@ def write_sizes(store: StorePath, relayed: Iterable[RelayedReports]) -> None:
 
 
 def add_size(store: Path, relayed: RelayedReports) -> None:
-    """Add the line of a batch to these files, of a store that no collector writes."""
+    """Add the line of a batch to the file of its metric, in a store that no collector writes."""
     path = store / RELAYED / f"{relayed.metric}-{relayed.version}.csv"
     known = path.read_text("utf-8") if path.exists() else _SIZES
     write_whole(path, known + _line_of(relayed))
@@ -138,7 +138,8 @@ def _line_of(relayed: RelayedReports) -> str:
 
 
 def clean(store: StorePath, buffer: Buffer) -> None:
-    """Delete the parts of planned files that a killed ingestor of this buffer left in a folder."""
+    """Delete the unfinished parts of planned files that a killed ingestor of this buffer left in a
+    store."""
     roots = (store, store / SET_ASIDE) if isinstance(store, Path) else ()
     for metric in buffer.metrics():
         plan = buffer.plan(metric.number)
@@ -150,9 +151,8 @@ def clean(store: StorePath, buffer: Buffer) -> None:
 
 
 def retire(store: StorePath, oldest: date) -> int:
-    """Delete the files of days before `oldest`, also those set aside; return their number.
-
-    Links to folders and files stay, with their targets."""
+    """Delete the files of days before `oldest`, also those set aside; return their number. Links to
+    folders and files are not deleted, nor are their targets."""
     number = 0
     for root in (store, store / SET_ASIDE):
         for folder in root.glob("metric=*/version=*/day=*"):

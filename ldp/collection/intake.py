@@ -2,8 +2,9 @@
 
 A batch is sorted into lots, the reports of one metric without their headers, and refusals, the
 items that will never be counted. Uniform batches (one metric throughout, as relays send) are read
-as one array; items of others are known by what they begin with, and in batches in which one is not,
-or is refused, checked field by field. Nothing here touches a disk or knows a sender.
+as one array. In other batches items are recognised by their first bytes; a batch with an item that
+is not recognised or is refused is checked field by field. Nothing here touches a disk or knows a
+sender.
 """
 
 import hashlib
@@ -56,17 +57,18 @@ Code = Literal[
 CODES: tuple[Code, ...] = get_args(Code)
 """Codes in the order in which the buffer numbers them; new ones come last."""
 UNATTESTED = Attestation("", b"", 0, b"")
-"""Statement that stands for none: of reports that came without one of a known relay."""
+"""Empty attestation, of reports that came without the attestation of a known relay."""
 MOST_UNOPENED = 3
-"""Reports that do not open after which a batch without a known relay's statement is given up."""
+"""Number of reports that do not open after which a batch without a known relay's attestation is
+given up."""
 SYSTEM_ORDER: Callable[[list[Any]], None] = secrets.SystemRandom().shuffle
-"""A uniform permutation of a list, in place, by the operating system's randomness."""
+"""Function that permutes a list uniformly, in place, by the operating system's randomness."""
 FEW = 16
 """Number of items below which an array costs more than a loop."""
 
 
 class NotNow(LdpError):
-    """Error: a batch cannot be taken now; its sender is to repeat it in a minute."""
+    """Error: a batch cannot be taken now; its sender should repeat it in a minute."""
 
 
 class GivenUp(ReportError):
@@ -91,7 +93,8 @@ class Lot(NamedTuple):
 
 class OpenedReport(NamedTuple):
     """Report that was sealed, to be stored unless it was opened before. `item`: its position in the
-    batch; `day`: of sealing on the device; `digest`: of the sealed report, ID_BYTES long."""
+    batch; `day`: the day of sealing on the device; `digest`: digest of the sealed report, of
+    ID_BYTES bytes."""
 
     item: int
     day: date
@@ -101,8 +104,8 @@ class OpenedReport(NamedTuple):
 
 @dataclass
 class SortedBatch:
-    """Content of a batch: lots to store, and refusals to answer with. The reports of a batch of
-    sealed ones are `opened`, and become lots or refusals when it is committed."""
+    """Content of a batch: lots to store, and refusals for the answer. The reports of a batch of
+    sealed reports are `opened`, and become lots or refusals when the batch is committed."""
 
     id: bytes
     day: date
@@ -110,14 +113,15 @@ class SortedBatch:
     refused: list[Refusal] = field(default_factory=list)
     opened: list[OpenedReport] = field(default_factory=list)
     attestation: Attestation | None = None
-    """Statement of a known relay about the batch that its reports left in; UNATTESTED without one;
-    None where no relay is known."""
+    """Attestation of a known relay about the batch in which the reports left it; UNATTESTED without
+    an attestation; None where no relay is known."""
 
 
 @dataclass(frozen=True)
 class CollectedMetric:
-    """Metric of a collector. `last`: the last day on which its reports are taken; `queue`: that of
-    its sealed reports; `needs_shuffler`: whether they are taken from a known relay only."""
+    """Metric of a collector. `last`: the last day on which its reports are taken; `queue`: the
+    queue of its sealed reports; `needs_shuffler`: whether they are taken from a known relay only.
+    """
 
     version: int
     last: date
@@ -131,8 +135,8 @@ class CollectedMetrics(dict[str, CollectedMetric]):
 
     @cached_property
     def beginnings(self) -> dict[bytes, tuple[str, CollectedMetric, Layout | JointLayout | None]]:
-        """Metrics by what their items in a batch begin with: name, metric, and layout unless any
-        bytes are a body. None whose reports must be sealed."""
+        """Metrics by the first bytes of their items in a batch: name, metric, and layout (None
+        where any bytes are a body). Metrics whose reports must be sealed are left out."""
         return {
             item_beginning(name, one.version, one.mechanism.header, _body_bytes(one)): (
                 name,
@@ -145,7 +149,7 @@ class CollectedMetrics(dict[str, CollectedMetric]):
 
     @cached_property
     def sizes(self) -> dict[bytes, int]:
-        """Sizes of bodies, in bytes, by the same."""
+        """Sizes of bodies, in bytes, by the same first bytes as `beginnings`."""
         return {start: _body_bytes(one) for start, (_, one, _) in self.beginnings.items()}
 
 
@@ -181,8 +185,8 @@ def days(length: timedelta) -> timedelta:
 
 
 def sort_batch(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBatch:
-    """Return the content of a batch; raise ReportError unless the bytes are one, and NotNow where a
-    report has a later version than this registry knows."""
+    """Return the content of a batch; raise ReportError unless the bytes are a batch, and NotNow
+    where a report has a later version than this registry knows."""
     uniform = read_uniform(data)
     if uniform is not None and uniform.items >= FEW:
         return _sort_uniform(data, uniform, metrics, today)
@@ -228,11 +232,11 @@ def sort_sealed(
     order: Callable[[list[Any]], None] = SYSTEM_ORDER,
 ) -> SortedBatch:
     """Return the content of a batch of sealed reports; raise ReportError unless the bytes are one.
-    `open_report` returns the content of an item, and `verify`, where a relay is known, what one
-    attests of the reports with a digest; both raise ReportError. `order` permutes a list in place,
-    uniformly: in that order reports are tried, so that no sender chooses which come first. Raise
-    GivenUp where MOST_UNOPENED or more do not open, unless a known relay states the batch or, where
-    no relay is known, more were opened than not."""
+    `open_report` returns the content of an item; `verify`, where a relay is known, returns what the
+    relay attests of the reports with a digest; both raise ReportError. `order` permutes a list
+    uniformly, in place: reports are tried in that order, so that no sender chooses which come
+    first. Raise GivenUp where MOST_UNOPENED reports or more do not open, unless a known relay
+    attests the batch or, where no relay is known, more reports open than not."""
     batch = Batch.from_bytes(data)
     result = SortedBatch(batch.id, batch.day, attestation=UNATTESTED if verify else None)
     reports, statement, unopened = list[tuple[int, Item]](), None, 0
@@ -283,7 +287,8 @@ def digest_of(sealed_report: bytes) -> bytes:
 def _code_of(
     item: Item, metrics: Mapping[str, CollectedMetric], today: date, queue: str | None = None
 ) -> Code | None:
-    """Return why a report will not be counted, or None; one that was sealed came by a `queue`."""
+    """Return why a report will not be counted, or None. `queue`: the queue by which a sealed report
+    came."""
     if code := _refusal_code(item.metric, item.version, metrics, today):
         return code
     metric = metrics[item.metric]
@@ -378,7 +383,7 @@ def check_bodies(bodies: NDArray[np.uint8], mechanism: CatalogueMechanism) -> No
 
 @lru_cache
 def _takes_any_body(layout: Layout | JointLayout) -> bool:
-    """Return whether any bytes of a body's size are a body, because all their bits are used."""
+    """Return whether any bytes of the right size are a body, because all their bits are used."""
     return all(1 << 8 * shape.row_bytes == shape.rows for shape in (layout, *layout.parts)) and all(
         1 << 8 * part.payload_bytes == part.outcomes for part in layout.parts
     )

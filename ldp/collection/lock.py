@@ -1,4 +1,4 @@
-"""Lock of a folder for one process, which the system releases when its process ends."""
+"""Lock of a folder for one process, which the system releases when that process ends."""
 
 import fcntl
 import os
@@ -20,8 +20,9 @@ class InUse(LdpError, OSError):
 @contextmanager
 def hold_lock(folder: Path, name: str = LOCK, user: str = "collector") -> Iterator[int]:
     """Make a folder, readable by its owner only and synced to the disk, and hold its lock, the file
-    `name`, for the block; yield its descriptor. A process that inherits the descriptor holds the
-    lock, too. Raise InUse, which says that another `user` holds it, if one does."""
+    `name`, for the block; yield the descriptor of this file. A process that inherits the descriptor
+    holds the lock, too. Raise InUse if another process holds the lock; the message calls that
+    process the other `user`."""
     folder = folder.absolute()
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(new_folders):

@@ -33,14 +33,15 @@ class StoreUnusable(LdpError, OSError):
 
 
 class S3Path(PurePosixPath):
-    """Object or prefix of a bucket, `BUCKET/KEY`, with those methods of `pathlib.Path` that a store
-    needs; its text is its URL. The methods raise StoreUnusable."""
+    """Object or prefix of a bucket, `BUCKET/KEY`, with the methods of `pathlib.Path` that a store
+    needs; `str` of it is its URL. The methods raise StoreUnusable."""
 
     def __str__(self) -> str:
         return f"s3://{super().__str__()}"
 
     def glob(self, pattern: str) -> Iterator["S3Path"]:
-        """Yield what matches a pattern, in which `/` separates levels below this prefix."""
+        """Yield the objects and prefixes that match a pattern, in which `/` separates levels below
+        this prefix."""
         levels, depth = pattern.split("/"), len(self.parts)
         selector = fs.FileSelector(self._key, allow_not_found=True, recursive=len(levels) > 1)
         with self._errors():
@@ -77,8 +78,8 @@ class S3Path(PurePosixPath):
             return bytes(file.read())
 
     def write_bytes(self, data: bytes | pa.Buffer) -> None:
-        """Write the object whole. One of its name is replaced; until all bytes have arrived it is
-        the old one, or there is none."""
+        """Write the object whole, in place of any object of its name. Until all bytes have arrived
+        the old object is there, or none."""
         with self._errors(), ThreadPoolExecutor(1) as thread:  # no signal interrupts it there
             thread.submit(self._write, data).result()
 
@@ -139,8 +140,9 @@ StorePath = Path | S3Path
 
 
 def store_path(store: str | StorePath) -> StorePath:
-    """Return the path of a store, of which a URL is `file:///PATH` or `s3://BUCKET/PREFIX`. Raises
-    ParameterError for other URLs, without repeating them: they may hold a key."""
+    """Return the path of a store, given as a path or as a URL `file:///PATH` or
+    `s3://BUCKET/PREFIX`. Raises ParameterError for any other URL, without repeating it, because it
+    may hold a key."""
     if not isinstance(store, str):
         return store
     if match := _S3.fullmatch(store):

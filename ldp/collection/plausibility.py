@@ -1,10 +1,11 @@
-"""Plausibility of reports, against poisoning: honest devices practically never send others.
+"""Plausibility of reports, against poisoning: honest devices practically never fail these tests.
 
-Per report, the number of ones among its bits, and among the cells of the metric's candidates; per
-shuffled block, how many reports name each row, and of signs each column. All limits are exact
-binomial tails, so the share of honest reports that is set aside is bounded whatever the values are;
-nothing is dropped, what is set aside is kept and counted apart. A fake report that looks like an
-honest one passes: that damage is bounded, and printed, by `ldp decode`.
+In each report the number of ones is tested, among all its bits and among the cells of the metric's
+candidates. In each shuffled block the number of reports is tested that name each row, and, for
+reports with signs, each column. All limits are exact binomial tails, so the share of honest reports
+that is set aside is bounded whatever the values are. Nothing is dropped: what is set aside is kept
+and counted apart. A fake report that looks like an honest one passes; `ldp decode` bounds and
+prints that damage.
 """
 
 from bisect import bisect_left
@@ -23,9 +24,9 @@ from ldp.protocol.hashing import PolynomialRows
 from ldp.tables.batches import candidate_cells, payload_numbers, split_batch
 
 CHANCE = 1e-9
-"""Bounds the probability that an honest report has too few or too many ones, in all or among the
-candidates' cells, and that an honest block has a row, or a column of signs, with too many reports;
-each of the four limits of ones takes a quarter, each row or column its share of it."""
+"""Bound of the probability that an honest report has too few or too many ones, in all or among the
+candidates' cells, and that an honest block has a row, or a column of signs, with too many reports.
+Each of the four limits of ones takes a quarter of it, each row or column an equal share."""
 ROWS = 1024
 """Number of rows whose candidates' cells are in memory at one time."""
 
@@ -34,9 +35,9 @@ ROWS = 1024
 def ones_limits(mechanism: Mechanism, cells: int) -> tuple[int, int]:
     """Return the fewest and the most ones of a plausible BITS report among `cells` of its row.
 
-    The value's cells, at most `most_cells`, are 1 with probability
-    `touched`, the others with `untouched` < `touched`. So the number of ones lies, in distribution,
-    between Bin(cells, untouched) and hashes + Bin(cells - hashes, untouched), whichever they are.
+    The value's cells, at most `most_cells`, are 1 with probability `touched`, the others with
+    `untouched` < `touched`. So the number of ones lies, in distribution, between
+    Bin(cells, untouched) and most_cells + Bin(cells - most_cells, untouched) for every value.
     """
     chance = float(mechanism.channel.untouched)
     hashes = min(cells, mechanism.most_cells)
@@ -48,8 +49,8 @@ def ones_limits(mechanism: Mechanism, cells: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=1024)
 def row_limit(reports: int, rows: int) -> int:
-    """Return the most reports of a plausible row of a block: reports have uniform rows. The same
-    for columns of signs, with `rows` columns."""
+    """Return the most reports of a plausible row of a block: honest reports have uniform rows. The
+    limit is the same for the columns of reports with signs, with `rows` columns."""
     return _first(reports, lambda count: binomial_above(count, reports, 1 / rows) <= CHANCE / rows)
 
 
@@ -65,9 +66,9 @@ def is_plausible(
     candidates: tuple[str, ...] = (),
 ) -> Bools:
     """Return which reports of a block are plausible, shape (n,), from `rows`, shape (n,), and
-    `payloads`, shape (n, payload bytes). Rows are not tested where devices keep theirs, with
-    permanent responses. `candidates`: the metric's dictionary, used where it touches at most half
-    of a row's cells."""
+    `payloads`, shape (n, payload bytes). Rows are not tested where a device keeps its row with a
+    permanent response. `candidates`: the metric's dictionary, used where it touches at most half of
+    a row's cells."""
     good = np.ones(len(rows), dtype=np.bool_)
     part_reports = split_batch(mechanism.layout, rows, payloads)
     for part, (part_rows, part_payloads) in zip(parts_of(mechanism), part_reports, strict=True):
@@ -86,8 +87,8 @@ def is_plausible(
 
 
 def _is_uncrowded(places: AnyInts, number: int) -> Bools:
-    """Return which of the `places`, shape (n,), uniform among a `number`, do not have far too many
-    reports: shape (n,)."""
+    """Return for each report, shape (n,), whether its place does not have far too many reports.
+    `places`: shape (n,), uniform among `number` places for honest reports."""
     counts = np.bincount(places, minlength=number)
     return np.asarray((counts <= row_limit(len(places), number))[places])
 

@@ -1,9 +1,10 @@
 """The durable buffer of a relay: sealed reports that wait for a batch, and batches on their way.
 
 A file of batches (`ldp.collection.acknowledged`). Sealed reports stand in the order of their bytes,
-which are random, so that the file has no order of arrival, and nothing joins those of a device. A
-batch is drawn in one transaction that also deletes what waited, and has its ids and its order from
-then on: a run that ends anywhere is repeated, and sends the same bytes. Tallies stay for ever.
+which are random, so that the file has no order of arrival, and nothing links the reports of a
+device. A batch is made in one transaction that also deletes what waited; its ids and its order are
+fixed from then on, so that a run which ends anywhere can be repeated and sends the same bytes.
+Tallies are never deleted.
 """
 
 import secrets
@@ -17,7 +18,7 @@ from ldp.protocol.batch import HEAD_BYTES, ID_BYTES, MOST_BYTES, MOST_ITEMS, Bat
 from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, digest_of_all
 
 MOST_REPORTS = 1 << 20
-"""Most reports of a batch; those beyond wait for the next."""
+"""Most reports of a batch; further reports wait for the next batch."""
 _TABLES = """
 CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE waiting (queue TEXT, sealed BLOB, day TEXT NOT NULL, PRIMARY KEY (queue, sealed))
@@ -51,8 +52,8 @@ class RelayBuffer(BatchFile):
         )
 
     def tallies(self) -> dict[str, dict[str, int]]:
-        """Return the numbers of every queue, by name: of reports `waiting`, `outgoing`,
-        `forwarded`, `refused` by the collector and `dropped`, and of `batches`."""
+        """Return the numbers of every queue, by its name: reports `waiting`, `outgoing`,
+        `forwarded`, `refused` by the collector and `dropped`, and `batches`."""
         tallies = dict[str, dict[str, int]]()
         for queue, name, number in self._rows("SELECT queue, name, number FROM tallies"):
             tallies.setdefault(queue, {})[name] = number
@@ -78,10 +79,10 @@ class RelayBuffer(BatchFile):
         most: int = MOST_REPORTS,
     ) -> int:
         """Make a batch of all reports of a queue that wait, and return how many it has: at least
-        `smallest`, or 0. It leaves as sealed batches of `day` with random ids, each with the item
-        that `attest` returns of it; `order` permutes a list in place, uniformly. `by_day`: it is of
-        one day of sealing, the first of which enough wait. At most `most` reports leave, -1
-        for all: a limit would part the messages of a person."""
+        `smallest`, or 0. The batch leaves as sealed batches of `day` with random ids, each with the
+        item that `attest` returns for it; `order` permutes a list in place, uniformly. `by_day`:
+        whether the reports are of one day of sealing, the first of which enough wait. `most`:
+        largest number of reports, -1 for all where a limit would part the messages of a person."""
         with self._transaction():
             rows = self._waiting(queue, smallest, most, by_day)
             if len(rows) < smallest:
@@ -106,8 +107,8 @@ class RelayBuffer(BatchFile):
         return len(rows)
 
     def _waiting(self, queue: str, smallest: int, most: int, by_day: bool) -> list[tuple[bytes]]:
-        """Return the reports of a queue that wait, `most` at most, -1 for all; `by_day`: of those
-        that were sealed on the first day of which `smallest` wait."""
+        """Return the reports of a queue that wait, at most `most` of them, with -1 all. `by_day`:
+        only those that were sealed on the first day of which `smallest` wait."""
         day = None
         if by_day:
             row = self._connection.execute(
@@ -132,7 +133,7 @@ class RelayBuffer(BatchFile):
 
     def finish(self, identity: bytes, refused: int | None) -> None:
         """Delete a sealed batch that the collector answered for good. `refused`: how many of its
-        reports it refused; None: all, because they are too old."""
+        reports the collector refused; None: all, because they are too old."""
         with self._transaction():
             ((queue, reports),) = self._rows(
                 "SELECT queue, reports FROM outgoing WHERE id = ?", identity
@@ -143,8 +144,8 @@ class RelayBuffer(BatchFile):
 
 
 def _parts(items: list[Item], more: int) -> Iterator[tuple[Item, ...]]:
-    """Yield items of one size in their order, as many together as go into a sealed batch beside
-    one of `more` bytes, or none."""
+    """Yield items of one size in their order, in tuples as long as fit into a sealed batch beside
+    one further item of `more` bytes, or beside none where `more` is 0."""
     left = MOST_BYTES - HEAD_BYTES - more
     number = min(MOST_ITEMS - bool(more), left // items[0].size)
     for at in range(0, len(items), number):

@@ -31,9 +31,9 @@ from ldp.registry import Registry
 from ldp.registry.definitions import Queue
 
 TOO_LATE = 410
-"""Status of a collector that will never take a batch."""
+"""HTTP status by which a collector says that it will never take a batch."""
 PUBLIC = ("batches", "forwarded", "refused", "dropped")
-"""Tallies that everybody may read; others would show when a report arrives."""
+"""Tallies that everybody may read; the others would show when a report arrives."""
 
 
 def sort_queued(data: bytes, queues: Mapping[str, Queue]) -> SortedBatch:
@@ -82,7 +82,7 @@ class Forwarder(Worker):
         self._cleaned = date.min
 
     def work(self) -> None:
-        """Drop what is too old, make the batches that are due, and send all that are made."""
+        """Drop what is too old, make the batches that are due, and send all outgoing batches."""
         self._attempt("old reports cannot be dropped", self._drop)
         tallies, now = self._reader.tallies(), time.monotonic()
         waiting = {queue: numbers.get("waiting", 0) for queue, numbers in tallies.items()}
@@ -99,8 +99,8 @@ class Forwarder(Worker):
         self._attempt("batches cannot be forwarded", self._forward)
 
     def _may_leave(self, name: str, waiting: int) -> bool:
-        """Return whether so many sealed reports of a queue suffice for a batch. Of a metric's own
-        queue none does when the registry does not say any more how many they must be."""
+        """Return whether `waiting` sealed reports of the queue `name` suffice for a batch. For a
+        metric's own queue no number suffices once the registry no longer states the least one."""
         queue = self._queues.get(name)
         is_unknown = queue is None and "/" in name
         return not is_unknown and waiting >= self._holding.least(name, queue)
@@ -127,7 +127,7 @@ class Forwarder(Worker):
         del self._since[queue]
 
     def _forward(self) -> None:
-        """Send what is outgoing; a batch that the collector will not take keeps no other waiting.
+        """Send all outgoing batches. A batch that the collector will not take delays no other.
         Raise Unreachable."""
         failure: Unreachable | None = None
         for identity in self._reader.outgoing():
@@ -198,7 +198,8 @@ class Relay(Service):
         )
 
     def _lateness(self, queue: str) -> timedelta:
-        """Return the lateness of a queue in whole days; of one that is gone, the longest."""
+        """Return the lateness of a queue in whole days; for a queue that the registry no longer
+        has, the longest lateness."""
         return days(self._queues[queue].lateness) if queue in self._queues else self._longest
 
     async def _sort(self, body: bytes) -> SortedBatch:
@@ -207,8 +208,8 @@ class Relay(Service):
         return sort_queued(body, self._queues)
 
     async def _get_queues(self, _: Request) -> Response:
-        """Say what everybody may know: sizes, the smallest batch, the delta at which it meets a
-        target, and what became of reports."""
+        """Answer with what everybody may know: sizes, the smallest batch, the delta at which it
+        meets a target, and what became of the reports."""
         tallies = await asyncio.to_thread(self._writer.perform, lambda buffer: buffer.tallies())
         queues = {
             name: {

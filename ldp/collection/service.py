@@ -1,4 +1,4 @@
-"""HTTP service that takes sealed batches: what a collector and a relay have in common.
+"""HTTP service that takes sealed batches, the base of a collector and of a relay.
 
 The service sorts or refuses batches; a writer commits them, and a worker passes on what they hold.
 No address, no header and no time of a request is written anywhere.
@@ -37,7 +37,8 @@ SLOW_SECONDS = 0.2
 LONGEST_WAIT = 10.0
 """Seconds for which a batch may wait for its answer while all is well."""
 BYTES_OF_REQUEST = 1 << 16
-"""Bytes of a body that are charged to the rate as one request more; so is each report opened."""
+"""Number of bytes of a body that count as one more request in the rate; so does each report that is
+opened."""
 REPORTS, REGISTRY, _MEDIA_TYPE = "/v1/reports", "/v1/registry.json", MEDIA_TYPE.encode()
 _ID_HEADER = ID_HEADER.lower().encode()
 WEEK = timedelta(days=7)
@@ -51,7 +52,7 @@ class Limits:
     requests: int = 512
     """Most requests at one time."""
     rate: float = 20_000.0
-    """Most requests a second, from all senders together; one second's may come at once."""
+    """Most requests a second, from all senders together; those of one second may come at once."""
     queue_bytes: int = 64 << 20
     """Most bytes of batches that wait for the writer."""
     buffer_bytes: int = 8 << 30
@@ -78,9 +79,9 @@ def longest_lateness(registry: Registry) -> timedelta:
 class Service(ABC):
     """Service as an ASGI application (`app`), whose lifespan starts and stops its threads.
 
-    `buffers`: connections to close at the end; `routes`: pages of its own;
-    `admits`: a deployment's decision who may send; `ids`: first hexadecimal digits of the ids of
-    batches that are taken.
+    `buffers`: connections to close at the end; `routes`: further pages of this service; `admits`: a
+    deployment's decision who may send; `ids`: first hexadecimal digits of the ids of batches that
+    are taken.
     """
 
     def __init__(
@@ -114,8 +115,8 @@ class Service(ABC):
 
     @abstractmethod
     async def _sort(self, body: bytes) -> SortedBatch:
-        """Return the content of a batch; raise ReportError unless the bytes are one that is taken,
-        and NotNow."""
+        """Return the content of a batch; raise ReportError unless the bytes are a batch of the
+        right kind, and NotNow where it can only be taken later."""
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -197,7 +198,7 @@ class Service(ABC):
         return Response(answer.text, answer.status, media_type=JSON_TYPE)
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes | None:
-        """Return the whole body, or None when it is larger than any batch."""
+        """Return the whole body, or None if it is larger than any batch may be."""
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > MOST_BYTES:
             return None
@@ -270,8 +271,9 @@ class Service(ABC):
 
 
 class _Application(Starlette):
-    """The framework, but for the one page that is not rare: its routing takes longer than sorting a
-    batch. `cross_origin`: of the pages that browsers may use."""
+    """Application of the framework in which requests for batches, the frequent ones, skip its
+    routing: that takes longer than sorting a batch. `cross_origin`: which other pages' browsers may
+    send."""
 
     def __init__(self, reports: ASGIApp, cross_origin: CrossOrigin | None, **settings: Any) -> None:
         super().__init__(**settings)

@@ -1,9 +1,9 @@
-"""Aggregation on Spark: the same integers as on one machine, from many.
+"""Aggregation on Spark: the same integers as on one machine, counted on many.
 
-Files are dealt to as many tasks as Spark runs at a time, through `mapInArrow`. Each task reads and
-checks its files as one machine would and counts them into one whole table, and the tables are added
-here: no report travels, only tables. A task takes the memory of two tables and a block of reports.
-Every worker needs this package and sees the files under the same names.
+Files are distributed over as many tasks as Spark runs at a time, through `mapInArrow`. Each task
+reads and checks its files as one machine would and counts them into one whole table, and the driver
+adds the tables: no report travels, only tables. A task takes the memory of two tables and a block
+of reports. Every worker needs this package and must see the files under the same names.
 """
 
 import os
@@ -25,7 +25,7 @@ from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.table import Table
 
 PIECE_BYTES = 8 << 20
-"""Most bytes of a table in one row of a Spark frame, which Java holds several times."""
+"""Most bytes of a table in one row of a Spark frame; Java holds a row several times."""
 _FAILED = "ldp.errors.ReportError: "
 Parameters = dict[str, Any]
 
@@ -106,7 +106,7 @@ def check_files(
 
 @contextmanager
 def _session() -> Iterator[Any]:
-    """Open a session for the block; raise a ReportError of a worker as one of ours."""
+    """Open a session for the block; raise a worker's ReportError as a ReportError here."""
     with from_extra("--engine spark", "spark"):
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -141,7 +141,7 @@ def _rows(frame: Any) -> Iterator[Any]:
 def count_files_on_spark(
     parameters: Parameters, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the table of all files of a task as bytes, in pieces, the last of which is marked."""
+    """Yield the table of all files of a task as bytes, in pieces; the last piece is marked."""
     mechanism = from_parameters(parameters)
     builder = empty_builder(mechanism)
     for day, path in _files(batches):

@@ -1,10 +1,10 @@
 """Queries that count reports in a database, and the counts that such a query returns.
 
-A query returns `row,column,count`: the count of each cell that is not 0, and on lines without a
-column the number of reports of a row; or `value,estimate,std_error`, as `ldp decode` has them of
-tables with a cell or a set of cells for each category. Intervals of `ldp decode` are exact tails,
-which SQL does not have. DuckDB reads the files of a store; the others a table with one whole report
-a row, as devices make them.
+A query returns `row,column,count`: the count of each cell that is not 0, and, on lines without a
+column, the number of reports of a row. Or it returns `value,estimate,std_error`, as `ldp decode`
+does for tables with a cell or a set of cells for each category; it has no intervals, because those
+of `ldp decode` are exact tails, which SQL does not have. DuckDB reads the files of a store; the
+other databases read a table with one whole report a row, as devices make them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -74,10 +74,10 @@ DIALECTS: Mapping[str, Mapping[str, str]] = {
         "categories": "SELECT * FROM UNNEST([STRUCT<place INT64, value STRING>{}])",
     },
 }
-"""Expressions of each database: the quote of a name, a byte of a value, what its bits are, one of
-them, a list, the number of ones of an integer, a whole division, a double, bytes in hexadecimal
-digits; where two lists of a row do not become rows together, how one does; where a list of constant
-rows is not VALUES, what it is."""
+"""Expressions of each database: the quote of a name, a byte of a value, its bits, one of the bits,
+a list, the number of ones of an integer, a whole division, a double, bytes in hexadecimal digits;
+the way to turn one list into rows, where two lists cannot become rows together; and the form of a
+list of constant rows, where it is not VALUES."""
 COLUMNS = ("row", "column", "count")
 """Columns of what a query returns."""
 
@@ -92,12 +92,12 @@ def counting_query(
     until: date | None = None,
     estimates: bool = False,
 ) -> str:
-    """Return the query of a `dialect`, one of DIALECTS, that counts the reports of a metric: in
-    DuckDB those of the files that `stores` have now, from `since` to `until`; in others those of
-    the table `reports`, whose column `report` (bytes) has whole reports; those of other metrics are
-    left out there. `estimates`: whether it ends in estimates. Raises ParameterError for a mechanism
-    whose table is too large for SQL, or has several parts, or is not one of `has_estimates`;
-    ReportError where the stores have no such files."""
+    """Return the query in a `dialect`, one of DIALECTS, that counts the reports of a metric. In
+    DuckDB it reads the files that `stores` have now, from `since` to `until`. In others it reads
+    the table `reports`, whose column `report` (bytes) has whole reports; reports of other metrics
+    are left out. `estimates`: whether the query ends in estimates. Raises ParameterError for a
+    mechanism whose table is too large for SQL or has several parts, and with `estimates` for one
+    without `has_estimates`; ReportError where the stores have no such files."""
     if not isinstance(mechanism, Mechanism):
         raise ParameterError(
             f"{metric}: its reports have several parts, and SQL counts one: use ldp aggregate"
@@ -144,7 +144,8 @@ def _text(dialect: str, text: str) -> str:
 
 
 def has_estimates(mechanism: Mechanism) -> bool:
-    """Return whether a query can end in estimates: of one row, with cells for each category."""
+    """Return whether a query can end in estimates: the table must have one row, with cells for each
+    category."""
     is_fresh = not (mechanism.is_memoisable or mechanism.needs_shuffler)
     is_counted = mechanism.answers in ("values", "sets") and bool(mechanism.listed)
     is_plain = mechanism.shape.rows == 1 and not mechanism.kind.is_signed
@@ -154,8 +155,8 @@ def has_estimates(mechanism: Mechanism) -> bool:
 
 
 def _estimates(dialect: str, mechanism: Mechanism) -> str:
-    """Return the rest of a query: for each category the number C of reports that name a cell of
-    its, (C - n q) / (p - q), and the root of the variance at that share of the n reports."""
+    """Return the rest of a query: for each category its estimate (C - n q) / (p - q), where C of
+    the n reports name a cell of the category, and the standard error at that share of reports."""
     channel, (rare, common) = mechanism.support, (mechanism.variance(1, f) for f in (0.0, 1.0))
     addressing, (_, column, count) = mechanism.candidate_addressing, _quoted(dialect)
     words = {**DIALECTS[dialect], "column": f"counts.{column}"}
@@ -188,21 +189,22 @@ def _estimates(dialect: str, mechanism: Mechanism) -> str:
 
 
 def _cell(addressing: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
-    """Return a number for each category, and the condition that its reports name a cell of its."""
+    """Return a number for each category, and the condition that a report names a cell of the
+    category."""
     return [*range(len(addressing.categories))], f"{words['column']} = place"
 
 
 def _even_columns(addressing: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
-    """Return what `_cell` does, of Hadamard response: columns that share an even number of ones
-    with the category's row."""
+    """Return the same as `_cell` for Hadamard response, where the cells are the columns that share
+    an even number of ones with the category's row."""
     places = [place + addressing.first_row for place, _ in enumerate(addressing.categories)]
     shared = f"{words['column']} & place"
     return places, f"mod({words['ones'].format(shared)}, 2) = 0"
 
 
 def _orthogonal_points(addressing: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
-    """Return what `_cell` does, of projective geometry: points whose digits have a product of 0
-    with the category's."""
+    """Return the same as `_cell` for projective geometry, where the cells are the points whose
+    digits have a product of 0 with the digits of the category's point."""
     field, powers = addressing.field, range(addressing.dimension)
     places = [digits_of(place, field) for place, _ in enumerate(addressing.categories)]
     column, divided = words["column"], words["divided"]
@@ -223,11 +225,11 @@ _SETS: Mapping[str, Callable[[Any, Mapping[str, str]], tuple[list[int], str]]] =
     "hadamard": _even_columns,
     "pgr": _orthogonal_points,
 }
-"""Functions that tell which cells are a category's, where it has a set of them."""
+"""Functions like `_cell` for addressings where a category has a set of cells."""
 
 
 def _stored(dated_files: Sequence[tuple[str, StorePath]], mechanism: Mechanism) -> str:
-    """Return the reports of files; the query fails where one is of another mechanism."""
+    """Return the SQL of the reports in files; the query fails if a file is of another mechanism."""
     names = [escape(str(path)).replace("'", "''") for _, path in dated_files]
     files = "[" + ", ".join(f"'{name}'" for name in names) + "]"
     return (
@@ -241,7 +243,7 @@ def _stored(dated_files: Sequence[tuple[str, StorePath]], mechanism: Mechanism) 
 
 
 def _whole_reports(dialect: str, mechanism: Mechanism) -> str:
-    """Return the reports of a table whose header is that of the mechanism."""
+    """Return the SQL of the reports in a table that have the header of the mechanism."""
     header, layout, words = mechanism.header, mechanism.layout, DIALECTS[dialect]
     start, (name, _, _) = len(header), _quoted(dialect)
     row = _number(dialect, "report", start, layout.row_bytes)
@@ -254,7 +256,7 @@ def _whole_reports(dialect: str, mechanism: Mechanism) -> str:
 
 
 def _cells(dialect: str, layout: Layout) -> str:
-    """Return the counts of the cells, by the kind of the reports."""
+    """Return the SQL of the counts of the cells, which depends on the kind of the reports."""
     words, (row, column, count) = DIALECTS[dialect], _quoted(dialect)
     if layout.is_bitmap:
         bytes_of = [_number(dialect, "payload", i, 1) for i in range(layout.payload_bytes)]
@@ -278,14 +280,15 @@ def _cells(dialect: str, layout: Layout) -> str:
 
 
 def _bit(dialect: str, place: int) -> str:
-    """Return the bit at a place of a bitmap, whose lowest comes first in each byte."""
+    """Return the SQL of the bit at a place of a bitmap; the lowest bit of a byte comes first."""
     byte, bit = divmod(place, 8)
     text = DIALECTS[dialect]["bit"]
     return text.format(byte=byte, bit=bit, low=place, high=place ^ 7)
 
 
 def _number(dialect: str, of: str, start: int, size: int) -> str:
-    """Return the integer of `size` bytes of a value, little-endian, from byte `start` on."""
+    """Return the SQL of the integer in `size` bytes of a value, little-endian, from byte `start`
+    on."""
     terms = [
         DIALECTS[dialect]["byte"].format(of=of, byte=i, place=i + 1, hex=2 * i + 1)
         + (f" * {1 << 8 * (i - start)}" if i > start else "")
@@ -297,8 +300,8 @@ def _number(dialect: str, of: str, start: int, size: int) -> str:
 def read_counts(
     path: Path, mechanism: Mechanism, windows: Iterable[str] = (), reading: Reading = AS_WRITTEN
 ) -> Table:
-    """Return the table of a CSV file `row,column,count` as a query of `counting_query` returns it.
-    Raises DecodeError, naming the file and the line, for another file or impossible counts."""
+    """Return the table of a CSV file `row,column,count`, the result of a query of `counting_query`.
+    Raises DecodeError, with the file and the line, for another file or impossible counts."""
     rows, columns = mechanism.shape
     counts, reports = np.zeros((rows, columns), np.int64), np.zeros(rows, np.int64)
     try:

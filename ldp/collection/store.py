@@ -34,7 +34,7 @@ class ReportWriter:
     """Writer of one file of the store, which appears whole when the `with` block succeeds.
 
     `store`: the root folder or its URL; `part`: the file's name without ending, random by default,
-    so that a second run adds reports and never replaces any. Memory at a URL: the whole file.
+    so that a second run adds reports and never replaces any. At a URL, memory holds the whole file.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class ReportWriter:
         return self
 
     def add_all(self, reports: Any) -> None:
-        """Append whole reports, as `Table.from_reports` takes them, shuffled; raises ReportError
-        with the position of the first invalid one."""
+        """Append whole reports, as `Table.from_reports` takes them, in shuffled order; raise
+        ReportError with the position of the first invalid one."""
         for rows, payloads in batches(self._mechanism, reports):
             order = np.random.default_rng().permutation(len(rows))
             self.write(rows[order], payloads[order])
@@ -116,10 +116,10 @@ def report_files(
     since: date | None = None,
     until: date | None = None,
 ) -> list[tuple[str, StorePath]]:
-    """Return (day, file) of a metric's reports in `stores`, folders or their URLs, sorted, both
-    days included. A file that has several names (links) is listed once.
+    """Return sorted pairs (day, file) of a metric's reports in `stores`, folders or their URLs.
+    `since`, `until`: first and last day. A file that has several names (links) is listed once.
 
-    Raise ReportError when a store is not a folder, NoReports when there are no files at all.
+    Raise ReportError when a store is not a folder, NoReports when there are no files in these days.
     """
     dated_files: list[tuple[str, StorePath]] = []
     paths = [store_path(store) for store in stores]
@@ -141,7 +141,7 @@ def report_files(
 
 
 def _no_reports(stores: Sequence[StorePath], metric: str, version: int) -> str:
-    """Return that there are none in the days that were chosen, and which there are."""
+    """Return the message of NoReports, with the days for which there are reports."""
     days: dict[str, list[str]] = {}
     folders = [store / f"metric={metric}" for store in stores]
     places = {path.parent for folder in folders for path in folder.glob("*/day=*/[!.]*.parquet")}
@@ -162,7 +162,7 @@ def _no_reports(stores: Sequence[StorePath], metric: str, version: int) -> str:
 
 
 def real_name(path: StorePath) -> str:
-    """Return the name of a file without links; of links that lead nowhere, some name."""
+    """Return the path of a file with all links resolved; for links that lead nowhere, some path."""
     return os.path.realpath(path) if isinstance(path, Path) else str(path)
 
 
@@ -179,7 +179,8 @@ def _identity(path: StorePath) -> tuple[int, int] | StorePath:
 
 def read_reports(path: StorePath, mechanism: CatalogueMechanism) -> Iterator[StoredBatch]:
     """Yield the batches of one file; raise ReportError with its name unless it is whole and of this
-    mechanism, and StoreUnusable where its bucket cannot be read. Memory in a bucket: the file."""
+    mechanism, and StoreUnusable where its bucket cannot be read. A file of a bucket is read into
+    memory whole."""
     size = mechanism.layout.payload_bytes
     if not path.is_file():  # reading a pipe would block
         raise ReportError(f"{path} is not a file")

@@ -33,12 +33,12 @@ from ldp.collection.ingest import (
 from ldp.collection.object_store import StorePath
 
 RETRY_SECONDS = 5.0
-"""Seconds after which the ingestor tries again what failed."""
+"""Seconds after which a worker tries again what failed."""
 MARK_SECONDS = 60.0
-"""Longest time in which batches come and the mark of buffer and store does not rise."""
+"""Longest time, while batches come, between two rises of the mark of buffer and store."""
 HANGS_SECONDS, STOP_SECONDS = 60.0, 30.0
-"""Seconds after which work on one file or batch is said to hang, and for which its end is awaited
-when the service stops."""
+"""Seconds after which work on one file or batch is reported to hang, and seconds for which the
+service waits for it to end when it stops."""
 SETTLED_SECONDS = 3600.0
 """Seconds for which a clock must have shown later days before they are believed."""
 LOG = logging.getLogger("ldp.collector")
@@ -48,8 +48,8 @@ B = TypeVar("B", bound=BatchFile)
 
 @dataclass(frozen=True, kw_only=True)
 class Shuffling:
-    """Rule when a metric's reports become a file: at `least` reports, or when the first has waited
-    for `longest`, but never fewer than `smallest`, among which none would be hidden."""
+    """Rule when a metric's reports become a file: when there are `least`, or when the first has
+    waited for `longest`, but never fewer than `smallest`, too few to hide one among them."""
 
     least: int = 65_536
     longest: timedelta = timedelta(hours=1)
@@ -58,9 +58,9 @@ class Shuffling:
 
 class Writer(threading.Thread, Generic[B]):
     """Thread that alone writes to the buffer: it commits batches, then resolves their answers.
-    `today`: the clock; `monotonic`: seconds of one that is never set, since this machine started;
-    `lateness`: how long after its day a batch is taken. `failure`: why batches cannot be stored
-    now, "" if they can."""
+    `today`: function that returns the clock's day; `monotonic`: function that returns the seconds
+    since this machine started, by a clock that is never set; `lateness`: how long after its day a
+    batch is taken. `failure`: why batches cannot be stored now, "" if they can."""
 
     def __init__(
         self,
@@ -138,8 +138,8 @@ class Writer(threading.Thread, Generic[B]):
             self.perform(lambda buffer: buffer.rise(self._lateness, now))
 
     def oldest_kept(self, keep: timedelta) -> date | None:
-        """Return the oldest day whose files are kept for `keep`, by the earlier of clock and day;
-        None in the first SETTLED_SECONDS."""
+        """Return the oldest day whose files are kept, if files are kept for `keep`, by the earlier
+        of the clock and `day`; None in the first SETTLED_SECONDS."""
         if self._monotonic() - self._began < SETTLED_SECONDS:
             return None
         day = min(self._clock(), self.day)
@@ -206,10 +206,10 @@ def _resolve(futures: list["asyncio.Future[Answer]"], answers: list[Answer] | Ex
 
 
 class Worker(threading.Thread, ABC):
-    """Thread that passes on what a buffer holds. `role`: what it is called; `waiting`: reports in
-    the buffer; `buffer_bytes`: its size; `failures`: reasons of what cannot be done now, by
-    problem; `since`: when it began the file or the batch that it is at, by a clock that is never
-    set."""
+    """Thread that passes on what a buffer holds. `role`: the thread's name in messages; `waiting`:
+    number of reports in the buffer; `buffer_bytes`: size of the buffer; `failures`: why work cannot
+    be done now, by problem; `since`: when the thread began its current file or batch, by a clock
+    that is never set."""
 
     role: ClassVar[str]
 
@@ -227,7 +227,7 @@ class Worker(threading.Thread, ABC):
         """Pass on what is due."""
 
     def run(self) -> None:
-        """Work until `stop`; what fails is tried again, and delays nothing else."""
+        """Work until `stop`. A job that fails is tried again, and delays no other."""
         while not self._stopped.wait(0.5):
             self._attempt("the watermark cannot follow the clock", self._follow)
             self._attempt("the buffer cannot be read", self.work)
@@ -248,8 +248,8 @@ class Worker(threading.Thread, ABC):
             self.failures.pop(problem, None)
 
     def stop(self) -> None:
-        """End the thread after what it is doing, or leave it where that hangs: what it has not
-        done is done after the next start."""
+        """End the thread after its current job, or leave the thread if the job hangs. Work that is
+        left is done after the next start."""
         self._stopped.set()
         self.join(STOP_SECONDS)
 
@@ -288,7 +288,7 @@ class Ingestor(Worker):
         """Metrics for which a warning was logged that too few reports wait."""
 
     def ask_flush(self) -> None:
-        """Ask that the next `work` moves everything but what is too little for a file."""
+        """Ask that the next `work` moves everything except what is too little for a file."""
         self._is_flush_asked = True
 
     def work(self, everything: bool = False) -> None:
@@ -310,20 +310,20 @@ class Ingestor(Worker):
             self._attempt("sizes of batches cannot be written", self._write_sizes)
 
     def _mark_in_time(self) -> None:
-        """Have the mark rise where batches came since MARK_SECONDS."""
+        """Raise the mark if batches came and it did not rise for MARK_SECONDS."""
         is_due = time.monotonic() - self._marked >= MARK_SECONDS
         if is_due and sum(self._counts.commits) > self._commits:
             self._mark()
 
     def _mark(self) -> None:
-        """Have the mark of buffer and store rise, so that an older copy of either is known."""
+        """Raise the mark of buffer and store, by which an older copy of either is noticed."""
         commits = sum(self._counts.commits)
         stored = mark_of(self._store)
         write_mark(self._store, self._writer.perform(lambda buffer: buffer.step(stored)))
         self._marked, self._commits = time.monotonic(), commits
 
     def _write_sizes(self) -> None:
-        """Write the sizes of a relay's batches beside the reports, where they changed."""
+        """Write the sizes of a relay's batches beside the reports, if they changed."""
         if (relayed := self._reader.relayed()) != self._relayed:
             write_sizes(self._store, relayed)
             self._relayed = relayed

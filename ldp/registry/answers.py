@@ -1,4 +1,4 @@
-"""Answers that a metric knows, and what a report says in their words: for a device's owner."""
+"""Answers that a metric knows, and the words in which a device's owner reads a report."""
 
 import math
 from collections.abc import Sequence
@@ -25,15 +25,15 @@ from ldp.registry.registry import Registry
 MOST_SHOWN = 5
 """Number of answers that a text lists before it counts the others."""
 MOST_LISTED = 10_000
-"""Number of answers that a report is compared with: the first of a longer list."""
+"""Largest number of answers that a report is compared with; of a longer list, the first ones."""
 LONGEST = 40
-"""Number of letters of an answer that are shown."""
+"""Largest number of letters of an answer that are shown."""
 
 
 class Listing(NamedTuple):
-    """Answers of a metric: whether they are a "list", "sets" of a list, "text", "numbers" or, of a
-    joint metric and of numbers with categories, "tuples"; their number, 0 where no list has them;
-    the same in words; a `pair` as an example."""
+    """Answers of a metric. `kind`: a "list", "sets" of a list, "text", "numbers" or, for a joint
+    metric and for numbers with categories, "tuples"; `total`: their number, 0 where no list has
+    them; `text`: the same in words; `pair`: two of them as an example."""
 
     kind: Literal["list", "sets", "text", "numbers", "tuples"]
     total: int
@@ -42,8 +42,9 @@ class Listing(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """Content of one report: the `answers` that it names, of how many (0 where no list says which),
-    and the same as `text`. What it names may be made up: it is randomised."""
+    """Content of one report: the `answers` that it names, the `total` that it could name (0 without
+    a list of them), and the same as `text`. A named answer may be untrue: reports are
+    randomised."""
 
     metric: str
     version: int
@@ -60,8 +61,9 @@ class _Part(NamedTuple):
     number: int
 
     def names(self, point: int) -> bool:
-        """Return whether the part names the answer of this `point`: all of its cells, or one where
-        a report is one column; an answer that touches no cell if nothing is named."""
+        """Return whether the part names the answer of this `point`: it names all cells of the
+        answer, or one of them where a report is one column. An answer that touches no cell is named
+        if no cell is."""
         layout = self.mechanism.layout
         cells = self.mechanism.candidate_addressing.cells(point, self.row)
         if isinstance(layout, Index):
@@ -87,8 +89,8 @@ class StatementReader:
         return Statement(item.metric, item.version, (), 0, text)
 
     def outcome(self, metric: Metric, value: Value, report: bytes) -> str:
-        """Return what a report of `value` says, and how often reports of it say so; raise
-        ReportError."""
+        """Return what a report of `value` says, and how often reports of this value say so; raise
+        ReportError for an invalid report."""
         mechanism, statement = metric.mechanism, self._statement(metric, report)
         says = f"sent as a report that {statement.text}"
         if (if_held := true_naming(mechanism, value)) is None:
@@ -122,7 +124,7 @@ class StatementReader:
     def _named_answers(
         self, metric: Metric, parts: Sequence[_Part]
     ) -> tuple[tuple[str, ...], int, str]:
-        """Return the answers that the parts name, the number of all, and both in words."""
+        """Return the answers that the parts name, the number of all answers, and both in words."""
         part = parts[0]
         addressing: Any = part.mechanism.addressing
         columns = range(part.mechanism.shape.columns)
@@ -212,7 +214,7 @@ def _numbers(bounds: Any) -> Listing:
 
 
 def _ranges(mechanism: CatalogueMechanism) -> str:
-    """Return what a report names of numbers, if that is ranges."""
+    """Return a note that a report names ranges of numbers, "" where it does not."""
     addressing = parts_of(mechanism)[0].addressing
     if not isinstance(addressing, Buckets | Levels):
         return ""
@@ -221,9 +223,9 @@ def _ranges(mechanism: CatalogueMechanism) -> str:
 
 
 def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
-    """Return the probabilities that a report names the first answer of the `pair` of a listing if
-    it is the device's, and if the second is, where no hashes collide; of sets, that it names an
-    answer of the device's set, and another."""
+    """Return the probabilities that a report names the first answer of a listing's `pair` if the
+    device's answer is the first, and if it is the second, where no hashes collide. For sets, return
+    those of an answer in the device's set, and of one outside it."""
     if_held = if_not = Fraction(1)
     for part in parts_of(mechanism):
         p, q, shared = part.channel.touched, part.channel.untouched, part.overlap
@@ -238,13 +240,13 @@ def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
 
 
 def _largest_set(part: Mechanism) -> int | None:
-    """Return the size of the largest set of answers that is reported; None of single answers."""
+    """Return the size of the largest set of answers that is reported; None for single answers."""
     return part.at_most_answers if part.answers == "sets" else None
 
 
 def typed_value(metric: Metric, text: str) -> Any:
-    """Return the value that a `text` stands for, as devices encode it: of sets the answers with "|"
-    between, of several values these with commas."""
+    """Return the value that a `text` stands for, as devices encode it. In the text, "|" separates
+    the answers of a set, and commas separate several values."""
     kind = listing(metric).kind
     if kind == "sets":
         return metric.cleaned(frozenset(filter(None, map(str.strip, text.split("|")))))
@@ -254,8 +256,9 @@ def typed_value(metric: Metric, text: str) -> Any:
 
 
 def true_naming(mechanism: CatalogueMechanism, value: Value) -> float | None:
-    """Return the probability that a report of `value` names it, with what its own hashes share;
-    None of numbers that are rounded at random. Raises ParameterError for no value."""
+    """Return the probability that a report of `value` names it, with collisions among its own
+    hashes; None for numbers that are rounded at random. Raises ParameterError for a value that the
+    mechanism does not know."""
     share = 1.0
     for part, (part_value,) in values_of_parts(mechanism, [value]):
         if part.has_roundings:
@@ -272,8 +275,8 @@ def true_naming(mechanism: CatalogueMechanism, value: Value) -> float | None:
 
 
 def report_names(mechanism: CatalogueMechanism, report: bytes, value: Value) -> bool:
-    """Return whether a report names a value that the mechanism knows, of a set the first answer;
-    raise ReportError."""
+    """Return whether a report names a value that the mechanism knows; for a set, whether it names
+    the first answer. Raise ReportError for an invalid report."""
     if isinstance(value, frozenset) and value:
         value = frozenset([min(value)])
     return _is_named(mechanism, _parts_of_report(mechanism, report), value)

@@ -1,7 +1,7 @@
-"""Certificates of `ldp audit --report` as they are read: strictly, and held to their parameters.
+"""Reader of certificates of `ldp audit --report`, which checks their form and their parameters.
 
-`ldp.audit.certificate` makes them. Whoever can write a file can make one up; what is computed from
-the parameters of the mechanism is compared here, and the rest by `ldp audit --verify` only.
+`ldp.audit.certificate` makes them. Whoever can write a file can make one up. What follows from the
+parameters of the mechanism is checked here; the rest is checked by `ldp audit --verify` only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,13 +60,13 @@ class Certificates(NamedTuple):
 
 
 def read_certificate(path: Path) -> dict[str, Any]:
-    """Return a certificate, whatever it says was found; raise RegistryError for another file."""
+    """Return a certificate, of a failed audit too; raise RegistryError for another file."""
     return read_json(path, "a certificate of `ldp audit --report`", _require_certificate)
 
 
 def _require_certificate(certificate: Any) -> None:
-    """Raise ParameterError unless each field has its type, there is an audit or more, and each has
-    a name of its own and the same number of trials."""
+    """Raise ParameterError unless each field has its type, there is at least one audit, and each
+    audit has a name of its own and the same number of trials."""
     require_fields(certificate, {**_HEAD, str | None: "commit", list: "audits"})
     trials, audits, names = certificate["trials"], certificate["audits"], {CLIENT}
     if certificate["certificate"] != FORMAT or trials < 1 or certificate["seed"] < 0:
@@ -90,9 +90,9 @@ def _require_certificate(certificate: Any) -> None:
 
 
 def read_certificates(paths: Sequence[Path]) -> Certificates:
-    """Return what certificates say; of several audits of a mechanism, a weak one if there is one.
-    Raise RegistryError for a file that is none, says that something failed, or contradicts the
-    mechanism that its parameters make."""
+    """Return the contents of certificates; for a mechanism with several audits, a weak one if there
+    is one. Raise RegistryError for a file that is no certificate, says that something failed, or
+    contradicts the mechanism that its parameters make."""
     audits, client = dict[str, Certified](), False
     for path in paths:
         document = read_certificate(path)
@@ -130,7 +130,8 @@ def _require_true(entry: Mapping[str, Any]) -> None:
 
 
 def _memoised(entry: Mapping[str, Any]) -> Any:
-    """Return what an entry says of many days, as for an infinite lifetime if it says nothing."""
+    """Return what an entry says of memoised reports; without that, the entry of an infinite
+    lifetime."""
     return {"lifetime": None, "at_least": 0.0} if entry["memoised"] is None else entry["memoised"]
 
 
@@ -141,7 +142,7 @@ def _require_equal(entry: Mapping[str, Any], right: Mapping[str, Any]) -> None:
 
 
 def require_seen(name: str, at_least: float, claimed: float) -> None:
-    """Raise ParameterError, with its `name`, unless `at_least`, the epsilon that was seen from
-    outside, is not above the one `claimed`."""
+    """Raise ParameterError, with the `name` of the field, unless `at_least`, the epsilon that was
+    seen from outside, is at most the `claimed` one."""
     if not at_least <= claimed:
         raise ParameterError(f"{name} is {at_least!r}, must be at most {claimed}")

@@ -1,4 +1,4 @@
-"""What metrics.toml defines: budget groups, metrics, and the files of their values."""
+"""Definitions of metrics.toml: budget groups, metrics, and the files of their values."""
 
 import hashlib
 import math
@@ -27,9 +27,9 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 class Group(NamedTuple):
     """Privacy budget shared by metrics about the same behaviour. `lateness`: how long after sealing
-    a batch is still taken. `trust`: what protects a person, the device's noise or a shuffler; with
-    a shuffler, caps are in epsilon behind an honest relay, without one there is no bound, and
-    `consent` is the text that a person agrees to."""
+    a batch is still taken. `trust`: what protects a person, the device's noise or a shuffler. With
+    a shuffler the caps bound the epsilon behind an honest relay, there is no bound behind another,
+    and `consent` is the text that a person agrees to."""
 
     name: str
     caps: Caps
@@ -44,10 +44,10 @@ class Group(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """Sealed reports that a relay shuffles together. `size`: of each of them, in bytes; `lateness`:
-    how long after sealing it forwards them; `messages`: number that a person's record becomes. With
-    more than one, a device's batch is one record. `is_daily`: whether a relay's batch is of one day
-    of sealing."""
+    """Sealed reports that a relay shuffles together. `size`: bytes of each report; `lateness`: how
+    long after sealing a relay forwards them; `messages`: number of messages that one person's
+    record becomes; if more than one, a device's batch is one record. `is_daily`: whether the
+    reports of a relay's batch are all of one day of sealing."""
 
     size: int
     lateness: timedelta
@@ -84,12 +84,12 @@ class Metric(NamedTuple):
     control: str | None = None
     """Public value that every build records, so that its reports show which noise really runs."""
     shuffled_epsilon: float | None = None
-    """Target for the epsilon of a report in a relay's batch, which has no other metric's."""
+    """Target for the epsilon of a report in a relay's batch, which holds this metric only."""
     planned_for: str | None = None
     """People about whom the plan of the metric states its error."""
     sealing_key: str | None = None
-    """Fingerprint of the only key that messages for a shuffler are sealed to, so that it does not
-    tell people apart; None for other metrics."""
+    """Fingerprint of the only key that messages for a shuffler are sealed to, so that no choice of
+    a key tells people apart; None for other metrics."""
 
     @property
     def needs_shuffler(self) -> bool:
@@ -99,7 +99,8 @@ class Metric(NamedTuple):
     @property
     def price(self) -> float:
         """Epsilon of one charge: for a report, or, where responses are memoised, for all reports
-        about one value, or of one epoch; of messages for a shuffler, behind an honest relay."""
+        about one value, or of one epoch. For messages to a shuffler it holds behind an honest
+        relay."""
         cost = self.mechanism.cost
         if self.needs_shuffler:
             assert self.shuffled_epsilon  # the registry requires it
@@ -120,9 +121,9 @@ class Metric(NamedTuple):
         return ", ".join(sorted(parts - {"", "epoch", "public"}))
 
     def cleaned(self, value: Any) -> Any:
-        """Return the value to encode: cleaned, or `other`; for a joint metric a tuple of them. A
-        NaN becomes minus infinity, and what is not Unicode in a text U+FFFD. What is not a value of
-        the metric is returned as it is: its mechanism rejects it."""
+        """Return the value to encode: cleaned, or `other`; for a joint metric a tuple of such
+        values. A NaN becomes minus infinity, and what is not Unicode in a text becomes U+FFFD. What
+        is not a value of the metric is returned as it is: the metric's mechanism rejects it."""
         if self.members and isinstance(value, tuple) and len(value) == len(self.members):
             pairs = zip(self.members, value, strict=True)
             return tuple(member.cleaned(part) for member, part in pairs)
@@ -174,15 +175,15 @@ class Metric(NamedTuple):
         return self.reports_per_window * periods_touched(span, window)
 
     def reports_of_one(self, span: timedelta, window: timedelta) -> int:
-        """Return the most reports of one person in a `span` of whole days of UTC: those of the
-        windows that it touches."""
+        """Return the most reports that one person sends in a `span` of whole days of UTC: those of
+        all windows that the span touches."""
         step = gcd(86_400, int(window.total_seconds()))  # between beginnings of days and windows
         return self.reports_per_window * periods_touched(span - timedelta(seconds=step), window)
 
     def candidates(self) -> tuple[str, ...] | None:
-        """Return the values of the dictionary, cleaned as devices clean them; without one the
-        `control` where values are hashed, else None. Raise RegistryError for a file that cannot be
-        read."""
+        """Return the values of the dictionary, cleaned as devices clean them. Without a dictionary
+        return the `control` where values are hashed, else None. Raise RegistryError for a file that
+        cannot be read."""
         if self.dictionary is None:
             return None if self.mechanism.listed or self.control is None else (self.control,)
         return tuple(dict.fromkeys(map(self.cleaned, read_values(self.dictionary))))
@@ -205,7 +206,7 @@ class Metric(NamedTuple):
         return pins | {pin: text for pin, text in texts.items() if text}
 
     def _values(self) -> str:
-        """Return how values are replaced before they are encoded, as the lock has it."""
+        """Return how values are replaced before they are encoded, as metrics.lock states it."""
         members = [member._values() for member in self.members]
         if any(members):
             return "; ".join(members)
@@ -213,7 +214,7 @@ class Metric(NamedTuple):
 
 
 def _number(value: Any) -> Any:
-    """Return the value, or below all bounds where it is not a number, of whatever type."""
+    """Return the value; for a NaN of any numeric type minus infinity, which is below all bounds."""
     if isinstance(value, Decimal):
         return -math.inf if value.is_nan() else value
     return -math.inf if isinstance(value, Real) and value != value else value

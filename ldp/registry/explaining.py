@@ -122,9 +122,9 @@ def explanation(
 ) -> dict[str, Any]:
     """Return the explanation of one metric, or of all, as JSON-ready data (docs/embedding.md).
 
-    `belief`: what somebody believed of the first of two answers before, the rest being the
-    second's; `certainty`: the share of right guesses for which it is said how many linked reports
-    they take. Raises RegistryError for an unknown metric, ParameterError for shares outside (0, 1).
+    `belief`: prior probability that somebody gave the first of two answers; the second has the
+    rest. `certainty`: share of right guesses for which the number of linked reports is stated.
+    Raises RegistryError for an unknown metric, ParameterError for shares outside (0, 1).
     """
     beliefs = require_share(belief, "belief"), require_share(certainty, "certainty")
     chosen = [registry.metric(name)] if name else list(registry.metrics.values())
@@ -182,8 +182,8 @@ def in_text(data: Mapping[str, Any]) -> str:
 
 
 def marks_of(registry: Registry) -> dict[str, Any]:
-    """Return in how many `groups` of devices what one period sends in the clear says a device is,
-    as text, and its logarithm to base 2, `bits`; and where that can be read, `leave`."""
+    """Return how many `groups` of devices the clear part of one period's batches tells apart, as
+    text; `bits`, the logarithm of this number to base 2; and `leave`, words for who can read it."""
     groups = registry.marks()
     bits = math.ceil(100 * math.log2(groups)) / 100
     leave = "are read by whoever opens them" if registry.sealing_keys else "leave in the clear"
@@ -223,8 +223,8 @@ def label(registry: Registry, name: str) -> Label:
 
 
 def _metric(registry: Registry, metric: Metric, belief: float, certainty: float) -> dict[str, Any]:
-    """Return the explanation of a metric. Of one whose messages are for a shuffler `report` is what
-    one person's messages tell whoever sees them, `shuffled` what they tell behind an honest
+    """Return the explanation of a metric. For a metric that needs a shuffler, `report` is what one
+    person's messages tell whoever sees them, and `shuffled` what they tell behind an honest
     relay."""
     mechanism: Any = metric.mechanism
     answers = listing(metric)
@@ -259,8 +259,8 @@ def _metric(registry: Registry, metric: Metric, belief: float, certainty: float)
 def _linked(registry: Registry, metric: Metric, belief: float, certainty: float) -> dict[str, Any]:
     """Return how many reports, epochs or values (`unit`) about one answer have to be linked for a
     guess to be right with probability `certainty`: `least`, None if no number of them is enough;
-    `affordable`: how many of them a life pays for, which other metrics share if `is_shared`;
-    `windows`: in how many windows the least number of reports is sent at the earliest."""
+    `affordable`: how many of them a lifetime cap pays for, which other metrics share if
+    `is_shared`; `windows`: the fewest windows in which the least number of reports is sent."""
     if metric.memoise:
         pair = permanent_pair(metric.mechanism)
     else:
@@ -321,7 +321,8 @@ def _meaning(epsilon: float, belief: float) -> dict[str, float | None]:
 
 
 def metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
-    """Yield the sentences of an explanation about the metric of a name, first what it asks."""
+    """Yield the sentences of an explanation about the metric `name`; the first says what it
+    asks."""
     metric, belief = data["metrics"][name], data["belief"]
     window = timedelta(seconds=metric["window_seconds"])
     answers = metric["answers"]
@@ -456,7 +457,8 @@ def changing_notes(registry: Registry) -> Iterator[str]:
 
 
 def changing_sentence(length: str, changing: float) -> str:
-    """Return what a changing value tells in each window of a `length`: epsilon `changing`."""
+    """Return the sentence that a changing value tells epsilon `changing` in each window of a
+    `length`, such as "1 day"."""
     return CHANGING.format(window=length.removeprefix("1 "), epsilon=epsilon_text(changing))
 
 

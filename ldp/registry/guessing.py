@@ -15,7 +15,7 @@ from ldp.errors import ParameterError
 Masses = Sequence[tuple[float, float]]
 """Probabilities of each class of reports under the first and the second answer."""
 MOST_STEPS = 100_000
-"""Number of products after which `linked_reports` uses the normal law of the sum of losses."""
+"""Number of products after which `linked_reports` takes the sum of losses as normal."""
 _DIGITS = 9
 
 
@@ -35,8 +35,8 @@ def require_share(share: float, name: str) -> float:
 
 def right_guesses(masses: Masses, belief: float = 0.5) -> Iterator[float]:
     """Yield the share of right guesses from 1, 2, .. fresh reports about one answer, until
-    MOST_STEPS. `belief`: prior probability of the first answer, the rest being the second's; the
-    better of the two orders counts.
+    MOST_STEPS. `belief`: prior probability of the first answer; the second has the rest. Of the two
+    orders of the answers, the one that makes more guesses right counts.
 
     >>> shares = right_guesses([(0.75, 0.25), (0.25, 0.75)])
     >>> [round(next(shares), 4) for _ in range(3)]

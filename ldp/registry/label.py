@@ -19,8 +19,9 @@ class Label:
     every fixed `window` and for life (that of the device, where it is less).
 
     `memoise` is "", "epoch" or "per-value"; `window` and `epoch` are lengths in words, such as
-    "1 day". Where a shuffler is trusted the three epsilons are infinite, and the `shuffled` ones,
-    else 0, are those behind an honest relay. Raises ParameterError for anything else.
+    "1 day". Where a shuffler is trusted the three epsilons are infinite, and the `shuffled` ones
+    hold behind an honest relay; elsewhere the `shuffled` ones are 0. Raises ParameterError for
+    anything else.
     """
 
     metric: str
@@ -58,8 +59,8 @@ class Label:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """JSON-ready data of which `of` makes the label: without the shuffled epsilons where no
-        shuffler is trusted, and null for infinite ones."""
+        """JSON-ready data from which `of` makes the label again: without the shuffled epsilons
+        where no shuffler is trusted, and with null for an infinite epsilon."""
         stated = {name: value for name, value in asdict(self).items() if name not in SHUFFLED}
         if not self.trusts_shuffler:
             return stated

@@ -1,5 +1,5 @@
-"""Texts that look alike and are not the same: those of other normal forms, variation selectors or
-blanks at their ends. Nothing is normalised before it is hashed, so that devices may write either.
+"""Texts that look alike and are not the same: they differ in normal form, variation selectors or
+blanks at their ends. Nothing is normalised before it is hashed, and devices may write any of them.
 """
 
 import unicodedata
@@ -10,12 +10,12 @@ from ldp.registry.definitions import Metric, listed_in, value_lines
 
 SELECTORS = dict.fromkeys([*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
 MOST_NOTES = 20
-"""Number of groups of a metric that are named."""
+"""Largest number of groups of look-alikes of a metric that are listed."""
 
 
 def look(text: str) -> str:
-    """Return what all texts have in common that look like this one: NFKC without variation
-    selectors and blanks at the ends.
+    """Return the form that this text shares with all texts that look like it: NFKC without
+    variation selectors and blanks at the ends.
 
     >>> look("cafe\u0301 ") == look("caf\u00e9"), look("\u2764\ufe0f") == look("\u2764")
     (True, True)
@@ -24,7 +24,7 @@ def look(text: str) -> str:
 
 
 def lookalikes(lines: Mapping[str, int]) -> Iterator[list[str]]:
-    """Yield the texts of each look that several of `lines`, text -> line, have."""
+    """Yield each group of two or more texts that look alike. `lines`: the line of each text."""
     groups = defaultdict[str, list[str]](list)
     for text in lines:
         groups[look(text)].append(text)

@@ -25,7 +25,7 @@ def posterior(prior: float, epsilon: float) -> float:
 
 
 def epsilon_text(epsilon: float, digits: int = 4) -> str:
-    """Return an epsilon as text, rounded up to so many `digits`; "unlimited" without a
+    """Return an epsilon as text, rounded up to `digits` significant digits; "unlimited" without a
     bound."""
     return "unlimited" if math.isinf(epsilon) else rounded_up(epsilon, digits)
 
@@ -38,7 +38,7 @@ def odds_text(epsilon: float) -> str:
 
 
 def odds(epsilon: float) -> float:
-    """Return the largest factor of odds by a release of cost `epsilon`: e**epsilon."""
+    """Return the largest factor by which a release of cost `epsilon` changes odds: e**epsilon."""
     return math.exp(epsilon) if epsilon < 700 else math.inf
 
 
@@ -85,8 +85,8 @@ def touched_sentence(length: str, windows: int) -> str:
 def caps_sentence(
     length: str, window_epsilon: float, lifetime_epsilon: float, memoise: str | bool = ""
 ) -> str:
-    """Return the caps in words; `length` is that of a window, such as "1 day". Those of a metric
-    memoised per value have a condition."""
+    """Return the caps in words; `length` is that of a window, such as "1 day". Caps on a metric
+    memoised per value are stated with their condition."""
     window, span = f"window of {length} (fixed, UTC)", length
     if length == "1 day":
         window, span = "UTC day", "24 hours"

@@ -100,9 +100,9 @@ class Registry(Contents):
 
     def check(self, today: date | None = None) -> list[str]:
         """Return the names of metrics that are not in the lock yet. Raise RegistryError when nobody
-        answers for a metric, a dictionary cannot be read, a metric changed since `lock` without a
-        new version, differs from a locked one in case only, or, where it has not expired `today`,
-        never fits beside what its windows set aside for epochs."""
+        answers for a metric, when a dictionary cannot be read, when a metric changed since `lock`
+        without a new version or differs from a locked one in case only, and when a metric that has
+        not expired `today` does not fit beside what its windows set aside for epochs."""
         pins = self._read_lock()
         locked = {name.lower(): name for name in pins}
         self._require_budget(today)
@@ -219,8 +219,8 @@ class Registry(Contents):
 
     def set_aside(self, group: str, day: date | None = None) -> Fraction:
         """Return the epsilon that every window of a group reserves for its metrics memoised by
-        epoch, whose response is about the records of some window and sent in any window of the
-        epoch. Metrics that expired before `day` need none."""
+        epoch, whose response is about the records of some window and may be sent in any window of
+        the epoch. Nothing is reserved for metrics that expired before `day`."""
         prices = (
             Fraction(metric.price)
             for metric in self.metrics_of(group)
@@ -231,14 +231,14 @@ class Registry(Contents):
     def worst_case(self, group: str) -> dict[str, float]:
         """Return the most epsilon that the group can spend on any 24 hours ("day"), any 366 days
         ("year") and a life: the least of what its metrics can be charged, what the windows that the
-        span touches allow, and its cap for life. Infinite for a group that trusts a shuffler: to
-        whoever sees what leaves the device.
+        span touches allow, and its cap for life. For a group that trusts a shuffler these figures
+        are infinite: they hold against whoever sees what leaves the device.
 
-        A group with metrics memoised per value has these figures between lives whose values change
-        at the same times, and "changing_per_value": what one window tells of lives that differ in
-        it, where its values may be those of other windows, too. Lives that differ in more windows
-        are told apart by as much for each. While the cap for life is not reached: when reports end
-        tells how many values there were.
+        For a group with metrics memoised per value, these figures compare lives whose values change
+        at the same times. It has one more, "changing_per_value": what one window tells of two lives
+        that differ in it, where its values may be those of other windows, too. Lives that differ in
+        more windows are told apart by as much for each. This holds while the cap for life is not
+        reached: the time when reports end tells how many values there were.
         """
         if self.groups[group].needs_shuffler:
             return dict.fromkeys((*SPANS, "life"), math.inf if self.metrics_of(group) else 0.0)
@@ -265,15 +265,15 @@ class Registry(Contents):
 
     def most_reports(self, metric: Metric) -> int:
         """Return the largest number of reports of a metric in one window: what its cap pays for, or
-        all slots where a response of an epoch is paid once."""
+        all slots where the response of an epoch is paid for once."""
         caps, price = self.groups[metric.group].caps, Fraction(metric.price)
         paid = Fraction(min(caps.window_epsilon, caps.lifetime_epsilon)) / price
         reports = metric.reports_per_window
         return reports if metric.epoch else min(reports, math.floor(paid))
 
     def capped(self, group: str) -> dict[str, float]:
-        """Return `worst_case` by the prices and caps of the group alone: of one that trusts a
-        shuffler, what an honest relay leaves."""
+        """Return `worst_case` by the prices and caps of the group alone. For a group that trusts a
+        shuffler these figures hold behind an honest relay."""
         caps = self.groups[group].caps
         life = min(caps.lifetime_epsilon, self.lifetime_epsilon)
         members = self.metrics_of(group)

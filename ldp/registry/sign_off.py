@@ -19,7 +19,7 @@ from ldp.registry.registry import Registry
 
 FORMAT = 1
 BESIDE = "metrics.signed.json"
-"""Name of the record beside a registry, unless another is told."""
+"""Default name of the record, a file beside the registry."""
 NOTE = "a record, and no cryptographic signature"
 
 
@@ -56,9 +56,10 @@ def facts(registry: Registry) -> dict[str, Any]:
 
 
 def missing_for_signing(registry: Registry, certificates: Certificates, day: date) -> Iterator[str]:
-    """Yield a line for each thing that a signature on `day` lacks, with its remedy: a registry that
-    asks people, a lock of every metric, and of each that has not expired a certificate of an audit
-    that passed, of as many trials as are usual or more, with every cheat caught."""
+    """Yield a line for each thing that a signature on `day` lacks, with its remedy. A signature
+    needs a registry that is not for development, a lock of every metric, and for each metric that
+    has not expired a certificate of a passed audit with TRIALS trials or more and every cheat
+    caught."""
     if registry.development:
         yield "development = true asks nobody: nothing to sign off"
         return
@@ -125,8 +126,8 @@ def _require_record(record: Any) -> None:
 
 
 def state_of(registry: Registry, record: Mapping[str, Any] | None, folder: Path) -> str:
-    """Return in words whether what is asked of people is what the `record`, if there is one, and
-    its certificates in `folder` agreed to."""
+    """Return in words whether the registry was signed off, and whether it or a file changed since.
+    `record`: the record of the sign-off, None without; `folder`: that of its certificates."""
     if record is None:
         return "not signed off"
     agreed = f"signed off by {record['name']} on {record['date']}"

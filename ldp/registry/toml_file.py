@@ -45,7 +45,7 @@ from ldp.registry.definitions import Group, Memoise, Metric, listed_in, read_byt
 MOST_NAME, MOST_VERSION = 255, 2**32 - 1
 """Longest name, in bytes, and largest version that a sealed batch can carry."""
 DEVELOPMENT = 2**31
-"""Number added to the versions of a registry for development, so that no other counts its reports.
+"""Number added to the versions in a registry for development: no other registry counts its reports.
 """
 FINGERPRINT = Form("64 hexadecimal digits", (str,), pattern="[0-9a-f]{64}")
 TOP = {
@@ -105,9 +105,9 @@ CHARGED_FOR: dict[Memoise, str] = {
     "per-value": "the reports about one value cost",
 }
 JOINT = "joint"
-"""Name of the mechanism whose parts are other metrics'."""
+"""Name of the mechanism whose parts are the mechanisms of other metrics."""
 LEAST_SHUFFLED = 0.01
-"""Least target of messages for a shuffler: below, the batch that it needs takes minutes to find."""
+"""Least target of messages for a shuffler: below it, finding the batch it needs takes minutes."""
 
 
 class Contents(NamedTuple):
@@ -134,7 +134,7 @@ def read_registry(path: Path) -> Contents:
 
 @contextmanager
 def _noting(mistakes: dict[str, str], section: str) -> Iterator[None]:
-    """Note an error of the block as that of a section, to go on with the next."""
+    """Note an error of the block as a mistake of a section, so that reading can go on."""
     try:
         yield
     except LdpError as error:
@@ -151,8 +151,8 @@ def _depends(keys: Any, mistakes: Mapping[str, str]) -> bool:
 
 
 def _with_lines(path: Path, mistakes: Mapping[str, str]) -> Iterator[str]:
-    """Yield mistakes by section, each after "line N: " of the section's key that it names first, or
-    else of its header; after nothing where that is written in another way."""
+    """Yield mistakes, each after "line N: ": the line of the section's key that the mistake names
+    first, or else of the section's header. Without "line N: " where that line is not recognised."""
     keys, here = dict[str, dict[str, int]](), dict[str, int]()
     for number, line in enumerate(read_bytes(path).decode().splitlines(), 1):
         if header := re.match(r"\s*\[\s*(\w+)\s*\.\s*([\"']?)(.*?)\2\s*\]", line):
@@ -234,8 +234,8 @@ def _group(name: str, keys: Any) -> Group:
 def _require_shufflers_apart(
     groups: Mapping[str, Group], life: float, sealing_keys: tuple[str, ...]
 ) -> None:
-    """Raise RegistryError for a group that trusts a shuffler beside a cap of the device, which it
-    has no bound for, or without the one key that its messages are sealed to."""
+    """Raise RegistryError for a group that trusts a shuffler if the device has a cap for life,
+    which such a group cannot keep, or if `sealing_keys` does not hold exactly one key."""
     for name in (name for name, group in groups.items() if group.needs_shuffler):
         if life < math.inf:
             raise RegistryError(
@@ -290,7 +290,7 @@ class _Metrics:
 
 
 def _of_shuffler(metric: Metric, group: Group, keys: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what does not fit to what the group trusts."""
+    """Yield what in a metric does not fit the `trust` of its group."""
     name = f"mechanism {metric.mechanism.name!r}"
     if metric.needs_shuffler != group.needs_shuffler:
         yield (
@@ -320,7 +320,7 @@ def _of_shuffler(metric: Metric, group: Group, keys: Mapping[str, Any]) -> Itera
 
 
 def _of_memoisation(metric: Metric, group: Group) -> Iterator[str]:
-    """Yield what does not go with what is memoised."""
+    """Yield what in a metric does not fit its memoisation."""
     memoise, epoch, mechanism = metric.memoise, metric.epoch, metric.mechanism
     if memoise and not mechanism.is_memoisable:
         names = ", ".join(name for name, kind in METRIC_MECHANISMS.items() if kind.is_memoisable)
@@ -471,7 +471,8 @@ def _keys_of(kind: type[CatalogueMechanism]) -> tuple[dict[str, object], set[str
 
 
 def _parameter_names() -> set[str]:
-    """Return the parameters of all mechanisms, which are loaded for it: for a mistake only."""
+    """Return the parameters of all mechanisms. It loads every mechanism: call it for a mistake
+    only."""
     return {key for kind in METRIC_MECHANISMS.values() for key in kind.__dataclass_fields__}
 
 
