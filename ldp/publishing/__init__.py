@@ -1,4 +1,4 @@
-"""Results that come by themselves: complete periods of a store become a data set and a site."""
+"""Publication of results: complete periods of a store become a data set and a site."""
 
 from ldp.publishing.period import Problem
 from ldp.publishing.publish import Job, Publication, opened, publish

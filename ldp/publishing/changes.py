@@ -29,8 +29,8 @@ LineKey = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A change of a value: said in `period` by its first day, most likely from `since` on, by
-    `difference` (of the share, or of a mean) with its standard error."""
+    """Change of a value: first reported in the period whose first day is `period`, most likely from
+    `since` on, by `difference` (of the share, or of a mean) with its standard error."""
 
     metric: str
     version: int
@@ -48,7 +48,7 @@ class Change:
 
     @property
     def size(self) -> str:
-        """Difference and standard error as text; of a share in points of a hundred."""
+        """Difference and standard error as text; for a share in percentage points."""
         if self.statistic != "count":
             return f"{signed(self.difference)} ± {quantity(self.std_error)}"
         return f"{in_points(self.difference)} ± {in_points(self.std_error).lstrip('+')} points"
@@ -59,10 +59,10 @@ class Change:
 
 
 def update_changes(out: Path, problems: list[Problem]) -> list[Change]:
-    """Look for changes in every version of every metric in the folder of a publication, or in its
-    series if it has one, that is not as it was when they were looked for last, write them, and
-    return those that are new: of a value and period of which none was said before. Errors of a
-    metric are among the `problems`."""
+    """Look for changes in every version of every metric in the folder of a publication, or in the
+    metric's series if there is one, unless nothing in it differs from the last search. Write the
+    changes, and return the new ones: for their value and period no change was reported before.
+    Errors of a metric are added to the `problems`."""
     fresh, published = list[Change](), published_versions(out)
     of_all = {metric for metric, version in published if version == ALL_VERSIONS}
     for metric, version in published:
@@ -97,7 +97,8 @@ def read_changes(out: Path, metric: str, version: int) -> list[Change]:
 
 
 def _saved_changes(out: Path, metric: str, version: int) -> tuple[bytes, list[Change]]:
-    """Return the changes of one version of a metric, and the digest of what they were found in."""
+    """Return the changes of one version of a metric, and the digest of the data searched for
+    them."""
     path = changes_path(out, metric, version)
     if not path.exists():
         return b"", []
@@ -152,19 +153,20 @@ _UNKNOWN = (math.nan, math.nan)
 
 
 def people_of(summary: Mapping[str, Any]) -> float:
-    """Return the most reports of one person in a period, 1 where it was not known."""
+    """Return the most reports of one person in a period, 1 where the number is not known."""
     return float(summary.get("reports_per_person", 1))
 
 
 def shared_of(summary: Mapping[str, Any]) -> float:
-    """Return the share of the variance of noise that periods may have in common: permanent
-    responses, and collisions by hash functions that stay. A regression estimates it, so that it
-    may be below 0."""
+    """Return the share of the variance of noise that periods may have in common, from permanent
+    responses and from collisions by hash functions that stay. A regression estimates this share, so
+    that it may be below 0."""
     return 1.0 if summary.get("memoised") else float(summary.get("shared_variance", 0.0))
 
 
 def reach_of(summary: Mapping[str, Any]) -> float:
-    """Return how far one report moves a sum over the reports, of shares or of numbers."""
+    """Return the largest amount by which one report moves a sum over reports, of shares or of
+    numbers."""
     moves = summary.get("fakes_move")
     if moves is None:  # a regression
         return max(1.0, float(summary.get("reach", 1.0)))
@@ -176,9 +178,10 @@ def reach_of(summary: Mapping[str, Any]) -> float:
 def numbers_of(
     table: pa.Table, summary: Mapping[str, Any]
 ) -> Mapping[LineKey, tuple[float, float]]:
-    """Return estimate and standard error of each count, as shares of the reports, and mean of one
-    period; errors that reach further than a normal law's are widened as far. Nothing is known of a
-    period that claims no error rate, nor of what only some of its reports can tell."""
+    """Return estimate and standard error of each count, as shares of the reports, and of each mean
+    in one period. Errors that reach further than those of a normal distribution are widened as far.
+    Both are NaN for a period that claims no error rate, and for numbers of which only some reports
+    tell."""
     names = ("statistic", "value", "estimate", "std_error", "reports")
     is_known, columns = not summary.get("warning"), (table[name].to_pylist() for name in names)
     units = {"count": max(1, summary["reports"]), "mean": 1}

@@ -1,14 +1,15 @@
-"""Health of the builds from their reports alone: whether those of a control metric follow its law.
+"""Health of the builds from their reports alone: whether reports of a control metric have the
+distribution that its mechanism states.
 
 Every build records the public `control` value of the metric. Of n reports of a period the number S
 that support it (`Mechanism.support`) is then Binomial(n, p), and rows are uniform. Where SHARE of
-the reports come from a broken build, S is Binomial(n, (1 - SHARE) p + SHARE t): t = 1 without
-noise, the probability of the untouched where values are hashed with another seed, 1 or 0 where
-randomness is stuck at one report, which also gives one row SHARE of the reports beside its own. The
+the reports come from a broken build, S is Binomial(n, (1 - SHARE) p + SHARE t). Here t is 1 for a
+build without noise; the probability `untouched` where values are hashed with another seed; and 1 or
+0 where randomness is stuck at one report, which also adds SHARE of the reports to one row. The
 likelihood ratio e of each cause has mean 1 while all builds are right, so M = max(M, 1) e is an
 e-detector, and the mean of M over the causes, by WEIGHTS, is one too: it is expected to take `most`
-periods or more until it passes `most` (Shin, Ramdas and Rinaldo 2023). Periods without reports
-leave it as it is.
+periods or more until it passes `most` (Shin, Ramdas and Rinaldo 2023). Periods without reports do
+not change it.
 
 A source of randomness that is stuck differently on each device cannot be seen.
 """
@@ -27,25 +28,26 @@ from ldp.tables.joint_table import load_table
 from ldp.tables.table import Table
 
 SHARE = 0.01
-"""Share of the reports, of a broken build, that the detector is tuned to."""
+"""Share of reports from a broken build to which the detector is tuned."""
 LATEST = 90
 """Number of latest periods that are looked at."""
 RECENT = 7
-"""Number of latest periods of which it is said, and between two alarms of one run, at most."""
+"""Number of latest periods that are reported, and the most between two alarms of one run."""
 WITHOUT_NOISE = "a build without noise, or whose randomness is stuck"
 HASHED = (
     "a build that hashes with another seed, records another value, or whose randomness is stuck"
 )
 STUCK = "a build whose randomness is stuck"
 WEIGHTS = {WITHOUT_NOISE: 0.24, HASHED: 0.74, STUCK: 0.02}
-"""Weight of each cause: the more, the less evidence a day has of it; they add to 1."""
+"""Weight of each cause; they add to 1. It is larger for a cause of which a day has less evidence.
+"""
 DAYS = 365
-"""Days until all builds that are right are said to be broken once, on average, at least."""
+"""Least mean number of days until a false alarm, while all builds are right."""
 
 
 class Broken(NamedTuple):
-    """Deviation of a control metric from its law: said in `period`, most likely `since` then, and
-    its most likely `cause`."""
+    """Deviation of a control metric's reports from their stated distribution: reported in `period`,
+    most likely present `since` then, with its most likely `cause`."""
 
     metric: str
     version: int
@@ -69,8 +71,8 @@ def supporting(table: Table, value: str) -> int:
 
 
 def log_ratios(table: Table, value: str) -> Mapping[str, float]:
-    """Return the logarithm of the likelihood ratio of each cause, by its words; each ratio has mean
-    1 over tables of as many reports that are all about `value`."""
+    """Return the logarithm of the likelihood ratio of each cause, by the words for the cause. Each
+    ratio has mean 1 over tables of as many reports that are all about `value`."""
     support, n = table.mechanism.support, table.total
     p, count = float(support.touched), supporting(table, value)
     ratios = dict[str, float]()
@@ -88,7 +90,7 @@ def broken(
     tables: Iterable[tuple[date, Table]], value: str, most: float
 ) -> Iterator[tuple[date, date, str]]:
     """Yield (period, since, cause) for each of the `tables`, in the order of time, in which the
-    detector passes `most`, from where it begins anew."""
+    detector passes `most`. After each the detector begins anew."""
     log_m, since = dict.fromkeys(WEIGHTS, 0.0), dict[str, date]()
     for period, table in tables:
         for cause, ratio in log_ratios(table, value).items():
@@ -105,8 +107,8 @@ def broken(
 def joined(
     alarms: Iterable[tuple[date, date, str]], most: timedelta
 ) -> Iterator[tuple[date, date, str]]:
-    """Yield the `alarms` of `broken`, each since the beginning of its run: that of its first, where
-    each began `most` after the one before, at most."""
+    """Yield the `alarms` of `broken`, each with the `since` of the first alarm of its run. In a run
+    each alarm begins at most `most` after the one before."""
     last, first = date.min, date.min
     for period, since, cause in alarms:
         if since - last > most:
@@ -116,8 +118,9 @@ def joined(
 
 
 def broken_builds(job: Job, problems: list[Problem]) -> Iterator[Broken]:
-    """Yield what the `RECENT` kept tables of a job's control metrics say, of each version the last;
-    the detector begins with the `LATEST`. Errors of a metric are among the `problems`."""
+    """Yield the last alarm of each version of a job's control metrics, if it is in the latest
+    `RECENT` tables. The detector reads the latest `LATEST` tables. Errors of a metric are added to
+    the `problems`."""
     for metric, version in kept_versions(job.out):
         known = job.registry.metrics.get(metric)
         if known is not None and known.control is not None:

@@ -43,8 +43,8 @@ SCHEMA = pa.schema(
         ("fakes", pa.float64()),
     ]
 )
-"""Columns of the data set. Of combinations `value` is a JSON list, and `axes` one of the members'
-names; `above`: JSON list of the categories whose statistic is certainly lower."""
+"""Columns of the data set. For combinations `value` is a JSON list, and `axes` a JSON list of the
+names of the members. `above`: JSON list of the categories whose statistic is certainly lower."""
 CHANGES_SCHEMA = pa.schema(
     [
         ("metric", pa.string()),
@@ -57,9 +57,10 @@ CHANGES_SCHEMA = pa.schema(
         ("std_error", pa.float64()),
     ]
 )
-"""Columns of the changes: `period` in which one was said, `since` when it most likely began."""
+"""Columns of the changes: `period` in which a change was reported, `since` when it most likely
+began."""
 DIGEST, SUMMARY = b"ldp.digest", b"ldp.summary"
-"""Keys of a file's metadata: the digest of what it was made from, and a summary as JSON."""
+"""Keys of a file's metadata: the digest of the data it was made from, and a summary as JSON."""
 KEY = ("metric", "version", "period", "statistic", "value")
 """Columns that identify a row."""
 DAMAGED = "damaged; delete it: the next run writes it again from the kept table"
@@ -68,8 +69,8 @@ EARLIER = "of an earlier version; delete it: the next run writes it again from t
 
 
 def result_table(file: SavedResult, place: Mapping[str, Any]) -> pa.Table:
-    """Return the rows of a result as an Arrow table of SCHEMA, in the order of the file; of numbers
-    by category without their bins. `place`: the columns metric, version, period, days and
+    """Return the rows of a result as an Arrow table of SCHEMA, in the order of the file. Bins of
+    numbers by category are left out. `place`: the columns metric, version, period, days and
     revision."""
     facts = file.facts
     names = ("epsilon", "reports", "noise_floor", "fakes")
@@ -114,8 +115,8 @@ def _texts(file: SavedResult, statistics: Sequence[str]) -> dict[str, Any]:
 
 
 def _moves(file: SavedResult, statistics: Sequence[str]) -> Sequence[float | None]:
-    """Return how far made-up reports move each row, None where no bound is known: of numbers that
-    of the mean alone."""
+    """Return how far made-up reports move each row, None where no bound is known. For numbers only
+    the mean has a bound."""
     moves = file.facts.get("fakes_move")
     if isinstance(moves, list):
         return moves

@@ -1,31 +1,33 @@
-"""Changes that are real: tests that hold whenever they are looked at, also where people stay.
+"""Changes that are real: tests whose error rate holds over all periods, also where people stay.
 
-The mean share of a value in the latest periods is compared with that of all periods before them in
-its history, those of the same season (the same weekday) with each other, so a weekly rhythm is no
-change. While shares are constant the difference c has mean 0, and an error of two parts.
+The mean share of a value in the latest periods is compared with its mean share in all periods
+before them in its history. Periods of the same season (the same weekday) are compared with each
+other, so a weekly rhythm is no change. While shares are constant the difference c has mean 0, and
+an error of two parts.
 
 Noise is new in every period: with weights a of the periods its variance is sum a^2 v. People may
 be the same in many periods, and one of them may send K reports of a period's n: a share f has the
 variance s^2 = K f (1 - f) / n of people, which periods do not average out. Whatever such errors
-have in common, their mean is in convex order at most as one of them (Jensen): its standard error is
-at most the mean of theirs. People who stay bring the latest mean and the one before nearer to each
-other, so their variances add at most:
+have in common, the standard error of their mean is at most the mean of their standard errors, and
+the mean is at most as spread as one of them in convex order (Jensen). People who stay bring the
+latest mean and the one before nearer to each other, so the variances of the two at most add:
 
     V = sum a^2 v + (sum of a s, the latest)^2 + (sum of a s, those before)^2.
 
-f is taken to be the middle of both means, which a large difference moves itself. Of few holders the
-law is skewed. With b the most that one person, K / n, or the noise of one report adds,
+f is taken to be the middle of both means, because a large difference moves f itself. With few
+holders the distribution is skewed. Where b is the most that one person, K / n, or the noise of one
+report adds,
 
     P(c >= z sqrt(V) + b (z^2 + 2) / 6) <= P(Z >= z)
 
 for a normal Z; for Poisson numbers, the most skewed, of any mean (Cornish and Fisher 1938;
-`tests/publishing/test_detection.py`). Each test has a weight w, and z the probability
-w alpha / values; the weights add to 1, so at most alpha of all histories without a change ever have
-one, over all values and periods together, whatever their tests have in common. A value's history
-then begins anew.
+`tests/publishing/test_detection.py`). Each test has a weight w, and its z has the probability
+w alpha / values. The weights add to 1, so at most alpha of all histories without a change ever show
+one, over all values and periods together, whatever their tests have in common. After a change a
+value's history begins anew.
 
-Permanent responses are the same in many periods, and collisions in all of a version: there noise
-is bounded as people are.
+Permanent responses are the same in many periods, and collisions in all periods of a version: there
+the noise is bounded as the error of people is.
 """
 
 import math
@@ -41,7 +43,8 @@ from ldp.arrays import Bools, Floats, Ints
 ALPHA = 0.05
 """Largest probability that a metric whose shares are constant ever has a change."""
 WINDOWS = (1, 3, 9, 27)
-"""Numbers of latest periods whose mean is tested, each whenever a third of them are new."""
+"""Numbers of latest periods whose mean is tested; each is tested whenever a third of its periods
+are new."""
 MOST_STARTS = 90
 """Number of latest periods in which a change may have begun."""
 AT_ONCE = 2_000
@@ -54,10 +57,10 @@ LATE = 20
 class Series:
     """Estimates of `values` in several periods, in the order of time. `share`, and `std_error` of
     the noise: float64, shape (periods, values), NaN where there is none; `reports`, and the most of
-    one person, `reports_per_person`: shape (periods,); `season`: shape (periods,), of which periods
-    are compared; `is_share`: shape (values,), 0 for means, whose error is that of people too;
-    `reach`: how far one report moves the sum of a value over the reports; `shared`: share
-    of the variance of noise that may be the same in all periods."""
+    one person, `reports_per_person`: shape (periods,); `season`: shape (periods,), periods of one
+    season are compared; `is_share`: shape (values,), 0 for means, whose standard error covers
+    people too; `reach`: how far one report moves the sum of a value over the reports; `shared`:
+    share of the variance of noise that may be the same in all periods."""
 
     share: Floats
     std_error: Floats
@@ -71,8 +74,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Detection:
-    """A change of a value, by its column: it was found at period `at`, by index, and most likely
-    began at `since`; by how much, with standard error."""
+    """Change of a value, given by its column: the index `at` of the period in which it was
+    detected, the index `since` of the period in which it most likely began, and its size with
+    standard error."""
 
     column: int
     at: int
@@ -82,27 +86,28 @@ class Detection:
 
 
 class Contrast(NamedTuple):
-    """Differences of the latest periods to those before, with V and b of the module's formula, each
-    of shape (values,): NaN where there is nothing to compare."""
+    """Differences between the latest periods and those before, with V and b of the module's
+    formula, each of shape (values,): NaN where there is nothing to compare."""
 
     difference: Floats
     variance: Floats
     most: Floats
 
     def is_beyond(self, miss: float) -> Bools:
-        """Return whether a difference is one that chance has with probability `miss` at most."""
+        """Return for each value whether chance makes such a difference with probability `miss` at
+        most."""
         z = -NormalDist().inv_cdf(miss / 2)
         return np.abs(self.difference) > z * np.sqrt(self.variance) + self.most * (z**2 + 2) / 6
 
 
 def spent(periods: float) -> float:
-    """Return the part of the weight that tests of the first so many `periods` have."""
+    """Return the part of the weight that the tests of the first `periods` periods have."""
     return 1 - math.log(LATE) / math.log(LATE + periods)
 
 
 def detect(series: Series, alpha: float = ALPHA) -> list[Detection]:
-    """Return the changes of all values, in the order of time. With probability 1 - `alpha` or more
-    there is none while all shares are constant."""
+    """Return the changes of all values, in the order of time. While all shares are constant, there
+    is none with probability 1 - `alpha` or more."""
     many = series.share.shape[1]
     changes = list[Detection]()
     for start in range(0, many, AT_ONCE):
@@ -134,8 +139,8 @@ def _detect(history: "_History", columns: Ints, alpha: float) -> Iterator[Detect
 
 
 class _History:
-    """Sums over the periods of each season so far, of some values: of reports n, n x, (n s)^2 and
-    n s of the noise, and sqrt(n K); and where each value's history begins."""
+    """Sums for some values over the periods of each season so far: of reports n, of n x, of (n s)^2
+    and n s of the noise, and of sqrt(n K); and where each value's history begins."""
 
     def __init__(self, series: Series, columns: Ints) -> None:
         share, error = series.share[:, columns], series.std_error[:, columns]
@@ -161,8 +166,8 @@ class _History:
             origin[:, places] = sums[number[at + 1]][:, places]
 
     def contrast(self, start: int, at: int, places: Ints | slice = slice(None)) -> Contrast:
-        """Return the mean from period `start` to `at` less that before, of the values at `places`;
-        seasons of which there is nothing before are left out."""
+        """Return the mean from period `start` to `at` minus the mean before, for the values at
+        `places`. Seasons without a period before are left out."""
         is_share, reach = self.is_share[places], self.series.reach
         after, before = np.zeros((2, 5, is_share.size))
         largest = np.ones(is_share.size)  # weight of an earlier report, of a latest one 1

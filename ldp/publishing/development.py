@@ -1,8 +1,9 @@
-"""The collector of a developer's own machine: it says what every batch holds, what they estimate,
-and what a report of a value that is typed on its page says.
+"""The collector of a developer's own machine: it states what every batch holds, what the reports
+estimate, and what a report of a value that is typed on its page says.
 
-It takes registries for development only, answers requests whose `Host` and `Origin` are its own (a
-page of another site that has a name lead here is refused), and counts in memory beside the store.
+It takes registries for development only. It answers only requests whose `Host` and `Origin` are its
+own, so that a page of another site whose name resolves to this machine is refused. It counts in
+memory beside the store.
 """
 
 import json
@@ -49,11 +50,11 @@ from ldp.tables.saved import SavedResult
 LATEST = 40
 """Number of sentences on the page."""
 MOST_LINES = 5
-"""Number of estimates of a metric that are said in words."""
+"""Largest number of estimates of a metric that are stated in words."""
 DRAWN = 1000
-"""Number of reports of a value that is typed."""
+"""Number of reports that are drawn for a typed value."""
 MOST_BYTES = 48
-"""Bytes of a report that are shown."""
+"""Largest number of bytes of a report that are shown."""
 REPORT, TRY = "/report", "/try"
 SAFE = {"Content-Security-Policy": "frame-ancestors 'none'", "Cache-Control": "no-store"}
 REFRESHED = {"Refresh": "2"}
@@ -63,7 +64,7 @@ Query = Mapping[str, str]
 
 
 class Reported:
-    """Reports of one metric that came: their table, how many were refused, and `true_share`, the
+    """Reports of one metric that arrived: their table, how many were refused, and `true_share`, the
     probability that a report names the true answer."""
 
     def __init__(self, registry: Registry, metric: Metric, store: Path) -> None:
@@ -84,25 +85,25 @@ class Reported:
         return int(self._table.total)
 
     def add(self, reports: Sequence[bytes], day: date) -> None:
-        """Count reports that came on a day; raises ReportError."""
+        """Count reports that came on a day; raise ReportError for an invalid one."""
         builder = self._begin()
         for rows, payloads in batches(self.metric.mechanism, reports):
             builder.add_batch(rows, payloads, window=day.isoformat())
         self._table = self._table + builder.build()
 
     def decoded(self) -> Result:
-        """Return the estimates; raises DecodeError where there are none yet."""
+        """Return the estimates; raise DecodeError where there are none yet."""
         return outcome(with_metric(self._table, self.metric, self._label))
 
 
 class Development:
-    """Application that a developer looks at: `collector`'s, with pages of what came, of what an
-    analyst reads of it, and of what a report says of a value that is typed.
+    """Application for a developer: that of `collector`, with a page of what arrived, a page of the
+    report that an analyst reads, and a page that states what a report of a typed value says.
 
-    `store`: whose reports are counted from the beginning; `hosts`: values of `Host` that are
-    answered, as 127.0.0.1:8787; `origins`: of other pages that may send; `say`: takes what is
-    printed of every batch; `clock`: the local time. Raises RegistryError unless the registry is for
-    development.
+    `store`: the store whose reports are counted at the start; `hosts`: values of `Host` that are
+    answered, such as 127.0.0.1:8787; `origins`: origins of other pages that may send; `say`:
+    function that takes the text printed for every batch; `clock`: the local time. Raises
+    RegistryError unless the registry is for development.
     """
 
     def __init__(
@@ -149,8 +150,8 @@ class Development:
             await self._collector(scope, receive, send)
 
     def _refusal(self, headers: Mapping[bytes, bytes]) -> str:
-        """Return why a request is refused, "" if it names this collector as its host and, as its
-        origin, none or one that may send; the first pages of others are said."""
+        """Return why a request is refused, "" if its host is this collector and its origin is
+        missing or may send. Print the first origins that are refused."""
         if headers.get(b"host", b"") not in self._hosts:
             return "this collector answers its own machine only"
         origin = headers.get(b"origin")
@@ -163,7 +164,7 @@ class Development:
         return reason
 
     async def _take(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the collector take a batch; note it when the collector did."""
+        """Pass a batch to the collector, and note the batch if the collector takes it."""
         body, answer, status = bytearray(), bytearray(), 0
 
         async def receive_copy() -> Message:
@@ -205,7 +206,7 @@ class Development:
             self._reported[metric].add(reports, self._clock().astimezone(UTC).date())
 
     def _came(self, _: Query) -> Response:
-        """Return the page of what came: reports, and what they estimate, in words."""
+        """Return the page of what arrived: reports, and what they estimate, in words."""
         metrics = [
             (name, reported.total, reported.refused, [*reported_words(reported)])
             for name, reported in self._reported.items()
@@ -228,8 +229,8 @@ class Development:
             return HTMLResponse(render(files, registry=self._registry), headers=SAFE)
 
     def _try(self, query: Query) -> Response:
-        """Return the page on which a value is typed, and what a report of it says; nothing of it is
-        counted."""
+        """Return the page on which a value is typed, with what a report of it says. These reports
+        are not counted."""
         names = [
             name for name, metric in self._registry.metrics.items() if not metric.needs_shuffler
         ]

@@ -7,14 +7,15 @@ I their sum and d the weighted mean of the differences, all of
     |d - D| <= sqrt((I + r) log((I + r) / (r a^2))) / I
 
 hold together with probability 1 - a or more (Robbins 1970), D being the weighted mean of the true
-differences. Who reports is chance, too, and the same people may report every day: nothing is taken
-to be independent there, nor of collisions, which stay with the hash functions. The error of each
-period's people and collisions has a bound that fails with probability 6 a / (pi t)^2, and the
-weighted mean of errors is within the weighted mean of the bounds. One of them may send K reports of
-a period's n, which count as one: variances are K times those of n.
+differences. Who reports is chance, too, and the same people may report every day, so that the
+errors of people are not taken to be independent between periods. Nor are those of collisions, which
+stay with the hash functions. The error of each period's people and collisions has a bound that
+fails with probability 6 a / (pi t)^2, and the weighted mean of the errors is within the weighted
+mean of the bounds. One person may send K reports of a period's n; they count as one, so that
+variances are K times as large as with n people.
 
 A share is the mean of numbers from 0 to 1. Numbers from L to H with the mean m have a variance of
-(H - m) (m - L) at most (Bhatia and Davis 2000), which the bounds are of.
+(H - m) (m - L) at most (Bhatia and Davis 2000); the bounds use this variance.
 """
 
 import math
@@ -46,8 +47,8 @@ COLUMNS = ("statistic", "value", "difference", "low", "high", "first", "last", "
 
 @dataclass(frozen=True, kw_only=True)
 class ArmDifference:
-    """Difference of the first arm's number minus the second's, over periods from `first` to `last`:
-    of the share of a `value`, if the `statistic` is a count, or of the mean."""
+    """Number of the first arm minus that of the second, over the periods from `first` to `last`.
+    The number is the share of a `value` if the `statistic` is a count, else the mean."""
 
     statistic: str
     value: str
@@ -65,8 +66,8 @@ class ArmDifference:
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """Difference and the ends of its interval as text; of a share in points of a hundred, the
-        ends within what shares can differ by."""
+        """Difference and the ends of its interval as text; for a share in percentage points, the
+        ends cut to -100 and 100."""
         if self.statistic != "count":
             return signed(self.difference), signed(self.low), signed(self.high)
         low, high = max(-1.0, self.low), min(1.0, self.high)
@@ -90,8 +91,8 @@ class ArmDifference:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Two metrics that are compared, and the differences of the shares of their values, of which
-    there is one at least, or of their means."""
+    """Two metrics that are compared, and the differences of the shares of their values (one at
+    least) or of their means."""
 
     first: str
     second: str
@@ -104,7 +105,8 @@ class Experiment:
 
     @property
     def file_name(self) -> str:
-        """Name of its file and its page, without the ending; names of metrics have no point."""
+        """Name of the experiment's file and page, without the ending; names of metrics have no
+        point."""
         return f"{self.first}.{self.second}"
 
     @property
@@ -124,7 +126,7 @@ class Experiment:
 
     @property
     def extent(self) -> float:
-        """Largest distance from 0 of any interval's end, of shares at most 1."""
+        """Largest distance from 0 of any interval's end; for shares at most 1."""
         most = max(max(abs(d.low), abs(d.high)) for d in self.differences)
         return min(1.0, most) if self.is_of_shares else most
 
@@ -132,10 +134,11 @@ class Experiment:
 def intervals(
     difference: Floats, variance: Floats, people: Floats, alpha: float = ALPHA
 ) -> tuple[Floats, Floats]:
-    """Return the mean difference of each value and the distance of its interval's ends, inf without
-    a period. `difference`, `variance` of the noise, and `people`, the standard error of who
-    reports: float64, shape (periods, values), NaN where there is none. With probability 1 - `alpha`
-    or more all intervals hold, of all values and after every period."""
+    """Return the mean difference of each value and the distance of its interval's ends from it,
+    infinite without a period. `difference`; `variance`, that of the noise; and `people`, the
+    standard error from the choice of people: float64, shape (periods, values), NaN where there is
+    none. With probability 1 - `alpha` or more all intervals hold, of all values and after every
+    period."""
     count, many = difference.shape
     a = alpha / (2 * many)
     is_known = np.isfinite(difference + variance + people) & (variance > 0)
@@ -196,9 +199,9 @@ def arm_differences(out: Path, first: str, second: str) -> list[ArmDifference]:
 
 
 class ArmPeriod(NamedTuple):
-    """Numbers of one arm in one period, shares or the mean, with their standard errors, the least
-    and the largest that one person's can be, how many reports it has, and one person at most, and
-    the `shared_of` its noise."""
+    """Numbers of one arm in one period, shares or the mean, with their standard errors; the least
+    and the largest number of one person; the number of reports, and the most of one person; and the
+    share of the noise that periods may have in common (`shared_of`)."""
 
     cells: Mapping[LineKey, tuple[float, float]]
     bounds: tuple[float, float]
@@ -220,10 +223,10 @@ class ArmPeriod(NamedTuple):
 def numbers_of_arm(
     arm: Sequence[ArmPeriod], keys: Sequence[LineKey]
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the numbers of an arm's periods, and variances of the noise that is new in each, and
-    of who reports with what periods share: shape (periods, values). Four more people in the middle
-    of the range (as in Agresti and Coull 1998) keep the latter from 0 where few hold what is rare.
-    """
+    """Return the numbers of an arm's periods, the variances of the noise that is new in each, and
+    the variances of everything else, people and the noise that periods share: shape (periods,
+    values). Four more people in the middle of the range (as in Agresti and Coull 1998) keep the
+    latter above 0 where few hold a rare value."""
     unknown = (math.nan, math.nan)
     cells = np.array([[period.cells.get(key, unknown) for key in keys] for period in arm])
     number, error = cells[:, :, 0], cells[:, :, 1]
@@ -245,7 +248,7 @@ def _latest(out: Path, metric: str) -> list[OutputPart]:
 
 def write_differences(out: Path, first: str, second: str) -> Experiment:
     """Write the differences of two metrics to `arms/FIRST.SECOND.csv` in the folder `out`, and
-    return them. Raises ParameterError as `differences`."""
+    return them. Raises ParameterError as `arm_differences` does."""
     experiment = Experiment(first, second, arm_differences(out, first, second))
     path = out / "arms" / f"{experiment.file_name}.csv"
     path.parent.mkdir(exist_ok=True)

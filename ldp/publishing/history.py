@@ -1,4 +1,4 @@
-"""History of a metric: what the data set says of all its periods, as lines to draw."""
+"""History of a metric: the numbers of all its periods in the data set, as lines to draw."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,8 +29,8 @@ WIDTH, HEIGHT, EDGE = 240, 44, 4
 
 @dataclass(frozen=True, kw_only=True)
 class LinePoint:
-    """One period of a line: `at`, `low`, `high` are shares of the period's reports, or in the
-    number's own unit; None where an end is open."""
+    """One period of a line. `at`, `low`, `high`: shares of the period's reports, or numbers in
+    their own unit; None where an end is open."""
 
     period: date
     at: float
@@ -74,10 +74,10 @@ class HistoryLine:
         return percent(number) if self.statistic == "count" else quantity(number)
 
     def drawing(self, first: date, last: date, seams: Iterable[date] = ()) -> Mapping[str, Any]:
-        """Return where the line stands in a drawing that reaches from `first` to `last`: `line` and
-        `band`, the intervals, as points of SVG; `end` and `whisker`, where the latest and the ends
-        of its interval are; `marks`, where changes began; `seams`, where versions did; and the same
-        in `words`."""
+        """Return the places of the line in a drawing from the day `first` to `last`: `line`, and
+        `band` of the intervals, as points of SVG; `end` and `whisker`, the latest number and the
+        ends of its interval; `marks`, where changes began; `seams`, where versions began; and the
+        same in `words`."""
         ends = [end for p in self.points for end in (p.at, p.low, p.high) if end is not None]
         bottom, top = min(0.0, *ends), max(1e-12, *ends)
         days = max(1, (last - first).days)
@@ -122,8 +122,8 @@ class WholePeriod:
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """All periods of one version of a metric, or of all together, in the order of time, and its
-    lines; `seams`: later versions, and when the first of their periods begins."""
+    """All periods of one version of a metric, or of all its versions together, in the order of
+    time, and their lines. `seams`: later versions, and when the first of their periods begins."""
 
     metric: str
     version: int
@@ -149,9 +149,9 @@ class History:
 
 
 def histories(out: Path, problems: list[Problem]) -> Mapping[str, Sequence[History]]:
-    """Return the histories of all metrics in the folder of a publication, by metric: of each its
-    series if it has one, or its versions, the latest first. Errors of a metric are among the
-    `problems`."""
+    """Return the histories of all metrics in the folder of a publication, by metric: the history of
+    its series if there is one, else those of its versions, the latest first. Errors of a metric are
+    added to the `problems`."""
     by_metric = defaultdict[str, list[History]](list)
     for metric, version in reversed(published_versions(out)):
         with passing_by(problems, metric):
@@ -188,8 +188,8 @@ def _history(out: Path, metric: str, version: int, several: Sequence[OutputPart]
 
 
 def _largest(table: pa.Table) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of one period that have a line: statistics, then the largest counts; no bins
-    of numbers."""
+    """Yield the rows of one period that have a line: statistics, then the largest counts, without
+    bins of numbers."""
     is_listed = pc.is_in(table["statistic"], pa.array(STATISTICS))
     has_line = pc.and_(is_listed, pc.is_null(table["bin_low"]))
     rows = table.filter(pc.and_(has_line, pc.is_null(table["bin_high"]))).to_pylist()
@@ -207,8 +207,8 @@ def _point(period: date, row: Mapping[str, Any]) -> LinePoint:
 
 
 def _period(out: Path, part: OutputPart, table: pa.Table) -> WholePeriod:
-    """Return a period as a whole; one in which nothing was found has no row, and the summary beside
-    its estimates says the rest."""
+    """Return a period as a whole. A period without a discovery has no row; the rest comes from the
+    summary beside its estimates."""
     rows = table.slice(0, 1).to_pylist() if part.version else []
     facts: Mapping[str, Any] = rows[0] if rows else summary_of(out, part)
     shared: dict[str, Any] = {name: facts.get(name) for name in ("reports", "noise_floor", "fakes")}

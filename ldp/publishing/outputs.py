@@ -1,8 +1,8 @@
 """Copies of the results data set: a CSV file, a DuckDB file, tables of a PostgreSQL database.
 
-The data set is the Parquet files. A copy is brought up to date from them, whatever it holds: a
-database remembers the digest of each period that it has, and takes over those that differ, each in
-a transaction of its own.
+The data set is the Parquet files. A copy is brought up to date from them, whatever it holds. A
+database stores the digest of each of its periods, and takes over the periods whose digest differs,
+each in a transaction of its own.
 """
 
 import json
@@ -64,7 +64,7 @@ OutputKey = tuple[str, int, date]
 
 
 class OutputPart(NamedTuple):
-    """Part of the data set: the rows of one period, in the file `path`, whose digest is `digest`;
+    """Part of the data set: the rows of one period, in the file `path` with this `digest`.
     `revision`: how often the period was re-opened."""
 
     metric: str
@@ -81,8 +81,8 @@ class OutputPart(NamedTuple):
 
 
 def parts(out: Path, metric: str, version: int) -> list[OutputPart]:
-    """Return the parts of the data set in `out` that are of one version of a metric, in the order
-    of time. Raises DecodeError where a file of one is lost and could not be written again."""
+    """Return the parts of the data set in `out` of one version of a metric, in the order of time.
+    Raises DecodeError where a file of a part is lost and could not be written again."""
     listed = list[OutputPart]()
     if version == ALL_VERSIONS:
         for period, path in series_periods(out, metric).items():
@@ -112,7 +112,7 @@ def _metadata(path: Path) -> tuple[str, Any]:
 
 
 def summary_of(out: Path, part: OutputPart) -> Mapping[str, Any]:
-    """Return the summary of the estimates of one period; raises DecodeError for a damaged one."""
+    """Return the summary of the estimates of one period; raise DecodeError if it is damaged."""
     if part.version == ALL_VERSIONS:
         facts: Mapping[str, Any] = _metadata(part.path)[1]
         return facts
@@ -128,8 +128,8 @@ def changes_path(out: Path, metric: str, version: int) -> Path:
 
 
 def write_csv(out: Path, path: Path, problems: list[Problem]) -> None:
-    """Write the data set in `out` as one CSV file, replaced whole. Damaged parts are left out, and
-    are among the `problems`."""
+    """Write the data set in `out` as one CSV file, replaced whole. Damaged parts are left out and
+    added to the `problems`."""
     with open_replacement(path) as temporary, csv.CSVWriter(temporary, SCHEMA) as writer:
         for metric, version in published_versions(out):
             with passing_by(problems, metric):
@@ -140,9 +140,9 @@ def write_csv(out: Path, path: Path, problems: list[Problem]) -> None:
 
 def update_duckdb(out: Path, path: Path, problems: list[Problem]) -> int:
     """Bring the tables `results`, `changes` and `periods` of a DuckDB file up to date with the data
-    set in `out`, and return the number of periods that were written or deleted. What is damaged is
-    among the `problems`, and as it was. Raises MissingPackage, and OutputUnusable for a file that
-    cannot be opened or written."""
+    set in `out`, and return the number of periods that were written or deleted. Damaged parts are
+    added to the `problems`, and their rows stay as they were. Raises MissingPackage, and
+    OutputUnusable for a file that cannot be opened or written."""
     with from_extra("--duckdb", "publish"):
         import duckdb
     if path.is_file() and not _is_duckdb(path):  # DuckDB reads many files, and writes to none
@@ -158,7 +158,7 @@ def _is_duckdb(path: Path) -> bool:
 
 def update_postgres(out: Path, conninfo: str, problems: list[Problem]) -> int:
     """Bring the tables `ldp_results`, `ldp_changes` and `ldp_periods` of a PostgreSQL database up
-    to date, as `update_duckdb` does. `conninfo`: as libpq reads it."""
+    to date, as `update_duckdb` does. `conninfo`: connection string in the form of libpq."""
     with from_extra("postgres", "publish"):
         import psycopg
     with (
@@ -173,7 +173,8 @@ def _update(
     database: Any, out: Path, problems: list[Problem], prefix: str, mark: str, insert: Any
 ) -> int:
     """Take over the parts that `database` does not have, and delete those that are gone. `prefix`:
-    of the names of its tables; `mark`: for an argument; `insert`: writes rows into a table."""
+    prefix of the names of its tables; `mark`: placeholder of an argument; `insert`: function that
+    writes rows into a table."""
     results, periods, changes = (f"{prefix}{name}" for name in ("results", "periods", "changes"))
     for table, schema, key in (
         (results, SCHEMA, KEY),

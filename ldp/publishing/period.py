@@ -31,8 +31,8 @@ Files = Sequence[tuple[str, StorePath]]
 
 @dataclass(frozen=True)
 class CountedPeriod:
-    """A period that a run counted, or counted again (`revision` above 0), and its reports; a
-    `note`, or ""."""
+    """Period that a run counted, or counted again (`revision` above 0), with its number of reports
+    and a `note`, or ""."""
 
     metric: str
     version: int
@@ -59,7 +59,7 @@ class Problem(NamedTuple):
 
 @contextmanager
 def passing_by(problems: list[Problem], metric: str) -> Iterator[None]:
-    """Make an error of the block one of the `problems`, of `metric`, so that the others go on."""
+    """Add an error of the block to the `problems`, as one of `metric`; other metrics go on."""
     try:
         yield
     except (LdpError, OSError) as error:
@@ -68,7 +68,7 @@ def passing_by(problems: list[Problem], metric: str) -> Iterator[None]:
 
 
 class PeriodResult(NamedTuple):
-    """Result of a task; `counted`: None where nothing was new, or it could not be counted."""
+    """Result of a task. `counted`: None where nothing was new or counting failed."""
 
     counted: CountedPeriod | None
     problems: Sequence[Problem]
@@ -77,10 +77,10 @@ class PeriodResult(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class PeriodTask:
     """One period of a subject, of `days` days from `first` on, with all its `files` in the store
-    and its `state` if it was counted; `is_unfinished`: its results are not those of the kept table;
-    `out`: folder of the publication; `skip_damaged`: leave damaged files out; `workers`: threads;
-    `fakes`: largest share of the reports that may be made up, of metrics whose intervals can allow
-    for it."""
+    and its `state` if it was counted. `is_unfinished`: whether its results are not those of the
+    kept table; `out`: folder of the publication; `skip_damaged`: whether to leave damaged files
+    out; `workers`: number of threads; `fakes`: largest share of the reports that may be made up,
+    for metrics whose intervals can allow for it."""
 
     subject: Subject
     out: Path
@@ -95,14 +95,15 @@ class PeriodTask:
 
     @property
     def is_due(self) -> bool:
-        """Return whether there is anything to do; files of one name are, as `run` refuses them."""
+        """Return whether there is anything to do. This is so, too, if two files have one name: then
+        `run` states that problem."""
         names = {_name(day, path) for day, path in self.files}
         before = self.state.files if self.state else ()
         return self.is_unfinished or len(names) < len(self.files) or not names <= {*before}
 
     def run(self) -> PeriodResult:
-        """Count those of the files that are not counted yet, and write all that follows; an error
-        is a sentence among the problems."""
+        """Count the files that are not counted yet, and write all that follows from them. An error
+        becomes a sentence among the problems."""
         problems: list[Problem] = []
         try:
             counted = self._run(problems)
@@ -137,8 +138,9 @@ class PeriodTask:
         return self._write(table, names, by_day)
 
     def _by_day(self, files: Files, are_all: bool) -> Mapping[str, int]:
-        """Return the number of reports of each of several days, those of `files` and, unless they
-        `are_all`, of before; nothing where it is not known."""
+        """Return the number of reports of each day, if there are several: reports in `files` and,
+        unless these `are_all` files, reports that were counted before. Empty where the numbers are
+        not known."""
         before = {} if are_all or not self.state else self.state.by_day
         if self.days == 1 or (self.state and not self.state.by_day):
             return before
@@ -149,7 +151,7 @@ class PeriodTask:
         return dict(sorted(by_day.items()))
 
     def _count(self, files: Files, problems: list[Problem]) -> tuple[Table | JointTable, set[str]]:
-        """Return the table of `files`, and the names of those that are in it."""
+        """Return the table of `files`, and the names of the files that were counted."""
         names = {path: _name(day, path) for day, path in files}
         counted = set[str]()
         fingerprint = self.subject.mechanism.fingerprint.hex()
@@ -176,8 +178,8 @@ class PeriodTask:
         names: set[str],
         by_day: Mapping[str, int],
     ) -> CountedPeriod:
-        """Write table, estimates and rows of a period, and last its state, which makes them count;
-        where the table cannot be decoded, the table and its state."""
+        """Write the table, the estimates and the rows of a period, and last its state, which makes
+        them valid. If the table cannot be decoded, write only the table and the state."""
         subject, first, before = self.subject, self.first, self.state
         revision = before.revision + ({*before.files} != names) if before else 0
         state = PeriodState(
@@ -202,7 +204,7 @@ class PeriodTask:
         return CountedPeriod(subject.metric, subject.version, first, reports, revision, note)
 
     def _keep(self, state: PeriodState) -> None:
-        """Write the state, and delete the table of the one before."""
+        """Write the state, and delete the table of the state before."""
         state.save()
         if self.state and self.state.table != state.table:
             self.state.table_path.unlink(missing_ok=True)
@@ -234,9 +236,10 @@ class PeriodTask:
 
 
 def most_on_average(most: int, a_day: int, reports: Sequence[int]) -> float:
-    """Return how many reports the person of a report sent at most, on average over the `reports` of
-    some days: `most` by one, and `a_day`. Of people i with k_id on day d, sum over d and d' of
-    sum k_id k_id' is at most a_day min(n_d, n_d').
+    """Return a bound on the number of reports that the sender of a report sent, on average over all
+    reports. `reports`: number of reports of each day; `most`: most reports of one person on all
+    days; `a_day`: most on one day. If person i sends k_id reports on day d, the sum over i of
+    k_id k_id' is at most a_day min(n_d, n_d') for any two days d and d'.
 
     >>> most_on_average(7, 1, [100] * 7), most_on_average(7, 1, [700, 0, 0, 0, 0, 0, 0])
     (7.0, 1.0)

@@ -1,8 +1,8 @@
-"""Metrics of a publication that are counted at a time: one by this process, others beside it.
+"""Processes of a publication, each of which counts one metric at a time: this one and others.
 
-A process beside this one is a program of its own (`ldp.publishing.worker`), not a fork, because
-this one has threads. It inherits the descriptor of the folder's lock, so that the lock is held
-until the last process has ended, and it ends when its input does: when this one ends or is killed.
+Another process is a program of its own (`ldp.publishing.worker`), not a fork, because this process
+has threads. It inherits the descriptor of the folder's lock, so that the lock is held until the
+last process has ended. It ends when its input ends, that is when this process ends or is killed.
 """
 
 import os
@@ -19,12 +19,12 @@ from typing import Any
 from ldp.publishing.period import PeriodResult, PeriodTask
 
 PATIENCE_SECONDS = 2.0
-"""Seconds of work after which processes are started, more than one takes to load: a run with little
-to do starts none."""
+"""Seconds of work after which other processes are started, more than a process takes to load: a run
+with little to do starts none."""
 WORKER = "ldp.publishing.worker"
 REMEDY = "the next run repeats it, and jobs = 1 takes the least memory"
 Run = Callable[[PeriodTask], PeriodResult]
-"""Function that runs a task and returns what became of it."""
+"""Function that runs a task and returns its result."""
 
 
 def run_all(
@@ -36,8 +36,8 @@ def run_all(
 ) -> list[list[PeriodResult]]:
     """Run the tasks of each of the `metrics`, in their order, in this process and `processes` - 1
     others, and return their results. `lock`: descriptor of the lock of the folder, which the others
-    hold, too; `on_result` is called after each task, by one thread at a time; `is_ending` is asked
-    before each, and leaves the rest."""
+    hold, too; `on_result` is called after each task, by one thread at a time; `is_ending` is called
+    before each task, and leaves all further tasks undone if it returns True."""
     queue = _Queue(metrics, on_result, is_ending)
     threads: list[Future[None]] = []
     with ExitStack() as closing:
@@ -58,7 +58,7 @@ def run_all(
 
 
 class _Queue:
-    """Metrics that wait, in their order, and the `results` of each one's tasks."""
+    """Metrics that wait, in their order, and the `results` of the tasks of each metric."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class _Queue:
         self._change, self._busy = Condition(), 0
 
     def work(self, run: Run) -> None:
-        """Take one metric after another, and run its tasks, until none waits."""
+        """Take one metric after another, and run its tasks, until no metric waits."""
         while True:
             with self._change:
                 if not self._waiting or self.is_over.is_set():
@@ -111,7 +111,7 @@ class _Queue:
 
 
 class _Process:
-    """Process beside this one, which runs one task at a time; started again when it ended."""
+    """Another process, which runs one task at a time, and is started again if it ended."""
 
     def __init__(self, lock: int) -> None:
         self._lock, self._mutex, self._is_over = lock, Lock(), False
@@ -125,8 +125,8 @@ class _Process:
         self._close()
 
     def start(self) -> bool:
-        """Start the process, with no descriptor of this one but the standard error and the lock,
-        and return whether it has loaded: not after `end`, or if the system cannot start one."""
+        """Start the process, which inherits only standard error and the lock, and return whether it
+        has loaded. Return False after `end`, or if the system cannot start a process."""
         with self._mutex, suppress(OSError):
             if not self._is_over:
                 self._process = Popen(
@@ -139,7 +139,7 @@ class _Process:
         return bool(self._process and self._process.stdout and self._process.stdout.read(1))
 
     def run(self, task: PeriodTask) -> PeriodResult:
-        """Have the process run a task. That it ended instead is a problem of the task."""
+        """Run a task in the process. If the process ends instead, that is a problem of the task."""
         if not self._process and not self.start():
             return PeriodResult(None, [task.problem("no process could be started to count it")])
         process: Any = self._process
@@ -153,7 +153,7 @@ class _Process:
         return result
 
     def end(self) -> None:
-        """End the process at once, and have `start` do nothing."""
+        """End the process at once; afterwards `start` does nothing."""
         with self._mutex:
             self._is_over = True
             if self._process:

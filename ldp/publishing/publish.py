@@ -42,8 +42,8 @@ from ldp.registry import Registry
 from ldp.report.formats import counted
 
 PERIODS = {"day": 1, "week": 7}
-"""Lengths of periods that have names, in days; a week begins on a Monday. Others, as 28d, begin at
-a multiple of their length since 1970, as windows do."""
+"""Lengths of periods that have names, in days; a week begins on a Monday. Other periods, such as
+28d, begin at a multiple of their length since 1970, as windows do."""
 NO_WEEKS = (
     "a memoised metric has no weeks or months, as reports of several days share their noise; "
     'nothing of it is counted: publish it with period = "day", in another folder for --out'
@@ -54,7 +54,7 @@ DAMAGED = (
     "the settings of ldp publish (damaged; restore it from a backup, or delete it and run with the "
     "period of the runs before: it is written anew)"
 )
-"""Form of the file of settings, in words."""
+"""Form of the file of settings, in words for an error."""
 _EPOCH = date(1970, 1, 1)
 
 
@@ -68,11 +68,11 @@ class Publication:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Options of a run. `today`: in UTC; `since`: periods that begin before it are left alone;
-    `skip_damaged`: leave damaged files out; `fakes`: largest share of a period's reports that may
-    be made up; `processes`: how many metrics are counted at a time,
-    each with `workers` threads; `on_period` is called after each period; `is_ending` is asked
-    before each, and leaves the rest to the next run."""
+    """Options of a run. `today`: day in UTC; `since`: periods that begin before this day are left
+    alone; `skip_damaged`: whether to leave damaged files out; `fakes`: largest share of a period's
+    reports that may be made up; `processes`: how many metrics are counted at a time, each with
+    `workers` threads; `on_period` is called after each period; `is_ending` is called before each
+    period, and leaves the rest to the next run if it returns True."""
 
     registry: Registry
     stores: Sequence[StorePath]
@@ -90,9 +90,10 @@ class Job:
 
 @contextmanager
 def opened(out: Path, period: str) -> Iterator[int]:
-    """Hold the lock of the folder `out` of a publication, made if it is not there, for the block,
-    and yield its descriptor. Raises InUse if another run holds it, ParameterError if it has periods
-    of another length, DecodeError if the file that says so is damaged."""
+    """Hold the lock of the folder `out` of a publication for the block, and yield the descriptor of
+    the lock; a missing folder is created. Raises InUse if another run holds the lock,
+    ParameterError if the folder has periods of another length, and DecodeError if its file of
+    settings is damaged."""
     out.mkdir(parents=True, exist_ok=True)
     with hold_lock(out, LOCK, "ldp publish") as lock:
         remove_parts(out)
@@ -111,8 +112,8 @@ def publish(job: Job, lock: int) -> Publication:
     """Count and decode the periods of a `job` that are complete and have files that are not counted
     yet.
 
-    What goes wrong with one period is a sentence among the `problems` and leaves the others alone.
-    The caller holds the `lock` (`opened`). Raises ReportError for a store that is not there.
+    An error of one period becomes a sentence among the `problems` and does not affect the others.
+    The caller holds the `lock` (`opened`). Raises ReportError for a store that does not exist.
     """
     for store in job.stores:
         if isinstance(store, Path) and not store.is_dir():
@@ -138,8 +139,8 @@ def publish(job: Job, lock: int) -> Publication:
 
 
 def _due_tasks(job: Job, metric: str, version: int, is_stored: bool) -> list[PeriodTask]:
-    """Return what there is to do for a version of a metric, in the order of time; delete what a
-    killed run left among its tables."""
+    """Return the tasks for a version of a metric, in the order of time; delete the tables that a
+    killed run left."""
     folder, days = publisher_folder(job.out, metric, version), days_of(job.period)
     states = load_states(folder)
     waiting = {
@@ -191,8 +192,9 @@ def repeat(
     wait: Callable[[float], bool],
     clock: Callable[[], float],
 ) -> None:
-    """Call `run` now, and again whenever `seconds` by the `clock` have passed since it began, or at
-    once if it took longer. `wait`: waits for so many seconds and returns whether to end."""
+    """Call `run` now, and again whenever `seconds` by the `clock` have passed since its last
+    beginning, or at once if it took longer. `wait`: function that waits for a number of seconds and
+    returns whether to end."""
     is_ended = False
     while not is_ended:
         due = clock() + seconds
@@ -223,7 +225,7 @@ def days_of(period: str) -> int:
 
 
 def counted_periods(number: int, period: str) -> str:
-    """Return so many periods in words, such as "3 weeks" or "1 period of 28 days"."""
+    """Return a `number` of periods in words, such as "3 weeks" or "1 period of 28 days"."""
     if period in PERIODS:
         return counted(number, period)
     length = f"of {days_of(period)} days"
@@ -238,6 +240,6 @@ def first_day(day: date, period: str) -> date:
 
 def are_whole(window: timedelta, period: str) -> bool:
     """Return whether periods hold whole windows, which begin at multiples of their length since
-    1970; windows of a day and less are not asked for it."""
+    1970; always True for windows of a day or less."""
     is_long = window > timedelta(days=1)
     return not is_long or (period != "week" and not timedelta(days=days_of(period)) % window)

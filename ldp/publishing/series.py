@@ -1,11 +1,11 @@
 """One series of a metric over its versions: version 0 of the data set is all of them together.
 
-A category is added or a mechanism tuned, and for months there are reports of two versions. Their
-estimates are unbiased and of different reports, so counts add, and so do the variances of their
-errors. An end of the interval is as far from the sum as the root of the sum of the squares of its
+After a category is added or a mechanism is tuned, there are reports of two versions for months.
+Their estimates are unbiased and of different reports, so counts add, and so do the variances of
+their errors. The distance of an interval's end from the sum is the root of the sum of its squared
 distances in the versions (Zou and Donner 2008); under made-up reports, which may all be of one
-version, as far as their sum. p-values are combined as normal ones with the weights of the noise
-(Stouffer). A value that some versions lack is counted among the reports of those that have it.
+version, it is the sum of the distances. p-values are combined by Stouffer's method, weighted by the
+noise. A value that some versions lack is counted among the reports of the versions that have it.
 """
 
 import hashlib
@@ -34,12 +34,12 @@ from ldp.tables.estimates import Normal, Rule
 from ldp.tables.result import COUNT
 
 LEAST = 1e-300
-"""Least p-value that is told from 0."""
+"""Least p-value that is distinguished from 0."""
 
 
 def update_series(out: Path, problems: list[Problem]) -> None:
-    """Bring the series of every metric in the folder of a publication up to date of which two
-    versions or more have counts of values. Errors of a metric are among the `problems`."""
+    """Bring the series up to date of every metric in the folder of a publication that has counts of
+    values in two versions or more. Errors of a metric are added to the `problems`."""
     for metric, versions in groupby(kept_versions(out), lambda pair: pair[0]):
         with passing_by(problems, metric):
             _update(out, metric, [version for _, version in versions])
@@ -62,7 +62,7 @@ def _update(out: Path, metric: str, versions: Sequence[int]) -> None:
 
 
 def _adds(out: Path, part: OutputPart) -> bool:
-    """Return whether a version's results are counts of values that somebody listed."""
+    """Return whether a version's results are counts of listed values, not of discovered words."""
     summary = summary_of(out, part)
     return summary["kind"] == "values" and summary["method"] not in UNLISTED
 
@@ -73,7 +73,7 @@ def _digest(several: Sequence[OutputPart]) -> str:
 
 
 def _write(out: Path, several: Sequence[OutputPart], digest: str) -> None:
-    """Write the sum of the `several` versions of one period, and the summary of it."""
+    """Write the sum of `several` versions in one period, and its summary."""
     summaries = [summary_of(out, part) for part in several]
     tables = [read_rows(part.path) for part in several]
     rows, summary = combined(tables, summaries)
@@ -150,8 +150,8 @@ def combined(
 
 
 def _fakes(summaries: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the share of all reports that may be made up, and all of one version, where the
-    interval of each version allows for a share of its own; None where one allows for none."""
+    """Return the share of all reports that may be made up, even all in one version, if the interval
+    of each version allows for a share of its own reports; None if one version allows for none."""
     shares = [summary.get("fakes") for summary in summaries]
     if None in shares:
         return None
@@ -166,8 +166,8 @@ def _sum(
     noises: Floats,
     is_under_fakes: bool,
 ) -> dict[str, Any]:
-    """Return what the versions that have a value say of it together: pairs of a version's place
-    among the `summaries`, and its row."""
+    """Return the row of a value from all versions that have it, given as pairs of a version's place
+    among the `summaries` and its row."""
     places, rows = [place for place, _ in cells], [row for _, row in cells]
     reports = sum(summaries[place]["reports"] for place in places)
     estimate = math.fsum(row["estimate"] for row in rows)
@@ -199,8 +199,8 @@ def _p_value(p_values: Sequence[float | None], noises: Floats) -> float | None:
 
 
 def _distances(row: Mapping[str, Any], summary: Mapping[str, Any]) -> tuple[float, float]:
-    """Return how far the ends of a row's interval are from its estimate; of an end at 0, or at all
-    reports, at least as far as the error and made-up reports reach."""
+    """Return the distances of the ends of a row's interval from its estimate. For an end at 0 or at
+    all reports it is at least as far as the error and made-up reports reach."""
     reach = Normal().upper((1 - summary["level"]) / 2) * summary["tail"] * row["std_error"]
     reach += (summary.get("fakes") or 0.0) / FAKES * (summary.get("fakes_move") or 0.0)
     down, up = row["estimate"] - row["low"], row["high"] - row["estimate"]

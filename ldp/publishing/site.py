@@ -1,8 +1,8 @@
 """Site of a publication: an index of all metrics, a page of each with its history, a page of each
 experiment, and the page of the registry to sign.
 
-Static files that open from disk and load nothing. They say nothing of when they were written, so a
-page changes only with its numbers.
+The files are static, open from disk and load nothing. They do not state when they were written, so
+a page changes only with its numbers.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ from ldp.tables.saved import SavedResult
 USUAL = 28
 """Number of periods whose median is the usual number of reports."""
 RECENT = 7
-"""Number of periods for which a change is said in the index."""
+"""Number of periods for which the index states a change."""
 MOST_DIFFERENCES = 100
 """Most values on the page of an experiment; its CSV file has all."""
 FEW = 0.5
@@ -45,7 +45,7 @@ FEW = 0.5
 
 @dataclass(frozen=True)
 class Health:
-    """State of a metric: a `word`, more `words`, and whether nothing needs to be looked at."""
+    """State of a metric: a `word`, more `words`, and whether nothing needs attention."""
 
     word: str
     words: str = ""
@@ -54,8 +54,8 @@ class Health:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A metric in the index. `line`: of its largest value or main statistic; `change`: its latest,
-    if that is of the last `RECENT` periods."""
+    """A metric in the index. `line`: the line of its largest value or main statistic; `change`: its
+    latest change, if that is in the last `RECENT` periods."""
 
     metric: str
     about: str
@@ -73,9 +73,9 @@ def write_site(
     broken: Sequence[Broken] = (),
     experiments: Sequence[Experiment] = (),
 ) -> None:
-    """Write the site of a publication to `site` in its folder: pages that differ from what is
-    there. `result`: of the run, for its problems; `broken`: what control metrics say;
-    `experiments`: each has a page, too."""
+    """Write the site of a publication to `site` in its folder; only pages that differ are written.
+    `result`: result of the run, for its problems; `broken`: broken builds that control metrics
+    show; `experiments`: each has a page, too."""
     folder, problems = job.out / "site", result.problems
     by_metric = histories(job.out, problems)
     cards = []
@@ -102,8 +102,9 @@ def write_site(
 
 
 def _write_registry(path: Path, job: Job, problems: list[Problem]) -> str:
-    """Write the page to sign, and return in words whether the registry is signed off: by the record
-    beside it, and the certificates beside that. A damaged one is among the `problems`."""
+    """Write the page to sign, and return in words whether the registry is signed off, by the record
+    beside it and the certificates beside that record. Damage to these is added to the `problems`.
+    """
     beside = job.registry.path.with_name(BESIDE)
     try:
         record = read_sign_off(beside) if beside.exists() else None
@@ -125,7 +126,7 @@ def health_of(
     broken: Sequence[Broken] = (),
 ) -> Health:
     """Return the state of a `metric` with these `versions`, the latest first, on the day of a
-    `job`, by what its `result` says until now; `broken`: what control metrics say."""
+    `job`, by the `result` until now. `broken`: broken builds that control metrics show."""
     problems = [problem.text for problem in result.problems if problem.metric == metric]
     deviation = [str(build) for build in broken if build.metric == metric]
     known = job.registry.metrics.get(metric)
@@ -158,7 +159,7 @@ def health_of(
 
 
 def _is_member(registry: Registry, metric: str) -> bool:
-    """Return whether a metric is a member of a joint one, in whose reports its values are."""
+    """Return whether a metric is a member of a joint metric, whose reports then hold its values."""
     listed = registry.metrics.values()
     return any(member.name == metric for joint in listed for member in joint.members)
 
@@ -209,7 +210,7 @@ def _macros() -> Any:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a page unless it is there already."""
+    """Write a page unless the file has this text already."""
     data = text.encode(errors="backslashreplace")  # the name of a file may be any bytes
     if not path.is_file() or path.read_bytes() != data:
         write_whole(path, data)

@@ -22,7 +22,7 @@ HEADERS = {
 
 
 class _Site(StaticFiles):
-    """Files of a site. `hosts`: values of `Host` that are answered, all if there are none."""
+    """Files of a site. `hosts`: values of `Host` that are answered; without any, all are."""
 
     def __init__(self, folder: Path, hosts: Sequence[str]) -> None:
         super().__init__(directory=folder, html=True)
@@ -48,8 +48,8 @@ async def _missing(_: Request, __: Exception) -> Response:
 def site_application(folder: Path, hosts: Sequence[str] = ()) -> Starlette:
     """Return the ASGI application that shows the files of the `folder` of a site, and nothing else.
     Browsers load a page again after `REFRESH_SECONDS`. `hosts`: values of `Host` that are answered,
-    as 127.0.0.1:8789, so that no page of another site that has a name lead here reads it; all if
-    there are none."""
+    such as 127.0.0.1:8789, so that no page of another site whose name resolves to this machine can
+    read the site; without any, all are answered."""
     folder.mkdir(parents=True, exist_ok=True)
     routes = [Mount("/", _Site(folder, hosts))]
     return Starlette(routes=routes, exception_handlers={404: _missing})

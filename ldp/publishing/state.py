@@ -1,8 +1,8 @@
 """Tables that a publication keeps, and which files of the store each of them counts.
 
-`PERIOD.json` is written last and names the table: until then a period is as it was before, so a
-run that is killed leaves nothing half done, and the next one does its work again. A table that
-could not be decoded is kept, too: its state has no digest.
+`PERIOD.json` is written last and names the table. Until then a period is as it was before, so a run
+that is killed leaves nothing half done, and the next run does its work again. A table that could
+not be decoded is kept, too; its state has no digest.
 """
 
 import json
@@ -35,9 +35,9 @@ Members = Mapping[str, tuple[str, ...] | None]
 class PeriodState:
     """State of a period that was published. `path`: its JSON file; `files`: names of the counted
     files of the store, as DAY/NAME; `table`: name of the table's file; `revision`: how often the
-    period was re-opened; `digest`: of its rows of the data set, "" where the table could not be
-    decoded; `members`, `reports_per_person`: those of its subject;
-    `by_day`: number of reports of each day, where there are several."""
+    period was re-opened; `digest`: digest of its rows in the data set, "" where the table could not
+    be decoded; `members`, `reports_per_person`: those of its subject; `by_day`: number of reports
+    of each day, where there are several days."""
 
     path: Path = field(compare=False)
     files: tuple[str, ...]
@@ -102,14 +102,14 @@ def publisher_folder(out: Path, metric: str, version: int) -> Path:
 
 
 def kept_versions(out: Path) -> list[tuple[str, int]]:
-    """Return metric and version of which tables are kept in `out`, sorted."""
+    """Return the pairs of metric and version with tables in `out`, sorted."""
     folders = [path for path in out.glob("tables/*/v*") if path.name[1:].isdecimal()]
     return sorted((path.parent.name, int(path.name[1:])) for path in folders)
 
 
 def published_versions(out: Path) -> list[tuple[str, int]]:
-    """Return metric and version of what is in the data set in `out`, sorted: those of
-    `kept_versions`, and before them all versions together where there is a series."""
+    """Return the pairs of metric and version in the data set in `out`, sorted: those of
+    `kept_versions`, and before those of a metric with a series, all its versions together."""
     versions = kept_versions(out)
     of_all = {metric for metric, _ in versions if series_periods(out, metric)}
     return sorted([*versions, *((metric, ALL_VERSIONS) for metric in of_all)])
@@ -147,7 +147,7 @@ def series_periods(out: Path, metric: str) -> Mapping[date, Path]:
 
 
 def lost_files(out: Path, metric: str, version: int, first: date) -> list[Path]:
-    """Return which files of the results of one period are not there."""
+    """Return the files of the results of one period that are missing."""
     estimates = estimates_path(out, metric, version, first)
     results = results_path(out, metric, version, first)
     paths = (estimates, estimates.with_suffix(".json"), results)
@@ -163,8 +163,8 @@ def remove_orphans(folder: Path, states: Mapping[date, PeriodState]) -> None:
 
 
 def remove_parts(out: Path) -> None:
-    """Delete the parts of files that a killed run left in the folder of a publication. Raise
-    ParameterError for a named pipe there, which a run would wait for."""
+    """Delete the unfinished parts of files that a killed run left in the folder of a publication.
+    Raise ParameterError for a named pipe there, because a run would wait for it."""
     for path in chain(*(out.glob(f"{folder}/*") for folder in _FOLDERS)):
         mode = path.lstat().st_mode
         if S_ISFIFO(mode):

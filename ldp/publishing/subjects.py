@@ -16,9 +16,9 @@ from ldp.tables.joint_table import JointTable, load_table
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """One version of a metric: what its reports are counted and decoded with. `members`: the
-    candidates of each member of a joint metric, else empty; `reports_per_person`: the most reports
-    of one person in a period, and on a day."""
+    """One version of a metric, with all that counting and decoding its reports needs. `members`:
+    the candidates of each member of a joint metric, else empty; `reports_per_person`: the most
+    reports of one person in a period, and on a day."""
 
     metric: str
     version: int
@@ -31,8 +31,8 @@ class Subject:
 
     @classmethod
     def of_registry(cls, registry: Registry, metric: str, days: int) -> "Subject":
-        """Return the version of `metric` that the registry has, in periods of `days`; raises
-        RegistryError."""
+        """Return the version of `metric` that the registry has, in periods of `days` days; raise
+        RegistryError where a file of values cannot be read."""
         definition = registry.metric(metric)
         window, span = registry.groups[definition.group].caps.window, timedelta(days=days)
         most = definition.reports_of_one(span, window)
@@ -79,7 +79,7 @@ class Subject:
 
 
 def stored_versions(stores: Sequence[StorePath], metric: str) -> list[int]:
-    """Return the versions of which `stores` have reports of `metric`, sorted."""
+    """Return the versions of `metric` that have reports in `stores`, sorted."""
     names = {
         path.name.removeprefix("version=")
         for store in stores

@@ -1,8 +1,8 @@
-"""Process that runs tasks of a publication: they come by its standard input, results go to its
-standard output.
+"""Process that runs tasks of a publication: it reads tasks from its standard input, and writes
+results to its standard output.
 
-It ends at once when its input does, as it does when the main process ends or is killed; signals to
-the group of processes are the main one's business.
+It ends at once when its input ends, which happens when the main process ends or is killed. It
+ignores signals to the group of processes, which the main process handles.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""How it is read: one self-contained HTML file from results, and the truth where it is known."""
+"""Report: one self-contained HTML file of results, with the truth where it is known."""
 
 from ldp.report.page import render
 

@@ -1,4 +1,4 @@
-"""A number by category on the page: a chart a statistic, with a line a category."""
+"""A number by category on the page: one chart for each statistic, with one line a category."""
 
 from collections.abc import Mapping
 from itertools import groupby
@@ -13,7 +13,7 @@ from ldp.tables.statistics import NOT_ENOUGH, known_ends, quantile_of, reports_n
 from ldp.tables.truth import TOTAL, TrueNumbers
 
 ENDS = ((0, "bin_low"), (-1, "bin_high"))
-"""Places of the ends of all bins."""
+"""Index and field of each end of the range of all bins."""
 
 
 def _by_category(file: SavedResult) -> dict[str, tuple[PictureRows, PictureRows]]:
@@ -112,7 +112,7 @@ def _row(rows: PictureRows, name: str) -> Any:
 
 
 def _not_enough(held: Any, q: float, reports: int) -> str:
-    """Return what is said in place of a percentile that reports do not tell, and what it takes."""
+    """Return the text in place of a percentile that the reports do not tell: how many it takes."""
     needed = reports_needed(q, reports, held["estimate"], held["std_error"])
     least = "more than" if held["estimate"] < held["std_error"] else "about"
     return f"{NOT_ENOUGH}: it takes {least} {needed:,.0f}"
@@ -123,7 +123,7 @@ def _points(number: float) -> str:
 
 
 def facts(file: SavedResult) -> list[tuple[str, str]]:
-    """Return what must be trusted of a file: pairs of a question and its answer."""
+    """Return what must be known to trust a file: pairs of a question and its answer."""
     categories = len(file.facts["categories"])
     words = (
         f"A report tells of a pair of one of {categories} categories and a number, with one noise "

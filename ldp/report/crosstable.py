@@ -15,7 +15,7 @@ MOST_LAYERS = 8
 
 
 def facts(file: SavedResult) -> Iterator[tuple[str, str]]:
-    """Yield what must be trusted of a `file`: a question and its answer, one after the other."""
+    """Yield what must be known to trust a `file`: pairs of a question and its answer."""
     summary = file.facts
     alpha, level = percent(summary["alpha"]), percent(summary["level"])
     yield (

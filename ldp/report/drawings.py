@@ -1,7 +1,7 @@
 """The three drawings of a page: bars on one axis, a histogram and a grid.
 
-Each is a function of the rows of a result, to which it adds where they stand, in shares of an axis;
-the macros of `drawings.html` set what is drawn there.
+Each is a function of the rows of a result. It adds to each row its place, as a share of an axis;
+the macros of `drawings.html` draw the row there.
 """
 
 import math
@@ -19,7 +19,8 @@ MOST_LABELS = 8
 MOST_WHISKERS = 120
 """Number of bins up to which their intervals are drawn."""
 BEYOND = 4.0
-"""Largest ratio of an interval's end to its estimate for which a logarithmic axis has it whole."""
+"""Largest ratio of an interval's end to its estimate for which a logarithmic axis shows the whole
+interval."""
 DIGITS, FEWEST = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)), 3
 """First digits of the numbers at a logarithmic axis: the first of these with the fewest or more."""
 OTHER = "(other)"
@@ -43,7 +44,7 @@ class Axis:
     is_log: bool = False
 
     def place(self, number: Number, otherwise: float = 0.0) -> float:
-        """Return the place of a `number` on the axis, from 0 to 1; that of None is `otherwise`."""
+        """Return the place of a `number` on the axis, from 0 to 1; for None return `otherwise`."""
         if number is None:
             return otherwise
         if self.is_log and number <= 0:
@@ -81,9 +82,9 @@ class Axis:
 
 
 def axis_of(lines: PictureRows, is_linear: bool) -> Axis:
-    """Return the axis of some lines, which is logarithmic unless `is_linear` or where numbers are
-    not above 0. It has all intervals that end within BEYOND times their estimates; of others the
-    part that lies on it."""
+    """Return the axis of some lines. It is linear if `is_linear` or if a number is not above 0,
+    else logarithmic. It shows every interval whole that ends within BEYOND times its estimate, and
+    of other intervals the part that lies on it."""
     closed = [line for line in lines if None not in (line["low"], line["high"], line["estimate"])]
     if not is_linear:
         closed = [row for row in closed if 0 < row["high"] <= BEYOND * row["estimate"]] or closed
@@ -107,7 +108,7 @@ def histogram(
     reports: int, bins: PictureRows, truth: Callable[[Number, Number], int] | None
 ) -> dict[str, Any]:
     """Return the columns of a histogram of `bins`, whose areas are shares of the `reports`, and its
-    axes. `truth`: function from the ends of a bin to how many are in it."""
+    axes. `truth`: function from the ends of a bin to the true number of reports in it."""
     n, widths = max(1, reports), _widths(bins)
     ends = [
         (max(row["low"] or 0.0, 0.0), min(n if row["high"] is None else row["high"], n))
@@ -141,16 +142,15 @@ def histogram(
 
 
 def are_even(bins: PictureRows) -> bool:
-    """Return whether all bins with two edges are as wide as each other."""
+    """Return whether all bins with two edges have the same width."""
     ends = [(row["bin_low"], row["bin_high"]) for row in bins]
     widths = [high - low for low, high in ends if low is not None and high is not None]
     return not widths or max(widths) - min(widths) <= 1e-3 * max(widths)
 
 
 def _widths(bins: PictureRows) -> list[float]:
-    """Return how wide each of the bins is drawn: 1 where all are as wide as each other; else the
-    doublings from edge to edge, of a bin at 0 or with an open edge those of the others on
-    average."""
+    """Return the drawn width of each bin: 1 if all bins have the same width; else the number of
+    doublings from edge to edge, and for a bin at 0 or with an open edge the mean of the others."""
     if are_even(bins):
         return [1.0] * len(bins)
     spans = [_doublings(row["bin_low"], row["bin_high"]) for row in bins]
@@ -159,13 +159,13 @@ def _widths(bins: PictureRows) -> list[float]:
 
 
 def _doublings(low: Number, high: Number) -> float:
-    """Return how often one edge doubles up to the other; 0 where that is no number."""
+    """Return the number of doublings from one edge to the other; 0 where it is not defined."""
     return abs(math.log2(high / low)) if low and high and low * high > 0 else 0.0
 
 
 def place_among(bins: PictureRows) -> Callable[[Number, float], float]:
-    """Return the function from a number to its place on the axis of `bins`, from 0 to 1; of None it
-    is `otherwise`."""
+    """Return the function from a number to its place on the axis of `bins`, from 0 to 1; for None
+    it returns `otherwise`."""
     widths, is_even = _widths(bins), are_even(bins)
     starts = [0.0, *accumulate(widths)]
     lows = [-math.inf if row["bin_low"] is None else row["bin_low"] for row in bins]
@@ -186,7 +186,8 @@ def place_among(bins: PictureRows) -> Callable[[Number, float], float]:
 
 
 def _edges(bins: PictureRows, widths: Sequence[float]) -> list[dict[str, Any]]:
-    """Return the edges that are written below a histogram, as many as do not touch."""
+    """Return the edges that are written below a histogram, only as many as fit beside each
+    other."""
     labels: list[dict[str, Any]] = []
     edges = [row["bin_low"] for row in bins] + [bins[-1]["bin_high"]]
     for edge, start in zip(edges, [0.0, *accumulate(widths)], strict=True):
@@ -203,8 +204,9 @@ def _bin(low: Number, high: Number) -> str:
 
 
 def grid(rows: PictureRows, members: Sequence[str], axis: Axis) -> dict[str, Any]:
-    """Return a heat map of combinations of `members`, that with more values down its side: columns,
-    and lines of cells, each of them a row and its `shade`, the place of its share on the `axis`."""
+    """Return a heat map of combinations of two `members`: columns, and lines of cells. The member
+    with more values goes down the side. A cell is a row with its `shade`, the place of its share on
+    the `axis`."""
     axes = [ordered(rows, 0), ordered(rows, 1)]
     side, across = (0, 1) if len(axes[0]) >= len(axes[1]) else (1, 0)
     columns = axes[across][:MOST_COLUMNS]

@@ -1,4 +1,4 @@
-"""How numbers and values are written on a page, and where they stand on an axis."""
+"""Formats of numbers and values on a page, and the round numbers of an axis."""
 
 import math
 import unicodedata
@@ -18,14 +18,14 @@ def percent(share: float) -> str:
 
 
 def in_points(share: float) -> str:
-    """Return a difference of shares with its sign, in points of a hundred."""
+    """Return a difference of shares with its sign, in percentage points."""
     text = percent(share).removesuffix("\N{NO-BREAK SPACE}%")
     return text if share <= 0 else f"+{text}"
 
 
 def visible_label(value: str, most: int = MOST_LETTERS) -> str:
-    """Return a value as it is shown: of at most so many letters, and what would not show, or turn
-    the direction of what does, made visible."""
+    """Return a value as it is shown, cut to `most` letters. Characters that would not show, or
+    would turn the direction of the text, are made visible."""
     cut = value if len(value) <= most else f"{value[:most]}\N{HORIZONTAL ELLIPSIS}"
     return "".join(map(_visible, cut))
 
@@ -42,12 +42,12 @@ def whole_number(number: float) -> str:
 
 
 def counted(number: float, noun: str, nouns: str = "") -> str:
-    """Return a `number` with its `noun`, of which `nouns` is the plural where it is no "s" more."""
+    """Return a `number` with its `noun`; `nouns`: the plural, by default the noun with an "s"."""
     return f"{whole_number(number)} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def quantity(number: float) -> str:
-    """Return a `number` in some unit as text of four digits, or all those before the point."""
+    """Return a `number` in some unit as text of four digits, or of all digits before the point."""
     if number and not 1e-5 <= abs(number) < 1e15:
         return f"{number:.3e}".replace("-", "\N{MINUS SIGN}")
     digits = max(0, 3 - math.floor(math.log10(abs(number)))) if number else 0
@@ -73,8 +73,8 @@ def p_text(p_value: float) -> str:
 
 
 def tenths(parts: Sequence[float]) -> list[str]:
-    """Return percentages with one decimal of `parts`, at least 0, which as they are printed add to
-    100: those that lose most by rounding down are rounded up."""
+    """Return percentages of `parts`, at least 0, with one decimal, so that the printed numbers add
+    to 100: those that lose most by rounding down are rounded up."""
     shares = [1000 * part / (sum(parts) or 1) for part in parts]
     whole = [math.floor(share) for share in shares]
     missing = round(sum(shares)) - sum(whole)
@@ -84,8 +84,8 @@ def tenths(parts: Sequence[float]) -> list[str]:
 
 
 def ticks(low: float, high: float) -> list[dict[str, Any]]:
-    """Return round numbers from `low` to `high`, with at most 5 equal steps between them: each
-    with its `text`, and its place `at` on a linear axis in shares of it."""
+    """Return round numbers from `low` to `high`, with at most 5 equal steps between them. Each has
+    its `text` and its place `at`, a share of a linear axis."""
     length = (high - low) or 1.0
     step = 10.0 ** math.floor(math.log10(length / 5))
     step *= next(times for times in (1, 2, 5, 10) if length / (times * step) <= 5 + 1e-9)

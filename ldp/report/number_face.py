@@ -21,7 +21,7 @@ def split_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[PictureRows, PictureR
 
 
 def facts(file: SavedResult) -> list[tuple[str, str]]:
-    """Return what must be trusted of a file: pairs of a question and its answer."""
+    """Return what must be known to trust a file: pairs of a question and its answer."""
     summary = file.facts
     level, fakes = percent(summary["level"]), summary.get("fakes_move")
     answers = [
@@ -57,14 +57,14 @@ def _under_fakes(summary: Mapping[str, Any]) -> str:
 
 
 def ends(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """Return the ends of a statistic's interval, None for one that says nothing."""
+    """Return the ends of a statistic's interval, None for an end that says nothing."""
     is_percentile = row["statistic"].startswith("p")
     return known_ends(row["low"], row["high"]) if is_percentile else (row["low"], row["high"])
 
 
 def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]:
-    """Return the data of the page of a `file`: rows of statistics, and a histogram. `truth`: number
-    -> count of a simulation, drawn beside."""
+    """Return the data of the page of a `file`: rows of statistics, and a histogram. `truth`: the
+    count of each number in a simulation, drawn beside."""
     of_all, every = split_rows(file.rows())
     bins = _visible_bins(file.level, of_all, every)
     place = place_among(bins)
@@ -109,8 +109,8 @@ def holds(row: Mapping[str, Any], known: float) -> bool:
 
 
 def _visible_bins(level: float, statistics: PictureRows, bins: PictureRows) -> PictureRows:
-    """Return the bins from the first to the last in which something stands out from the noise of
-    all, or a statistic lies, with one more on each side; all where there are none."""
+    """Return the bins from the first to the last in which an estimate stands out from the noise of
+    all bins, or a statistic lies, with one more on each side; all bins if there are none."""
     miss = (1 - level) / max(1, len(bins))
     reach = NormalDist().inv_cdf(1 - miss)
     numbers = [row["estimate"] for row in statistics if row["statistic"] != "variance"]
@@ -129,7 +129,7 @@ def _is_inside(number: float, row: Mapping[str, Any]) -> bool:
 
 
 def facts_of_coefficients(file: SavedResult) -> list[tuple[str, str]]:
-    """Return what must be trusted of a `file`: pairs of a question and its answer."""
+    """Return what must be known to trust a `file`: pairs of a question and its answer."""
     answers = []
     if "level" in file.facts:
         answers.append(

@@ -1,8 +1,9 @@
 """Results as a page that opens from disk and loads nothing; labels are HTML text.
 
-Each kind of file has a face, a module of its own: what must be trusted, and the data of its tables
-and drawings. Places in drawings are shares of an axis; `page.html` only sets them. `page.js`, which
-becomes part of the page, sorts, searches and folds long tables; everything can be read without it.
+Each kind of file has a face, a module of its own: what must be known to trust the file, and the
+data of its tables and drawings. Places in drawings are shares of an axis; `page.html` only sets
+them. `page.js`, which becomes part of the page, sorts, searches and folds long tables; everything
+can be read without it.
 """
 
 import base64
@@ -30,9 +31,9 @@ from ldp.tables.saved import SavedResult
 from ldp.tables.truth import numbers_by_category, true_numbers
 
 MOST_ROWS = 1000
-"""Discovered values on a page, and others; more are counted, and left to the CSV."""
+"""Most discovered values on a page, and most others; more are counted, and left to the CSV."""
 MOST_FOLDED = 100
-"""Rows on each day but the last, where a page has several."""
+"""Most rows on each day but the last, where a page has several days."""
 
 
 Truths = Mapping[str, int] | Sequence[Mapping[str, int]]
@@ -75,14 +76,14 @@ def render(
     above: Markup | None = None,
     intro: str | None = None,
 ) -> str:
-    """Return the page as HTML text, a section a file.
+    """Return the page as HTML text, with one section for each file.
 
     `truth` (value -> count), one for all or one for each of the results about values and numbers,
     is drawn beside the estimates; `title` (by default metrics and days) stands above; `registry`
-    tells what metrics are about and who owns them; `above`: HTML that stands before the sections,
-    below `intro`, which says how it was counted. Raises DecodeError when a truth names no
-    candidate; a file that the only truth does not touch, beside others that it does, is shown
-    without it.
+    tells what metrics are about and who owns them; `intro`: text that says how the reports were
+    counted; `above`: HTML below it, before the sections. Raises DecodeError if the only truth names
+    no candidate of any file, or if one of several names none of its file. Where the only truth
+    names candidates of some files, the others are shown without it.
     """
     names = _names(files_read)
     known = _truths(files_read, truth)
@@ -130,14 +131,14 @@ def _intro(files_read: Sequence[SavedResult]) -> str:
 
 
 def _metric(file: SavedResult) -> str:
-    """Return the metric of a file; "" where it is of none or several."""
+    """Return the metric of a file; "" if the file is of no metric or of several."""
     metrics = {label.metric for label in file.labels}
     return metrics.pop() if len(metrics) == 1 else ""
 
 
 def _names(files_read: Sequence[SavedResult]) -> list[str]:
-    """Return a name for each: its metric, that with its days, its file, or that with its folder;
-    the first that tells all of them apart."""
+    """Return a name for each file: its metric, its metric and days, its file name, or its file name
+    and folder, whichever is the first that tells all files apart."""
     metrics = [_metric(file) for file in files_read]
     dated = [f"{metric}, {file.days}" for metric, file in zip(metrics, files_read, strict=True)]
     for names in (
@@ -151,7 +152,8 @@ def _names(files_read: Sequence[SavedResult]) -> list[str]:
 
 
 def _title(files_read: Sequence[SavedResult], names: Sequence[str]) -> str:
-    """Return the metrics, or the names of files without, and the days where all tell theirs."""
+    """Return the metrics, or the names of files without a metric, and the days if all files state
+    theirs."""
     subjects = [_metric(file) or name for file, name in zip(files_read, names, strict=True)]
     days = sorted({day for file in files_read for day in file.facts["windows"]})
     span = [" to ".join(dict.fromkeys((days[0], days[-1])))] if days else []
@@ -191,7 +193,8 @@ def _truths(files_read: Sequence[SavedResult], truth: Truths | None) -> list[Any
 
 
 def _matched(file: SavedResult, truth: Mapping[str, int], is_its_own: bool) -> Any:
-    """Return the truth of a file as its face takes it, None where it is of something else."""
+    """Return the truth of a file as its face takes it, None where the truth is about other
+    values."""
     if file.facts["kind"] == "numbers-by-category":
         return numbers_by_category(truth)
     if file.facts["kind"] != "values":
@@ -204,8 +207,8 @@ def _matched(file: SavedResult, truth: Mapping[str, int], is_its_own: bool) -> A
 
 
 def _section(file: SavedResult, truth: Any, most: int) -> dict[str, Any]:
-    """Return what the template needs of a file: its `face` by name, its `data`, and the rest, which
-    all faces have."""
+    """Return what the template needs of a file: the name of its `face`, the `data` of the face, and
+    what every face has."""
     kind = file.facts["kind"]
     data = _FACES[kind](file, truth, most)
     return {
@@ -240,7 +243,7 @@ _FACTS: Mapping[str, Callable[[SavedResult], Iterable[tuple[str, str]]]] = {
     "association": crosstable.facts,
     "regression": number_face.facts_of_coefficients,
 }
-"""What must be trusted of each kind; of values with the data of their page."""
+"""Functions that yield what must be known to trust a file, by kind of result."""
 
 
 def _answer(summary: Mapping[str, Any], data: Mapping[str, Any]) -> str:
@@ -260,7 +263,8 @@ def _answer(summary: Mapping[str, Any], data: Mapping[str, Any]) -> str:
 
 
 def _trust(summary: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the numbers of a file are to be trusted for, each in a few words."""
+    """Yield, each in a few words, the threshold or noise floor of a file, the level of its
+    intervals, and the share of made-up reports that they allow for."""
     if summary.get("threshold") is not None:
         yield f"threshold {whole_number(summary['threshold'])}"
     elif data.get("is_findable"):
@@ -280,7 +284,7 @@ def _packed(path: str) -> str:
 
 
 def _warnings(summary: Mapping[str, Any]) -> list[str]:
-    """Return sentences about what is not as it should be."""
+    """Return warnings about a file, one sentence each."""
     texts = [summary.get("warning"), *summary.get("warnings", [])]
     sentences = [f"{text[0].upper()}{text[1:]}." for text in texts if text]
     if summary.get("consistency_bias"):
@@ -292,7 +296,8 @@ def _warnings(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _people(reports: float | None) -> str:
-    """Return whose errors those of who reports are, by the most `reports` of one person."""
+    """Return words for the people over whom errors are taken, by the most `reports` of one
+    person."""
     if reports is None:
         return "Errors of who reports take each report for another person's."
     return (

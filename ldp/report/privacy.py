@@ -1,4 +1,4 @@
-"""The privacy label of a page: what the summary says about a person's risk, in plain words."""
+"""The privacy label of a page: what a summary says about a person's risk, in plain words."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +16,16 @@ NO_LABEL = (
 
 
 def report_epsilon(file: SavedResult) -> float:
-    """Return the epsilon of one whole report of a `file`, which for a part of a joint metric is
-    more than the part's own."""
+    """Return the epsilon of one whole report of a `file`; for a part of a joint metric this is more
+    than the epsilon of the part."""
     epsilon: float = math.inf if file.facts["epsilon"] is None else file.facts["epsilon"]
     return max([epsilon, *(label.report_epsilon for label in file.labels)])
 
 
 def privacy_label(files_read: Sequence[SavedResult], names: Sequence[str]) -> dict[str, Any]:
     """Return the label of a page: `answers` to each question, with the `names` of the files that
-    each is about; and what may be believed after a report of each epsilon, by what was before."""
+    each answer is about; and what may be believed after a report of each epsilon, by the belief
+    before it."""
     answers: dict[str, dict[str, list[str]]] = {}
     for file, name in zip(files_read, names, strict=True):
         for question, answer in questions(file):
@@ -37,8 +38,7 @@ def privacy_label(files_read: Sequence[SavedResult], names: Sequence[str]) -> di
 
 
 def questions(file: SavedResult) -> Iterator[tuple[str, str]]:
-    """Yield the statements of the label of a `file`: a question and its answer, one after the
-    other."""
+    """Yield the statements of the label of a `file`: pairs of a question and its answer."""
     epsilon = report_epsilon(file)
     if math.isinf(epsilon):
         yield "One person's messages, before they are shuffled", UNSHUFFLED
@@ -59,7 +59,7 @@ def questions(file: SavedResult) -> Iterator[tuple[str, str]]:
 
 
 def _shuffled(label: Label) -> str:
-    """Return what an honest relay leaves, in a sentence."""
+    """Return a sentence with the epsilons behind an honest relay."""
     window, life = label.shuffled_window_epsilon, label.shuffled_lifetime_epsilon
     return (
         f"If the relay is honest, epsilon {rounded_up(label.shuffled_report_epsilon)} for a person "

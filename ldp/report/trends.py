@@ -1,8 +1,8 @@
 """The same metric on several days: which differences are more than noise.
 
 Holm 1979, "A simple sequentially rejective multiple test procedure": with probability 1 - alpha or
-more nothing is called a change that is none, however many values are compared and however their
-tests hang together.
+more there is no false change among those that are reported, however many values are compared and
+however their tests depend on each other.
 """
 
 import math
@@ -17,9 +17,9 @@ from ldp.tables.saved import SavedResult
 
 @dataclass(frozen=True, kw_only=True)
 class ShareChange:
-    """A value's share of the reports on two days, by their places in time: `difference` of the
-    shares, its standard error, and the p-value of there being none, `adjusted` for all that were
-    compared."""
+    """Change of a value's share of the reports between two days, given by their places in time: the
+    `difference` of the shares, its standard error, and its p-value under no change, `adjusted` for
+    all values that were compared."""
 
     value: str
     earlier: int
@@ -31,8 +31,8 @@ class ShareChange:
 
 
 def in_order(results: Sequence[SavedResult]) -> list[list[SavedResult]]:
-    """Return the files that tell of one mechanism on different days, each list in the order of
-    time; files that share a day with another, or name none, are in no list."""
+    """Return lists of the files of one mechanism on different days, each list in the order of time.
+    Files that share a day with another file, or state no days, are in no list."""
     alike: dict[str, list[SavedResult]] = {}
     for result in results:
         alike.setdefault(result.facts["fingerprint"], []).append(result)
@@ -47,7 +47,7 @@ def in_order(results: Sequence[SavedResult]) -> list[list[SavedResult]]:
 
 
 def why_not_tested(days: Sequence[SavedResult]) -> str:
-    """Return why no difference between these days can be tested; "" where it can."""
+    """Return why differences between these days cannot be tested; "" if they can."""
     for result in days:
         if result.facts.get("warning"):
             return f"{result.name} claims no error rate"
@@ -59,8 +59,8 @@ def why_not_tested(days: Sequence[SavedResult]) -> str:
 
 
 def compared_days(days: Sequence[SavedResult]) -> list[ShareChange]:
-    """Return each day beside the one before it, and the last beside the first: every value that has
-    an estimate on both, with an error, by falling evidence."""
+    """Return the changes from each day to the next, and from the first to the last, of every value
+    that has an estimate and a standard error on both, by falling evidence."""
     places = [*pairwise(range(len(days)))]
     if len(days) > 2:
         places.append((0, len(days) - 1))
@@ -88,10 +88,11 @@ def _change(
     earlier: int,
     later: int,
 ) -> ShareChange:
-    """Return the change of a value's share, adjusted for no other one. The variance of a share is
-    that of its estimate, and of the people having been drawn from a population, K f (1 - f) / n
-    where one sends K reports, with the f of both days and of four more people, two of whom hold it;
-    errors that reach further than a normal law's are widened as far. The p-value is two-sided."""
+    """Return the change of a value's share, not adjusted for other changes. The variance of a share
+    is that of its estimate plus K f (1 - f) / n, because people are drawn from a population and a
+    person sends up to K reports. Here f is taken over both days and four more people, two of whom
+    hold the value. Errors that reach further than those of a normal distribution are widened as
+    far. The p-value is two-sided."""
     shares, variances, people = [], [], []
     for place in (earlier, later):
         row, summary = listed[place][value], days[place].facts
@@ -119,12 +120,12 @@ MOST_TRENDS = 100
 
 
 SPARK_WIDTH, SPARK_HEIGHT = 120, 30
-"""Of the drawing of a trend, in its own units."""
+"""Sizes of the drawing of a trend, in the units of the drawing."""
 
 
 def trend(several: Sequence[SavedResult]) -> dict[str, Any]:
-    """Return the section about one metric on several days: a row a value, the largest of the
-    last day first; of those discovered on some day, and those that changed."""
+    """Return the section about one metric on several days: one row for each value that was
+    discovered on some day or changed, the largest of the last day first."""
     latest, why = several[-1], why_not_tested(several)
     alpha = latest.facts["alpha"]
     changes = [] if why else compared_days(several)
@@ -135,7 +136,7 @@ def trend(several: Sequence[SavedResult]) -> dict[str, Any]:
     wanted |= {value for value, _, _ in beyond}
 
     def size(value: str) -> float:
-        """Return its share on the last day that has an estimate of it."""
+        """Return the value's share on the last day that has an estimate of it."""
         shares = [
             rows[value]["estimate"] / result.facts["reports"]
             for rows, result in zip(listed, several, strict=True)
@@ -210,7 +211,7 @@ def _step(change: ShareChange | None, alpha: float) -> dict[str, Any] | None:
 
 
 def _spark(points: Sequence[Mapping[str, Any] | None], beyond: Sequence[bool]) -> dict[str, Any]:
-    """Return where points, intervals and line of a trend stand; the top is that of the highest."""
+    """Return the places of the points, intervals and line of a trend; the highest is at the top."""
     top: float = max([1e-12, *(max(point["high"], point["share"]) for point in points if point)])
     step = (SPARK_WIDTH - 10) / max(1, len(points) - 1)
 

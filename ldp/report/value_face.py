@@ -14,7 +14,7 @@ from ldp.tables.fakes import NO_BOUND, damage_words
 from ldp.tables.saved import SavedResult
 
 MOST_FEW = 25
-"""Candidates up to which all of them stand in one table."""
+"""Largest number of candidates that all stand in one table."""
 
 TESTED = {
     "direct": "The count of each candidate was tested against the law that it has if nobody holds "
@@ -41,7 +41,7 @@ TESTED = {
 """Sentences that explain each method on the page."""
 
 UNLISTED = ("puzzle", "prefixes", "ngrams")
-"""Methods whose candidates nobody listed, and may all be held by nobody."""
+"""Methods whose candidates come from no list, so that it may be that nobody holds any of them."""
 UNKNOWN = {
     **dict.fromkeys(
         ("mean-sketch", "puzzle", "prefixes"),
@@ -53,8 +53,9 @@ UNKNOWN = {
 
 
 def compared(results: SavedResult, truth: Mapping[str, int]) -> dict[str, Any]:
-    """Return how the estimates stand to the truth: counts of discoveries, false ones and intervals
-    that hold, for simulations. A candidate that the truth does not name is held by nobody."""
+    """Return how the estimates compare with the truth of a simulation: counts of discoveries, of
+    false ones, and of intervals that hold. A candidate that the truth does not name is held by
+    nobody."""
     numbers, values = results.numbers, results.texts("value")
     held = np.array([truth.get(value, 0) for value in values])
     is_held, discovered = held > 0, numbers("discovered") > 0
@@ -76,8 +77,8 @@ def compared(results: SavedResult, truth: Mapping[str, int]) -> dict[str, Any]:
 
 
 def face(results: SavedResult, truth: Mapping[str, int] | None, most: int) -> dict[str, Any]:
-    """Return the data of the page of `results`, with at most `most` rows of discoveries and as many
-    others. `truth`: value -> count of a simulation."""
+    """Return the data of the page of `results`, with at most `most` rows of discoveries and at most
+    as many other rows. `truth`: the count of each value in a simulation."""
     summary, places = results.facts, results.where("discovered")
     is_few = results.size <= MOST_FEW
     listing = results.rows(None if is_few else places[:most])
@@ -128,7 +129,7 @@ def face(results: SavedResult, truth: Mapping[str, int] | None, most: int) -> di
 
 def _parts(results: SavedResult) -> list[tuple[str, str, float]]:
     """Return what all reports hold, in three parts that add to 100 %: name, percentage as text, and
-    share. None of sets of answers, of which a report tells several."""
+    share. For sets of answers return no part, because a report holds several answers."""
     summary = results.facts
     if "at_most" in summary or not summary["reports"]:
         return []
@@ -148,8 +149,8 @@ def _parts(results: SavedResult) -> list[tuple[str, str, float]]:
 
 
 def facts(results: SavedResult, page: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what must be trusted of `results`, with the data of its `page`: a question and its
-    answer, one after the other."""
+    """Yield what must be known to trust `results`, with the data of its `page`: pairs of a question
+    and its answer."""
     summary, comparison = results.facts, page["comparison"]
     alpha, n = percent(summary["alpha"]), max(1, summary["reports"])
     floor = f"{whole_number(summary['noise_floor'])} reports"
@@ -224,8 +225,8 @@ def _error_rate(summary: Mapping[str, Any], alpha: str) -> str:
 
 
 def _unexplained(results: SavedResult) -> dict[str, Any]:
-    """Return how many reports no candidate explains, with standard error, or why it has none;
-    `zero`: whether it may be none."""
+    """Return how many reports no candidate explains, with the standard error, or why there is none;
+    `zero`: whether there may be no such report."""
     summary = results.facts
     count, error, why = summary["unexplained"], summary["unexplained_std_error"], ""
     if error is None:
@@ -235,7 +236,7 @@ def _unexplained(results: SavedResult) -> dict[str, Any]:
 
 
 def _reach(summary: Mapping[str, Any]) -> float:
-    """Return how many standard errors an interval of the summary's level reaches."""
+    """Return how many standard errors an interval of the summary's level reaches to each side."""
     level: float = summary["level"]
     return -NormalDist().inv_cdf((1 - level) / 2)
 
