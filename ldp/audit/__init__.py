@@ -1,5 +1,5 @@
-"""Is the privacy that is printed the privacy that is delivered? Exact laws, and encoders held to
-them by their bytes alone."""
+"""Audit of whether the printed privacy is delivered: exact laws of reports, and tests of encoders
+against these laws by their bytes alone."""
 
 from ldp.errors import from_extra
 

@@ -1,4 +1,4 @@
-"""Checks of numbers and bits, whatever they are of: uniform, independent, binomial."""
+"""Checks that any numbers or bits are uniform, independent or binomial."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -18,7 +18,7 @@ LAGS = (*range(1, 33), 40, 48, 64, 96, 128, 192, 256, 384, 512)
 
 TAILS = (1e-16, 1e-9, 1e-6, 1e-4, 0.003, 0.03, 0.1, 0.25)
 """Tail probabilities at which the law of a binomial count is cut into bins, from below and from
-above: one report beyond 1e-16 is a finding, at 1e-4 it takes about one in a hundred."""
+above. One report beyond 1e-16 is a finding; beyond 1e-4 it takes about one report in a hundred."""
 
 
 MOST_BITS = 16
@@ -26,9 +26,9 @@ MOST_BITS = 16
 
 
 RESIDUES = range(3, 65)
-"""Moduli by whose remainders numbers are counted too, and numbers of blocks."""
+"""Moduli by whose remainders numbers are counted, too, and numbers of blocks."""
 LENGTHS = (2, 4, 8, 16, 32)
-"""Lengths of turns by which numbers are counted, too."""
+"""Lengths of the turns (runs of successive numbers) by which numbers are counted, too."""
 
 
 def checks_by_number(
@@ -73,15 +73,15 @@ def group_checks(
     limit: int,
     probability: float,
 ) -> Checks:
-    """Return the check that `counts` of `trials`, added up for each of the `numbers` 0 .. `limit` -
-    1, agree with `probability`."""
+    """Return the check that `counts` of `trials`, added up for each of the `numbers` from 0 to
+    `limit` - 1, agree with `probability`."""
     seen, possible = (np.bincount(numbers, of, limit).astype(np.int64) for of in (counts, trials))
     return what, seen, possible, np.full(limit, probability)
 
 
 def low_limit(limit: int) -> int:
-    """Return the power of two that the low bits of numbers below `limit` are below, 2**MOST_BITS at
-    most."""
+    """Return the least power of two that is not below `limit`, at most 2**MOST_BITS: the low bits
+    of numbers below `limit` lie below it."""
     return 1 << min(MOST_BITS, (limit - 1).bit_length())
 
 
@@ -100,9 +100,9 @@ def hadamard(counts: Ints) -> Ints:
 
 
 def noise_checks(reported: Bools, touched: Bools, lied: float) -> Iterator[Checks]:
-    """Check that the bits of untouched cells are independent: 1 with probability `lied`. The number
-    of cells that a report names is binomial; so is the number that two reports both name, and the
-    number of pairs of cells named together where no cell is in two pairs."""
+    """Check that the bits of untouched cells are independent, and 1 with probability `lied`. Then
+    the number of cells that a report names is binomial; so is the number that two reports both
+    name, and the number of pairs of cells named together where no cell is in two pairs."""
     columns = reported.shape[1]
     free = ~touched
     noise = reported & free
@@ -116,16 +116,16 @@ def noise_checks(reported: Bools, touched: Bools, lied: float) -> Iterator[Check
 
 
 def pair_checks(noise: Bools, free: Bools, probability: float) -> Iterator[Checks]:
-    """Check that two untouched (`free`) cells so far apart are both reported with this
-    probability."""
+    """Check for each distance that two untouched (`free`) cells at that distance are both reported
+    with this `probability`."""
     for apart, both, trials in _pairs_of_cells(noise, free):
         claimed = np.full(both.size, probability)
         yield f"cells {apart} apart both reported, from column", both, trials, claimed
 
 
 def _pairs_of_cells(noise: Bools, free: Bools) -> Iterator[tuple[int, Ints, Ints]]:
-    """Yield every distance that is a power of two, and of each two cells so far apart how often
-    both are reported and how often both could be."""
+    """Yield every distance that is a power of two, and for each two cells at that distance how
+    often both are reported and how often both could be."""
     for apart in (1 << power for power in range((noise.shape[1] - 1).bit_length())):
         both, trials = (
             column_sums(cells[:, apart:] & cells[:, :-apart]) for cells in (noise, free)
@@ -149,7 +149,7 @@ def payload_bits(payloads: Sequence[bytes], columns: int) -> Bools:
 
 
 def outcome_checks(what: str, numbers: Sequence[int] | Ints, distribution: Floats) -> Checks:
-    """Return the check that independent `numbers` have this distribution over 0, 1, ..."""
+    """Return the check that independent `numbers` have this `distribution` over 0, 1, ..."""
     counts = np.bincount(numbers, minlength=distribution.size)
     return what, counts, np.full(distribution.size, len(numbers)), distribution
 
@@ -174,8 +174,8 @@ def remainder_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
 
 
 def evenness_checks(what: str, low: Ints, sizes: Ints) -> Checks:
-    """Return the check that numbers, of which number i is as likely as sizes[i] of all, have every
-    parity as often as they should."""
+    """Return the check that numbers, of which number i has a probability in proportion to sizes[i],
+    have every parity as often as they should."""
     claimed = odd_parities(sizes) / sizes.sum()
     counts = odd_parities(np.bincount(low, minlength=sizes.size))
     return f"odd parities of {what}, mask", counts, np.full(sizes.size, low.size), claimed
@@ -187,14 +187,14 @@ def remainders(limit: int, modulus: int) -> Ints:
 
 
 def blocks_of(numbers: Ints, limit: int) -> Ints:
-    """Return the block of each number below `limit`; blocks have nearly equal size, MOST_OUTCOMES
-    at most."""
+    """Return the block of each number below `limit`. There are at most MOST_OUTCOMES blocks, of
+    nearly equal size."""
     return numbers * min(limit, MOST_OUTCOMES) // limit
 
 
 def disjoint_pairs(length: int, apart: int) -> Iterator[tuple[Ints, Ints]]:
-    """Yield all pairs (i, i + apart) below `length`, in two parts: in each, no number is in two
-    pairs, so what happens to one pair is independent of all others."""
+    """Yield all pairs (i, i + apart) below `length`, in two parts. Within a part no number is in
+    two pairs, so that the pairs are independent of each other."""
     for start in (0, apart):
         first = np.arange(start, max(start, length - apart))
         first = first[(first - start) // apart % 2 == 0]
@@ -204,7 +204,7 @@ def disjoint_pairs(length: int, apart: int) -> Iterator[tuple[Ints, Ints]]:
 def equality_checks(
     what: str, keys: Ints, probability: float, lags: Sequence[int] = LAGS
 ) -> Iterator[Checks]:
-    """Check that reports some calls apart have the same key as often as independent ones."""
+    """Check that reports some calls apart have equal keys as often as independent reports."""
     for lag in lags:
         for first, second in disjoint_pairs(keys.size, lag):
             same = keys[first] == keys[second]
@@ -248,8 +248,8 @@ def column_sums(cells: Bools) -> Ints:
 
 def count_checks(what: str, counts: Ints, sizes: Ints, probability: float) -> Iterator[Checks]:
     """Check that independent `counts` are binomial (`sizes`, `probability`): their sum is, and so
-    is how many of one size fall into a bin of values; a count in a far tail needs no company to be
-    found, and counts that vary too much or too little are found by the other bins."""
+    is how many counts of one size fall into a bin of values. A single count in a far tail is
+    detected, and the other bins detect counts that vary too much or too little."""
     yield sum_checks(what, counts, sizes, probability)
     for size in np.unique(sizes[sizes > 1]).tolist():
         edges, masses = binomial_bins(size, probability)
@@ -269,5 +269,6 @@ def binomial_bins(size: int, probability: float) -> tuple[Floats, Floats]:
 
 
 def sum_checks(what: str, seen: NDArray[Any], possible: NDArray[Any], probability: float) -> Checks:
-    """Return one binomial count: everything seen, of everything possible."""
+    """Return the check of one binomial count: everything that was seen, out of everything
+    possible."""
     return what, np.array([seen.sum()]), np.array([possible.sum()]), np.array([probability])

@@ -1,8 +1,9 @@
 """A lower bound on the epsilon of an encoder that is only seen from outside.
 
-Two values, many reports of each; an event is chosen on one half of the reports and its
-probabilities are bounded on the other (Clopper and Pearson 1934), so the bound holds with the
-stated confidence whatever the encoder does. An encoder that keeps its promise stays below it.
+The encoder makes many reports of each of two values. An event is chosen on one half of the reports,
+and its probabilities are bounded on the other half (Clopper and Pearson 1934), so the bound holds
+with the stated confidence whatever the encoder does. For an encoder that keeps its promise the
+bound is at most the promised epsilon.
 """
 
 import math
@@ -25,10 +26,10 @@ def epsilon_at_least(
     trials: int,
     error: float = 1e-6,
 ) -> float:
-    """Return an epsilon that the encoder has at least, wrong with probability `error` at most.
+    """Return a lower bound on the encoder's epsilon, wrong with probability `error` at most.
 
-    `trials` reports of each value of `pair`. The events that tell two values of a linear channel
-    apart are which of their cells a report names. Raises ReportError for foreign bytes.
+    It uses `trials` reports of each value of `pair`. The events that distinguish two values are
+    which of their cells a report names. Raises ReportError for foreign bytes.
     """
     seen = [
         np.array(

@@ -1,13 +1,13 @@
 """The cell-by-cell audit: an encoder's bytes against what its mechanism claims.
 
-Nothing but the bytes is looked at. Every count that is checked is exactly binomial under the claim,
-so every p-value is exact; they share `alpha` by Bonferroni, which makes `alpha` a bound on the
+The audit uses nothing but the bytes. Every count that is checked is exactly binomial under the
+claim, so every p-value is exact. The counts share `alpha` by Bonferroni, so that `alpha` bounds the
 probability that an honest encoder fails. Counts of cells are binomial given the rows, because the
-rows say which cells the value touches and the noise is independent of them.
+rows determine which cells the value touches, and the noise is independent of the rows.
 
-What is looked for: wrong probabilities (of rows, cells, whole reports, lies at each distance from
-the truth, by every parity of row, column and call), cells of one report that know of each other,
-reports that know of an earlier one, equal noise anywhere in a sample, values that are treated
+The checks find wrong probabilities (of rows, cells, whole reports, lies at each distance from the
+truth, by every parity of row, column and call), cells of one report that depend on each other,
+reports that depend on an earlier one, equal noise anywhere in a sample, values that are treated
 differently, and single reports with too little noise. `docs/audit.md` lists every check, and what
 no audit by bytes can see.
 """
@@ -65,10 +65,10 @@ from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index, Subset, as_bits
 
 CALLS = 1 << 8
-"""Calls are also looked at one by one, modulo this."""
+"""Modulus of the numbers of calls, by which calls are also checked one by one."""
 MOST_TERMS = 1 << 21
-"""Largest number of terms of all laws that are enumerated for one check: reports, times choices of
-a value's step or of some of its answers."""
+"""Largest number of terms of all laws that are enumerated for one check: the number of reports
+times the number of choices of a value's step or of some of its answers."""
 
 
 def check_reports(
@@ -77,8 +77,8 @@ def check_reports(
     reports: Sequence[tuple[int, bytes]],
     start: int = 0,
 ) -> Iterator[Checks]:
-    """Yield all that is checked of some reports (row, payload) of one value, in the order in which
-    they were made, from call number `start` on. Raises ReportError for a payload out of range."""
+    """Yield all checks of some reports (row, payload) of one value, in the order in which they were
+    made, from call number `start` on. Raises ReportError for a payload out of range."""
     numbers = [(row, mechanism.layout.payload_number(payload)) for row, payload in reports]
     split = [mechanism.layout.split(row, payload) for row, payload in reports]
     parts = list(values_of_parts(mechanism, [value]))
@@ -105,8 +105,8 @@ def check_reports(
 
 
 def _check_choice(mechanism: Mechanism, value: Value, bits: Bools) -> Checks:
-    """Check how often each column is named (`bits`, shape (reports, columns)) about a set of
-    answers: as a touched one as often as its answer is chosen, else as an untouched one."""
+    """Check how often reports about a set of answers name each column (`bits`, shape (reports,
+    columns)): with the probability `touched` when its answer is chosen, else with `untouched`."""
     channel, addressing = mechanism.channel, mechanism.addressing
     assert isinstance(addressing, Answers)
     touched = np.zeros(mechanism.shape.columns)
@@ -131,11 +131,11 @@ def check_values(
     pool: list[Seen] | None = None,
 ) -> Iterator[Checks]:
     """Yield the checks of some reports (row, payload) of many values, in the order in which they
-    were made; report i is of values[which[i]]. `calls`, `devices`: int, shape (reports,), numbers
-    of the call that made each and of its device. `coins` make chances equal; the conditions that
-    are tried hold for one report in `most` or for more; `keeps_row`: whether a device has one row
-    for all calls. Statistics of the parts are added to `pool`. Raises ReportError for a payload out
-    of range."""
+    were made; report i is of values[which[i]]. `calls`, `devices`: int, shape (reports,), the
+    numbers of each report's call and device. `coins`: generator that makes chances equal; `most`:
+    every condition that is tried holds for one report in `most` or for more; `keeps_row`: whether a
+    device has one row for all calls. Statistics of the parts are added to `pool`. Raises
+    ReportError for a payload out of range."""
     for _, payload in reports:
         mechanism.layout.payload_number(payload)
     split = [mechanism.layout.split(row, payload) for row, payload in reports]
@@ -170,7 +170,7 @@ def check_values(
 def _two_of(
     reports: Reports, known: Sequence[tuple[Ints, Ints]], part: int
 ) -> list[tuple[str, Ints, int]]:
-    """Return the numbers of reports of which each two are looked at together: (name, numbers, limit
+    """Return the numbers of reports that are checked in pairs of numbers: (name, numbers, limit
     below which they lie)."""
     which, before, size = reports.which, reports.before, LARGEST
     number, rank = known[part]
@@ -194,7 +194,7 @@ def _two_of(
 
 
 def _limit(numbers: Ints) -> int:
-    """Return below what numbers lie, LARGEST at most."""
+    """Return the limit below which the numbers lie, at most LARGEST."""
     return min(int(numbers.max()) + 1, LARGEST)
 
 
@@ -229,8 +229,8 @@ def _check_laws(
     which: Ints,
     reports: Sequence[tuple[int, bytes]],
 ) -> Iterator[Checks]:
-    """Check that the reports of each value have their whole law, and of sets how many of the set's
-    answers they name."""
+    """Check that the reports of each value have their whole law, and for sets how many of the set's
+    answers the reports name."""
     place = {key: i for i, key in enumerate(exact_law(mechanism, values[0]))}
     keys = np.array([place[row, int.from_bytes(payload, "little")] for row, payload in reports])
     size, trials = len(place), np.bincount(which, minlength=len(values))
@@ -283,8 +283,8 @@ def _check_parts(certain: Sequence["Reports"]) -> Iterator[Checks]:
 
 
 def is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
-    """Return whether a value is replaced at random: a number by a step, too many answers by some of
-    them. Its true cells are random then, and only the law of its reports can be checked."""
+    """Return whether a value is replaced at random: a number by a step, or too many answers by some
+    of them. Then the true cells are random, and only the law of the reports can be checked."""
     return mechanism.has_roundings and any(len(mechanism.roundings(value, row)) > 1 for row in rows)
 
 
@@ -298,8 +298,7 @@ def _check_part(reports: Reports) -> Iterator[Checks]:
 
 
 def _apart(left: Reports, right: Reports) -> Iterator[Checks]:
-    """Check that two parts of a report, neither signed, know nothing of each other but the
-    value."""
+    """Check that two parts of a report, neither signed, are independent given the value."""
     rows = right.mechanism.shape.rows
     both_rows = left.rows * rows + right.rows
     yield from uniform_checks("rows of both parts", both_rows, left.mechanism.shape.rows * rows)
@@ -374,8 +373,8 @@ def _signs(reports: Reports) -> Iterator[Checks]:
 
 
 def _numbers_of_reports(reports: Reports) -> Iterator[tuple[str, Ints, int]]:
-    """Yield numbers that every report has, whatever its kind, and below what they are looked at
-    each by itself: its call's and its value's."""
+    """Yield the numbers that a report of any kind has, those of its call and its value, each with
+    the limit below which numbers are checked one by one."""
     yield "call", reports.calls, CALLS
     if reports.values > 1:
         yield VALUE, reports.which, reports.values
@@ -383,8 +382,9 @@ def _numbers_of_reports(reports: Reports) -> Iterator[tuple[str, Ints, int]]:
 
 
 def _cells(reports: Reports) -> Iterator[Checks]:
-    """Yield every column over all rows, apart where the value touches it and where not, and the
-    first touched cell of reports some calls apart; for bits, whether cells are independent too."""
+    """Check every column over all rows, separately where the value touches it and where not, and
+    the first touched cell of reports some calls apart; for bits, also that cells are independent.
+    """
     mechanism, reported, touched = reports.mechanism, reports.reported, reports.touched
     columns, channel = mechanism.shape.columns, mechanism.channel
     for what, where, claimed in (
@@ -445,8 +445,8 @@ def _cells(reports: Reports) -> Iterator[Checks]:
 
 
 def _following(cells: Bools, places: Ints) -> Bools:
-    """Return of each report the cells after its place, round to the one before: shape (reports,
-    columns - 1)."""
+    """Return for each report the cells after its place, cyclically up to the cell before the place:
+    shape (reports, columns - 1)."""
     twice = np.concatenate([cells, cells], axis=1)
     windows = np.lib.stride_tricks.sliding_window_view(twice, cells.shape[1] - 1, axis=1)
     following: Bools = windows[np.arange(len(cells)), places + 1]
@@ -454,8 +454,8 @@ def _following(cells: Bools, places: Ints) -> Bools:
 
 
 def _lies(reports: Reports) -> Iterator[Checks]:
-    """Check that a column which is not the true one is any of the others: by its distance from it,
-    and by every parity of the two."""
+    """Check that a column which is not the true one is uniform among the others: by its distance
+    from the true one, and by every parity of the two."""
     columns = reports.mechanism.shape.columns
     pairs = [
         (cells[0], number)

@@ -1,8 +1,8 @@
-"""Certificates: what was audited and found, as JSON that anybody can repeat.
+"""Certificates: JSON files of audits and their results, which anybody can repeat.
 
-An entry names a mechanism by its parameters, so it can be made and audited again; `differences`
-says what a repetition found that the certificate does not say. Noise comes from the operating
-system, so what is measured by it (`MEASURED`) differs from run to run.
+An entry states a mechanism by its parameters, so that the mechanism can be made and audited again;
+`differences` states where the results of a repetition differ. Noise comes from the operating
+system, so that measurements (`MEASURED`) differ from run to run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,8 @@ MEASURED = ("at_least", "checks", "drawn_values")
 
 
 class AuditSubject(NamedTuple):
-    """Mechanism to audit, under a `name`; `dictionary`: values of the metric's, drawn from."""
+    """Mechanism to audit, under a `name`. `dictionary`: values of the metric's dictionary, from
+    which values are drawn."""
 
     name: str
     mechanism: CatalogueMechanism
@@ -41,7 +42,7 @@ def certified(
     subject: AuditSubject, trials: int, seed: int, *, with_cheats: bool = True
 ) -> tuple[Verdict, dict[str, Any]]:
     """Return the verdict of a subject's audit, and its entry in a certificate: the mechanism, the
-    law in fractions, what was tried, what was found, and which cheats the audit caught."""
+    law in fractions, what was tried, the findings, and which cheats the audit caught."""
     name, mechanism, dictionary = subject
     verdict = audited(name, mechanism, trials, dictionary=dictionary, seed=seed)
     law: dict[str, Any] = {}
@@ -82,8 +83,8 @@ def certified(
 
 def subject_of(entry: Mapping[str, Any]) -> AuditSubject:
     """Return the subject of an entry that `read_certificate` read, made from its parameters; raise
-    ParameterError for an entry whose fingerprint is not that of its parameters, or that says it
-    passed with more seen from outside than is claimed."""
+    ParameterError for an entry whose fingerprint does not fit its parameters, or that claims to
+    have passed although the epsilon seen from outside is above the claimed one."""
     name, mechanism = entry["name"], from_parameters(entry["parameters"])
     if mechanism.fingerprint.hex() != entry["fingerprint"]:
         raise ParameterError(
@@ -96,8 +97,8 @@ def subject_of(entry: Mapping[str, Any]) -> AuditSubject:
 
 
 def differences(certificate: Mapping[str, Any], repetition: Mapping[str, Any]) -> list[str]:
-    """Return what an entry (of a mechanism, or the client's) says otherwise than its repetition,
-    apart from MEASURED."""
+    """Return the fields, apart from MEASURED, in which an entry of a mechanism or of the client
+    differs from its repetition."""
     before, after = map(_unmeasured, (certificate, repetition))
     return [
         f"{key}: certified {before.get(key)}, repeated {after.get(key)}"
@@ -114,8 +115,8 @@ def _unmeasured(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _readable(value: Any) -> Any:
-    """Return a value as JSON has it: bytes as hexadecimal digits, a tuple as a list, a set as a
-    sorted list."""
+    """Return a value in the form for JSON: bytes as hexadecimal digits, a tuple as a list, a set as
+    a sorted list."""
     if isinstance(value, bytes):
         return {"hex": value.hex()}
     if isinstance(value, frozenset):

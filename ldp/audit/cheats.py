@@ -1,7 +1,7 @@
-"""Encoders that cheat, made of an honest one: an audit that does not catch them proves little.
+"""Encoders that cheat, made from an honest one: an audit that does not catch them proves little.
 
 They work on the bytes of any mechanism's reports, so every subject of an audit is tried with them.
-The cheats of `tests/mutants.py`, which know single mechanisms, are many more.
+`tests/mutants.py` has many more cheats, each for a single mechanism.
 """
 
 import zlib
@@ -18,11 +18,12 @@ from ldp.protocol.wire import split_report
 
 Encode = Callable[[Value], bytes]
 TRIALS = 2000
-"""Largest number of reports of each value by which a cheat is to be caught."""
+"""Largest number of reports of each value in which a cheat must be caught."""
 
 
 def better_of_two(mechanism: CatalogueMechanism, encode: Encode) -> Encode:
-    """Return an encoder that draws two reports and sends the one that tells more of the truth."""
+    """Return an encoder that draws two reports and sends the one that names more of the value's
+    cells."""
 
     def cheat(value: Value) -> bytes:
         return max(
@@ -65,8 +66,8 @@ CHEATS = (better_of_two, repeated_report, row_of_value)
 def cheats_caught(
     mechanism: CatalogueMechanism, values: Sequence[Value], trials: int, alpha: float
 ) -> Mapping[str, bool]:
-    """Return whether the checks of `trials` reports of each value, TRIALS at most, refute each
-    cheat, by its name. One that needs rows is left out where a report has only one."""
+    """Return for each cheat, by its name, whether the checks of `trials` reports of each value (at
+    most TRIALS) refute it. A cheat that needs rows is left out where there is only one row."""
     encode = mechanism.encoder().encode
     caught = {}
     for cheat in CHEATS if mechanism.layout.rows > 1 else CHEATS[:-1]:

@@ -1,11 +1,11 @@
-"""The audit of the client: what leaves a device as sealed batches, held against the protocol.
+"""The audit of the client: the sealed batches that leave a device, tested against the protocol.
 
-Real clients run in a temporary folder, with a clock, bits and a destination of the audit's own; it
+Real clients run in a temporary folder, with a clock, bits and a destination of the audit. The audit
 reads the sealed batches and the secret files and nothing else. Every count is exactly binomial, as
-in `ldp.audit.cells`: reports of every mechanism have their law, what is memoised has that of
-`ldp.audit.lives`, within a metric and between two; which record of a period is sent, the order in a
-batch, the ids and the bits of the secrets are uniform. What has no chance in it (how many reports a
-batch has, its day and its size, that ids differ) may not differ once.
+in `ldp.audit.cells`. Reports of every mechanism must have their law, and memoised reports the law
+of `ldp.audit.lives`, within a metric and between two. The record of a period that is sent, the
+order in a batch, the ids and the bits of the secrets must be uniform. What does not depend on
+chance (the number of reports in a batch, its day and its size, that ids differ) must always hold.
 """
 
 from collections import defaultdict
@@ -52,7 +52,7 @@ FIRST_DEVICES, DEVICES, DAYS = 2, 8, 128
 """Devices that report with fresh noise: those of which the first stage is, and those of the second,
 the first among them; for how many days each does."""
 MOST_OF_TWO = 25
-"""Conditions on fresh noise that are looked at hold for one report of so many, or more."""
+"""Conditions on fresh noise that are checked hold for one report in this number, or for more."""
 LIVES, TIMES = 64, 4
 """Devices whose responses are memoised; reports of each metric in each of their windows."""
 PERIODS, RECORDS = 300, 300
@@ -64,7 +64,7 @@ VALUES_OF_DAYS = (0, 1, 0, 2, 1)
 """Numbers of the three values that a device with memoised responses records, a window each."""
 CATEGORIES = ("a", "b", "c", "d", "e", "f")
 YEARS = 60
-"""Devices with memoised responses begin within so many years."""
+"""Number of years within which devices with memoised responses begin."""
 WINDOW, WINDOWS_OF_EPOCH = timedelta(days=1), 2
 EPOCH = WINDOWS_OF_EPOCH * WINDOW
 EPOCHS = tuple(day // WINDOWS_OF_EPOCH for day in range(len(VALUES_OF_DAYS)))
@@ -94,12 +94,13 @@ MEMOISED: Mapping[str, tuple[MemoisedMechanism, tuple[str, ...], str]] = {
 }
 """Mechanism, values and memoisation of metrics whose responses are memoised."""
 MakesClient = Callable[..., Any]
-"""Makes a client from the arguments of `ldp.client.Client`."""
+"""Function that makes a client from the arguments of `ldp.client.Client`."""
 MakesDevice = Callable[..., Any]
-"""Makes a `_Device` whose client knows a registry."""
+"""Function that makes a `_Device` whose client has a registry."""
 COMMON_PARTS = ("reports", "lives", "periods")
 PARTS = (*COMMON_PARTS, *["messages"] * (find_spec("cryptography") is not None))
-"""Parts of an audit: of any client; of Python's, where what it needs is installed."""
+"""Parts of an audit: of any client, and of the Python client, where its requirements are
+installed."""
 
 
 def audit_client(
@@ -110,10 +111,10 @@ def audit_client(
     parts: Sequence[str] = PARTS,
     alpha: float = 1e-6,
 ) -> Audit:
-    """Return the audit of whether clients follow the device protocol, of all `client_stages`
-    together, played by the first of `starts`: what makes clients after each start of their program,
-    whose noise the others must not repeat. An honest client fails with probability `alpha` at
-    most."""
+    """Return the audit of whether clients follow the device protocol, with all `client_stages`
+    together. `starts`: functions that make clients, one for each start of their program; the first
+    plays the stages, and the others must not repeat its noise. An honest client fails with
+    probability `alpha` at most."""
 
     def play(draws: Draws) -> Iterator[list[Checks]]:
         if len(starts) > 1:
@@ -124,8 +125,9 @@ def audit_client(
 
 
 def repeated_starts(starts: Sequence[MakesClient], coins: np.random.Generator) -> list[Checks]:
-    """Return the checks that a program whose clients `starts` make sends neither the reports nor
-    the ids again that it sent after another start, as with noise that follows from a constant."""
+    """Return the checks that a program, started anew, sends neither the reports nor the ids of
+    another start again, as it would with noise that follows from a constant. `starts`: functions
+    that make clients, one for each start."""
     registry, bits = _registry([_metric(NEW, RESPONSE)]), _GeneratedBits(coins)
     with TemporaryDirectory(prefix="ldp-audit-") as folder:
         devices = [
@@ -153,13 +155,14 @@ def client_stages(
     scale: float = 1.0,
     parts: Sequence[str] = PARTS,
 ) -> Iterator[list[Checks]]:
-    """Yield the checks of the client, a list for each stage, which is played when it is asked for:
-    "reports" of every mechanism with fresh noise, of two devices and of more; "lives" of devices
-    that memoise; "periods" of one device; "messages" for a shuffler, which only Python's client
-    sends, with the extra `sealed`. `scale`: of the numbers of days, lives, periods and messages.
+    """Yield the checks of the client, a list for each stage, which is played when the list is
+    needed: "reports" of every mechanism with fresh noise, of two devices and of more; "lives" of
+    devices that memoise; "periods" of one device; "messages" for a shuffler, which only the Python
+    client sends, with the extra `sealed`. `scale`: factor of the numbers of days, lives, periods
+    and messages.
 
-    Bits of Python clients are coins of `draws`, and secrets from the operating system. Where a
-    batch cannot be read or has another number of reports, that is the stage's only finding."""
+    Bits of Python clients are coins of `draws`; secrets come from the operating system. If a batch
+    cannot be read or has another number of reports, that is the stage's only finding."""
     of_parts: Mapping[str, Callable[..., Iterator[list[Checks]]]] = {
         "reports": _report_stages,
         "lives": _life_stages,
@@ -185,7 +188,7 @@ def client_stages(
 
 
 def played(parts: Sequence[str] = PARTS) -> str:
-    """Return how much an audit of these parts plays, in words."""
+    """Return in words how many reports and mechanisms an audit of these parts covers."""
     fresh = DEVICES * DAYS * (len(CATALOGUE) + 2 + TIMES) * ("reports" in parts)
     lives = LIVES * len(VALUES_OF_DAYS) * len(MEMOISED) * TIMES * ("lives" in parts)
     number = fresh + lives + PERIODS * (2 + len(CATEGORIES)) * ("periods" in parts)
@@ -194,8 +197,8 @@ def played(parts: Sequence[str] = PARTS) -> str:
 
 
 class _Device:
-    """A client in a folder of its own, and the batches that left it; `mistakes` are batches whose
-    id is not the one they were sent under, whose day is not today, and records that were declined.
+    """A client in a folder of its own, and the batches that left it. `mistakes`: number of batches
+    with another id than they were sent under or a day that is not today, and of declined records.
     """
 
     def __init__(
@@ -229,8 +232,8 @@ class _Device:
         return 0
 
     def period(self, records: Sequence[tuple[str, Value]]) -> list[tuple[str, bytes]]:
-        """Record these, wait until the period is over and upload: metric and report of what left,
-        in order."""
+        """Record `records`, wait until the period is over and upload. Return metric and report of
+        everything that left, in order."""
         before = len(self.batches)
         for metric, value in records:
             self.mistakes += not isinstance(self._client.record(metric, value), Recorded)
@@ -245,8 +248,8 @@ class _Device:
     def reports(
         self, records: Sequence[tuple[str, Value]], sizes: Mapping[str, int]
     ) -> dict[str, list[bytes]]:
-        """Return the reports of a period by metric; raise ReportError unless there are as many of
-        each as `sizes` has."""
+        """Return the reports of a period by metric; raise ReportError unless their numbers are
+        those in `sizes`."""
         sent = defaultdict[str, list[bytes]](list)
         for name, report in self.period(records):
             sent[name].append(report)
@@ -332,9 +335,10 @@ def _fresh_metrics() -> list[Metric]:
 
 
 def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[list[Checks]]:
-    """Yield the checks of reports with fresh noise: a value drawn for each day, one report of most
-    metrics. All reports of a window with several are about one value, so that their order in the
-    batch is free; a day of the first value of hidden presence has no record of it."""
+    """Yield the checks of reports with fresh noise: a value is drawn for each day, and most metrics
+    have one report. Where a window has several reports they are about one value, so that their
+    order in the batch does not matter. On a day with the first value of a metric with hidden
+    presence nothing is recorded for it."""
     metrics, days = _fresh_metrics(), max(8, round(DAYS * scale))
     registry, values = _registry(metrics), dict[str, tuple[Value, ...]]()
     for name, metric in registry.metrics.items():
@@ -376,8 +380,8 @@ def _law_checks(
     coins: np.random.Generator,
     pool: list[Seen],
 ) -> Iterator[Checks]:
-    """Yield the checks of reports of a metric, of values[which], shape (devices, calls), and add
-    what is seen in them to `pool`."""
+    """Yield the checks of reports of a metric about values[which], and add their statistics to
+    `pool`. `which`: shape (devices, calls)."""
     mechanism = metric.mechanism
     split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]
     devices, calls = (numbers.ravel() for numbers in np.indices(which.shape))
@@ -388,9 +392,9 @@ def _law_checks(
 
 
 def _life_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[list[Checks]]:
-    """Yield the checks of devices that memoise: each begins at a time of its own, and records three
-    values in turn, the same of all metrics. Responses to one value, or of one epoch, are one; all
-    others are independent, also those of two metrics."""
+    """Yield the checks of devices that memoise. Each begins at a time of its own, and records three
+    values in turn, the same ones for all metrics. Reports about one value, or of one epoch, must
+    share one response; all other responses must be independent, also those of two metrics."""
     devices, days = max(4, round(LIVES * scale)), range(len(VALUES_OF_DAYS))
     registry, sizes = _registry(_memoised_metrics()), dict.fromkeys(MEMOISED, TIMES)
     sent = {name: [list[list[bytes]]() for _ in days] for name in MEMOISED}
@@ -436,8 +440,8 @@ def _recorded(name: str, day: int) -> Value:
 
 
 def _about(name: str, day: int) -> Value:
-    """Return the value that its reports of the day respond to: of an epoch the first, with hidden
-    presence that of the epoch before."""
+    """Return the value that a metric's reports of the day are about: the first value of the epoch,
+    or, with hidden presence, that of the epoch before."""
     mechanism, _, memoise = MEMOISED[name]
     if memoise == "per-value":
         return _recorded(name, day)
@@ -462,9 +466,9 @@ def _secret_checks(clients: Sequence[_Device]) -> Iterator[Checks]:
 def _period_stages(
     device: MakesDevice, _: np.random.Generator, scale: float
 ) -> Iterator[list[Checks]]:
-    """Yield the checks of one device: in every period each category once, in order, and every other
-    period a record of the metric that hides its presence. Noise is small, so that the records which
-    are sent show."""
+    """Yield the checks of one device. In every period it records each category once, in order, and
+    in every other period it also records the metric with hidden presence. Noise is small, so that
+    the reports show which records were sent."""
     size, periods = len(CATEGORIES), max(30, round(PERIODS * scale))
     several = _metric("all", CERTAIN, reports_per_window=size)
     hidden = _metric("hidden", SOME, "hidden", presence="hidden")
@@ -473,7 +477,8 @@ def _period_stages(
 
 
 def _sampling(device: _Device, metrics: Mapping[str, Metric], periods: int) -> Iterator[Checks]:
-    """Yield which records are sent, in which order, under which ids, and what hides presence."""
+    """Yield the checks of which records are sent, in which order and under which ids, and of
+    reports with hidden presence."""
     size = len(CATEGORIES)
     records = [(name, value) for value in CATEGORIES for name in ("one", "all")]
     sent, wrong = [], 0

@@ -1,12 +1,12 @@
-"""Checks of what depends on two things at once: a cheat on some values and calls, or in some rows.
+"""Checks under conditions on two numbers: for cheats on some values and calls, or in some rows.
 
 A report has numbers (its row, its call, its device, its value, the value before); a cheat may act
-where the remainders of two of them are such and such. What is looked at there: whether the report
-names its value, whether a lie keeps a part of the value, names the value before or repeats the lie
-of the last report of the same condition, and whether the row does. Each is seen with one
-probability whatever the numbers are, and where two reports are compared none is in two pairs as the
-earlier one and the later one: whether a report has a lie to repeat depends on what it repeats. So
-every count is exactly binomial.
+where two of them have certain remainders. For each such condition the checks count whether a report
+names its value; whether a lie keeps a part of the value, names the value before or repeats the lie
+of the last report under the same condition; and whether the row is repeated. Each of these has one
+probability whatever the numbers are. Where two reports are compared, no report is the later one of
+one pair and the earlier one of another, because whether a report has a lie to repeat depends on
+what it repeats. So every count is exactly binomial.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,13 +31,14 @@ MOST_OF_TWO, LARGEST = 64, 64
 """Largest product of two moduli, and largest modulus: a condition holds for 1.6 % or more, of a
 number that is 0 or 1 for .8 %."""
 LATER = 0.75
-"""Probability that a report is compared with an earlier one that is compared with none."""
+"""Probability that a report is compared with an earlier report that is itself compared with none.
+"""
 VALUE, VALUE_BEFORE = "value", "value before"
 """Names of two numbers of a report; a check "by" one of them alone has as many counts for each
 value."""
 UNCHANGED = "whether the value is the one before"
 ROW = "row"
-"""Name of a number of a report on which nothing that is counted of rows is counted by."""
+"""Name of the number by which counts of rows are not split."""
 
 
 class Occurrence(NamedTuple):
@@ -51,9 +52,9 @@ class Occurrence(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Statistics of the reports of a part, which are looked at by `numbers` (name, numbers, limit
-    below which they lie); `lies`: an untouched column that each report names, or -1; `repeated`:
-    `repeated_reports`, which are not looked at by the row."""
+    """Statistics of the reports of a part, which are counted by `numbers` (name, numbers, limit
+    below which they lie). `lies`: an untouched column that each report names, or -1; `repeated`:
+    result of `repeated_reports`, which is not counted by the row."""
 
     reports: Reports
     numbers: Sequence[tuple[str, Ints, int]]
@@ -69,8 +70,8 @@ class Seen(NamedTuple):
         number: Ints,
         coins: np.random.Generator,
     ) -> "Seen":
-        """Return what is looked at in reports. `number`: that of each report's value. `coins` make
-        chances that differ equal."""
+        """Return the statistics of reports. `number`: the number of each report's value; `coins`
+        make unequal chances equal."""
         lies = _lies(reports, coins)
         statistics = [*_truths(reports, coins), *_of_lies(reports, lies, number, coins)]
         statistics += _repeats(reports, lies, coins)
@@ -80,9 +81,9 @@ class Seen(NamedTuple):
 def condition_checks(
     seen_of_part: Seen, number: Ints, coins: np.random.Generator, most: int = MOST_OF_TWO
 ) -> Iterator[Checks]:
-    """Yield the checks of what is seen in a part by the remainders of each two numbers, by moduli
-    whose product is `most` or less. `number`: that of each report's value. `coins` make chances
-    that differ equal."""
+    """Yield the checks of the statistics of a part by the remainders of each two numbers, by moduli
+    whose product is `most` or less. `number`: the number of each report's value; `coins` make
+    unequal chances equal."""
     reports, numbers, lies, statistics, repeated = seen_of_part
     of_rows = [*repeated]
     if reports.mechanism.shape.rows > 1 and not reports.keeps_row:
@@ -101,8 +102,8 @@ def condition_checks(
 
 
 def evened(seen: Bools, chances: Floats, chance: float, coins: np.random.Generator) -> Bools:
-    """Return what is `seen` with these `chances`, shape (reports,), changed by `coins` as little as
-    makes every chance this one."""
+    """Return the events `seen`, which have these `chances`, shape (reports,), changed by `coins` as
+    little as possible so that each has the same `chance`."""
     coin = coins.random(seen.size)
     changed: Bools = np.where(
         chances >= chance,
@@ -113,7 +114,7 @@ def evened(seen: Bools, chances: Floats, chance: float, coins: np.random.Generat
 
 
 def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[Occurrence]:
-    """Yield how often reports name what their values touch."""
+    """Yield how often reports name the cells that their values touch."""
     mechanism, channel = reports.mechanism, reports.mechanism.channel
     truths, free = reports.reported & reports.touched, ~reports.touched
     is_certain = not mechanism.has_roundings
@@ -138,8 +139,8 @@ def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[Occurrence
 
 
 def _lies(reports: Reports, coins: np.random.Generator) -> Ints:
-    """Return for each report one untouched column that it names, of several one that `coins`
-    choose; -1 where it names none; of a sign its column: int, shape (reports,)."""
+    """Return for each report one untouched column that it names, int, shape (reports,): `coins`
+    choose among several; -1 where it names none; the report's column if it is of kind SIGN."""
     if reports.mechanism.kind.is_signed:
         return reports.columns
     if reports.mechanism.kind is Index:
@@ -220,8 +221,8 @@ def last_of(*numbers: Ints) -> Ints:
 
 
 def repeated_reports(reports: Reports, coins: np.random.Generator) -> Iterator[Occurrence]:
-    """Yield how often a report is equal to the one before about its value, given that one: with one
-    probability, whatever came before but its row, so that the sum is binomial."""
+    """Yield how often a report is equal to the report before about its value. Given that report the
+    probability depends on its row only, so that the sum is binomial."""
     mechanism = reports.mechanism
     if mechanism.has_roundings or reports.keeps_row:
         return
@@ -238,8 +239,8 @@ def repeated_reports(reports: Reports, coins: np.random.Generator) -> Iterator[O
 
 
 def largest_chance(mechanism: Mechanism) -> float:
-    """Return the largest probability that any report can have, whatever the value: reports that
-    come cannot change it, as they would change the largest among them."""
+    """Return the largest probability that any report can have, whatever the value. It does not
+    depend on which reports come."""
     (rows, columns), touches, ones = mechanism.shape, mechanism.touches, mechanism.layout.ones
     if mechanism.kind.has_independent_bits:
         numbers = [touched | free for touched in _bits(touches) for free in _bits(columns, touches)]
@@ -252,7 +253,8 @@ def largest_chance(mechanism: Mechanism) -> float:
 
 
 def _bits(end: int, first: int = 0) -> tuple[int, int]:
-    """Return no columns, and those from `first` to below `end`, as bits."""
+    """Return two sets of columns as bits: the empty set, and the columns from `first` to below
+    `end`."""
     return 0, (1 << end) - (1 << first)
 
 

@@ -1,4 +1,4 @@
-"""What an audit draws, so that it can be played again with other noise and the same questions."""
+"""Random draws of an audit, so that it can be played again with other noise and the same values."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Draws:
-    """Generators of an audit, from a seed: `plan` draws values and their order, alike in each
+    """Generators of an audit, from a seed. `plan` draws values and their order, the same in each
     playing; `coins` draws all else, anew in each. Values that are tried again because their reports
     look strange are `chosen` in the first playing only."""
 
@@ -20,7 +20,7 @@ class Draws:
         return Draws(self._seed, (*self._choices,))
 
     def chosen(self, choose: Callable[[], list[int]]) -> list[int]:
-        """Return the next choice: `choose()`, in the second playing that of the first."""
+        """Return the next choice: `choose()`, or in the second playing the choice of the first."""
         known = next(self._known, None)
         self._choices.append(choose() if known is None else known)
         return self._choices[-1]

@@ -1,4 +1,4 @@
-"""What is checked of an encoder: reports of each value, of many values, and repeated noise."""
+"""Checks of an encoder: of reports of each value, of reports of many values, of repeated noise."""
 
 import math
 from collections import Counter
@@ -26,7 +26,7 @@ from ldp.protocol.kinds import Bits, Index, Sign, Subset
 from ldp.protocol.wire import split_report
 
 CHUNK = 20_000
-"""Reports looked at together."""
+"""Number of reports that are checked together."""
 
 
 MakeEncoder = Callable[[], Callable[[Value], bytes]]
@@ -34,8 +34,8 @@ MakeEncoder = Callable[[], Callable[[Value], bytes]]
 
 
 class Turns(NamedTuple):
-    """Turns of new devices: each makes from 1 to `most` reports. `keeps_row`: all of them in one
-    row, and those about one value with one permanent response."""
+    """Turns of new devices: each makes from 1 to `most` reports. `keeps_row`: whether a device's
+    reports are all in one row, and those about one value have one permanent response."""
 
     most: int
     keeps_row: bool = False
@@ -50,10 +50,10 @@ AFTER_START = 400
 LEAST_EACH, EACH_OF_ALL = 16, 400
 """Reports of each of many values; of each of a joint metric's, where all of them are tried."""
 REPEATED = 0.25
-"""Probability that a value is the one before, as people's often are."""
+"""Probability that a value is the same as the one before, as people's values often are."""
 STRANGE = ((8, 0.1), (2, 0.5))
-"""Values that are tried again, and a part of the trials for each: those whose reports look
-strangest, and as many after which they do."""
+"""Number of values that are tried again, and the part of the trials for each, in two rounds: the
+values whose reports look strangest, and as many whose next report does."""
 
 
 def audit_encoder(
@@ -133,8 +133,8 @@ def _mixed(
     draws: Draws,
     turns: Turns | None,
 ) -> list[Checks]:
-    """Return the checks of about so many reports of each value, in an order that is drawn: every
-    fourth is about the value before, on average."""
+    """Return the checks of about `trials` reports of each value, in a drawn order: on average every
+    fourth report is about the same value as the one before."""
     pool: dict[tuple[str, int], Checks] = {}
     order = draws.plan.permutation(np.repeat(np.arange(len(values)), repetitions))
     places = np.where(draws.plan.random(order.size) < REPEATED, 0, np.arange(order.size))
@@ -158,7 +158,7 @@ def _reports(
     turns: Turns | None,
 ) -> Iterator[tuple[tuple[int, bytes], int, int]]:
     """Yield the reports of values in an order, each with the number of its call and device. A
-    device that keeps its row tells only of values that touch different cells."""
+    device that keeps its row only reports values that touch different cells."""
     encode, number, call, left, row = device(), 0, 0, 0, 0
     keeps, touched = bool(turns and turns.keeps_row), set[Any]()
     cells: Any = cache(lambda at, row: (*mechanism.cells(values[at], row),))  # type: ignore[attr-defined]
@@ -174,8 +174,8 @@ def _reports(
 
 
 def _strangest(checks: Sequence[Checks], values: int, most: int) -> list[int]:
-    """Return the values, by number, whose counts lie farthest from what is claimed: at `most` so
-    many of the values themselves, and of those before; rare counts weigh less."""
+    """Return the numbers of the values whose counts lie farthest from the claim: at most `most` by
+    the counts of the value, and as many by those of the value before. Rare counts weigh less."""
     strange: list[int] = []
     for end in (f"by {VALUE}", f"by {VALUE_BEFORE}"):
         scores = np.zeros(values)
@@ -234,8 +234,8 @@ def start_checks(
     coins: np.random.Generator,
 ) -> list[Checks]:
     """Return the checks that the first AFTER_START reports of one value are not those of another
-    start of the same program, as with noise that follows from a constant, or from the time.
-    `starts`: what encodes after each. `coins` make equal the chances of a repetition."""
+    start of the same program, as they would be with noise from a constant or from the time.
+    `starts`: the encoders after each start; `coins` make the chances of a repetition equal."""
     values = [value] * AFTER_START
     reports = [
         [mechanism.layout.split(*one) for one in reports_of(mechanism, values, encode)]
@@ -260,7 +260,7 @@ def start_checks(
 
 
 def _repeated(mechanism: Mechanism) -> float:
-    """Return the probability, about, that two reports of one value are equal."""
+    """Return the approximate probability that two reports of one value are equal."""
     (rows, columns), touches = mechanism.shape, mechanism.touches
     touched, untouched = float(mechanism.channel.touched), float(mechanism.channel.untouched)
     if mechanism.kind is Index:

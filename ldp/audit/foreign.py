@@ -82,12 +82,12 @@ class ForeignEncoder(_Program):
 class ForeignClients(_Program):
     """Clients that a `command` runs, all in one process.
 
-    A line of JSON is what one device did in a period: `device`, its number, with the first line
+    A line of JSON states what one device did in a period: `device`, its number; in its first line
     also `registry` (as `ldp registry export` writes it); `records`, a list of [seconds since 1970,
-    metric, value], values as `ForeignEncoder` has them; `upload`, seconds since 1970. The process
-    answers with a line of JSON: `batches`, the bodies of those that left, in hexadecimal digits;
-    `declined`, how many records were; `secret`, the device's, if it has one. With `seeded`, the
-    first line has a `seed` from the audit's bits.
+    metric, value], with values as for `ForeignEncoder`; `upload`, seconds since 1970. The process
+    answers with a line of JSON: `batches`, the bodies of the batches that left, in hexadecimal
+    digits; `declined`, the number of declined records; `secret`, the device's secret, if it has
+    one. With `seeded`, the first line has a `seed` from the audit's bits.
     """
 
     def __init__(self, command: Sequence[str], *, seeded: bool = False) -> None:
@@ -104,8 +104,8 @@ class ForeignClients(_Program):
         bits: BitSource,
         **_: Any,
     ) -> "ForeignClient":
-        """Return a client with a new number. The arguments are those of `ldp.client.Client`, but
-        for jitter and witness, which it lacks."""
+        """Return a client with a new number. The arguments are those of `ldp.client.Client`, except
+        jitter and witness, which such a client does not have."""
         first: dict[str, Any] = {"registry": json.loads(resolved_bytes(registry))}
         if self._seeded:
             first["seed"] = f"{bits.draw(256):064x}"
@@ -139,8 +139,8 @@ class ForeignClient:
         return Recorded()
 
     def upload(self) -> Uploaded:
-        """Send the batches that the program answers; raise ReportError where it answers with none,
-        or declined a record."""
+        """Send the batches in the program's answer; raise ReportError if the answer is invalid or
+        states a declined record."""
         line = {**self._line, "records": self._records, "upload": self._seconds()}
         self._line, self._records = {"device": self._line["device"]}, []
         try:

@@ -1,4 +1,4 @@
-"""Counts that are checked, and which of them an honest encoder would hardly show."""
+"""Judgement of counts: which of them an honest encoder would hardly show."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -58,7 +58,8 @@ def binomial_p(observed: Ints, trials: Ints, probability: Floats) -> Floats:
 
 
 Place = tuple[str, int, int]
-"""Where a count stands: the name of its check, how many of one name are before it, its number."""
+"""Place of a count: the name of its check, the number of earlier checks of that name, the count's
+number."""
 Size = tuple[int, int]
 """Numbers of counts and of checks that share alpha."""
 
@@ -69,15 +70,15 @@ def size_of(checks: Sequence[Checks]) -> Size:
 
 
 Play = Callable[[Draws], Iterable[Sequence[Checks]]]
-"""Plays an audit: its stages, each made when it is asked for."""
+"""Function that plays an audit: it yields the stages, each when it is needed."""
 
 
 def judge_twice(play: Play, seed: int, alpha: float) -> Audit:
-    """Return the audit of what `play` counts, at `alpha` for all of it. Half of `alpha` is for the
-    counts of a first playing. Those of them that an honest audit would hardly show, but one of many
-    might, are suspects: they are counted again in a second playing, of new reports, and share the
-    other half. So a lie of 7.4 standard errors among 100,000 counts is seen in 97 of 100 audits,
-    where one playing sees it in 72."""
+    """Return the audit of the counts of `play`, at `alpha` for all of them. Half of `alpha` is for
+    the counts of a first playing. Suspects are counts that an honest encoder would hardly show
+    alone, but may show among many. They are counted again in a second playing, of new reports, and
+    share the other half. So a lie of 7.4 standard errors among 100,000 counts is detected in 97 of
+    100 audits, where one playing detects it in 72."""
     draws = Draws(seed)
     checks = [check for stage in play(draws) for check in stage]
     audit = judge(checks, alpha / 2)
@@ -88,8 +89,8 @@ def judge_twice(play: Play, seed: int, alpha: float) -> Audit:
 
 
 def first_finding(play: Play, seed: int, alpha: float, size: Size) -> Finding | None:
-    """Return a finding of `judge_twice`, that of the first stage which has one; `alpha` is shared
-    by as many counts and checks as an honest audit has in all its stages, its `size`."""
+    """Return the finding of `judge_twice` in the first stage that has one. `size`: the numbers of
+    counts and checks in all stages of an honest audit, which share `alpha`."""
     draws, stages = Draws(seed), list[Sequence[Checks]]()
     for checks in play(draws):
         if findings := judge(checks, alpha / 2, size).findings:
@@ -129,8 +130,8 @@ def counted_again(
 
 def judge(checks: Sequence[Checks], alpha: float, size: Size | None = None) -> Audit:
     """Return the findings among `checks`, at `alpha` for all of them together, or for an audit of
-    this `size`: half of it is shared by all counts alike, half by all checks alike, so that a sum
-    over everything is not judged as one of a million remainders."""
+    this `size`. All counts share one half of `alpha` equally, all checks the other half, so that a
+    sum over everything is not judged as one of a million remainders."""
     total, number = size or size_of(checks)
     findings = [
         _finding(check[0], check, at, p_value)
@@ -142,7 +143,7 @@ def judge(checks: Sequence[Checks], alpha: float, size: Size | None = None) -> A
 
 
 def _far(check: Checks, level: float) -> Iterator[tuple[int, float]]:
-    """Yield which counts have a p-value below a level, and it."""
+    """Yield the number and the p-value of each count with a p-value below a level."""
     _, observed, trials, probability = check
     expected, far = trials * probability, np.arange(observed.size)
     if level <= LEAST_P:  # of counts that lie nearer the p-value is not computed
@@ -162,7 +163,7 @@ def _finding(what: str, check: Checks, at: int, p_value: float) -> Finding:
 
 
 def _placed(stages: Iterable[Sequence[Checks]]) -> Iterator[tuple[tuple[str, int], Checks]]:
-    """Yield each check with its name and the number of those before it of one name."""
+    """Yield each check with its name and the number of earlier checks of that name."""
     times = Counter[str]()
     for check in chain.from_iterable(stages):
         yield (check[0], times[check[0]]), check

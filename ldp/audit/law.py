@@ -1,7 +1,7 @@
 """The exact law of a mechanism's reports, enumerated in rational arithmetic.
 
-For small instances: every report, and its probability given a value, from the channel and the cells
-that the mechanism states. The worst ratio of two such laws is e**epsilon by definition.
+For small instances it has every report, and its probability given a value, from the channel and the
+cells that the mechanism states. The worst ratio of two such laws is e**epsilon by definition.
 """
 
 import math
@@ -22,7 +22,7 @@ ReportLaw = Mapping[tuple[int, int], Fraction]
 
 
 MOST_OUTCOMES = 4096
-"""Up to so many different reports their whole law is enumerated."""
+"""Largest number of different reports whose whole law is enumerated."""
 ROWS = 256
 
 
@@ -33,9 +33,9 @@ def number_of_outcomes(mechanism: CatalogueMechanism) -> int:
 
 def exact_law(mechanism: CatalogueMechanism, value: Value) -> ReportLaw:
     """Return P(report | value) for every possible report; the probabilities add to exactly 1,
-    unless the channel is none that reports can have (`exact_findings`).
+    unless no report can have this channel (`exact_findings`).
 
-    Time and memory: `outcomes(mechanism)`.
+    Time and memory grow with `number_of_outcomes(mechanism)`.
     """
     laws = [
         _part_law(part, part_value) for part, (part_value,) in values_of_parts(mechanism, [value])
@@ -81,8 +81,9 @@ def exact_findings(mechanism: CatalogueMechanism, values: Sequence[Value]) -> li
 
     Where all reports can be enumerated, their probabilities must add to 1 for each value. The
     worst ratio of the values' laws, over all reports where these can be enumerated and else
-    over the cells in which two values differ, must not exceed the claimed one; the logarithm of
-    that, to 60 digits, must not exceed the epsilon printed, nor that the one asked for.
+    over the cells in which two values differ, must not exceed the claimed ratio. The logarithm of
+    the claimed ratio, to 60 digits, must not exceed the printed epsilon, and the printed epsilon
+    must not exceed the requested one.
     """
     claimed = claimed_ratio(mechanism)
     findings = []

@@ -1,11 +1,12 @@
-"""Long lives of devices that memoise: what is kept, what is drawn anew, and what devices share.
+"""Checks of long lives of devices that memoise: which responses stay, and which are drawn anew.
 
-Each device reports one value, another one, and the first again. A *unit* of its reports, a bit of
-RAPPOR or the true column where a report is one column, is decoded from each of the three times as
-the majority of what it showed. Given the cohort the units are independent, and what is decoded has
-an exact law: a mixture over the permanent response of binomial tails. So per value the first and
-the third time must agree as often as one permanent response makes them, the second time must be
-independent, and by epoch all three must be about the first value, however long the life is.
+Each device reports one value, another one, and the first again. A *unit* of its reports is a bit of
+RAPPOR, or the true column where a report is one column. In each of the three times a unit is
+decoded as the majority of what the reports showed. Given the cohort the units are independent, and
+the decoded bits have an exact law: a mixture of binomial tails over the permanent response. So per
+value the first and the third time must agree as often as one permanent response makes them, and the
+second time must be independent. By epoch all three must be about the first value, however long the
+life is.
 """
 
 import math
@@ -24,13 +25,13 @@ from ldp.protocol.hashing import Value
 from ldp.protocol.wire import split_report
 
 MakeLife = Callable[[], Callable[[Value, int], Sequence[bytes]]]
-"""Makes a new device: so many reports of a value."""
+"""Function that makes a new device, a function from a value and a number to that many reports."""
 USUAL, LONG = (12, 4, 12), (60, 20, 60)
-"""Reports of the first value, of the other, and of the first again."""
+"""Reports of the first value, of the other value, and of the first value again."""
 UNITS = 24
-"""Units that devices are compared by."""
+"""Number of units by which devices are compared."""
 MOST_REPEATS = 10.0
-"""Expected repeats among honest devices above which none are looked for."""
+"""Expected number of repeats among honest devices above which repeats are not checked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +96,9 @@ def life_checks(
     memoise: str,
     reports: tuple[int, int, int] = USUAL,
 ) -> list[Checks]:
-    """Return the checks of so many new devices, each of which tells of values[0], values[1] and
-    values[0] again, so many `reports` each. `memoise`: "per-value" or "epoch". Raises ReportError
-    for bytes that are no report of the mechanism."""
+    """Return the checks of `devices` new devices, each of which makes `reports` reports about
+    values[0], as many about values[1], and as many about values[0] again. `memoise`: "per-value" or
+    "epoch". Raises ReportError for bytes that are no report of the mechanism."""
     lives, (first, second) = [], values
     for _ in range(devices):
         make_reports = device()

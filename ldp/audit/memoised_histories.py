@@ -1,10 +1,11 @@
-"""What a history of reports tells: memoised encoders over many days of a changing value (check C).
+"""Privacy loss of a history of reports: memoised encoders over many days of a value (check C).
 
-Exactly: given the histories, the units of a report are independent: RAPPOR's bits, which are 0 or
-1, or all of it where it is one column. Reports of a unit that share a permanent response count only
-by how often they show which symbol, so the worst ratio is a maximum over short lists. From outside:
-real encoders, each with a secret of its own, told apart by all that they sent. Source: Erlingsson
-et al. 2014, section 3.2, for a value that never changes; the rest is this.
+The exact part: given the histories, the units of a report are independent. They are RAPPOR's bits,
+or the whole report where it is one column. Of the reports of a unit that share a permanent response
+only the number of times that each symbol is shown counts, so that the worst ratio is a maximum over
+short lists. The part from outside: real encoders, each with a secret of its own, are distinguished
+by all that they sent. Source: Erlingsson et al. 2014, section 3.2, for a value that never changes;
+changing values are this project's extension.
 """
 
 from collections import Counter
@@ -72,12 +73,12 @@ def history_epsilon(
     trials: int,
     error: float = 1e-6,
 ) -> float:
-    """Return an epsilon that the histories of real devices have at least, wrong with probability
+    """Return a lower bound on the epsilon of the histories of real devices, wrong with probability
     `error`.
 
-    Each trial is a new device that lives a whole history. What it sent is reduced to the log-ratio
-    that an honest per-value encoder would give it, in levels fixed beforehand, and cut where that
-    separates best: the bound holds whatever the encoder does.
+    Each trial is a new device that lives a whole history. Its reports are reduced to the log-ratio
+    that they have under an honest per-value encoder, in levels fixed beforehand, and cut at the
+    level that separates best. The bound holds whatever the encoder does.
     """
     scores: dict[object, float] = {}
     log_ratios = [
@@ -93,7 +94,7 @@ def history_epsilon(
 def cohorts_named(
     mechanism: MemoisedMechanism, history: DayValues, device: MakeDevice, *, trials: int
 ) -> set[int]:
-    """Return how many cohorts a device names in a history: of one that is memoised, one."""
+    """Return how many cohorts a device names in a history; a device that memoises names one."""
     return {
         len({row for row, _ in reports_of(mechanism, history, device())}) for _ in range(trials)
     }

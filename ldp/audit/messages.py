@@ -1,12 +1,12 @@
 """Audit of messages for a shuffler: a record's messages against their law, and the certificate of a
 batch against enumeration.
 
-Nothing can be claimed of one person's messages. What is checked: that all records become
-the same number of messages; how many of them name the record's value, and how many any value; the
-law of all together, or of each two, and of each place; that records are independent; that devices
-draw by the very numbers that are certified; and that the delta of small batches is never below the
-sum over all that could be opened.
-That devices run this encoder, and that a relay shuffles, no audit sees.
+One person's messages have no privacy claim of their own. The audit checks that all records become
+the same number of messages; how many of them name the record's value, and how many name any value;
+the law of all messages together, or of each two, and of each place; that records are independent;
+that devices draw by the same numbers that are certified; and that the delta of small batches is
+never below the sum over all that could be opened. No audit sees that devices run this encoder, or
+that a relay shuffles.
 """
 
 import math
@@ -41,7 +41,7 @@ MOST_RECORDS = 200
 CLASSES = 32
 """Largest number of classes of columns whose pairs are counted."""
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
-"""At which delta of a small batch is compared."""
+"""Epsilons at which the delta of a small batch is compared."""
 PEOPLE, VALUES, SLOTS = 3, 3, 2
 """Size of the small batch: what it has at most."""
 

@@ -1,4 +1,4 @@
-"""Reports of values that are known, with the cells that each value touches."""
+"""Reports of known values, with the cells that each value touches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from ldp.protocol.kinds import Index
 
 @dataclass(frozen=True, eq=False)
 class Reports:
-    """Reports through one mechanism, and the cells that each one's value touches, or could.
+    """Reports through one mechanism, and the cells that each report's value touches or could touch.
 
-    `which`: int, shape (reports,), the number of each report's value, below `values`; `before`:
-    that of the report before it (of the first: the last one's). `calls`, `devices`: int, shape
-    (reports,), the number of the call that made it, and of its device. `true_cells`: the columns of
-    its row that its value touches, of one that is replaced at random any that it could;
-    `cells_before`: those of the value before. `reported`, `touched`: bool, shape (reports,
-    columns), of all but SIGN reports. `chances`: P(the first touched cell is named), 0 where there
-    is none, and `firsts` that cell, or -1; `usual_chances`: that of each value in row 0.
-    `keeps_row`: whether a device has one row for all calls.
+    `which`: int, shape (reports,), the number of each report's value, below `values`; `before`: the
+    number for the report before (for the first report, that of the last). `calls`, `devices`: int,
+    shape (reports,), the number of each report's call, and of its device. `true_cells`: the columns
+    of the report's row that its value touches, or, for a value that is replaced at random, could
+    touch; `cells_before`: the same columns for the value before. `reported`, `touched`: bool, shape
+    (reports, columns), for all kinds except SIGN. `firsts`: the first touched cell, or -1;
+    `chances`: P(this cell is named), 0 where there is none; `usual_chances`: the same for each
+    value in row 0. `keeps_row`: whether a device has one row for all calls.
     """
 
     mechanism: Mechanism
@@ -57,7 +57,7 @@ class Reports:
         *,
         keeps_row: bool = False,
     ) -> "Reports":
-        """Return what is known of reports (row, payload) about values[which], in the order in which
+        """Return the `Reports` of reports (row, payload) about values[which], in the order in which
         they were made; raise ParameterError for a value that the mechanism does not know."""
         columns = mechanism.shape.columns
         numbers = [int.from_bytes(payload, "little") for _, payload in reports]
@@ -90,14 +90,14 @@ class Reports:
 
     @cached_property
     def columns(self) -> Ints:
-        """Column of each report of kind Index or Sign, of others -1: int, shape (reports,)."""
+        """Column of each report of kind Index or Sign, -1 for others: int, shape (reports,)."""
         if self.mechanism.kind.is_bitmap:
             return np.full(len(self.numbers), -1)
         shift = int(self.mechanism.kind.is_signed)
         return np.array([number >> shift for number in self.numbers], dtype=np.int64)
 
     def names(self, cells: Ints) -> Bools:
-        """Return whether each report names its cell of these, no cell being -1."""
+        """Return whether each report names its cell in `cells`; a cell of -1 stands for none."""
         if self.mechanism.kind.is_signed:
             names = self.mechanism.layout.names
             pairs = zip(self.numbers, cells.tolist(), strict=True)
@@ -106,22 +106,22 @@ class Reports:
         return seen
 
     def touches(self, cells: Ints) -> Bools:
-        """Return whether each report's value touches its cell of these, or could, no cell being
-        -1."""
+        """Return whether each report's value touches its cell in `cells`, or could touch it; a cell
+        of -1 stands for none."""
         seen: Bools = np.take_along_axis(self.touched, cells[:, None], axis=1)[:, 0] & (cells >= 0)
         return seen
 
     @cached_property
     def first_before(self) -> Ints:
-        """First cell of the value before that the value of each report does not touch, or -1."""
+        """First cell of the value before that each report's own value does not touch, or -1."""
         pairs = zip(self.cells_before, self.true_cells, strict=True)
         firsts = (next((c for c in cells if c not in true), -1) for cells, true in pairs)
         return np.fromiter(firsts, dtype=np.int64, count=len(self.numbers))
 
 
 def _touches(mechanism: Mechanism, point: int, row: int) -> tuple[Sequence[int], int, float]:
-    """Return the columns of `row` that a point touches or could, one of them, which it most often
-    does, and the probability that a report names that one."""
+    """Return the columns of `row` that a point touches or could touch, the one of them that it most
+    often touches, and the probability that a report names this one."""
     addressing, channel = mechanism.addressing, mechanism.channel
     touched, chosen = float(channel.touched), 1.0
     untouched = 0.5 if mechanism.kind.is_signed else float(channel.untouched)

@@ -1,9 +1,9 @@
-"""Checks of what all metrics of a client show together, each of which has few reports.
+"""Checks over all metrics of a client together, because each metric has few reports.
 
-A condition is that a number of a report, in blocks, has a remainder, and another one has one too.
-Where a cheat does not look at the metric, the sum over all metrics shows it; where it acts on some
-metrics, how many of them have a small p-value does. Metrics of one kind of values are also looked
-at by themselves.
+A condition is that two numbers of a report, counted in blocks, have certain remainders. The sum
+over all metrics shows a cheat that does not depend on the metric; the number of metrics with a
+small p-value shows one that acts on some metrics. Metrics with one kind of values are also checked
+by themselves.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ from ldp.audit.judging import Checks, binomial_p
 MOST_OF_TWO = 16
 """Largest product of the moduli of a condition on two numbers."""
 ALL = "nothing"
-"""A number that is the same in all reports."""
+"""Name of a number that is the same in all reports."""
 BLOCKS = (1, 2, 4, 8, 16, 32)
 """Lengths of the blocks in which calls and devices are counted."""
 MOST_SPAN = 64

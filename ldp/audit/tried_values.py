@@ -1,4 +1,4 @@
-"""The values that an encoder is audited on: a few at length, and many that are drawn."""
+"""Values on which an encoder is audited: a few with many reports each, and many that are drawn."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from ldp.protocol.spelling import PositionAddressing
 
 VALUES = ("lol", "a value of more than sixteen bytes", "")
 MOST_CATEGORIES = 256
-"""Up to so many categories are tried all; of more, so many."""
+"""Largest number of categories that are tried: all, or this number of more."""
 MANY, NUMBERS = 192, 64
 """Texts and sets that are drawn, of each dictionary as many; numbers that are drawn."""
 LONGEST = 4096
@@ -39,7 +39,7 @@ ALPHABETS = (
 
 
 def tried(mechanism: CatalogueMechanism) -> tuple[Value, ...]:
-    """Return two values or more that the mechanism knows; they are tried at length."""
+    """Return two values or more that the mechanism knows, to be tried with many reports each."""
     if isinstance(mechanism, JointReport):
         tuples: Any = tuple(zip(*map(tried, mechanism.of), strict=False))
         return tuples  # type: ignore[no-any-return]

@@ -1,5 +1,5 @@
-"""One audit of everything: a mechanism and its real encoder, by checks A (exact law), B (bytes of
-one device and of many, a bound from outside) and C (many days, where a response is memoised)."""
+"""Whole audit of a mechanism and its real encoder, by checks A (exact law), B (bytes of one device
+and of many, a bound from outside) and C (many days, where a response is memoised)."""
 
 import math
 import os
@@ -35,7 +35,7 @@ ALPHA = 1e-6
 CALLS_EACH, CALLS_LONG = 100, 1000
 """Largest number of reports of many values that a new device makes: of many devices, and of few."""
 MOST_FINDINGS = 6
-"""Findings that are printed."""
+"""Largest number of findings that are printed."""
 DAYS = 8
 """Length of the histories that memoised mechanisms are held against."""
 DEVICES, LEAST_DEVICES = 20, 200
@@ -43,15 +43,16 @@ DEVICES, LEAST_DEVICES = 20, 200
 
 
 MOST_DEVICES = 10_000
-"""Devices that live, however many trials there are."""
+"""Largest number of devices that live such a history, however many trials there are."""
 
 
 @dataclass(frozen=True)
 class Memoised:
     """Exact privacy loss of DAYS reports: between two values that never change, which `lifetime`
-    bounds; between a history that never changes and one that does, per value and by epoch. None is
-    infinite, which JSON has no number for. And what real devices show: an epsilon that they have
-    `at_least` under each mode's promise, and how many cohorts one names."""
+    bounds; and between a history that never changes and one that does, per value and by epoch. None
+    stands for infinity, for which JSON has no number. `at_least`: lower bound on the epsilon that
+    real devices show under each mode's promise; `cohorts`: number of cohorts that a device names.
+    """
 
     lifetime: float | None
     unchanging: float | None
@@ -69,9 +70,9 @@ class Memoised:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One encoder's audit: what refutes its exact law; how many counts were checked, of one encoder
-    and of new ones, and what refutes those; an epsilon that it has at least; `memoised` is None
-    where nothing is."""
+    """Audit of one encoder. `exact`: sentences that refute its exact law; `checks`: number of
+    counts that were checked, of one encoder and of new ones; `findings`: counts that refute the
+    claim; `at_least`: lower bound on its epsilon; `memoised`: None without memoisation."""
 
     name: str
     claimed: float
@@ -96,10 +97,10 @@ def audited(
     seed: int = 0,
     alpha: float = ALPHA,
 ) -> Verdict:
-    """Hold an encoder to its mechanism: the checks of `encoder_stages`, a bound on epsilon from
-    outside by 2 x `trials` reports of two values and, where a response is memoised, by devices that
-    live DAYS. An honest encoder fails with probability `alpha` at most: half of it is shared by all
-    counts, half by the bounds from outside."""
+    """Audit an encoder against its mechanism: by the checks of `encoder_stages`, by a bound on
+    epsilon from outside with 2 x `trials` reports of two values and, where a response is memoised,
+    by devices that live DAYS. An honest encoder fails with probability `alpha` at most: all counts
+    share one half of it, the bounds from outside the other."""
     play = partial(encoder_stages, mechanism, trials, dictionary)
     audit = judge_twice(play, seed, alpha / 2)
     if isinstance(mechanism, Dummies):

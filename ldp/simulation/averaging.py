@@ -15,13 +15,13 @@ from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
 
 _MOST_LOOKED_AT, _MOST_COUNTED, _FEWEST = 8 * 10**7, 10**8, 100
 _DIGITS = 9
-"""Digits of a logarithm that count: of nearer scores the first value is taken, so that no machine's
-last digit decides."""
+"""Digits of a logarithm that count. Among scores that are equal to these digits the first value is
+taken, so that the rounding of a machine decides nothing."""
 
 
 class TrialsShare(NamedTuple):
-    """A share of independent trials, and its standard error: that of the share with one hit and one
-    miss more (Laplace's), which is not 0 where all trials agree."""
+    """Share of hits in independent trials, and its standard error. The error is taken at the share
+    with one hit and one miss more (Laplace), so that it is not 0 where all trials agree."""
 
     share: float
     error: float
@@ -33,9 +33,9 @@ class TrialsShare(NamedTuple):
 
 
 class Advantage(NamedTuple):
-    """Power of a likelihood-ratio test between two hypotheses: how often it says the second if that
-    holds, how often if the first does, and the difference, which for the exact test is the most
-    that any test attains (the distance in total variation), with its standard error."""
+    """Power of a likelihood-ratio test between two hypotheses: how often it decides for the second
+    if the second holds, how often if the first holds, and the difference with its standard error.
+    For the exact test no test has a larger difference (the distance in total variation)."""
 
     hits: float
     false_alarms: float
@@ -49,9 +49,9 @@ class Advantage(NamedTuple):
 
 
 class Averaged(NamedTuple):
-    """Share of people's values guessed `right` after so many `days`; no attacker is right more
-    often than `at_most`, whatever the mechanism: the mean over people of what their epsilon makes
-    of a belief as large as the most frequent value's share."""
+    """Share of people's values guessed `right` after `days` days. No attacker is right more often
+    than `at_most`, whatever the mechanism: this is the mean over people of the posterior that their
+    epsilon allows for a prior as large as the most frequent value's share."""
 
     days: int
     right: TrialsShare
@@ -65,9 +65,9 @@ def averaging(
     *,
     limited: bool = True,
 ) -> dict[tuple[str, ...], list[Averaged]]:
-    """Return how often the value of a metric is guessed, from its reports, and (metric, other) from
-    those of a correlated one too, when the scenario's people stay and keep their values; `days`
-    rise."""
+    """Return how often the value of a metric is guessed after each of the rising `days`, if the
+    scenario's people stay and keep their values. The key (metric,) is for guesses from the metric's
+    reports, (metric, other) for guesses from the reports of a correlated metric, too."""
     staying = scenario.staying(scenario.attacked)
     people = draw_people(staying, generator)
     collection = Collection(staying, people, generator, limited=limited)
@@ -111,8 +111,8 @@ class _Streams:
         self._evidence.add(streams, sent.rows, sent.payloads)
 
     def of_people(self, people: int) -> Floats:
-        """Return ln P(all reports of a person | value), up to what no value changes: shape
-        (people, values)."""
+        """Return ln P(all reports of a person | value), up to a term that does not depend on the
+        value: shape (people, values)."""
         log_likelihoods = self._evidence.log_likelihoods()
         sums = np.zeros((people, log_likelihoods.shape[1]))
         np.add.at(sums, self._streams.owner, log_likelihoods)
@@ -120,7 +120,8 @@ class _Streams:
 
 
 def _through(first: ScenarioMetric, other: ScenarioMetric, log_likelihoods: Floats) -> Floats:
-    """Return ln of the joint probability of each value of `first` and the reports about `other`."""
+    """Return the logarithm of the joint probability of each value of `first` and the reports about
+    `other`."""
     leader, follower = (other, first) if first.like else (first, other)
     joint = follower.joint(leader.population)
     joint = joint if first.like else joint.T

@@ -1,7 +1,7 @@
 """Reports of whole populations in bulk: the same channel and bytes as the device encoder.
 
 Noise comes from a numpy Generator, so this is for simulation only; a device uses
-`mechanism.encoder()`. Both are held to the same cell-by-cell audit.
+`mechanism.encoder()`. The same cell-by-cell audit tests both.
 """
 
 import math
@@ -36,10 +36,10 @@ def draw_reports(
     mechanism: CatalogueMechanism, population: Any, generator: Seed = None
 ) -> Iterator[ReportArrays]:
     """Yield one report a person, or all messages for a shuffler, in uniformly random order: (rows,
-    payloads) by batches of 65,536. `population`: a Population, or a column of values.
+    payloads) in batches of 65,536. `population`: a Population, or a column of values.
 
-    Every batch is a random subset of those not reported yet (multivariate hypergeometric) in
-    random order, so memory is one batch whatever the population.
+    Every batch is a random subset of the people who have not reported yet (multivariate
+    hypergeometric) in random order, so memory is one batch whatever the population.
     """
     generator = generator_of(generator)
     population = limited(mechanism, Population.of(population), generator)
@@ -63,7 +63,7 @@ def draw_reports(
 def shuffled_messages(
     mechanism: Dummies, values: Sequence[Value], counts: Ints, generator: np.random.Generator
 ) -> Iterator[ReportArrays]:
-    """Yield the messages of people who hold each value `counts` times, as `draw_reports` does."""
+    """Yield the messages of people of whom `counts` hold each value, as `draw_reports` does."""
     left = message_counts(mechanism, values, counts, generator)
     while total := int(left.sum()):
         size = min(BATCH, total)
@@ -76,8 +76,8 @@ def shuffled_messages(
 def message_counts(
     mechanism: Dummies, values: Sequence[Value], counts: Ints, generator: np.random.Generator
 ) -> Ints:
-    """Return how many messages name each category, and last how many are empty, of people who hold
-    each value `counts` times: shape (categories + 1,)."""
+    """Return how many messages name each category, and last how many are empty, where `counts`
+    people hold each value: shape (categories + 1,)."""
     held = np.zeros(len(mechanism.categories), dtype=np.int64)
     np.add.at(held, [mechanism.addressing.point(value) for value in values], counts)
     messages = DummyMessages.of(mechanism).draw_messages(held, generator)
@@ -88,8 +88,8 @@ def message_counts(
 def limited(
     mechanism: CatalogueMechanism, population: Population, generator: np.random.Generator
 ) -> Population:
-    """Return the population after devices limited their sets of answers; unchanged if there is no
-    larger set. Raises ParameterError for a larger set of a member of a joint metric."""
+    """Return the population after devices limited their sets of answers; unchanged if no set is too
+    large. Raises ParameterError for a set that is too large in a member of a joint metric."""
     if mechanism.answers != "sets":
         return population
     most: Any = mechanism.at_most_answers
@@ -120,7 +120,7 @@ def encode_batch(
 def encode_points(
     mechanism: CatalogueMechanism, points: Sequence[Points], generator: np.random.Generator
 ) -> ReportArrays:
-    """Return the same for values whose points (`points_of`) these are."""
+    """Return the same as `encode_batch` for values with these points (`points_of`)."""
     batches = [
         _encode_part(part, part_points, generator)
         for part, part_points in zip(parts_of(mechanism), points, strict=True)
@@ -150,8 +150,8 @@ def _encode_part(
 def noisy_bits(
     layout: Layout, channel: Channel, columns: Ints, generator: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """Return payloads whose bits are 1 as the channel says: of those that touch `columns`, as by
-    `bulk.columns`."""
+    """Return payloads whose bits are 1 with the probabilities of the channel, for values that touch
+    `columns` (as from `bulk.columns`)."""
     words = -(-layout.columns // 64)
     noise = bulk.packed_bernoulli(generator, threshold(channel.untouched), len(columns) * words)
     payloads = noise.astype("<u8").view(np.uint8).reshape(len(columns), 8 * words)

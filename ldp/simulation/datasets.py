@@ -23,7 +23,8 @@ from ldp.simulation.populations import Population
 LETTERS = (6, 10)
 """Least and most letters of a word."""
 WORDS = 30_000
-"""The words that are written most; of all words of that length in English texts, 96 %."""
+"""Number of the most frequent words that are taken: they cover 96 % of the words of that length in
+English texts."""
 
 
 def emoji() -> Population:
@@ -63,7 +64,7 @@ def browsers() -> Population:
 
 
 def _population(weights: Mapping[str, float], most: int) -> Population:
-    """Return the values of the largest weights, in falling order, as frequencies."""
+    """Return the values with the largest weights, in falling order, as frequencies."""
     ranked = sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:most]
     frequencies = np.array([weight for _, weight in ranked])
     return Population(
@@ -72,7 +73,8 @@ def _population(weights: Mapping[str, float], most: int) -> Population:
 
 
 def _shipped(package: str, name: str) -> Path:
-    """Return a data file of an installed package; raises MissingPackage."""
+    """Return the path of a data file of an installed package; raise MissingPackage if the package
+    is not installed."""
     try:
         listed = files(package) or []
     except PackageNotFoundError:

@@ -1,6 +1,6 @@
 """Simulated devices: every report through `mechanism.encoder(...).encode(value)`, into the store.
 
-Used where the real client code is to be seen at work; `simulate` gives the same law in bulk.
+It is for tests of the real client code; `simulate` draws reports of the same distribution in bulk.
 """
 
 import os
@@ -23,8 +23,8 @@ from ldp.protocol.wire import split_report
 
 @dataclass(frozen=True, kw_only=True)
 class DevicesShare:
-    """One process's part: `held` are the values of its devices, in random order; `seed` None
-    draws their noise from the operating system."""
+    """Devices of one process. `held`: the values of its devices, in random order; `seed`: seed of
+    their noise, with None it comes from the operating system."""
 
     mechanism: Mapping[str, Any]
     metric: str
@@ -55,7 +55,7 @@ def encode_share(share: DevicesShare) -> int:
 
 
 def _end_with_parent() -> None:
-    """End with the parent: a killed one must not leave its workers waiting for ever."""
+    """End this process when its parent ends, so that a killed parent leaves no waiting worker."""
 
     def watch() -> None:
         parent = parent_process()
@@ -67,7 +67,7 @@ def _end_with_parent() -> None:
 
 
 def encode_shares(shares: Sequence[DevicesShare], processes: int) -> Iterator[int]:
-    """Run the shares in so many processes; yield the number of reports as each ends."""
+    """Run the shares in `processes` processes; yield the number of reports of each as it ends."""
     context = get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_end_with_parent) as pool:
         yield from pool.map(encode_share, shares)

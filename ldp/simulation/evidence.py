@@ -1,10 +1,10 @@
-"""What somebody learns who can tell whose reports are whose: the attacker's view of a collection.
+"""Evidence of linked reports: the view of an attacker who knows which reports are of one device.
 
 The attacker knows the mechanism and how frequent values are, and guesses by likelihood from the
-exact channel, which no attacker does better than. `Evidence` is ln P(reports | value), for every
-stream of reports and every value: of fresh reports a sum over reports; where they share a permanent
-response a sum over what that may be. Sources: Erlingsson et al. 2014, section 3.2 and 6 (averaging,
-and what memoisation gives away: a fingerprint).
+exact channel; no attacker does better. `Evidence` is ln P(reports | value), for every stream of
+reports and every value: for fresh reports a sum over the reports; where they share a permanent
+response, a sum over all responses that this may be. Sources: Erlingsson et al. 2014, sections 3.2
+and 6 (averaging, and the fingerprint that memoisation gives away).
 """
 
 import math
@@ -29,16 +29,16 @@ from ldp.simulation.bulk_reports import points_of
 from ldp.tables.batches import payload_numbers, split_batch
 
 _CHUNK = 1 << 21
-"""Cells looked at together."""
+"""Number of cells that are processed together."""
 _FEW_ROWS = 1024
 _IMPOSSIBLE = -1e6
-"""Stands for ln 0, so that differences stay numbers."""
+"""Number in place of ln 0, so that differences stay numbers."""
 
 
 def evidence(
     mechanism: CatalogueMechanism, values: Sequence[Value], memoise: Memoise, streams: int
 ) -> "Evidence":
-    """Return the evidence of so many `streams`, none of which has a report yet."""
+    """Return the evidence of a number of `streams`, none of which has a report yet."""
     if not memoise:
         return FreshEvidence(mechanism, values, streams)
     assert isinstance(mechanism, MemoisedMechanism)
@@ -70,13 +70,15 @@ class FreshEvidence:
                     self._log_likelihoods[streams[some][at]] += log_likelihoods[at]
 
     def log_likelihoods(self) -> Floats:
-        """Return ln P(reports | value) up to what no value changes: shape (streams, values)."""
+        """Return ln P(reports | value) up to a term that does not depend on the value: shape
+        (streams, values)."""
         return self._log_likelihoods
 
 
 class MemoisedEvidence:
     """Reports that share a permanent response: all that they tell is how often each column was
-    named. If `lasts` a stream has one response for ever, else one an epoch; its value stays."""
+    named. If `lasts`, a stream has one response for ever, else one an epoch. Its value does not
+    change."""
 
     def __init__(
         self, mechanism: MemoisedMechanism, values: Sequence[Value], streams: int, *, lasts: bool
@@ -113,8 +115,8 @@ class MemoisedEvidence:
         self._forget()
 
     def one_with(self, later: "MemoisedEvidence", of: Ints) -> "MemoisedEvidence":
-        """Return the evidence if stream i and stream of[i] of `later` are one: a row and a
-        response."""
+        """Return the evidence if stream i and stream of[i] of `later` are one stream, with one row
+        and one response."""
         union = copy(self)
         union._ended = self._ended + later._ended[of]
         union._named_counts = self._named_counts + later._named_counts[of]
@@ -127,12 +129,14 @@ class MemoisedEvidence:
         return self._cells.columns(self.rows.astype(np.uint32))
 
     def log_likelihoods(self) -> Floats:
-        """Return ln P(reports | value) up to what no value changes: shape (streams, values).
+        """Return ln P(reports | value) up to a term that does not depend on the value: shape
+        (streams, values).
 
-        Of BITS reports a sum over bits, which are independent: a bit is 1 in k of n reports with
-        P(k | touched) = sum over the permanent bit b of P(b | touched) P(1 | b)**k P(0 | b)**(n -
-        k). Of INDEX reports: the sum over the permanent column c of P(c | true column) times the
-        product over reports of P(named column | c)."""
+        For BITS reports it is a sum over bits, which are independent: a bit is 1 in k of n reports
+        with P(k | touched) = sum over the permanent bit b of
+        P(b | touched) P(1 | b)**k P(0 | b)**(n - k). For INDEX reports it is the logarithm of the
+        sum over the permanent column c of P(c | true column) times the product over reports of
+        P(named column | c)."""
         sums = self._ended.copy()
         for start in range(0, len(sums), step := max(1, _CHUNK // sums[0].size)):
             some = np.arange(start, min(len(sums), start + step))
@@ -212,7 +216,8 @@ class _Cells:
         return columns.reshape(rows.size, values, -1)
 
     def log_likelihoods(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> Floats:
-        """Return ln P(report | value), up to what no value changes: shape (reports, values)."""
+        """Return ln P(report | value), up to a term that does not depend on the value: shape
+        (reports, values)."""
         if self._touching is not None:
             numbers = payload_numbers(self._mechanism.layout, rows, payloads)
             return np.where(self._touching[numbers], *self._weights)
@@ -227,7 +232,7 @@ class _Cells:
 
 
 def _once(streams: Ints) -> Iterator[Ints]:
-    """Yield the places of all reports, in turns that have no stream twice."""
+    """Yield the places of all reports, in groups in which no stream occurs twice."""
     left = np.arange(streams.size)
     while left.size:
         _, first = np.unique(streams[left], return_index=True)
@@ -256,7 +261,7 @@ def _weights(mechanism: Mechanism) -> tuple[float, float]:
 def _names(
     mechanism: Mechanism, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
 ) -> Callable[[Ints], Bools]:
-    """Tell whether each report names each of some cells of its own, shape (reports, cells)."""
+    """Return whether each report names each of its cells, shape (reports, cells)."""
     if mechanism.kind.is_bitmap:
         bits, report = np.unpackbits(payloads, axis=1, bitorder="little"), np.arange(len(payloads))
         return lambda cells: bits[report[:, None], cells].astype(bool)

@@ -1,9 +1,9 @@
-"""The encoders of many devices at once, with what they memoise: the bulk twin of `MemoisedEncoder`
-and of what `ldp.client` keeps for it.
+"""The encoders of many devices at once, with what they memoise: `MemoisedEncoder` and its memory in
+`ldp.client`, in bulk.
 
-Permanent responses are drawn with a numpy Generator and remembered where a device would compute
-them from its secret, or keep them in its file; `tests/simulation/test_longitudinal.py` holds both
-to one law.
+Permanent responses are drawn with a numpy Generator and remembered, where a device would compute
+them from its secret or keep them in its file. `tests/simulation/test_longitudinal.py` tests that
+both have one distribution.
 """
 
 from collections.abc import Sequence
@@ -31,9 +31,9 @@ from ldp.tables.batches import payload_numbers
 
 
 class Encoded(NamedTuple):
-    """Reports, and the numbers of the permanent responses that they are about: of two with one
-    number everything but the instantaneous noise is the same. None without memoisation. Messages
-    for a shuffler are shuffled, and in no order of devices."""
+    """Reports, and the numbers of the permanent responses that they are about, None without
+    memoisation. Two reports with one number differ in the instantaneous noise only. Messages for a
+    shuffler are shuffled, and in no order of devices."""
 
     rows: NDArray[np.uint32]
     payloads: NDArray[np.uint8]
@@ -41,8 +41,9 @@ class Encoded(NamedTuple):
 
 
 class Fleet:
-    """`secrets`: for each device the number of the secret that it has, int64, shape (devices,);
-    those of one account share theirs. `values`: all that devices may hold."""
+    """Encoders of many devices. `secrets`: for each device the number of its secret, int64, shape
+    (devices,); devices of one account share a secret. `values`: all values that devices may hold.
+    """
 
     def __init__(
         self,
@@ -72,12 +73,13 @@ class Fleet:
             self.begin_epoch()
 
     def begin_epoch(self) -> None:
-        """Begin an epoch: every device forgets what it froze."""
+        """Begin an epoch: every device deletes its permanent response of the epoch before."""
         self._frozen = np.full(self._secrets.size, -1)
 
     def encode(self, devices: Ints, places: Ints) -> Encoded:
         """Return a report of each of `devices` about the value at `places` of `values`; both int64,
-        shape (reports,). By epoch the first value a device is given is the one of its epoch."""
+        shape (reports,). By epoch all reports of a device are about its first value of the epoch.
+        """
         if isinstance(self._mechanism, Dummies):
             held = np.bincount(places, minlength=self._values)
             batches = [*shuffled_messages(self._mechanism, self._listed, held, self._generator)]
@@ -101,7 +103,8 @@ class Fleet:
         return np.asarray(self._frozen[devices])
 
     def _of_secret(self, devices: Ints, places: Ints) -> Ints:
-        """Return a response for every secret and what the value touches in its cohort."""
+        """Return a response for each pair of a secret and the cells that the value touches in its
+        cohort."""
         keys, group = np.unique(self._secrets[devices] * self._values + places, return_inverse=True)
         about = np.array([self._of_value.get(key, -1) for key in keys.tolist()], dtype=np.int64)
         new = np.flatnonzero(about < 0)
@@ -166,8 +169,8 @@ def instantaneous(
 
 
 def _randomised(columns: Ints, chance: int, many: int, generator: np.random.Generator) -> Ints:
-    """Return each column with probability chance / 2**64, else another of so `many`, as
-    `Index.draw`."""
+    """Return each column with probability chance / 2**64, else another one of `many`, as
+    `Index.draw` does."""
     is_true = bulk.bernoulli_each(generator, chance, columns.size)
     others = generator.integers(0, many - 1, columns.size)
     return np.where(is_true, columns, others + (others >= columns))
@@ -176,7 +179,7 @@ def _randomised(columns: Ints, chance: int, many: int, generator: np.random.Gene
 def _coins(
     chance: int, shape: tuple[int, ...], generator: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """Return bytes of bits that are 1 with probability chance / 2**64, which may be 1."""
+    """Return bytes whose bits are 1 with probability chance / 2**64; this probability may be 1."""
     size = int(np.prod(shape))
     if chance >> 64:
         return np.full(shape, 0xFF, np.uint8)

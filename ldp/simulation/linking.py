@@ -1,4 +1,4 @@
-"""An attacker who links: tells which streams of reports are one device's."""
+"""An attacker who links: decides which streams of reports are of one device."""
 
 import math
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from ldp.simulation.fleet import Fleet
 from ldp.simulation.populations import Population
 
 _TIE = 1e-9
-"""Least difference of logarithms that is seen, so that no machine's last digit decides."""
+"""Least difference of logarithms that counts, so that the rounding of a machine decides nothing."""
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Linking:
-    """Result of linking two sets of so many `reports` each. `person`: whether they are of one
-    device, whose value did not change, or of two people's; `change`: whether the value of one
-    device changed between them."""
+    """Result of linking two sets of `reports` reports each. `person`: test whether they are of one
+    device, whose value did not change, or of the devices of two people; `change`: test whether the
+    value of one device changed between them."""
 
     memoise: Memoise
     reports: int
@@ -41,9 +41,9 @@ def linking(
     people: int,
     generator: np.random.Generator,
 ) -> Linking:
-    """Draw `people` with the population's frequencies, let each device make `reports` and once more
-    `reports`, and test both hypotheses. By epoch the two sets are of different epochs; two sets of
-    one epoch are linked as they are per value, and show no change."""
+    """Draw `people` people with the population's frequencies, draw two sets of `reports` reports
+    from each device, and return both tests. By epoch the two sets are of different epochs; two sets
+    of one epoch are linked as they are per value, and show no change."""
     shares = population.shares
     if np.count_nonzero(shares) < 2:
         raise ParameterError("a population of one value has nothing to tell")
@@ -75,9 +75,9 @@ def linking(
 
 def _same_device(first: Evidence, second: Evidence, of: Ints, shares: Floats) -> Floats:
     """Return ln of P(both | one device that holds one value) / P(both | two people), for the
-    streams i of `first` and of[i] of `second`. Only with a permanent response is there more in
-    common than the value: the response and the row, which of two people is the same once in `rows`
-    times."""
+    streams i of `first` and of[i] of `second`. With a permanent response one device has not only
+    its value in both, but also its response and its row; two people have the same row with
+    probability 1 / rows."""
     log_prior = log_shares(shares)
     first_log, second_log = first.log_likelihoods(), second.log_likelihoods()[of]
     apart = logsumexp(log_prior + first_log, axis=1) + logsumexp(log_prior + second_log, axis=1)

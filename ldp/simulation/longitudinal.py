@@ -1,11 +1,11 @@
 """A collection over many days: people whose values change, who come and go, with several devices
 each; what their devices send, and what it costs them.
 
-Devices follow `docs/device-protocol.md`: a period's records are drawn from, and what may be sent of
-them is decided by devices' functions (`ldp.client.memoisation_modes`, `ldp.accounting.ledger`),
-once for all devices whose books are alike. Who records on a day records the value of the day at
-noon, on every device; a period that has not ended when its owner leaves is never sent. Noise comes
-from a numpy Generator.
+Devices follow `docs/device-protocol.md`. The functions of the client
+(`ldp.client.memoisation_modes`, `ldp.accounting.ledger`) decide which of a period's records may be
+sent, once for all devices whose books are equal. A person who records on a day records the value of
+that day at noon, on every device. A period that has not ended when the device's owner leaves is
+never sent. Noise comes from a numpy Generator.
 """
 
 import math
@@ -27,17 +27,17 @@ from ldp.simulation.fleet import Fleet
 from ldp.simulation.people import People, Scenario, ScenarioMetric
 
 _CHUNK = 1 << 22
-"""Records that are drawn from together."""
+"""Number of records that are processed together."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SentReports:
-    """All reports of one metric on one `day`, in random order: for each report the device, the
-    index in `ScenarioMetric.values` of the value that it is about and of the one that its device
-    held that day, row and payload; of a report in place of no record, both of the placeholder.
-    `charged`: how often its price is charged, for each device. Reports of one `epoch` are about one
-    response each device. Of messages for a shuffler there is one device and value a record, and
-    rows and payloads are all messages of all records, shuffled."""
+    """All reports of one metric on one `day`, in random order: for each report the device, the row
+    and the payload, and the indices in `ScenarioMetric.values` of the value that it is about and of
+    the value that its device held that day (both of the placeholder for a report in place of no
+    record). `charged`: how often the price is charged, for each device. Reports of one `epoch` from
+    one device are about one response. For messages to a shuffler there is one device and value a
+    record, while rows and payloads are those of all messages of all records, shuffled."""
 
     scenario_metric: ScenarioMetric
     day: int
@@ -58,9 +58,9 @@ class Streams(NamedTuple):
 
 
 class Collection:
-    """Runs a scenario; without `limited` nobody keeps to a cap. `charged` and `possible` count for
-    every metric and device, as the days go: how often its price was charged, and the reports that
-    it would have sent without caps."""
+    """Run of a scenario; without `limited` no cap applies. `charged` and `possible` count, for
+    every metric and device and up to the current day, how often the price was charged, and how many
+    reports would have been sent without caps."""
 
     def __init__(
         self,
@@ -92,17 +92,17 @@ class Collection:
         self._epochs = dict.fromkeys(self._metrics, -1)
 
     def streams(self, name: str) -> Streams:
-        """Return which reports share a permanent response, if any do: those of a secret under
-        per-value memoisation, else those of a device."""
+        """Return the streams of a metric's reports. The reports of a stream may share a permanent
+        response: they are of one secret under per-value memoisation, else of one device."""
         devices = np.arange(self._people.owner.size)
         if self._metrics[name].metric.memoise != "per-value" or not self._scenario.account:
             return Streams(devices, self._people.owner)
         return Streams(self.secrets, np.arange(self._people.joined.size))
 
     def days(self) -> Iterator[list[SentReports]]:
-        """Return everything that is sent, a list a day. What a period of several days sends is sent
-        on its last; the reports of one day are those that devices made of its records, although a
-        collector would have them a little later."""
+        """Yield everything that is sent, one list a day. A period of several days is sent on its
+        last day. The reports of a day are those that devices make of the day's records, although a
+        collector gets them a little later."""
         names = dict.fromkeys(metric.metric.group for metric in self._metrics.values())
         groups = [self._scenario.registry.groups[name] for name in names]
         noons = self._scenario.noons
@@ -115,9 +115,8 @@ class Collection:
             ]
 
     def _seal(self, group: Group, day: int) -> Iterator[SentReports]:
-        """Yield what all devices send of the period that ends after `day`. Charges of a group are
-        made at the ends of its windows, so in the window that ends now there are only those made
-        now."""
+        """Yield what all devices send of the period that ends after `day`. A group is charged at
+        the ends of its windows, so the window that ends now has only the charges made now."""
         people, noons = self._people, self._scenario.noons
         ends = ending(noons[day], group.caps.window)
         first = next(
@@ -149,7 +148,7 @@ class Collection:
                 yield self._send(member, day, devices, since, granted[:, place])
 
     def _enter_epoch(self, metric: Metric, day: int) -> None:
-        """Begin the epoch of a day, if there are epochs and it is a new one."""
+        """Begin an epoch if the metric has epochs and `day` is the first day of one."""
         if not metric.epoch:
             return
         epoch = ending(self._scenario.noons[day], metric.epoch)
@@ -207,7 +206,7 @@ class Collection:
 
     def _first_of_epoch(self, metric: Metric, day: int, owners: Ints) -> Ints:
         """Return the index of the value that each of the people recorded first in the epoch of a
-        day: shape of `owners`; of people without a record any."""
+        day: shape of `owners`; any index for people without a record."""
         assert metric.epoch
         begun = beginning(self._scenario.noons[day], metric.epoch)
         first = int(np.searchsorted(self._scenario.noons, begun))
@@ -216,8 +215,8 @@ class Collection:
         return np.asarray(self._people.values[metric.name][owners, days])
 
     def _draw_records(self, records: Ints, sent: Ints) -> tuple[Ints, Ints]:
-        """Draw `sent` of the `records` of each device, each subset with one probability. Return the
-        places of the devices and the numbers of the records, in random order."""
+        """Draw `sent` of the `records` of each device; all subsets have the same probability.
+        Return the places of the devices and the numbers of the records, in random order."""
         most = max(1, int(records.max(initial=0)))
         places, chosen = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for start in range(0, records.size, step := max(1, _CHUNK // most)):
@@ -234,8 +233,8 @@ class Collection:
     def _charge(
         self, metric: Metric, devices: Ints, place: Ints, granted: Ints, about: Ints | None
     ) -> Ints:
-        """Charge what devices sent, where presence is hidden all that was granted; return how often
-        the price, for each of all devices."""
+        """Charge what devices sent, and all that was granted where presence is hidden. Return how
+        often the price was charged, for each of all devices."""
         name, times = metric.name, np.zeros(self._people.owner.size, dtype=np.int64)
         sent = np.bincount(place, minlength=devices.size)
         if metric.memoise == "epoch":
@@ -253,17 +252,17 @@ class Collection:
         return times
 
     def epsilons(self, names: Sequence[str]) -> Floats:
-        """Return what each device was charged for some metrics together, exactly, rounded up
-        once."""
+        """Return the epsilon that each device was charged for some metrics together: the exact sum,
+        rounded up once."""
         return _total_prices([(self._price(name), self.charged[name]) for name in names])
 
     def persons(self, names: Sequence[str]) -> Floats:
-        """Return what all devices of each person tell of it: their charges added, but for responses
-        that the devices of an account share, which are the same on each."""
+        """Return the epsilon that all devices of each person spent together: the sum of their
+        charges. A response that the devices of an account share is counted once."""
         return _total_prices([(self._price(name), self._of_persons(name)) for name in names])
 
     def unlimited(self, names: Sequence[str]) -> Floats:
-        """Return the same with fresh noise in every report and no caps."""
+        """Return the same as `persons` with fresh noise in every report and no caps."""
         metrics = [self._metrics[name].metric._replace(memoise=False) for name in names]
         prices = [metric.price for metric in metrics]
         counts = [self._by_owner(self.possible[name]) for name in names]
@@ -307,10 +306,10 @@ def _grant(
     is_paid: Bools,
     granted: Ints,
 ) -> None:
-    """Write how many reports each device may send of each metric into `granted`, but where its
-    epoch `is_paid`; `order`: in which turn devices ask, `charged`: prices before. All shapes are
-    (devices, members). What is spent, in life and in the window, is a state, which devices share.
-    """
+    """Write into `granted` how many reports each device may send of each metric, except where its
+    epoch `is_paid`. `order`: in which order a device grants its metrics; `charged`: number of
+    prices charged before. All shapes are (devices, members). What was spent, for life and in the
+    window, is a state; devices in one state share the work."""
     prices = [Fraction(member.price) for member in members]
     different, at = _distinct(charged)
     known = [(sum(map(mul, row, prices), Fraction(0)), aside) for row in different.tolist()]
@@ -337,8 +336,8 @@ def _grant(
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
-    """Return the different rows of an array of counts, and which of them each row is. Each is one
-    number in mixed radix, which sorts faster than a row, if it fits."""
+    """Return the different rows of an array of counts, and the index among them of each row. If it
+    fits, a row becomes one number in mixed radix, because numbers sort faster than rows."""
     radix = [int(most) + 1 for most in rows.max(axis=0, initial=0)]
     if math.prod(radix) >= 1 << 62:
         different, which = np.unique(rows, axis=0, return_inverse=True)

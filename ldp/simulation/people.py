@@ -1,4 +1,4 @@
-"""People over many days: what a scenario asks of whom, and which values they hold."""
+"""People over many days: what a scenario asks them, and which values they hold."""
 
 import math
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ from ldp.registry import Metric, Registry
 from ldp.simulation.populations import Population
 
 MOST_PERSON_DAYS = 20_000_000
-"""People there at a time, times days."""
+"""Largest product of the number of people at a time and the number of days."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioMetric:
-    """One metric of a scenario: `population`, of which values are drawn; `change`, the chance a day
-    that somebody's value is drawn anew; `active`, the chance a day that somebody records it;
-    `records` a day and device; `like`, the metric by whose value that of a share `correlation` of
-    the people goes: both stand at the same quantile of their populations, in the order of the
-    files."""
+    """One metric of a scenario. `population`: where values are drawn from; `change`: the daily
+    probability that a person's value is drawn anew; `active`: the daily probability that a person
+    records the value; `records`: their number for each day and device; `like`: another metric, with
+    which a share `correlation` of the people has correlated values: both stand at the same quantile
+    of their populations, in the order of the files."""
 
     metric: Metric
     population: Population
@@ -65,17 +65,18 @@ class ScenarioMetric:
 
     @property
     def guessable(self) -> bool:
-        """Return whether the values are such as reports name one by one: not numbers, which are
-        rounded at random, nor sets of answers; nor those of messages for a shuffler, which whoever
-        knows the sender just reads."""
+        """Return whether reports name the values one by one. False for numbers, which are rounded
+        at random, for sets of answers, and for messages to a shuffler, which anybody who knows the
+        sender can read without guessing."""
         parts = parts_of(self.metric.mechanism)
         is_random = any(part.has_roundings for part in parts)
         return not (is_random or self.metric.needs_shuffler)
 
     def joint(self, leader: Population) -> Floats:
-        """Return how frequent each pair of a value of this metric and one of the leader's is: shape
-        (values, leader's values). With bounds F and G of the cumulated frequencies those at the
-        same quantile share max(0, min(F, G) - max(F before, G before))."""
+        """Return the frequency of each pair of a value of this metric and a value of the leader:
+        shape (values, leader's values). Where F and G are the cumulated frequencies of the two
+        values, people at the same quantile hold both with the frequency
+        max(0, min(F, G) - max(F before, G before))."""
         shares, others = self.population.shares, leader.shares
         high, low = np.cumsum(shares)[:, None], (np.cumsum(shares) - shares)[:, None]
         same = np.minimum(high, np.cumsum(others)) - np.maximum(low, np.cumsum(others) - others)
@@ -85,9 +86,10 @@ class ScenarioMetric:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """`users` people at a time for `days` days from `start`; each leaves in any night with
-    probability `churn`, and somebody new comes instead. A share devices[k - 1] of them has k
-    devices, which with `account` share a secret. `attacked`: people of the attacks, 0 for none."""
+    """Scenario of `users` people at a time for `days` days from `start`. Each leaves in any night
+    with probability `churn`, and somebody new comes instead. A share devices[k - 1] of them has k
+    devices, which share a secret if `account`. `attacked`: number of people in the attacks, 0 for
+    no attack."""
 
     registry: Registry
     metrics: tuple[ScenarioMetric, ...]
@@ -110,7 +112,7 @@ class Scenario:
 
     @cached_property
     def noons(self) -> tuple[int, ...]:
-        """When each day's records are made, in seconds since 1970."""
+        """Time at which each day's records are made, in seconds since 1970."""
         first = datetime.combine(self.start, time(12), UTC)
         return tuple(
             round((first + timedelta(days=day)).timestamp()) for day in range(self.days + 1)
@@ -127,10 +129,11 @@ class Scenario:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class People:
-    """People who take part from the day `joined` to the day before `left`, int64, shape (people,);
-    the `owner` of each device, int64, shape (devices,); for every metric the place of everybody's
-    value in its population on every day, int64, shape (people, days); and `recorded`, whether they
-    record it that day, bool, of that shape, for the metrics of which that is not always so."""
+    """People who take part from the day `joined` to the day before `left`, int64, shape (people,).
+    `owner`: the owner of each device, int64, shape (devices,); `values`: for every metric the place
+    of each person's value in the population on every day, int64, shape (people, days); `recorded`:
+    whether they record it that day, bool, of the same shape, for metrics that are not always
+    recorded."""
 
     joined: Ints
     left: Ints

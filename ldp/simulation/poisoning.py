@@ -1,7 +1,9 @@
 """Attacks on estimates: made-up reports, as batches that any collector would take.
 
-Attackers know the mechanism, the candidates and what decodes their reports; each attack chooses
-what some fakes say. Sources: Cao, Jia and Gong 2021, "Data poisoning attacks to local differential
+Attackers know the mechanism, the candidates and how reports are decoded; each attack chooses the
+content of some fakes.
+
+Sources: Cao, Jia and Gong 2021, "Data poisoning attacks to local differential
 privacy protocols" (random perturbed value, random item, maximal gain, padded reports); Cheu, Smith
 and Ullman 2021, "Manipulation attacks in local differential privacy" (half of the domain); Li,
 Li, Li and others 2023, "Fine-grained poisoning attack to local differential privacy protocols for
@@ -29,13 +31,14 @@ from ldp.tables.batches import ReportArrays
 from ldp.tables.table import Table, TableBuilder
 
 TRIES = 32
-"""Rows that a fake of the maximal-gain attack tries, to take the one where a report names most."""
+"""Number of rows that a fake of the maximal-gain attack tries, to take the one in which a report
+names most aims."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scene:
-    """Knowledge of an attacker: the mechanism, all candidate `values`, the indices of the `targets`
-    among them and of the values that most people hold (`heavy`)."""
+    """Knowledge of an attacker: the mechanism, all candidate `values`, and among them the indices
+    of the `targets` and of the values that most people hold (`heavy`)."""
 
     mechanism: Mechanism
     values: Sequence[str]
@@ -45,9 +48,9 @@ class Scene:
 
 @dataclass(frozen=True)
 class Attack:
-    """Attack in `words`. `reports`: function from (scene, number of fakes, generator) to their
-    batch; `aims`: function from (scene, generator) to the indices of the values that it moves;
-    `way`: 1 to raise them, -1 to lower them."""
+    """Attack, described in `words`. `reports`: function from (scene, number of fakes, generator) to
+    a batch of fakes; `aims`: function from (scene, generator) to the indices of the values that the
+    attack moves; `way`: 1 to raise them, -1 to lower them."""
 
     words: str
     reports: Callable[[Scene, Ints, int, np.random.Generator], ReportArrays]
@@ -56,7 +59,7 @@ class Attack:
 
 
 def counted_batch(mechanism: Mechanism, batch: ReportArrays, start: Table | None = None) -> Table:
-    """Return the table of the reports of a batch, and of those that `start` has."""
+    """Return the table of the reports of a batch, added to the table `start` if there is one."""
     builder = TableBuilder(mechanism, start=start)
     builder.add_batch(*batch)
     return builder.build()
@@ -65,8 +68,8 @@ def counted_batch(mechanism: Mechanism, batch: ReportArrays, start: Table | None
 def random_items(
     scene: Scene, aims: Ints, number: int, generator: np.random.Generator
 ) -> ReportArrays:
-    """Return reports of honest encoders whose values are aims, at random: the random item attack,
-    which is the only one that tampers with no client."""
+    """Return reports of honest encoders about aims drawn at random: the random item attack, the
+    only one that needs no changed client."""
     points = points_of(scene.mechanism, [scene.values[aim] for aim in aims])
     chosen = generator.integers(0, aims.size, number)
     return encode_points(scene.mechanism, [part[chosen] for part in points], generator)
@@ -88,9 +91,9 @@ def random_reports(
 def naming_reports(
     scene: Scene, aims: Ints, number: int, generator: np.random.Generator, way: int = 1
 ) -> ReportArrays:
-    """Return reports that name as many aims as one can, or as few with `way` -1: the maximal gain
-    attack. Of hashes each fake takes the best of TRIES rows; a sign is in the column, and a set has
-    the columns, that do most."""
+    """Return reports that name as many aims as a report can, or with `way` -1 as few: the maximal
+    gain attack. With hashes each fake takes the best of TRIES rows; the column of a sign, and the
+    columns of a set, are those with the largest effect."""
     mechanism = scene.mechanism
     rows = _rows(mechanism, number, generator)
     if way > 0 and mechanism.kind is Index:
@@ -112,9 +115,9 @@ def naming_reports(
 def unseen_reports(
     scene: Scene, aims: Ints, number: int, generator: np.random.Generator
 ) -> ReportArrays:
-    """Return reports that name many aims and that this collector takes for honest ones: uniform
-    rows and columns of signs, as many ones as an honest report has on average, and no more of them
-    in the candidates' cells than a plausible one. It is tuned to the decoder and its collector."""
+    """Return reports that name many aims and that this collector takes for honest ones. They have
+    uniform rows and columns of signs, as many ones as an honest report has on average, and no more
+    ones in the candidates' cells than a plausible report has."""
     mechanism = scene.mechanism
     rows = _rows(mechanism, number, generator)
     names = _names(scene, aims, rows)
@@ -147,8 +150,8 @@ def _rows(mechanism: Mechanism, number: int, generator: np.random.Generator) -> 
 
 
 def _names(scene: Scene, aims: Ints, rows: NDArray[np.uint32]) -> Ints:
-    """Return how many of the aims touch each column of each of the `rows`, shape (fakes,): shape
-    (fakes, columns)."""
+    """Return how many of the aims touch each column of each of the `rows`: shape (fakes, columns).
+    `rows`: shape (fakes,)."""
     mechanism, addressing = scene.mechanism, scene.mechanism.candidate_addressing
     names = [scene.values[aim] for aim in aims]
     scores: Ints = np.zeros((rows.size, mechanism.shape.columns), np.int64)
@@ -182,8 +185,8 @@ def _best_rows(
 def _bitmaps(
     mechanism: Mechanism, scores: Floats, above: Floats | None, ones: int | None = None
 ) -> NDArray[np.uint8]:
-    """Return payloads whose bits are 1 where the score is above a limit, or at the `ones` largest;
-    of a set always at as many as it has."""
+    """Return payloads whose bits are 1 where the score is above a limit, or at the `ones` largest
+    scores. The payload of a set always has its fixed number of ones."""
     if above is not None and mechanism.kind is not Subset:
         bits = scores > above[:, None]
     else:
@@ -217,8 +220,8 @@ ATTACKS = {
         "reports that name no frequent value", partial(naming_reports, way=-1), _heavy, -1
     ),
 }
-"""Attacks on counts, by name. The gain of maximal-gain among discoveries is that of the attack on
-heavy hitters: its reports are the same, where all candidates are listed."""
+"""Attacks on counts, by name. The attack on heavy hitters has no name of its own: where all
+candidates are listed its reports are those of maximal-gain."""
 
 
 def input_numbers(
@@ -232,9 +235,9 @@ def input_numbers(
 
 
 def output_numbers(honest: Table, number: int, aim: float = 1.0) -> ReportArrays:
-    """Return the reports that raise most: a mean, by naming the last bin; a distribution, by the
-    row and bits that most lower the share below an edge near the median. An `aim` below 1 raises a
-    mean by this part of the most that is possible: the fine-grained attack."""
+    """Return the reports with the largest effect. They raise a mean by naming the last bin, or a
+    distribution by the row and bits that most lower the share below an edge near the median. An
+    `aim` below 1 raises a mean by this part of the largest effect: the fine-grained attack."""
     mechanism = honest.mechanism
     if isinstance(mechanism, Numeric):
         top = mechanism.bins - 1
@@ -251,8 +254,8 @@ def _mean_bin(honest: Table) -> int:
 
 
 def worst_bits(honest: Table) -> tuple[int, NDArray[np.bool_]]:
-    """Return the row, and the bits of its columns, with which a report lowers the estimated share
-    below the median's edge most: it is tuned to the decoder's weights."""
+    """Return the row, and the bits of its columns, with which a report most lowers the estimated
+    share below the median's edge, given the decoder's weights."""
     estimate = decode_distribution(honest)
     edge = int(np.abs(estimate.below[0] - 0.5).argmin())
     nodes, weights = estimate.nodes, np.cumsum(estimate.matrix, axis=0)[edge]

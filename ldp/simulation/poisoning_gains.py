@@ -1,9 +1,9 @@
-"""What attacks gain, undefended and under each defence, and whether intervals hold.
+"""Gains of attacks, undefended and under each defence, and whether intervals hold.
 
-Gain on counts is that of Cao, Jia and Gong 2021: by how much the estimated shares of the values
-that are attacked differ from those of the honest reports alone, added up. A defence is a function
-from a poisoned collection to shares; what it costs is its error without an attack over that of no
-defence.
+The gain on counts is that of Cao, Jia and Gong 2021: the sum, over the attacked values, of the
+differences between their estimated shares and those from the honest reports alone. A defence is a
+function from a poisoned collection to shares. Its cost is its error without an attack divided by
+the error without a defence.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,8 +43,9 @@ from ldp.tables.table import Table
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Poisoned:
-    """Collection of the `honest` table and of the reports `fakes`, None for none, of which the
-    decoder is told that they are a `share`; `clean`: the same without them, where it is known."""
+    """Collection of the `honest` table and of the reports `fakes`, None for none. `share`: share of
+    fakes that the decoder allows for; `clean`: the same collection without fakes, where it is
+    known."""
 
     values: tuple[str, ...]
     honest: Table
@@ -68,8 +69,9 @@ def undefended(poisoned: Poisoned) -> Floats:
 
 
 def statistics(poisoned: Poisoned) -> Floats:
-    """Return the shares without the fakes that a collector sets aside (`is_plausible`), all reports
-    being one block: of the honest ones only rows and columns count there, which are uniform."""
+    """Return the shares without the fakes that a collector sets aside (`is_plausible`), with all
+    reports in one block. Of the honest reports this needs only rows and columns, which are
+    uniform."""
     if poisoned.fakes is None:
         return undefended(poisoned)
     mechanism, (rows, payloads) = poisoned.honest.mechanism, poisoned.fakes
@@ -100,15 +102,15 @@ DEFENCES: Mapping[str, Defence] = {
     "statistics": statistics,
     "consistency": consistency,
 }
-"""Defences that there are, by name; the first is none."""
+"""All defences, by name; the first is no defence."""
 
 
 @dataclass
 class Gain:
-    """Means over runs of one attack: `gain` by defence, in shares of the reports (of a mean: in its
-    units); `discovered`, the attacked values that are discovered, of `aims`; `held`, the shares of
-    the intervals of all values that hold the honest number: of those that take all reports for
-    honest ones, and of those under fakes, NaN where there are none."""
+    """Means over runs of one attack. `gain`: by defence, in shares of the reports (for a mean, in
+    its units); `discovered`: number of the `aims` attacked values that are discovered; `held`:
+    shares of the intervals of all values that hold the honest number, first for intervals that take
+    all reports for honest, then for intervals under fakes, NaN where there are none."""
 
     attack: str
     words: str
@@ -120,7 +122,7 @@ class Gain:
 
 
 def require_attacks(mechanism: CatalogueMechanism) -> None:
-    """Raise ParameterError for a mechanism that no attack of this file is for."""
+    """Raise ParameterError for a mechanism to which no attack of this file applies."""
     if mechanism.answers == "number":
         return
     part, *others = parts_of(mechanism)
@@ -141,10 +143,10 @@ TARGETS = 5
 @dataclass(frozen=True, kw_only=True)
 class Laboratory:
     """Experiment: `reports` reports, of which the `share` is fake, of a `population` whose values
-    are drawn anew `runs` times; `targets`: number of values that are attacked, without it TARGETS
-    or half of the values; `defences`: by name, the first being none. Raises ParameterError for a
-    mechanism or population that no attack is known for, and for all values as targets: what one
-    gains another loses."""
+    are drawn anew `runs` times. `targets`: number of values that are attacked, by default TARGETS
+    or half of the values; `defences`: by name, the first being no defence. Raises ParameterError
+    for a mechanism or population for which no attack is known, and for all values as targets,
+    because what one of them gains another loses."""
 
     mechanism: Mechanism
     population: Population
@@ -169,8 +171,8 @@ class Laboratory:
         return draw_table(self.mechanism, values, counts=counts, generator=generator), counts
 
     def gains(self, generator: np.random.Generator) -> tuple[list[Gain], dict[str, float]]:
-        """Return each attack's gain, and what each defence costs without an attack: its root mean
-        squared error over all values, over that of no defence."""
+        """Return each attack's gain, and the cost of each defence without an attack: its root mean
+        squared error over all values, divided by that of no defence."""
         values, order = self.population.values, np.argsort(self.population.shares, kind="stable")
         number = self.targets or max(1, min(TARGETS, len(values) // 2))
         if number >= len(values) > 1:
@@ -232,8 +234,9 @@ class Laboratory:
 
 
 def add_intervals(row: Gain, poisoned: Poisoned, aims: Ints, counts: Ints, runs: int) -> None:
-    """Add to `row`, of one of `runs` runs, what intervals and discoveries say of the honest
-    `counts` of the values, shape (values,); `aims`: indices of the attacked ones."""
+    """Add to `row` the results of one of `runs` runs: whether intervals hold the honest `counts` of
+    the values, shape (values,), and which of the attacked values are discovered. `aims`: indices of
+    the attacked values."""
     plain = poisoned.estimates
     row.discovered += float(plain.detected()[aims].sum()) / runs
     pairs = [("plain_held", plain)]
@@ -256,8 +259,8 @@ def _number(estimate: Any, honest: Table) -> float:
 
 
 def _holds(estimate: Any, numbers: Floats, counts: Ints) -> float:
-    """Return the share of the intervals that hold the honest number: of the mean, or of the usual
-    percentiles."""
+    """Return the share of intervals that hold the honest number: the interval of the mean, or those
+    of the usual percentiles."""
     if isinstance(estimate, MeanEstimate):
         low, high = estimate.interval()
         return float(low <= float(numbers @ counts) / counts.sum() <= high)

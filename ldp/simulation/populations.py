@@ -30,13 +30,14 @@ PAIR = ["category", "value"]
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """`values` and the number of people who hold each: `counts`, int64, shape (values,). The values
-    of a joint metric are tuples of texts, those of a metric of several answers frozensets of texts.
-    Without counts `values` has a row a person, as a column of data (`ldp.arrays.column_codes`).
+    """Population: `values`, and `counts`, the number of people who hold each value: int64, shape
+    (values,). The values of a joint metric are tuples of texts; those of a metric of several
+    answers are frozensets of texts. Without counts `values` has one row a person, as a column of
+    data (`ldp.arrays.column_codes`).
 
-    A population read from a file has its `path`, and of each value the first of its `lines`. One
-    read from frequencies holds them in `frequencies` (float64, they add to 1) and has
-    no counts until `sample` draws some.
+    A population from a file has its `path`, and in `lines` the first line of each value. A
+    population from frequencies has them in `frequencies` (float64, they add to 1) and has no counts
+    until `sample` draws some.
     """
 
     values: Any
@@ -68,7 +69,8 @@ class Population:
 
     @classmethod
     def of(cls, values: Any) -> "Population":
-        """Return the people of a column of values, a row a person; a population as it is."""
+        """Return the population of a column of values, one row a person; return a population as it
+        is."""
         return values if isinstance(values, cls) else cls(values)
 
     @property
@@ -90,7 +92,7 @@ class Population:
         return weights / float(weights.sum())
 
     def mapped(self, change: Callable[[Any], Any]) -> "Population":
-        """Return the population in which everybody holds `change` of the value held here."""
+        """Return the population in which each person holds `change` of the value held here."""
         values = tuple(map(change, self.values))
         if values == self.values:
             return self
@@ -116,8 +118,8 @@ class Population:
         return dict(zip(self.values, self.numbers.tolist(), strict=True))
 
     def answer_counts(self) -> dict[Any, int]:
-        """Return how many people have each answer of their sets; the count of each value, where
-        values are not sets."""
+        """Return how many people have each answer in their set; where values are not sets, return
+        the count of each value."""
         counts = self.truth()
         if not isinstance(self.values[0], frozenset):
             return counts
@@ -127,8 +129,8 @@ class Population:
         return answers
 
     def limited(self, at_most: int, generator: np.random.Generator) -> "Population":
-        """Return the population with `at_most` answers of each person who has more, drawn as a
-        device draws them."""
+        """Return the population in which a person with more than `at_most` answers keeps `at_most`
+        of them, drawn as a device draws them."""
         counts: Counter[Any] = Counter()
         for value, count in self.truth().items():
             answers = sorted(value)
@@ -147,8 +149,8 @@ class Population:
         return Population(tuple(counts), counts=np.array([*counts.values()], dtype=np.int64))
 
     def to_csv(self) -> str:
-        """Return `value,count`, or `a,b,count` where values are pairs, largest first; sets of
-        answers by answer."""
+        """Return CSV text `value,count`, or `a,b,count` where values are pairs, largest first; for
+        sets of answers, one line for each answer."""
         first, counts = self.values[0], Counter(self.answer_counts()).most_common()
         if isinstance(first, frozenset):
             counts.sort(key=lambda row: (-row[1], row[0]))
@@ -168,11 +170,12 @@ class Population:
         column: str | None = None,
     ) -> "Population":
         """Read a table `value,count` or `value,frequency` ("-" is standard input), or `value` with
-        a line a person; of numbers by category `category,value`, alike; of a joint metric
-        `a,b,count` and so on, of sets `answers,count` with "|" between answers. `are_numbers`:
-        whether values are numbers, which become as programs write them; `column`: the values of any
-        table with a line a person. Raises ParameterError with the line of the first mistake; in a
-        private file an empty value is none."""
+        one line a person. Numbers by category have `category,value` in place of `value`; a joint
+        metric has `a,b,count` and so on; sets have `answers,count` with "|" between answers.
+        `are_numbers`: whether values are numbers, which are then written as programs write them;
+        `column`: name of the column with the values in any table with one line a person. Raises
+        ParameterError with the line of the first mistake; in a private file an empty value is no
+        value."""
         table = read_table(path, reading, [] if column is None else [column])
         header = table.header if column is None else ["value"]
         names, kind = (header, "") if header in (["value"], PAIR) else (header[:-1], header[-1])
@@ -221,8 +224,8 @@ class Population:
 
     @classmethod
     def numbers_from_csv(cls, path: str | Path, reading: Reading = AS_WRITTEN) -> "Population":
-        """Read the same of numbers, and of numbers by category the numbers alone. Raises
-        ParameterError with the line of the first value that is no number."""
+        """Read a table as `from_csv` does whose values are numbers; of numbers by category read the
+        numbers alone. Raises ParameterError with the line of the first value that is no number."""
         people = cls.from_csv(path, reading, are_numbers=True)
         people = people.mapped(lambda v: v[-1] if isinstance(v, tuple) else v)
         people.require(number_of)
@@ -236,14 +239,15 @@ class Population:
         reading: Reading = AS_WRITTEN,
         column: str | None = None,
     ) -> "Population":
-        """Read the same of answers to `metric`, as its devices encode them."""
+        """Read a table as `from_csv` does of answers to `metric`, as its devices encode them."""
         people = cls.from_csv(path, reading, are_numbers=metric.mechanism.is_numeric, column=column)
         return people.mapped(metric.cleaned)
 
     def rows_read(self, mechanism: Any) -> tuple["Population", tuple[int, int, int]]:
-        """Return the people as a curator counts them, and how many hold an answer of `mechanism`,
-        one that is moved to the nearer bound, and none: an empty one, or one that it refuses. These
-        count as the middle of the bounds, or where there are none not at all."""
+        """Return the people as a curator counts them, and three numbers of people: those who hold
+        an answer of `mechanism`, those whose answer is moved to the nearer bound, and those without
+        an answer (it is empty or refused). The last count as the middle of the bounds, or, where
+        there are no bounds, not at all."""
         is_clipping = mechanism.outside == "clip"
         strict = replace(mechanism, outside="refuse") if is_clipping else mechanism
         places = {value: _place(value, mechanism, strict) for value in self.values}
@@ -261,8 +265,8 @@ class Population:
         return people, (within, clipped, unreadable)
 
     def require(self, check: Callable[[Any], object], listed: Sequence[str] = ()) -> None:
-        """Raise ParameterError for the first value that `check` refuses, with its file, line and
-        text, and with the one of the values `listed` that looks like it."""
+        """Raise ParameterError for the first value that `check` rejects, with its file, line and
+        text, and with the value in `listed` that looks like it."""
         for place, value in enumerate(self.values):
             try:
                 check(value)
@@ -292,7 +296,7 @@ def _an_answer(mechanism: Any) -> Any:
 
 
 def _place(value: Any, mechanism: Any, strict: Any) -> int:
-    """Return 0 for an answer as it is, 1 for one that is out of bounds, and 2 for none."""
+    """Return 0 for a valid answer, 1 for an answer out of bounds, and 2 for no answer."""
     is_empty = value == "" or (isinstance(value, tuple) and "" in value)
     for place, check in enumerate(() if is_empty else (strict.check, mechanism.check)):
         with suppress(ParameterError):

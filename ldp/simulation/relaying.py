@@ -1,7 +1,7 @@
-"""A relay in a simulation: which days' messages for a shuffler it passes on, and how many it says.
+"""A relay in a simulation: for which days it passes on the messages, and which sizes it states.
 
-All messages of a day of sealing are one batch, as where they have arrived before `ldp relay` makes
-one; the relay has its default options.
+All messages of a day of sealing are one batch, as if they had all arrived before `ldp relay` makes
+the batch. The relay has its default options.
 """
 
 from pathlib import Path
@@ -17,8 +17,8 @@ from ldp.registry import Metric
 
 
 def least_people(metric: Metric) -> int:
-    """Return how many people's messages a batch of a metric has at least. Raise ParameterError
-    where no batch is certified."""
+    """Return the least number of people whose messages make a batch of a metric. Raise
+    ParameterError where no batch is certified."""
     epsilon = metric.shuffled_epsilon
     assert epsilon
     return max(
@@ -27,6 +27,6 @@ def least_people(metric: Metric) -> int:
 
 
 def note_batch(store: Path, metric: Metric, people: int, generator: np.random.Generator) -> None:
-    """Note in a store how many messages the batch of so many people has, as a collector does."""
+    """Note in a store how many messages the batch of `people` people has, as a collector does."""
     messages, name = metric.mechanism.messages * people, generator.bytes(ID_BYTES)
     add_size(store, RelayedReports(metric.name, metric.version, name, messages, messages))

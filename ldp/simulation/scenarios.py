@@ -1,6 +1,6 @@
-"""Scenario files: what `ldp simulate --scenario` is told, as TOML, checked key by key.
+"""Scenario files: the input of `ldp simulate --scenario`, as TOML, checked key by key.
 
-A mistake is one line that says where and what would be right. The format is in `docs/files.md`.
+A mistake is one line that states its place and the remedy. The format is in `docs/files.md`.
 """
 
 from collections.abc import Mapping
@@ -113,8 +113,8 @@ def _scenario_metric(
 
 
 def _require_few_answers(metric: Metric, value: Any) -> None:
-    """Raise ParameterError for a set of more answers than a report tells of, of which every device
-    would draw some for itself."""
+    """Raise ParameterError for a set of more answers than a report tells of, because each device
+    would draw other answers from it."""
     most = metric.mechanism.at_most_answers
     if metric.mechanism.answers == "sets" and len(value) > most:
         raise ParameterError(f"{len(value)} answers, of which a scenario takes {most} at most")
@@ -146,7 +146,8 @@ def attacked(scenario: Scenario, values: int) -> Scenario:
 
 
 def memoised(scenario: Scenario, memoise: Memoise) -> Scenario:
-    """Return the scenario with the metrics memoised this way, without those that cannot be."""
+    """Return the scenario with its metrics memoised in the mode `memoise`, without those that
+    cannot be."""
     metrics = [
         replace(metric, metric=metric.metric._replace(memoise=memoise, epoch=None))
         for metric in scenario.metrics

@@ -1,8 +1,9 @@
-"""The exact table draw: the law of the table that n reports would make, at the price of its cells.
+"""The exact table draw: a table with the distribution of the one that n reports would make.
 
 Given how many holders of its values a row received, every cell of a BITS table is the sum of two
-binomials and a row of an INDEX table is a binomial plus a multinomial; a billion clients cost what
-the table costs. Valid for one report a client, each with fresh randomness.
+binomials, and a row of an INDEX table is a binomial plus a multinomial. So the time depends on the
+size of the table, even with a billion clients. Valid for one report a client, each with fresh
+randomness.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,8 +38,8 @@ from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table, TableBuilder, smallest_type
 
 POOLED = 1e-3
-"""Part of the variance: values whose collisions add less than that together collide holder by
-holder."""
+"""Share of the variance: values whose collisions together add less than this share are drawn holder
+by holder."""
 _MOST_CELLS = 1 << 22
 
 
@@ -50,11 +51,12 @@ def draw_estimates(
     draws: int,
     generator: np.random.Generator,
 ) -> Floats:
-    """Return independent estimates of the count of a value that `held` clients hold, `others`
-    (int64, shape (values,)) the rest: float64, shape (draws,); each with hash functions of its own.
+    """Return independent estimates of the count of a value that `held` clients hold: float64, shape
+    (draws,). `others`: how many clients hold each other value, int64, shape (values,). Each
+    estimate has hash functions of its own.
 
-    The hash functions are independent where ours are 3-wise: mean and variance are the same. Raises
-    ParameterError for a mechanism of cohorts.
+    These hash functions are fully independent, those of the mechanism are 3-wise independent; mean
+    and variance are the same. Raises ParameterError for a mechanism of cohorts.
     """
     reports = held + int(others.sum())
     channel = mechanism.support
@@ -80,8 +82,8 @@ def _colliding(
     draws: int,
     generator: np.random.Generator,
 ) -> Ints:
-    """Return how many holders of other values are in a row in which theirs shares the value's
-    cell."""
+    """Return how many holders of other values are in a row in which their value shares the cell of
+    this value."""
     rows, columns = mechanism.shape
     counts = np.sort(others[others > 0])[::-1]
     reports = held + int(counts.sum())
@@ -114,13 +116,12 @@ def draw_table(
     frequencies: Floats | None = None,
     users: int | None = None,
 ) -> Table:
-    """Return a table with the exact law of one report from each client. Three laws, named by
-    arguments:
+    """Return a table with the exact distribution of one report from each client.
 
-    `counts` (shape (values,)): how many clients hold each value is fixed; `frequencies` and
-    `users`: the clients are drawn first; none: `values` has a row a client
-    (`ldp.arrays.column_codes`). Rows are drawn in blocks, each with a generator spawned
-    from `generator`, so the result does not depend on the number of processors.
+    With `counts` (shape (values,)) the number of clients who hold each value is fixed; with
+    `frequencies` and `users` the clients are drawn first; without these `values` has one row a
+    client (`ldp.arrays.column_codes`). Rows are drawn in blocks, each with a generator spawned from
+    `generator`, so the result does not depend on the number of processors.
     """
     if mechanism.needs_shuffler:
         raise ParameterError("one message is not a person's: draw_tables draws a person's")
@@ -165,9 +166,10 @@ def draw_tables(
     counts: Ints | None = None,
     generator: Seed = None,
 ) -> Table | JointTable:
-    """Return the same for any mechanism of the catalogue, `counts` clients holding each value:
-    given these, the tables of the parts of joint reports are independent. Of messages for a
-    shuffler the table has all of a client's. Without `counts` `values` has a row a client."""
+    """Return the table of one report from each client for any mechanism of the catalogue, where
+    `counts` clients hold each value. Given the counts, the tables of the parts of joint reports are
+    independent. For a mechanism of messages the table has all messages of each client. Without
+    `counts`, `values` has one row a client."""
     generator = generator_of(generator)
     values, counts = _held(values, counts)
     if isinstance(mechanism, Dummies):
@@ -181,7 +183,7 @@ def draw_tables(
 
 
 def _held(values: Any, counts: Any) -> tuple[Sequence[Any], Ints]:
-    """Return values and how many clients hold each; of a column without counts a row is a
+    """Return values and how many clients hold each; in a column without counts each row is one
     client."""
     if counts is not None:
         return texts(values), np.asarray(counts)
@@ -197,8 +199,8 @@ def _draw_block(
     size: int,
     generator: np.random.Generator,
 ) -> tuple[AnyInts, Ints]:
-    """Count and reports of rows start..start+size-1, given how many holders of each value (of
-    `points`) fell into them."""
+    """Return counts and reports of the rows from `start` to start + size - 1, given how many
+    holders of each value (of `points`) fell into them."""
     if mechanism.kind.is_signed:
         by_value = _spread(counts, size, generator)
         sums = _draw_sign_sums(mechanism, points, by_value, start, generator)
@@ -246,8 +248,8 @@ def _add_few(
     start: int,
     generator: np.random.Generator,
 ) -> None:
-    """Add to `held` and `reports` the holders of values that have fewer of them than there are
-    rows, holder by holder: cheaper than a binomial for each row."""
+    """Add to `held` and `reports` the holders of each value that has fewer holders than there are
+    rows, one by one, because that is faster than a binomial for each row."""
     (rows, _), size = mechanism.shape, reports.size
     ends = np.cumsum(counts)
     for first in range(0, int(ends[-1]) if ends.size else 0, _HOLDERS):
@@ -266,7 +268,8 @@ def _draw_subsets(
     counts: Ints,
     generator: np.random.Generator,
 ) -> tuple[AnyInts, Ints]:
-    """Report by report: a set's cells depend on each other, so there is no shorter law."""
+    """Draw the counts of a SUBSET table, report by report, because the cells of one report depend
+    on each other."""
     builder = TableBuilder(mechanism)
     for part in _chunks(counts):
         builder.add_batch(*encode_points(mechanism, [np.repeat(points, part, axis=0)], generator))
@@ -302,9 +305,9 @@ def _add_named(
     start: int,
     generator: np.random.Generator,
 ) -> None:
-    """Add to `held`, shape (rows, columns), the cells that reports name because their value, which
-    touches several, does: one of them, by a share of the reports that is their number times the
-    channel's gain."""
+    """Add to `held`, shape (rows, columns), the cells that reports name because their value touches
+    them, where a value touches several: each such report names one of them. The share of these
+    reports is the number of touched cells times the channel's gain."""
     (rows, _), many = mechanism.shape, mechanism.touches
     naming = generator.binomial(by_value, many * mechanism.channel.gain)
     for r in range(len(held)):
@@ -327,8 +330,8 @@ def _draw_sign_sums(
     start: int,
     generator: np.random.Generator,
 ) -> Ints:
-    """Draw the sum of signs of each cell, report by report but without bytes: a sign depends on
-    which values drew its column, so there is no shorter law. Time: about 30 ns a report."""
+    """Draw the sum of signs of each cell, report by report but without bytes, because a sign
+    depends on which values drew its column. Time: about 30 ns a report."""
     rows, columns = mechanism.shape
     sums = np.zeros((by_value.shape[1], columns), dtype=np.int64)
     for r in range(len(sums)):
@@ -343,7 +346,8 @@ def _draw_sign_sums(
 
 
 def _spread(counts: Ints, size: int, generator: np.random.Generator) -> Ints:
-    """Return reports of each value over `size` rows, uniformly: int64, shape (counts, size)."""
+    """Spread the reports of each value over `size` rows uniformly; return the numbers, int64, shape
+    (counts, size)."""
     rows = np.empty((counts.size, size), dtype=np.int64)
     for place, count in enumerate(counts):
         if count < _SPARSE * size:  # cheaper one by one than a binomial for each row
