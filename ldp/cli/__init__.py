@@ -23,9 +23,9 @@ _COMMANDS = (
     *("simulate", "aggregate", "merge", "table", "decode", "publish", "report", "rappor"),
     *("collect", "relay", "key", "device"),
 )
-"""Each is a file beside this one, in it the function of that name and `_command`."""
+"""Names of commands. The command NAME is the function NAME_command in the file NAME.py."""
 _FILES = {"try": "trial"}
-"""Names of files where Python keeps the command's for itself."""
+"""Names of files for commands whose names are keywords of Python."""
 _LOADED: dict[str, click.Command] = {}
 
 
@@ -75,8 +75,8 @@ def commands() -> None:
 
 
 def main() -> None:
-    """Run the command line; exit status 0, or 2 with one line on stderr. What a stream cannot print
-    is escaped."""
+    """Run the command line; exit with status 0, or with 2 and one line on stderr. Characters that a
+    stream cannot print are escaped."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -44,7 +44,8 @@ DEFAULTS: dict[str, Mapping[str, Any]] = {
     "one-bit-mean": {"bounds": (0, 1)},
     "piecewise": {"bounds": (0, 1)},
 }
-"""Parameters that change no cost, for --mechanism: sizes as Apple published them, a range."""
+"""Parameters that change no cost, as defaults for --mechanism: sizes that Apple published, and a
+range of numbers."""
 NAMES = [*(CLASSES[name] for name in PUBLIC), DummyMessages.name]
 RELAY = (
     "the relay is honest: one that drops all reports but one person's, adds its own or repeats "
@@ -181,7 +182,7 @@ def _sizes_in(store: Path, metric: Metric | None) -> Path:
 def _subject(
     metric: str | None, registry: Path | None, mechanism: str | None, epsilon: float | None
 ) -> _Subject:
-    """Return what the options name."""
+    """Return the mechanism that the options name, or that of the metric."""
     if metric is not None and registry is not None:
         definition = Registry.load(registry).metric(metric)
         return _Subject(metric, definition.mechanism, not definition.memoise, definition)

@@ -101,7 +101,7 @@ def attack_command(
 
 
 def _people(definition: "Metric", population: Path | None) -> "Population":
-    """Return the population of the file, or a typical one."""
+    """Return the population of the file, or a typical population without a file."""
     import numpy as np
 
     from ldp.planning.percentiles import EVEN, LOGNORMAL, shaped_people

@@ -1,4 +1,4 @@
-"""`ldp audit`: what an encoder delivers, held against what its mechanism prints."""
+"""`ldp audit`: the privacy that an encoder delivers, tested against the printed one."""
 
 import gc
 import json
@@ -32,7 +32,7 @@ from ldp.registry.certificates import CLIENT, FORMAT, TRIALS, read_certificate
 from ldp.registry.odds import epsilon_text
 
 STARTS = 4
-"""How often a program is started, so that its noise is seen to be new each time."""
+"""Number of starts of a program, to check that its noise is new each time."""
 
 
 @click.command()
@@ -177,7 +177,8 @@ def _examples() -> list[AuditSubject]:
 
 
 def _provenance() -> dict[str, Any]:
-    """Return the format, when, of which version and commit (None outside of a checkout), where."""
+    """Return the origin of a certificate: its format, the time, the version, the commit (None
+    outside a checkout) and the version of Python."""
     return {
         "certificate": FORMAT,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -216,7 +217,8 @@ def _compare(certificate: Mapping[str, Any], result: Mapping[str, Any]) -> dict[
 
 
 def _difference_lines(certificate: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
-    """Return what differs, or that nothing does, and what is only another origin."""
+    """Return the lines that state what differs, or that nothing does, and which differences are
+    only of the origin."""
     lines = [
         f"DIFF {name}: {difference}"
         for name, changes in result["differences"].items()

@@ -1,4 +1,4 @@
-"""`ldp central`: what a trusted curator would have said of a metric, beside the local estimate."""
+"""`ldp central`: the release of a trusted curator about a metric, beside the local estimate."""
 
 import math
 from pathlib import Path
@@ -148,7 +148,7 @@ def _words(summary: dict[str, Any], twin: "Twin", out: str, cost: str) -> str:
 
 
 def _cost(summary: dict[str, Any]) -> str:
-    """Return what a release costs, and what its local columns are, as sentences."""
+    """Return sentences that state the cost of a release, and what its local columns are."""
     cost = (
         f"The curator's release costs epsilon {rounded_up(summary['epsilon'], 6)}, delta "
         f"{rounded_up(summary['delta'], 6)}, every time; neighbours: {summary['neighbours']}; the "

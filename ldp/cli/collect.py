@@ -171,7 +171,7 @@ def collect_command(
 
 
 def _opener(registry: Registry, files: tuple[Path, ...]) -> "Callable[[Item], Content] | None":
-    """Return what opens sealed reports with the keys in these files, None where there are none.
+    """Return the function that opens sealed reports with the keys in these files, None without.
     Raise ParameterError when a key is missing to which devices may seal."""
     if not files and not registry.sealing_keys:
         return None
@@ -188,7 +188,8 @@ def _opener(registry: Registry, files: tuple[Path, ...]) -> "Callable[[Item], Co
 
 
 def _verifier(texts: tuple[str, ...]) -> "Callable[[Item, bytes], Attestation] | None":
-    """Return what verifies attestations of relays with these public keys, None without keys."""
+    """Return the function that verifies attestations with these public keys of relays, None without
+    keys."""
     if not texts:
         return None
     from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
@@ -199,7 +200,7 @@ def _verifier(texts: tuple[str, ...]) -> "Callable[[Item, bytes], Attestation] |
 def _require_relay(
     registry: Registry, sealed: tuple[Path, ...], relay_key: tuple[str, ...]
 ) -> None:
-    """Raise ParameterError where messages for a shuffler would all be refused, and lost."""
+    """Raise ParameterError where all messages for a shuffler would be refused, and so be lost."""
     name = next((name for name, one in registry.metrics.items() if one.needs_shuffler), None)
     if name is not None and not (sealed and relay_key):
         raise ParameterError(

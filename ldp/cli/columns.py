@@ -1,4 +1,4 @@
-"""Columns of data, public bounds of numbers, and the options of how files of data are written."""
+"""Columns of data, and public bounds of numbers."""
 
 from pathlib import Path
 from typing import Any
@@ -51,9 +51,9 @@ def read_bounds(path: Path) -> dict[str, tuple[float, float]]:
 
 
 def read_columns(path: Path, names: list[str], *, is_private: bool) -> Any:
-    """Return the columns `names` of a file as numbers: shape (rows, names). A cell that is none is
-    NaN in a private file, which may have no rows, and in others an error that names its line. Raise
-    ParameterError for a file that is no table, or lacks a column or rows."""
+    """Return the columns `names` of a file as numbers: shape (rows, names). A cell that is no
+    number is NaN in a private file, which may have no rows. Raise ParameterError for such a cell in
+    another file, with its line, and for a file that is no table, or lacks a column or rows."""
     table = read_table(path, chosen_reading()._replace(is_private=is_private), names)
     for name in names:
         table.place(name)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    """Options of the command line, but for the part."""
+    """Options of the command line, except --part."""
 
     candidates: tuple[str, ...]
     weighted_reports_per_client: str | None
@@ -69,7 +69,7 @@ def _rule(text: str) -> Rule:
 
 
 def _method(text: str) -> tuple[str, int | None]:
-    """Return the method of a text such as regression or 'puzzle, top = 4', and this number."""
+    """Return the method of a text such as regression or 'puzzle, top = 4', and the number `top`."""
     name, parameters = name_and_parameters(text, "puzzle, top = 4")
     known = {"top"} if name == "puzzle" else set[str]()
     if name not in ("auto", *METHODS, "puzzle") or not parameters.keys() <= known:
@@ -162,7 +162,7 @@ def _part_of(source: Path, part: str | None) -> "tuple[Table | JointTable, Spell
 
 
 def _require_fitting(decoder: "_Decoder", table: "Table | JointTable") -> None:
-    """Raise ParameterError for an option of the command line that does not go with this table."""
+    """Raise ParameterError for an option of the command line that does not fit this table."""
     from ldp.tables.joint_table import JointTable
 
     context, of, kind = click.get_current_context(), table.mechanism.name, table.mechanism.answers
@@ -243,7 +243,7 @@ def _decode_pairs(table: "JointTable", _: "Spelling | None", options: _Options) 
 
 
 def _listed(path: str, spelling: "Spelling | None") -> tuple[str, ...]:
-    """Return the values of a file, or for "-" of stdin, as reports spell them, each once."""
+    """Return the values of a file ("-": standard input), each once, as reports spell them."""
     from ldp.registry import read_values
 
     values = read_values(Path(path), chosen_reading())
@@ -318,7 +318,7 @@ def _write_pairs(association: "Association", names: Sequence[str], out: str, as_
 
 
 class _Decoder(NamedTuple):
-    """Way to decode a table, and the options that go with it, of those that do not with all."""
+    """Way to decode a table, and the options that fit it, of those that do not fit all tables."""
 
     decode: Callable[[Any, "Spelling | None", _Options], None]
     options: frozenset[str]
@@ -338,4 +338,4 @@ DECODERS: Mapping[str, _Decoder] = {
 }
 """Ways to decode, by the answers that a mechanism is about."""
 OF_SOME = frozenset[str]().union(*(decoder.options for decoder in DECODERS.values()))
-"""Options that do not go with every table."""
+"""Options that do not fit every table."""

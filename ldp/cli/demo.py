@@ -33,7 +33,8 @@ BROWSERS = 500
 WORDS_PER_USER = 10
 SHOWN = 15
 COLUMNS = "{:>3}  {:>11}  {:>22}  {:>11}  {}"
-"""Rank, estimate, interval, truth and the value, which may be two columns wide, last."""
+"""Format of a line: rank, estimate, interval, truth, and last the value, whose letters may be two
+columns wide."""
 SAID = {
     "words": (
         "\nAct two: what the server was not told, and what a browser says.\n\n"
@@ -145,7 +146,7 @@ def _simulated(
 
 
 def _with_absent(values: tuple[str, ...], size: int) -> tuple[str, ...]:
-    """Return so many candidates: the values, and names that nobody holds."""
+    """Return `size` candidates: the values, and names that nobody holds."""
     return values + tuple(f"absent-{i:04d}" for i in range(1, size - len(values) + 1))
 
 

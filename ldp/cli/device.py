@@ -1,4 +1,4 @@
-"""`ldp device`: what a device's file holds, in words."""
+"""`ldp device`: the content of a device's file, in words."""
 
 from datetime import timedelta
 from pathlib import Path

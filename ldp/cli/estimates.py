@@ -1,4 +1,4 @@
-"""How commands write results."""
+"""Output of the estimates of commands."""
 
 from pathlib import Path
 
@@ -19,7 +19,8 @@ OF_REPORTS = (
 
 
 def check_output(out: str, level: float) -> None:
-    """Raise ParameterError before any work when estimates cannot be written so."""
+    """Raise ParameterError unless estimates can be written to `out`, with intervals of this
+    `level`. Call it before any work."""
     if not 0 < level < 1:
         raise ParameterError("level must lie strictly between 0 and 1")
     if out != "-":

@@ -1,4 +1,4 @@
-"""`ldp explain`: what a registry asks of people, before anybody is asked."""
+"""`ldp explain`: what a registry asks people, and what their answers can reveal."""
 
 from pathlib import Path
 

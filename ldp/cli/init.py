@@ -22,11 +22,11 @@ YEAR = timedelta(days=365)
 LIFE = 30
 """Reports that the cap for life of a first registry pays for."""
 DEV_REPORTS, DEV_LIFE = 20, 1_000_000.0
-"""Reports of a minute, and cap for life, in development."""
+"""Reports a minute, and cap for life, in a registry for development."""
 REGISTRY, METRIC, APP = (
     (files("ldp.cli") / f"init.{name}.txt").read_text("utf-8") for name in ("toml", "metric", "py")
 )
-"""Templates of what is written; that of a metric begins with its group."""
+"""Templates of the files that are written; the template of a metric begins with its group."""
 DEVELOPMENT = """\
 # For a developer's own screen. For people take this line out, and what "people:" says.
 development = true
@@ -40,11 +40,11 @@ QUESTIONS = {
     "answers": "Its answers, with commas between (or: numbers, numbers 0 to 100, a file)?",
     "owner": "Whom to ask about it (an e-mail address)?",
 }
-"""Questions of a terminal, by option."""
+"""Questions that the command asks on a terminal, by option."""
 
 
 def metric_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say what a metric is."""
+    """Add the options that define a metric to a command."""
     answers = "Answers with commas between, or a file of them, or `numbers`, `numbers LOW to HIGH`."
     for option in (
         click.option("--epsilon", type=float, default=2.0, help="Privacy loss of one report."),
@@ -116,7 +116,7 @@ def init_command(
 
 
 def answered(texts: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the options, those that are missing asked for on a terminal."""
+    """Return the options; ask on a terminal for those that are missing."""
     missing = [name for name in QUESTIONS if name in texts and not texts[name]]
     if missing and not sys.stdin.isatty():
         options = ", ".join(f"--{name}" for name in missing)

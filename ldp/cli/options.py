@@ -1,4 +1,4 @@
-"""What several commands share: options, the seeded generator, progress, results as JSON."""
+"""Parts that several commands share: options, the seeded generator, progress, results as JSON."""
 
 import json
 import re
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 
 class _File(click.Path):
-    """The name of a file or folder. "-" is refused where there is no stream to mean, and so are a
-    URL, which would become a folder of that name, and a named pipe, which may never be written."""
+    """The name of a file or folder. It raises a usage error for "-" where no stream can stand for
+    it, for a URL, which would become a folder of that name, and for a named pipe, which may never
+    be written."""
 
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
@@ -108,15 +109,15 @@ def check_days(since: date | None, until: date | None) -> None:
 
 
 def generator(seed: int | None) -> "np.random.Generator":
-    """Return a generator for simulations: from `seed`, or fresh."""
+    """Return a generator for simulations: from `seed`, or from fresh entropy without one."""
     import numpy as np  # late: the command line starts without it
 
     return np.random.default_rng(seed)
 
 
 def require_local(metric: Metric, command: str) -> None:
-    """Raise ParameterError for a metric whose reports have no noise of their own, which `command`
-    rests on."""
+    """Raise ParameterError for a metric whose reports have no noise of their own, because `command`
+    relies on that noise."""
     if metric.needs_shuffler:
         raise ParameterError(
             f"metric {metric.name!r} sends messages for a shuffler: {command} is for metrics that "
@@ -125,8 +126,8 @@ def require_local(metric: Metric, command: str) -> None:
 
 
 def say(result: dict[str, Any], words: str, as_json: bool, following: str = "") -> None:
-    """Print the result of a command for a program or for a person, who is told the command
-    `following` on a terminal. JSON knows no infinity: what is infinite is null there."""
+    """Print the result of a command: as JSON for a program, in which an infinite number is null, or
+    as `words` for a person, on a terminal with the command `following` to run next."""
     click.echo(json.dumps(finite(result), allow_nan=False) if as_json else words)
     if following and not as_json and sys.stdout.isatty():
         click.echo(f"next: {following}")
@@ -139,7 +140,7 @@ def warn(line: str) -> None:
 
 @contextmanager
 def working(label: str) -> Iterator[None]:
-    """Say on a terminal, from two seconds on, that something runs and for how long."""
+    """Show on a terminal, after two seconds, that the block is running and for how long."""
     if not sys.stderr.isatty():
         yield
         return
@@ -162,7 +163,8 @@ def working(label: str) -> Iterator[None]:
 
 
 def progress(label: str, total: int) -> Callable[[int], None]:
-    """Call the answer with what was done; after two seconds on a terminal it shows a bar."""
+    """Return a function to call with the number of steps just done; after two seconds it shows a
+    bar on a terminal."""
     started, done = time.monotonic(), 0
 
     def advance(step: int) -> None:

@@ -18,7 +18,8 @@ OUTPUTS = {
     "publish": ("csv", "duckdb"),
     "simulate": ("table", "truth", "reports"),
 }
-"""Options beside --out that name what a command writes; all others that name a file are read."""
+"""Options beside --out that name a file which a command writes; the files of all others are read.
+"""
 SILENT = (
     *("amplify", "attack", "audit", "central", "compare", "decode", "explain", "merge"),
     *("plan list", "plan number", "plan product", "rappor export", "rappor import"),
@@ -33,8 +34,8 @@ READ_AS_TEXT = (
 
 
 def guarded(name: str, command: click.Command) -> click.Command:
-    """Return the command, which now raises ParameterError, before it reads or writes anything, when
-    one of its outputs is one of its inputs or another output."""
+    """Return the command with a check: before it reads or writes anything, it raises ParameterError
+    if one of its outputs is one of its inputs or another output."""
     for word, one in command.commands.items() if isinstance(command, click.Group) else ():
         guarded(f"{name} {word}", one)
     options = {option.name for option in command.params}
@@ -64,8 +65,8 @@ def guarded(name: str, command: click.Command) -> click.Command:
 
 
 def _read(values: Mapping[str, Any], written: Sequence[str]) -> Iterator[Path]:
-    """Yield every file that the options name as an input, and those that they are read with; also
-    the file of `--config`, which is the object of the context."""
+    """Yield every file that the options name as an input, with the files that are read beside it,
+    and the file of `--config`, which is the object of the context."""
     for option, value in {**values, "": click.get_current_context().obj}.items():
         if option in written:
             continue
@@ -80,7 +81,7 @@ def _read(values: Mapping[str, Any], written: Sequence[str]) -> Iterator[Path]:
 
 
 def _with_summary(path: Path) -> Iterator[Path]:
-    """Yield a file, and the summary that stands beside it if it is one of estimates."""
+    """Yield a file, and if it is a file of estimates the summary beside it."""
     yield path
     yield path.with_suffix(".json") if path.suffix == ".csv" else Path(f"{path}.json")
 
@@ -92,5 +93,5 @@ def _is_same(first: Path, second: Path) -> bool:
 
 
 def _is_stored(output: Path, folder: Path) -> bool:
-    """Return whether an output would replace a file of a folder that is read."""
+    """Return whether an output would replace a file in a folder that is read."""
     return output.is_file() and output.resolve().is_relative_to(folder.resolve())

@@ -1,4 +1,4 @@
-"""How commands read what people type: numbers as they are written, and mistakes said together."""
+"""Parsing of typed arguments: numbers as people write them, and mistakes reported together."""
 
 import re
 import tomllib
@@ -49,9 +49,10 @@ FITTING = {
         "--scenario without --population --column --users --day --table",
     ),
 }
-"""Rules of options: `A with B C`, A beside B or C only; `A without B C`, A beside neither."""
+"""Rules of options: with `A with B C`, A is allowed only beside B or C; with `A without B C`, A is
+allowed beside neither."""
 MOST_DIGITS = 18
-"""Digits up to which a power of ten is written out."""
+"""Largest number of digits to which a power of ten is written out."""
 WRITTEN = re.compile(
     r"([+-]?)([0-9][0-9,_]*|(?=\.))(\.[0-9]+)?(?:e([+-]?[0-9]{1,3}))?([kmg]?)", re.I
 )
@@ -61,8 +62,8 @@ GROUPED = re.compile(r"[0-9]{1,3}([,_][0-9]{3})+|[0-9]*")
 
 def plain_number(text: str) -> str:
     """Return a number as programs read it, from text such as 1e6, 200k, 1.5M, 1,000,000, 1_000_000
-    or 1 %; any other text as it is. A point stays, since 10.000 may be ten thousand: no whole
-    number is read of it.
+    or 1 %; return any other text as it is. A decimal point stays, because 10.000 may mean ten
+    thousand: it is not read as a whole number.
 
     >>> [plain_number(text) for text in ("1e6", "200k", "1,000", "0.5", "1,2", "1e-6", "10.000")]
     ['1000000', '200000', '1000', '0.5', '1,2', '1e-6', '10.000']
@@ -85,8 +86,8 @@ def plain_number(text: str) -> str:
 
 
 def name_and_parameters(text: str, example: str) -> tuple[str, dict[str, Any]]:
-    """Return a name and the parameters after it, as in TOML; raise ParameterError with an `example`
-    for another text.
+    """Return a name and the parameters after it, written as in TOML; raise ParameterError with an
+    `example` for another text.
 
     >>> name_and_parameters("rr, epsilon = 1, categories = 20", "")
     ('rr', {'epsilon': 1, 'categories': 20})
@@ -99,8 +100,8 @@ def name_and_parameters(text: str, example: str) -> tuple[str, dict[str, Any]]:
 
 
 class Typed(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
-    """Type of what is typed: `read` makes it of the text, and raises LdpError with what is wrong.
-    `name`: what the help has in its place."""
+    """Type of an argument. `read`: function that makes the value from the text, or raises LdpError
+    with the mistake; `name`: placeholder of the value in the help."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name, self._read = name, read
@@ -129,9 +130,9 @@ SHARE = Typed("SHARE", _share)
 
 
 def make_lenient(command: click.Command) -> click.Command:
-    """Return the command, which now reads numbers as people write them, names all options that are
-    missing together, refuses an option that is given twice where one value is read, and whose help
-    says where rare options are; so do the commands of a group."""
+    """Return the command, changed so that it reads numbers as people write them, reports all
+    missing options together, and raises a usage error for a repeated option that has one value. Its
+    help then states where rare options are. The commands of a group are changed, too."""
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             make_lenient(inner)
@@ -162,7 +163,7 @@ def make_lenient(command: click.Command) -> click.Command:
 
 
 class CommandGroup(click.Group):
-    """Group of commands, which for a name that it has not tells the nearest."""
+    """Group of commands, which for an unknown name suggests the nearest."""
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -186,8 +187,8 @@ def _refuse_repeated(command: click.Command, context: click.Context, words: list
 
 
 def _refuse_unfitting(command: click.Command, context: click.Context) -> None:
-    """Raise click.UsageError for parameters of the command line, or of a file of settings, that
-    FITTING forbids."""
+    """Raise click.UsageError for parameters of the command line or of a file of settings that
+    FITTING forbids together."""
     written = set[str]()
     for parameter in command.params:
         source = context.get_parameter_source(str(parameter.name))
@@ -221,7 +222,7 @@ def _missing(command: click.Command, context: click.Context, words: list[str]) -
 
 
 def _lenient(kind: click.ParamType) -> click.ParamType:  # type: ignore[type-arg]
-    """Return a type that reads numbers as people write them, if it reads numbers."""
+    """Return a type that reads numbers as people write them; `kind` itself if it reads none."""
     if isinstance(kind, click.Tuple):
         several: Any = copy(kind)
         several.types = [_lenient(inner) for inner in kind.types]

@@ -170,7 +170,7 @@ def _words_of_percentile(answer: PercentilePlan) -> str:
 
 
 def _of_parts(answer: PercentilePlan) -> list[str]:
-    """Return what the recommended way says of categories with a part of the users."""
+    """Return what the recommended way tells about categories with a part of the users."""
     of_shape = "" if answer.question.people else "  of numbers"
     lines = ["of a category with   percentile       low      high" + of_shape]
     for row in answer.parts:

@@ -1,4 +1,4 @@
-"""`ldp publish`: what is new in a store becomes results, for all metrics."""
+"""`ldp publish`: new reports in a store become results, for all metrics."""
 
 import json
 import os
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from ldp.registry import Registry
 
 MOST_JOBS = 4
-"""Most processes without jobs: each takes the memory of a run."""
+"""Most processes if `jobs` is not set: each takes the memory of a run."""
 
 
 def _period(text: str) -> str:
-    """Return the period of a text: day, week or as 28d."""
+    """Return the period that a text states: day, week or a number of days such as 28d."""
     if text in ("day", "week") or re.fullmatch("[1-9][0-9]{0,3}d", text):
         return "day" if text == "1d" else text
     raise ParameterError("must be day, week, or a number of days such as 28d")
@@ -216,7 +216,7 @@ def publish_command(
 def _repeat(
     run: Callable[[], None], every: timedelta, ending: Event, listen: str | None, site: Path
 ) -> None:
-    """Run until a signal sets `ending`; if `listen`, show the site there meanwhile."""
+    """Run until a signal sets `ending`; with `listen` serve the site at that address meanwhile."""
     from ldp.publishing.publish import repeat
 
     def attempt() -> None:

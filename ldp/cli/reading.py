@@ -1,4 +1,4 @@
-"""Options of how files of data are written, and small tables of whole numbers."""
+"""Options for the format of data files, and small tables of whole numbers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +12,8 @@ from ldp.errors import ParameterError
 
 
 def whole_rows(table: DataTable, names: list[str]) -> list[tuple[int, ...]]:
-    """Return the columns `names` of whole numbers >= 0: a tuple a row. Raise ParameterError for
-    another cell, with its line and its text."""
+    """Return the columns `names` of whole numbers >= 0, one tuple a row. Raise ParameterError for
+    any other cell, with its line and its text."""
     columns = [table.numbers(name) for name in names]
     for (line, _), *cells in zip(table.rows, *columns, strict=True):
         for cell in cells:
@@ -38,7 +38,8 @@ def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of how a file of data is written, which `chosen_reading` returns."""
+    """Add the options for the format of a data file to a command; `chosen_reading` returns their
+    values."""
     for name, kind, words in (
         ("--encoding", None, "Encoding of the text of data, as cp1252; by default UTF-8."),
         ("--decimal", click.Choice([".", ","]), "Decimal sign of the numbers of data."),
@@ -49,7 +50,7 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def chosen_reading() -> Reading:
-    """Return how files of data are written, by the options of the command."""
+    """Return the format of data files that the options of the command state."""
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     delimiter, decimal, encoding = map(meta.get, ("ldp.delimiter", "ldp.decimal", "ldp.encoding"))

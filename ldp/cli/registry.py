@@ -316,8 +316,8 @@ def _require_other(out: Path, inputs: list[Path]) -> None:
 def _check_limits(
     loaded: Registry, today: date, within: timedelta | None, most_odds: float | None
 ) -> None:
-    """Raise RegistryError for a metric that expires `within` a time, and for 24 hours of a device
-    that multiply odds by more than `most_odds`; ParameterError where that is no limit."""
+    """Raise RegistryError for a metric that expires `within` a time, and if 24 hours of a device
+    can multiply odds by more than `most_odds`; ParameterError if that is no valid limit."""
     if within is not None:
         expiring = [x.name for x in loaded.metrics.values() if x.expires < today + within]
         if expiring:

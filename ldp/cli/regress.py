@@ -1,5 +1,5 @@
-"""`ldp regress`: a private linear regression of a CSV file, or all methods compared on it; or one
-of answers that were randomised before."""
+"""`ldp regress`: a private linear regression of a CSV file, all methods compared on the file, or a
+regression of answers that were randomised before."""
 
 import math
 import warnings
@@ -36,7 +36,7 @@ OF_WHOM = {
     "population": "the population of which the rows are a random sample",
     "people": "the people of the rows themselves, whoever else there is",
 }
-"""Of whom the intervals of a survey speak."""
+"""Words for the people about whom the intervals of a survey speak."""
 CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
 
 
@@ -197,7 +197,7 @@ def regress_command(
 
 
 def _number_of(key: str, value: Any) -> float | tuple[float, ...]:
-    """Return a parameter of --method; raise ParameterError for another."""
+    """Return the value of a parameter of --method; raise ParameterError for an invalid one."""
     if key not in OF_METHODS:
         raise ParameterError(f"--method has no {key}, but public_rows, {', '.join(OF_METHODS)}")
     try:
@@ -207,8 +207,8 @@ def _number_of(key: str, value: Any) -> float | tuple[float, ...]:
 
 
 def _lines(names: list[str], columns: dict[str, Any], intervals: Any, level: float) -> list[str]:
-    """Return a line for each of `names` below a header: its number of every column, and its
-    interval, if there are any."""
+    """Return a header and a line for each of `names`, with its number in every column, and with its
+    interval if there are intervals."""
     table = {"column": names}
     table |= {head: [f"{number:.6g}" for number in column] for head, column in columns.items()}
     if intervals is not None:
@@ -224,7 +224,7 @@ def _interval(low: float, high: float) -> str:
 
 
 def _unbounded(intervals: Any) -> list[str]:
-    """Return what an interval without ends says, if there is one."""
+    """Return a line that explains intervals without ends, if there are any."""
     if intervals is None or np.isfinite(intervals).all():
         return []
     return wrap(

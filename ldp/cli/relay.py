@@ -122,7 +122,7 @@ def relay_command(
 
 
 def _signer(file: Path | None) -> "Callable[[Attestation], Item] | None":
-    """Return what signs sizes of batches with the key in a file, None without one."""
+    """Return the function that signs sizes of batches with the key in a file, None without one."""
     if file is None:
         return None
     from ldp.protocol.sealing_keys import RelayKey

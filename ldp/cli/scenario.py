@@ -1,7 +1,7 @@
 """`ldp simulate --scenario`: a collection over many days, before anybody is asked for data.
 
-What it prints is a verdict from three sides: what was sent, what it cost people, and what somebody
-learns who can tell whose reports are whose.
+It prints what was sent, what this cost people, and what an attacker learns who knows which reports
+are of one device.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ WIDTH = 96
 DAYS = (1, 7, 30, 90, 365)
 REPORTS = (1, 7, 30)
 MOST_VALUES = 1000
-"""Most values of a metric, the most frequent ones, that people who are attacked may hold."""
+"""Largest number of values of a metric, the most frequent ones, that attacked people may hold."""
 REGISTERED, FRESH, PER_VALUE = "as registered", "fresh noise, no caps", "per value, no caps"
 MANNER = {False: "no", "epoch": "by epoch", "per-value": "per value"}
 LINKED: dict[Memoise, str] = {
@@ -108,9 +108,9 @@ def _collected(
     truth: Path | None,
     randomness: np.random.Generator,
 ) -> dict[str, dict[str, Any]]:
-    """Run all days; return for each metric the number of reports, also by day, and the share of
-    them that was about a value which its owner held no more; and, of messages for a shuffler, which
-    count as one report a record, what the relay did."""
+    """Run all days. Return for each metric the number of reports, also by day; the share of reports
+    about a value that its owner no longer held; and, for messages to a shuffler, where one record
+    counts as one report, what the relay did."""
     names = [metric.name for metric in scenario.metrics]
     days: dict[str, list[int]] = {name: [] for name in names}
     metrics = [metric.metric for metric in scenario.metrics]
@@ -170,8 +170,8 @@ def _of_memory(scenario: Scenario, collection: Collection, name: str) -> dict[st
 
 
 def _spent(scenario: Scenario, collection: Collection) -> dict[str, dict[str, Any]]:
-    """Return the epsilon of each budget group, and of all together if there are several; apart from
-    them what holds only behind an honest relay."""
+    """Return the epsilon of each budget group, and of all groups together if there are several.
+    Epsilons that hold only behind an honest relay are stated separately."""
     groups: dict[str, list[str]] = {}
     for metric in scenario.metrics:
         groups.setdefault(metric.metric.group, []).append(metric.name)
@@ -244,7 +244,7 @@ def _averaged(averaged: Averaged) -> dict[str, float]:
 def _linked(
     metric: ScenarioMetric, people: int, randomness: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
-    """Yield both tests of two sets of reports, under each manner of memoisation that there is."""
+    """Yield both tests of two sets of reports, under each mode of memoisation."""
     mechanism, population = metric.metric.mechanism, metric.population
     if np.count_nonzero(population.shares) < 2:
         return

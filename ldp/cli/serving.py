@@ -1,4 +1,4 @@
-"""What commands that serve share: options, a log, a socket, a server that ends by a signal."""
+"""Parts that serving commands share: options, a log, a socket, a server that a signal ends."""
 
 import gc
 import logging
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "::1")
 GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
 OBJECTS = 50_000
-"""Number of new objects after which Python looks for cycles of references: a batch has none."""
+"""Number of new objects after which Python searches for cycles of references; batches have none."""
 COUNT = click.IntRange(min=1)
 
 
 def service_options(port: int) -> Callable[..., Any]:
-    """Return a decorator, which gives a command the options of a service that listens at `port`:
-    its registry and address, its limits, who may send, and the way back from a wrong clock."""
+    """Return a decorator that gives a command the options of a service that listens at `port`: its
+    registry and address, its limits, who may send, and how to recover from a wrong clock."""
     address = "Address to listen at, in plain HTTP: TLS is a proxy's. Port 0 is any that is free."
     ahead = "Take batches by the clock as it is now, after a wrong one, and end."
     options = (
@@ -51,8 +51,8 @@ def service_options(port: int) -> Callable[..., Any]:
 def service_settings(
     *, rate: int, most_requests: int, most_buffer: int, admit: str | None
 ) -> dict[str, Any]:
-    """Return the options of a service as arguments of `Collector` and `Relay`; raise
-    ParameterError when the function that decides who may send cannot be used."""
+    """Return the options of a service as arguments of `Collector` and `Relay`; raise ParameterError
+    if the function that decides who may send cannot be used."""
     from ldp.collection.service import Limits
 
     return {
@@ -62,7 +62,7 @@ def service_settings(
 
 
 def set_right(buffer: "BatchFile", registry: Registry) -> None:
-    """Set day and watermark of a buffer by the clock, and say from which day on reports count."""
+    """Set day and watermark of a buffer by the clock; print the first day whose reports count."""
     from ldp.collection.service import longest_lateness, utc_today
 
     today, lateness = utc_today(), longest_lateness(registry)
@@ -74,7 +74,7 @@ def set_right(buffer: "BatchFile", registry: Registry) -> None:
 
 
 def _admits(name: str) -> "Admits":
-    """Return the function of this name, of a module in this folder or installed."""
+    """Return the function of this name, from a module in the current folder or an installed one."""
     sys.path.insert(0, "")
     try:
         admits: Admits = resolve_name(name)
@@ -86,8 +86,8 @@ def _admits(name: str) -> "Admits":
 
 
 class _Seldom(logging.Filter):
-    """Lets a message of a logger pass once in `LOG_SECONDS`, with the number of those that did
-    not: senders may cause as many as they like."""
+    """Filter that passes a message of a logger once in `LOG_SECONDS`, with the number of messages
+    that did not pass: senders could cause any number of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ def begin_log() -> None:
 
 
 def listening_on(listen: str) -> socket.socket:
-    """Return a socket that listens on HOST:PORT; raise ParameterError."""
+    """Return a socket that listens on HOST:PORT; raise ParameterError if that is impossible."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise ParameterError("--listen must be HOST:PORT, as 127.0.0.1:8787")
@@ -132,16 +132,16 @@ def listening_on(listen: str) -> socket.socket:
 
 
 def own_hosts(listening: socket.socket) -> list[str]:
-    """Return the values of `Host` that name a socket on this machine only, 127.0.0.1 or ::1; none
-    if others can reach it, under names that are not known."""
+    """Return the values of `Host` for a socket on 127.0.0.1 or ::1, which only this machine can
+    reach; return none if others can reach the socket, under names that are not known."""
     address, port = listening.getsockname()[:2]
     hosts = ("127.0.0.1", "localhost", "[::1]") if address in LOOPBACK else ()
     return [f"{host}:{port}" for host in hosts]
 
 
 def serve(app: Any, listening: socket.socket, action: str, note: str = "") -> None:
-    """Serve an application until a signal ends it. `action`: what it does, for the line that says
-    where; `note`: a line after that."""
+    """Serve an application until a signal ends it. `action`: what the application does, for the
+    line with its address; `note`: a line after that."""
     import uvicorn
 
     from ldp.collection.connections import BACKLOG, connection_class, most_connections

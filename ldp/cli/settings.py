@@ -1,6 +1,6 @@
-"""Settings of a service: options of its command, which can all stand in a TOML file too.
+"""Settings of a service: options of its command, which can all stand in a TOML file, too.
 
-The help shows the usual ones; docs/commands.md lists them all.
+The help shows the usual options; docs/commands.md lists all of them.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ _FORMS = {
 
 
 def rare(name: str, kind: Any, default: Any, words: str, **others: Any) -> Callable[..., Any]:
-    """Return a decorator, which adds an option that the help leaves to docs/commands.md; it has
-    several values where `default` is ()."""
+    """Return a decorator that adds an option which only docs/commands.md lists, not the help. The
+    option has several values if `default` is ()."""
     settings: Any = {"type": kind, "default": default, "multiple": default == (), "help": words}
     return click.option(name, hidden=True, **settings, **others)
 
@@ -47,7 +47,7 @@ def _form(option: click.Parameter) -> Form:
 
 def _read(context: click.Context, _: click.Parameter, path: Path | None) -> None:
     """Make the settings of a file the defaults of the options. Raise ParameterError with the file,
-    the key, its value and what would be right."""
+    the key, its value and the remedy."""
     options = {setting_name(option): option for option in context.command.params}
     del options["config"]
     section, context.obj = read_toml(path, ParameterError) if path else {}, path

@@ -1,4 +1,4 @@
-"""What holds only under conditions, in words."""
+"""Conditions of amplified epsilons, in words."""
 
 from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies

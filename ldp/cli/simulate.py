@@ -128,8 +128,8 @@ def simulate_command(
 def _table(
     mechanism: CatalogueMechanism, people: "Population", randomness: "Generator"
 ) -> "Table | JointTable":
-    """Return a table of people's reports, drawn at once, or where it has to hold whole reports,
-    report by report."""
+    """Return a table of people's reports. It is drawn at once, or report by report if the table
+    must hold whole reports."""
     from ldp.simulation import draw_reports, draw_tables
     from ldp.tables.joint_table import WholeBuilder
 
@@ -142,7 +142,7 @@ def _table(
 
 
 def _require_batch(metric: Metric, people: int) -> None:
-    """Raise ParameterError for fewer people than a relay's batch has at least."""
+    """Raise ParameterError for fewer people than the least that make a relay's batch."""
     from ldp.simulation.relaying import least_people
 
     if people < (least := least_people(metric)):

@@ -122,8 +122,8 @@ NUMBER_LINE = "{:>7}  {:<23} {:<{width}} {:>12} {:>10} {:>24} {:>10}"
 
 
 def _write_page(trials: "Trials", out: Path) -> None:
-    """Write the page of `ldp report`: what `trial.html` makes of the table and the chart of the
-    error by epsilon, then what reports at the last epsilon say, and the truth beside it."""
+    """Write the page of `ldp report`. First come the table and the chart of the error by epsilon,
+    from `trial.html`, then the estimates at the last epsilon with the truth beside them."""
     from markupsafe import Markup
 
     from ldp.report import render
@@ -157,6 +157,6 @@ def _write_page(trials: "Trials", out: Path) -> None:
 
 
 def _marks(row: Mapping[str, Any]) -> list[float | None]:
-    """Return the figures of a row that are drawn; None for an estimate that reports do not tell."""
+    """Return the figures of a row that are drawn; None where reports do not tell the estimate."""
     estimate = None if "reports_needed" in row else row["estimate"]
     return [estimate, row["low"], row["high"], row["true"]]
