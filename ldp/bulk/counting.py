@@ -6,7 +6,6 @@ without locks. Tests hold every output to the scalar code.
 
 from collections.abc import Sequence
 from itertools import pairwise
-from os import cpu_count
 from typing import Any
 
 import numpy as np
@@ -91,8 +90,13 @@ def gather(
     1 ns a point and row, shared by all cores. `polynomials`: those of the rows of `counts` where
     they are not the first rows.
     """
-    bounds = np.linspace(0, len(counts), (cpu_count() or 1) + 1).astype(int)
-    return gather_groups(addressing, counts, points, bounds.tolist(), polynomials)[0]
+    width = np.uint64(addressing.width)
+    if polynomials is None:
+        polynomials = coefficients(addressing, len(counts))
+    parts = by_rows(
+        lambda part: _gather_polynomial(counts[part], polynomials[part], points, width), len(counts)
+    )
+    return sum(parts, np.zeros(points.size, dtype=np.int64))
 
 
 def gather_groups(
