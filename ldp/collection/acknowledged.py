@@ -146,7 +146,7 @@ class BatchFile(ABC):
     def _prepare(self, synchronous: str) -> None:
         """Make the tables of an empty file. Raise BufferUnusable, with nothing changed, for a file
         that is not a buffer of this format."""
-        is_empty = self._is_empty()
+        self._is_empty()  # refuses another file before anything changes
         with self._buffer_errors():
             for pragma in (
                 f"page_size = {PAGE_BYTES}",
@@ -156,8 +156,8 @@ class BatchFile(ABC):
                 f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
             ):
                 self._connection.execute(f"PRAGMA {pragma}").fetchall()
-        if is_empty:
-            with self._transaction():
+        with self._transaction():
+            if self._is_empty():  # another process may have made the tables meanwhile
                 for statement in self.form.script.split(";"):
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA application_id = {self.form.application}")

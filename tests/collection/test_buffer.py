@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp.collection.acknowledged import BufferUnusable, PendingBatch
+from ldp.collection.acknowledged import BatchFile, BufferUnusable, PendingBatch
 from ldp.collection.buffer import Buffer
 from ldp.collection.collector import Collector
 from ldp.collection.intake import collected_metrics, sort_batch
+from ldp.collection.relay_buffer import RelayBuffer
 from ldp.protocol.batch import Batch
 from ldp.protocol.wire import HEADER_BYTES
 from tests.collecting import (
@@ -61,6 +62,23 @@ def test_a_buffer_that_was_shared_is_refused_and_keeps_its_reports(tmp_path: Pat
         Collector(registry(tmp_path), tmp_path / "reports", tmp_path / "buffer")
     assert (tmp_path / "buffer" / "buffer.db").read_bytes() == before
     assert waiting(tmp_path / "buffer") == 20
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("kind", [Buffer, RelayBuffer])
+def test_a_buffer_that_another_process_makes_meanwhile_is_opened(
+    kind: type[BatchFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_empty = BatchFile._is_empty
+
+    def is_empty_until_now(file: BatchFile) -> bool:
+        answer = is_empty(file)
+        monkeypatch.setattr(BatchFile, "_is_empty", is_empty)
+        kind(tmp_path).close()
+        return answer
+
+    monkeypatch.setattr(BatchFile, "_is_empty", is_empty_until_now)
+    kind(tmp_path).close()
 
 
 @pytest.mark.exact
