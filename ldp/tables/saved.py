@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -71,8 +72,10 @@ class SavedResult(Result):
         """Read the CSV file `path` and the summary beside it; raise DecodeError naming the file
         that is wrong."""
         path = Path(path)
-        with _reading(path), path.open(encoding="utf-8", newline="") as file:
-            header = next(csv.reader(file), [])
+        with _reading(path):
+            content = path.read_bytes()
+            first = TextIOWrapper(BytesIO(content), "utf-8", newline="")
+            header = next(csv.reader(first), [])
         unknown = [n for n in header if n not in COLUMNS and not MEMBER.fullmatch(n)]
         if "estimate" not in header or unknown:
             raise DecodeError(
@@ -80,9 +83,7 @@ class SavedResult(Result):
                 "again"
             )
         summary = read_summary(path)
-        with _reading(path):
-            content = path.read_bytes()
-        if sha256(content).hexdigest() != summary[CSV_DIGEST]:
+        if sha256(content).hexdigest() != summary.get(CSV_DIGEST):
             raise DecodeError(
                 f"{path} has changed since {summary_path(path)} was written: write both again"
             )
@@ -181,13 +182,10 @@ def _read_columns(content: bytes, header: Sequence[str]) -> Columns:
         parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(column_types=types, null_values=[""]),
     )
-    columns = zip(header, table.columns, strict=True)
-    whole = dict[str, Any]()
-    for name, column in columns:
-        kind = text if is_text(name) else np.float64
-        chunks = (chunk.to_numpy(zero_copy_only=False).astype(kind) for chunk in column.chunks)
-        whole[name] = np.concatenate([np.array([], kind), *chunks])
-    return whole
+    return {
+        name: column.to_numpy().astype(text if is_text(name) else np.float64)
+        for name, column in zip(header, table.columns, strict=True)
+    }
 
 
 def read_summary(path: Path) -> dict[str, Any]:
