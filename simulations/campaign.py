@@ -1,11 +1,15 @@
 """What the long runs share: a bar beside its figure, and a result file that says what made it."""
 
+import argparse
 import json
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +55,37 @@ def _git(*words: str) -> str:
     """What git prints; nothing outside of a checkout."""
     done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
     return done.stdout.strip()
+
+
+def run_settings(
+    about: str | None,
+    row_of: Callable[[int, int, int], Any],
+    bars: Callable[[list[Any], int], list[Bar]],
+    *,
+    seed: int,
+    whole: tuple[int, int],
+    sample: tuple[int, int],
+) -> int:
+    """Run a campaign of settings that a seed draws: print the rows as two processes make them, and
+    the bars, and write both; return the exit status. `row_of`: the row of a seed, the number of a
+    setting and a number of tables; `whole`, `sample`: numbers of settings and of tables of a whole
+    run and of `--sample`."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--seed", type=int, default=seed)
+    parser.add_argument("--tables", type=int)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    settings, tables = sample if options.sample else whole
+    tables, rows, source = options.tables or tables, list[Any](), provenance()
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        for row in pool.map(row_of, repeat(options.seed), range(settings), repeat(tables)):
+            rows.append(row)
+            print(row, flush=True)
+    measured = bars(rows, tables)
+    contents = {"seed": options.seed, "tables": tables, "rows": rows, "bars": measured}
+    write(options.out, source, contents)
+    return shown(measured)
 
 
 def write(path: Path | None, made: Mapping[str, str], result: Mapping[str, Any]) -> None:

@@ -10,15 +10,11 @@ the result warns of them. Prints the bars, writes them as JSON and exits 1 when 
 `--sample` takes six settings.
 """
 
-import argparse
 import math
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import product, repeat
-from multiprocessing import get_context
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -40,8 +36,8 @@ SETTINGS, TABLES, SEED = 40, 200, 11
 SAMPLE, SAMPLE_TABLES = 6, 30
 RATE, LEVEL, LEAST_HELD = 0.05, 0.95, 0.93
 OTHER = "(other)"
-NOISES = ((0.0, 0.25, 0.75), (0.25, 0.25, 0.75), (0.0, 0.1, 0.9))
-"""Settings f, p and q of RAPPOR."""
+NOISES = ((0.25, 0.75), (0.25, 0.75), (0.1, 0.9))
+"""Settings p and q of RAPPOR's reports, the usual one twice as often."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ def part_of(draw: np.random.Generator, size: int, seed: str) -> tuple[Any, bool]
     """Return the mechanism of a part with so many values, and whether these are hashed."""
     values, epsilon = tuple(f"v{i}" for i in range(size)), float(draw.uniform(0.5, 5.0))
     listed: dict[str, Any] = {"categories": values, "epsilon": epsilon}
-    p, q = NOISES[int(draw.integers(3))][1:]
+    p, q = NOISES[int(draw.integers(3))]
     kind = int(draw.integers(5 if size > 2 else 4))
     if kind == 4:
         return SubsetSelection(**listed), False
@@ -214,23 +210,14 @@ def bars(rows: Sequence[Row], tables: int) -> list[Bar]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sample", action="store_true")
-    parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--tables", type=int)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    made = campaign.provenance()
-    tables = options.tables or (SAMPLE_TABLES if options.sample else TABLES)
-    numbers, rows = range(SAMPLE if options.sample else SETTINGS), list[Row]()
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        for row in pool.map(row_of, repeat(options.seed), numbers, repeat(tables)):
-            rows.append(row)
-            print(row, flush=True)
-    measured = bars(rows, tables)
-    contents = {"seed": options.seed, "tables": tables, "rows": rows, "bars": measured}
-    campaign.write(options.out, made, contents)
-    return campaign.shown(measured)
+    return campaign.run_settings(
+        __doc__,
+        row_of,
+        bars,
+        seed=SEED,
+        whole=(SETTINGS, TABLES),
+        sample=(SAMPLE, SAMPLE_TABLES),
+    )
 
 
 if __name__ == "__main__":

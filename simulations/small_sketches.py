@@ -10,15 +10,10 @@ intervals hold. It times the largest table, 2**20 cells and 10,000 candidates. P
 writes them as JSON and exits 1 when one is missed; `--sample` takes five settings.
 """
 
-import argparse
 import math
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
-from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -121,8 +116,9 @@ def seconds_of_the_largest() -> float:
     return time.process_time() - started
 
 
-def bars(rows: list[Row], seconds: float) -> list[Bar]:
-    """Return the bars, of the default."""
+def bars(rows: list[Row], tables: int) -> list[Bar]:
+    """Return the bars, of the default; the time of the largest table is measured."""
+    seconds = seconds_of_the_largest()
     held = min(row.coverage["auto"] for row in rows)
     error = max(row.error["auto"] for row in rows)
     excess = max(row.false["auto"] - 3 * row.false_error["auto"] for row in rows)
@@ -147,23 +143,14 @@ def bars(rows: list[Row], seconds: float) -> list[Bar]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sample", action="store_true")
-    parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--tables", type=int)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    made = campaign.provenance()
-    tables = options.tables or (SAMPLE_TABLES if options.sample else TABLES)
-    numbers, rows = range(SAMPLE if options.sample else SETTINGS), list[Row]()
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        for row in pool.map(row_of, repeat(options.seed), numbers, repeat(tables)):
-            rows.append(row)
-            print(row, flush=True)
-    measured = bars(rows, seconds_of_the_largest())
-    contents = {"seed": options.seed, "tables": tables, "rows": rows, "bars": measured}
-    campaign.write(options.out, made, contents)
-    return campaign.shown(measured)
+    return campaign.run_settings(
+        __doc__,
+        row_of,
+        bars,
+        seed=SEED,
+        whole=(SETTINGS, TABLES),
+        sample=(SAMPLE, SAMPLE_TABLES),
+    )
 
 
 if __name__ == "__main__":
