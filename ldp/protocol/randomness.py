@@ -4,7 +4,8 @@ A `BitSource` returns fair bits: `SystemBits` from the operating system (devices
 a seed by SHAKE-256 (golden vectors, tests, simulations), `KeyedBits` likewise from a device's
 secret (memoised responses). Both samplers use integers only, so private bits depend on no float.
 Bernoulli sampling compares a uniform 64-bit number with an integer threshold one bit at a time from
-the top, in all lanes at once (Knuth and Yao 1976).
+the top, in all lanes at once (Knuth and Yao 1976); from the operating system, where lanes are few,
+it compares whole numbers by one sum.
 """
 
 import hashlib
@@ -152,10 +153,11 @@ def bernoulli(
     threshold has a 1 left: about log2(lanes) + 2 words instead of 64. Thresholds lie in
     [0, 2**64].
 
-    From the operating system up to FEW_LANES lanes are drawn whole, 64 bits each: the distribution
-    is the same, and the time does not depend on the result. For more lanes the top byte is drawn,
-    and the others where it does not decide. From a keyed stream up to FEW_LANES lanes compare all
-    64 words, but read only those that decide a lane, so that the stream is used as by more lanes.
+    From the operating system up to FEW_LANES lanes are drawn whole and compared by one sum: the
+    distribution is the same, and the time does not depend on the result. For more lanes the top
+    byte is drawn, and the others where it does not decide. From a keyed stream up to FEW_LANES
+    lanes compare all 64 words, but read only those that decide a lane, so that the stream is used
+    as by more lanes.
     """
     if isinstance(source, SystemBits):
         if lanes > FEW_LANES:
