@@ -93,12 +93,13 @@ def condition_checks(
         of_rows.append(Occurrence("rows as odd as the value", seen, np.ones_like(seen), 0.5))
     moduli = np.arange(1, LARGEST + 1)
     known = [(name, (of[:, None] % moduli).astype(np.uint8), limit) for name, of, limit in numbers]
-    bits = reports.reported if reports.mechanism.kind.is_bitmap else reports.reported[:, :0]
-    packed = [np.packbits(cells, axis=1, bitorder="little") for cells in (bits, reports.touched)]
+    reported = reports.reported if reports.mechanism.kind.is_bitmap else reports.reported[:, :0]
+    both = reported, reports.touched
+    bits, touched = (np.packbits(cells, axis=1, bitorder="little") for cells in both)
     for left, right in combinations(known, 2):
         has_row = ROW in (left[0], right[0]) or reports.keeps_row
         some = statistics if has_row else [*statistics, *of_rows]
-        yield from _by_two(reports, lies, (packed[0], packed[1]), some, left, right, has_row, most)
+        yield from _by_two(reports, lies, (bits, touched), some, left, right, has_row, most)
 
 
 def evened(seen: Bools, chances: Floats, chance: float, coins: np.random.Generator) -> Bools:
