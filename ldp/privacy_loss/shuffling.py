@@ -284,7 +284,7 @@ def least_reports(
     [0, 1), and where a million million reports are too few. Time: some seconds."""
     _require_delta(delta)
     if not (epsilon > 0 and 0 <= fakes < 1):
-        raise ParameterError(f"need epsilon > 0 and 0 <= fakes < 1, got {epsilon!r} and {fakes}")
+        raise ParameterError(f"epsilon must be > 0 and 0 <= fakes < 1, got {epsilon!r} and {fakes}")
 
     def suffices(reports: int) -> bool:
         size = _coarse(reports)
