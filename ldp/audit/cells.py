@@ -19,7 +19,7 @@ from math import comb
 
 import numpy as np
 
-from ldp.arrays import Bools, Floats, Ints
+from ldp.arrays import Bools, Floats, Ints, binomial_up_to
 from ldp.audit.binomial_checks import (
     LAGS,
     MOST_BITS,
@@ -179,7 +179,7 @@ def _two_of(
     numbers = [
         (ROW, reports.rows, reports.mechanism.shape.rows),
         ("call", reports.calls, size if reports.calls.any() else 1),
-        ("device", reports.devices, size if reports.devices.any() else 1),
+        ("device", reports.devices, size if np.ptp(reports.devices) else 1),
         (VALUE, number[which], limit),
         ("rank", blocks[which], 1 if np.array_equal(number, rank) else few),
         (VALUE_BEFORE, number[before], limit),
@@ -400,7 +400,8 @@ def _cells(reports: Reports) -> Iterator[Checks]:
         yield sum_checks("touched cells reported", any_true, any_touched, probability)
     else:
         yield sum_checks("touched cells reported", truths, touched, float(channel.touched))
-    for which in ("first", "last"):
+    has_several = touched.sum(axis=1).max(initial=0) > 1
+    for which in ("first", "last")[: 1 + has_several]:
         from_end = touched if which == "first" else touched[:, ::-1]
         cell = from_end.argmax(axis=1)
         cell = cell if which == "first" else columns - 1 - cell
@@ -437,11 +438,32 @@ def _cells(reports: Reports) -> Iterator[Checks]:
             )
             claims = np.full(limit, float(channel.untouched))
             yield f"untouched cells by {what}", noise, free_cells, claims
+        yield from _right_cells(reports)
         yield from noise_checks(reported, touched, float(channel.untouched))
     layout = mechanism.layout
     if isinstance(layout, Subset) and columns > mechanism.touches + 1:
         _, both = layout.pair_probabilities(channel.touched, mechanism.touches)
         yield from pair_checks(reported & ~touched, ~touched, float(both))
+
+
+def _right_cells(reports: Reports) -> Iterator[Checks]:
+    """Check how often about half of the reports have most cells right: all cells together show
+    weaker noise better than one. Reports count whose values touch the usual number of cells."""
+    channel, columns = reports.mechanism.channel, reports.mechanism.shape.columns
+    held = reports.touched.sum(axis=1)
+    usual = int(np.bincount(held).argmax())
+    sizes = (usual, float(channel.touched)), (columns - usual, 1 - float(channel.untouched))
+    laws = [np.diff(binomial_up_to(np.arange(n + 1), n, p), prepend=0.0) for n, p in sizes]
+    law = np.convolve(laws[0], laws[1])
+    most = int(np.searchsorted(np.cumsum(law), 0.5)) + (law[-1] < 0.5)
+    is_usual = held == usual
+    seen = ((reports.reported == reports.touched).sum(axis=1) >= most)[is_usual]
+    for by, numbers, limit in (
+        ("row", reports.rows, reports.mechanism.shape.rows),
+        *_numbers_of_reports(reports),
+    ):
+        chance = float(law[most:].sum())
+        yield from checks_by_number(f"right cells by {by}", seen, numbers[is_usual], limit, chance)
 
 
 def _following(cells: Bools, places: Ints) -> Bools:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from importlib.util import find_spec
-from itertools import combinations, count, pairwise, product
+from itertools import combinations, pairwise, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,7 +26,7 @@ from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen
 from ldp.audit.draws import Draws
 from ldp.audit.encoder import start_checks
-from ldp.audit.judging import Audit, Checks, judge_twice
+from ldp.audit.judging import Audit, Checks, judge_again
 from ldp.audit.lives import Period, independent_checks, response_checks
 from ldp.audit.messages import record_checks
 from ldp.audit.together import shared_checks, together_checks
@@ -121,7 +121,7 @@ def audit_client(
             yield repeated_starts(starts, draws.coins)
         yield from client_stages(draws, make=starts[0], scale=scale, parts=parts)
 
-    return judge_twice(play, seed, alpha)
+    return judge_again(play, seed, alpha)
 
 
 def repeated_starts(starts: Sequence[MakesClient], coins: np.random.Generator) -> list[Checks]:
@@ -172,12 +172,12 @@ def client_stages(
     memory = Path("/dev/shm")  # spares the disk; Linux only
     folder_of_all = memory if memory.is_dir() else None
     with TemporaryDirectory(prefix="ldp-audit-", dir=folder_of_all) as folder:
-        numbers, bits = count(), _GeneratedBits(draws.coins)
+        bits = _GeneratedBits(draws.coins)
 
         def device(
             registry: Registry, start: datetime = START, kind: type[_Device] = _Device, **more: Any
         ) -> _Device:
-            home = Path(folder) / str(next(numbers))
+            home = Path(folder) / str(next(draws.devices))
             return kind(home, registry, bits, make, start, **more)
 
         for part in parts:
@@ -197,9 +197,9 @@ def played(parts: Sequence[str] = PARTS) -> str:
 
 
 class _Device:
-    """A client in a folder of its own, and the batches that left it. `mistakes`: number of batches
-    with another id than they were sent under or a day that is not today, and of declined records.
-    """
+    """A client in a folder of its own, whose name is its `number`, and the batches that left it.
+    `mistakes`: number of batches with another id than they were sent under or a day that is not
+    today, and of declined records."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class _Device:
         start: datetime,
     ) -> None:
         home.mkdir()
-        self.path = home / "client.db"
+        self.path, self.number = home / "client.db", int(home.name)
         self.batches: list[Batch] = []
         self.mistakes = 0
         self._now = start
@@ -347,9 +347,10 @@ def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[
     sizes = {metric.name: metric.reports_per_window for metric in metrics}
     shape = DEVICES, days
     which = {name: draws.plan.integers(len(some), size=shape) for name, some in values.items()}
-    sent, mistakes = defaultdict[str, list[bytes]](list), 0
+    sent, mistakes, numbers = defaultdict[str, list[bytes]](list), 0, list[int]()
     for number in range(DEVICES):
         one = device(registry)
+        numbers.append(one.number)
         for day in range(days):
             of_day = {name: values[name][which[name][number, day]] for name in sizes}
             if of_day[UNSEEN] == HIDDEN.placeholder:
@@ -365,7 +366,8 @@ def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[
         pool: list[Seen] = []
         for name, metric in registry.metrics.items():
             calls = which[name][:devices].repeat(sizes[name], axis=1)
-            checks += _law_checks(metric, values[name], calls, sent[name], draws.coins, pool)
+            about = values[name], calls, sent[name], numbers
+            checks += _law_checks(metric, *about, draws.coins, pool)
         if devices == DEVICES:
             checks += together_checks(pool)
             checks += shared_checks(pool)
@@ -377,14 +379,16 @@ def _law_checks(
     values: Sequence[Value],
     which: Ints,
     reports: Sequence[bytes],
+    numbers: Sequence[int],
     coins: np.random.Generator,
     pool: list[Seen],
 ) -> Iterator[Checks]:
     """Yield the checks of reports of a metric about values[which], and add their statistics to
-    `pool`. `which`: shape (devices, calls)."""
+    `pool`. `which`: shape (devices, calls); `numbers`: of the devices."""
     mechanism = metric.mechanism
     split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]
-    devices, calls = (numbers.ravel() for numbers in np.indices(which.shape))
+    places, calls = (of.ravel() for of in np.indices(which.shape))
+    devices = np.array(numbers)[places]
     for name, *counted in check_values(
         mechanism, values, which.ravel(), split, coins, calls, devices, MOST_OF_TWO, pool=pool
     ):

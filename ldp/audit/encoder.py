@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -54,6 +54,9 @@ REPEATED = 0.25
 STRANGE = ((8, 0.1), (2, 0.5))
 """Number of values that are tried again, and the part of the trials for each, in two rounds: the
 values whose reports look strangest, and as many whose next report does."""
+
+AGAIN = " again: "
+"""Between the number of values that are tried again and the name of a check."""
 
 
 def audit_encoder(
@@ -116,8 +119,30 @@ def value_checks(
         if len(values) < 2:
             break
         seen = _mixed(mechanism, values, device, int(trials * share), draws, turns)
-        checks = checks + [(f"{strange} again: {what}", *counted) for what, *counted in seen]  # type: ignore[misc]
+        checks = checks + [(f"{strange}{AGAIN}{what}", *counted) for what, *counted in seen]  # type: ignore[misc]
     return checks
+
+
+def with_sums(stages: Iterable[list[Checks]]) -> Iterator[list[Checks]]:
+    """Yield the checks of stages, then the sums of those of one name over all rounds and stages: a
+    lie that does not depend on the value is told by all reports. Checks that have another size or
+    probability are not added."""
+    pool: dict[tuple[str, int, int, float], Checks] = {}
+    added = set[tuple[str, int, int, float]]()
+    for stage in stages:
+        yield stage
+        times: Counter[str] = Counter()
+        for whole, observed, trials, probability in stage:
+            what = whole.partition(AGAIN)[2] or whole
+            key = what, times[whole], observed.size, float(probability[:1].sum())
+            times[whole] += 1
+            if key not in pool:
+                pool[key] = f"all reports: {what}", observed, trials, probability
+            elif np.array_equal(pool[key][3], probability):
+                name, before, tried, _ = pool[key]
+                pool[key] = name, before + observed, tried + trials, probability
+                added.add(key)
+    yield [pool[key] for key in pool if key in added]
 
 
 def _are_all_pairs(values: Sequence[Any]) -> bool:
@@ -139,7 +164,7 @@ def _mixed(
     order = draws.plan.permutation(np.repeat(np.arange(len(values)), repetitions))
     places = np.where(draws.plan.random(order.size) < REPEATED, 0, np.arange(order.size))
     order = order[np.maximum.accumulate(places)]
-    numbered = _reports(mechanism, values, device, order, draws.coins, turns)
+    numbered = _reports(mechanism, values, device, order, draws, turns)
     for start in range(0, order.size, CHUNK):
         reports, calls, devices = zip(*islice(numbered, CHUNK), strict=True)
         of_reports = order[start : start + CHUNK], reports, draws.coins
@@ -154,18 +179,18 @@ def _reports(
     values: Sequence[Value],
     device: MakeEncoder,
     order: Ints,
-    coins: np.random.Generator,
+    draws: Draws,
     turns: Turns | None,
 ) -> Iterator[tuple[tuple[int, bytes], int, int]]:
     """Yield the reports of values in an order, each with the number of its call and device. A
     device that keeps its row only reports values that touch different cells."""
-    encode, number, call, left, row = device(), 0, 0, 0, 0
+    encode, number, call, left, row = device(), next(draws.devices), 0, 0, 0
     keeps, touched = bool(turns and turns.keeps_row), set[Any]()
     cells: Any = cache(lambda at, row: (*mechanism.cells(values[at], row),))  # type: ignore[attr-defined]
     for at in order.tolist():
         if turns and (not left or (keeps and cells(at, row) in touched)):
-            encode, number, call, touched = device(), number + 1, 0, set()
-            left = int(coins.integers(1, turns.most, endpoint=True))
+            encode, number, call, touched = device(), next(draws.devices), 0, set()
+            left = int(draws.coins.integers(1, turns.most, endpoint=True))
         report = split_report(encode(values[at]), mechanism.header, mechanism.layout)
         yield report, call, number
         call, left, row = call + 1, left - 1, report[0]

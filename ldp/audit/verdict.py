@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from typing import Any
 
 from ldp.audit import messages
 from ldp.audit.black_box import epsilon_at_least
@@ -18,8 +19,9 @@ from ldp.audit.encoder import (
     repeat_checks,
     start_checks,
     value_checks,
+    with_sums,
 )
-from ldp.audit.judging import Audit, Checks, judge_twice
+from ldp.audit.judging import Audit, Checks, judge_again
 from ldp.audit.law import exact_findings
 from ldp.audit.lives import LONG, UNITS, USUAL, life_checks, one_by_one
 from ldp.audit.memoised_histories import TwoHistories, cohorts_named, exact_epsilon
@@ -102,7 +104,7 @@ def audited(
     by devices that live DAYS. An honest encoder fails with probability `alpha` at most: all counts
     share one half of it, the bounds from outside the other."""
     play = partial(encoder_stages, mechanism, trials, dictionary)
-    audit = judge_twice(play, seed, alpha / 2)
+    audit = judge_again(play, seed, alpha / 2)
     if isinstance(mechanism, Dummies):
         return _verdict_of(name, mechanism, audit, messages.message_findings(mechanism))
     held = None
@@ -139,20 +141,34 @@ def encoder_stages(
         turns_of_values = Turns(1) if is_random else Turns(CALLS_EACH, keeps_row=True)
         ways[1] = partial(_device, mechanism), turns_of_values
         ways.append((lambda: _device(mechanism, epoch()), Turns(1)))
-    for number, (device, turns) in enumerate(ways):
-        fewer = trials // 4 if number > 1 else trials  # the third only has other secrets
-        yield from way_stages(mechanism, device, fewer, draws, dictionary, turns)
+    numbers = (trials, trials, trials // 4)  # the third way only has other secrets
+    yield from with_sums(
+        stage
+        for (device, turns), some in zip(ways, numbers, strict=False)
+        for stage in way_stages(mechanism, device, some, draws, dictionary, turns)
+    )
     for device, turns in ways[:1] if is_noisy else ways[:2]:
-        yield repeat_checks(mechanism, values[0], _encoder(device, turns), trials)
+        yield repeat_checks(mechanism, values[0], _encoder(device, turns, draws), trials)
     if isinstance(mechanism, MemoisedMechanism):
-        yield all_lives(mechanism, (values[0], values[1]), _device, epoch, trials)
+        two = values[0], values[1]
+        yield all_lives(mechanism, two, _numbered(_device, draws), epoch, trials)
 
 
-def _encoder(device: MakeEncoder, turns: Turns | None) -> Callable[[Value], bytes]:
+def _encoder(device: MakeEncoder, turns: Turns | None, draws: Draws) -> Callable[[Value], bytes]:
     """Return what encodes on one device, or, where each makes few reports, on a new one each
     time."""
-    is_one = turns is None or turns.most > CALLS_EACH
+    is_one, device = turns is None or turns.most > CALLS_EACH, _numbered(device, draws)
     return device() if is_one else lambda value: device()(value)
+
+
+def _numbered(device: Callable[..., Any], draws: Draws) -> Callable[..., Any]:
+    """Return what makes a device, which takes a number."""
+
+    def next_device(*arguments: Any) -> Any:
+        next(draws.devices)
+        return device(*arguments)
+
+    return next_device
 
 
 def audited_from_outside(
@@ -178,10 +194,10 @@ def audited_from_outside(
 
     def play(draws: Draws) -> Iterator[list[Checks]]:
         yield start_checks(mechanism, value, starts, draws.coins)
-        yield from way_stages(mechanism, lambda: encode, trials, draws, dictionary)
+        yield from with_sums(way_stages(mechanism, lambda: encode, trials, draws, dictionary))
         yield repeat_checks(mechanism, value, encode, trials)
 
-    audit = judge_twice(play, seed, alpha / 2)
+    audit = judge_again(play, seed, alpha / 2)
     return _verdict(name, mechanism, audit, encode, trials, alpha)
 
 
@@ -235,7 +251,9 @@ def way_stages(
     many values by `turns`, and one each of a few that are tried at length."""
     many = drawn_values(mechanism, draws.plan, dictionary)
     yield value_checks(mechanism, many, device, trials, draws, turns)
-    yield encoder_checks(mechanism, tried(mechanism), _encoder(device, turns), trials)
+    encode = _encoder(device, turns, draws)
+    for value in tried(mechanism):
+        yield encoder_checks(mechanism, (value,), encode, trials)
 
 
 def all_lives(

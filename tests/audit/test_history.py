@@ -148,7 +148,7 @@ def test_the_audit_refutes_a_smaller_figure_of_a_changing_value(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By the exact law alone: counts of reports, which say nothing of it, are left out."""
-    monkeypatch.setattr("ldp.audit.verdict.judge_twice", lambda *_: Audit(0, ()))
+    monkeypatch.setattr("ldp.audit.verdict.judge_again", lambda *_: Audit(0, ()))
     assert audited("basic", BASIC, 200).exact == []
     figure = property(lambda mechanism: mechanism.cost.lifetime / 4)
     monkeypatch.setattr(MemoisedMechanism, "changing_per_value", figure)

@@ -1,0 +1,101 @@
+"""Cheats that only the sums over many reports, or over all cells of one, refute. Twins are honest
+encoders, and the same audits without the sums."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import chain, count
+from typing import Any
+
+import pytest
+
+from ldp.audit import encoder
+from ldp.audit.draws import Draws
+from ldp.audit.encoder import Turns, value_checks, with_sums
+from ldp.audit.judging import Checks, judge
+from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
+from ldp.audit.verdict import CALLS_EACH, way_stages
+from ldp.mechanisms import RandomizedResponse, UnaryEncoding
+from ldp.protocol.randomness import SeededBits
+from tests.statistics import ALPHA, chance_missed
+
+MORE = tuple(f"c{i}" for i in range(40))
+ANSWERS = RandomizedResponse(categories=MORE, epsilon=1.0)
+BITS = UnaryEncoding(categories=MORE, epsilon=1.0)
+TRIALS = 2000
+Encode = Callable[[Any], bytes]
+
+
+def devices(mechanism: Any, is_weaker: Callable[[int], bool], epsilon: float) -> Iterator[Encode]:
+    """Yield devices whose noise is of another epsilon on some calls. Bits are seeded."""
+    bits = SeededBits(b"sums")
+    honest = mechanism.encoder(bits)
+    weaker, size = replace(mechanism, epsilon=epsilon).encoder(bits), len(mechanism.header)
+    while True:
+        calls = count()
+
+        def encode(value: Any, calls: Iterator[int] = calls) -> bytes:
+            some = weaker if is_weaker(next(calls)) else honest
+            report: bytes = mechanism.header + some.encode(value)[size:]
+            return report
+
+        yield encode
+
+
+def stages(mechanism: Any, is_weaker: Callable[[int], bool], epsilon: float) -> list[list[Checks]]:
+    make = partial(next, devices(mechanism, is_weaker, epsilon))
+    way = partial(way_stages, mechanism, make, TRIALS, Draws(0), ())
+    return [*with_sums(chain(way(None), way(Turns(CALLS_EACH))))]
+
+
+def missed(checks: Iterable[Checks]) -> float:
+    return chance_missed([*checks], AUDIT_ALPHA / 10)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", [ANSWERS, BITS])
+def test_the_honest_devices_pass(mechanism: Any) -> None:
+    """False failure: AUDIT_ALPHA each. The twins are the cheats below."""
+    assert judge([*chain(*stages(mechanism, lambda _: False, 1.0))], AUDIT_ALPHA).passed
+
+
+@pytest.mark.statistical
+def test_sums_over_all_reports_refute_what_few_do_not_show() -> None:
+    """A device has weaker noise in one call of 53. Fresh noise would miss it with probability ALPHA
+    at most. The twin, single stages without the sums, misses it more often than not."""
+    *alone, sums = stages(ANSWERS, lambda call: call % 53 == 7, 3.7)
+    assert missed(sums) < ALPHA
+    assert missed(chain(*alone)) > 0.5
+
+
+@pytest.mark.statistical
+def test_all_cells_of_a_report_refute_weaker_noise() -> None:
+    """A device has weaker noise in 8 calls of 64. Fresh noise would miss it with probability ALPHA
+    at most. The twin, all counts of single cells, misses it more often than not."""
+    checks = [*chain(*stages(BITS, lambda call: call // 8 % 8 == 5, 1.6))]
+    assert missed(check for check in checks if "right cells" in check[0]) < ALPHA
+    assert missed(check for check in checks if "right cells" not in check[0]) > 0.5
+
+
+@pytest.mark.exact
+def test_devices_have_one_number_in_all_playings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cheat that looks at a device's number acts in a further playing where it did in the first.
+    The twin: without `repeat` the numbers begin anew."""
+    made, encoded, checked = count(), list[int](), list[int]()
+
+    def device() -> Encode:
+        number, honest = next(made), ANSWERS.encoder(SeededBits(b"device"))
+        return lambda value: encoded.append(number) or honest.encode(value)  # type: ignore[func-returns-value]
+
+    def checks_of(*arguments: Any, **_: Any) -> Iterator[Checks]:
+        checked.extend(arguments[-1].tolist())
+        yield from ()
+
+    monkeypatch.setattr(encoder, "check_values", checks_of)
+    first = Draws(0)
+    for draws in (first, first.repeat(), first.repeat(1)):
+        value_checks(ANSWERS, MORE, device, 100, draws, Turns(5))
+    assert checked == encoded
+    assert len(set(checked)) > 300
+    value_checks(ANSWERS, MORE, device, 100, Draws(0), Turns(5))
+    assert checked != encoded
