@@ -1,6 +1,6 @@
-"""Prints every benchmark: ours, its bar, the peer's figure, their ratio, and the machine.
+"""Print every benchmark: our figure, its bar, the peer's figure, their ratio, and the machine.
 
-A bar on size that is missed makes the exit status 1; a bar on time does so only under
+A missed bar on size makes the exit status 1. A missed bar on time does so only with
 LDP_BENCH_STRICT=1, which needs the machine's name in LDP_BENCH_MACHINE.
 """
 
@@ -100,8 +100,10 @@ def main() -> int:
 
 
 def _peers(keys: Sequence[str]) -> dict[str, peers.Figure]:
-    """The peers' figures, of all keys without `keys`; none, and a line that says why, when they
-    cannot be run."""
+    """Return the peers' figures of `keys`, by default of all keys.
+
+    When the peers cannot run, print why and return no figure.
+    """
     _progress(f"{NAMES}, in {peers.ENVIRONMENT}")
     try:
         return peers.figures(keys)
@@ -126,12 +128,12 @@ def _line(
 
 
 def _number(figure: float) -> str:
-    """Three digits, or all of a larger whole number."""
+    """Return a number in three digits, or a larger whole number in full."""
     return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"
 
 
 def _print_table(lines: list[tuple[str, ...]]) -> None:
-    """Markdown, aligned."""
+    """Print a Markdown table with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = ("-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:]))
     for line in (lines[0], rule, *lines[1:]):

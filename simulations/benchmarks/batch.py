@@ -1,7 +1,7 @@
-"""A batch of people, from values through report bytes to estimates, in blocks.
+"""Take a batch of people from values through report bytes to estimates, in blocks.
 
-Also a process of its own, `python -m simulations.benchmarks.batch USERS`, whose peak memory is
-compared with that of hardly any users: what is between them is what the batch takes.
+`python -m simulations.benchmarks.batch USERS` does so in a process of its own. Its peak memory is
+compared with the peak for a few users; the difference is what the batch takes.
 """
 
 import sys
@@ -68,7 +68,7 @@ def small_sketch() -> "CountMeanSketch":
 
 
 def histogram(versions: int = 0) -> "HierarchicalHistogram":
-    """Percentiles of numbers from 1 to 1,000, of an unknown range, by so many versions."""
+    """Return a histogram of numbers whose range is unknown, split by `versions` versions."""
     from ldp.client import HierarchicalHistogram
 
     by = tuple(f"version {number}" for number in range(versions))
@@ -76,7 +76,7 @@ def histogram(versions: int = 0) -> "HierarchicalHistogram":
 
 
 def values_of(mechanism: "Mechanism") -> tuple[Any, ...]:
-    """1,000 values that the mechanism takes."""
+    """Return 1,000 values that the mechanism takes."""
     from ldp.client import HierarchicalHistogram
 
     if not isinstance(mechanism, HierarchicalHistogram):
@@ -86,8 +86,11 @@ def values_of(mechanism: "Mechanism") -> tuple[Any, ...]:
 
 
 def answer(mechanism: "Mechanism", users: int) -> None:
-    """Encodes, counts and estimates all 1,000 values, of frequencies 1 / rank**1.1; or of numbers
-    what `ldp decode` writes."""
+    """Encode the users' values, count the reports and estimate.
+
+    The 1,000 values have frequencies 1 / rank**1.1. For a numeric mechanism the estimates are those
+    that `ldp decode` writes.
+    """
     import numpy as np
 
     from ldp.decoding.outcome import numbers_outcome
@@ -107,5 +110,5 @@ def answer(mechanism: "Mechanism", users: int) -> None:
 
 
 if __name__ == "__main__":
-    answer(unary(), 100)  # what imports and compilers take is no part of the batch
+    answer(unary(), 100)  # leaves imports and compilation out of the batch
     answer(unary(), int(sys.argv[1]))

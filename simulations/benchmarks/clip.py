@@ -1,8 +1,7 @@
-"""The figure of a peer of one CMS report, measured in the peers' environment and printed as JSON by
-key.
+"""Measure one peer's CMS report in the peers' environment, and print the figure as JSON by key.
 
-clip-protocol 2.4 counts a whole table of data at once; its client method for one value is measured
-alone. Run by `peers.py`, without ldp.
+clip-protocol 2.4 counts a whole table of data at once, so its client method is measured alone, for
+one value. `peers.py` runs this file; ldp is not installed there.
 """
 
 from importlib import import_module

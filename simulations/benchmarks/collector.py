@@ -1,10 +1,12 @@
-"""How much a collector takes, durably, on one core: `python -m simulations.benchmarks.collector`.
+"""Measure how many reports a collector stores durably on one core.
 
-Starts `ldp collect` on the first core, ingestor on, in plain HTTP, and sends it sealed batches of
-real reports from the second, each with an id and rows of its own: of 100 reports, as relays send,
-of 4, as devices do, and of one report of each of 100 metrics. Prints the rate, the latency, errors,
-processor time, memory and the disk, then counts what is in the store: exits 1 when a bar is missed
-or a report is missing or extra.
+`python -m simulations.benchmarks.collector` starts `ldp collect` with its ingestor on the first
+core, in plain HTTP. From the second core it sends sealed batches of real reports, each with its own
+id and rows. One load sends batches of 100 reports, as relays do; one sends batches of 4, as devices
+do. A third sends batches with one report of each of 100 metrics.
+
+It prints the rate, the latency, errors, processor time, memory and disk use. Then it counts the
+reports in the store. It exits 1 when a bar is missed, or when a report is missing or extra.
 """
 
 import argparse
@@ -60,9 +62,11 @@ TEMPLATES = 64
 
 @dataclass(frozen=True)
 class Load:
-    """One run: batches of so many reports over so many connections, as many of each metric. Bars,
-    of reports a second where batches are large, of requests where they are small: `least` by the
-    wall, `least_of_core` for a second of the processor."""
+    """One run: batches of `reports` reports of `metrics` metrics over `connections` connections.
+
+    The bars count reports a second where `counts_reports`, else requests a second. `least`: bar on
+    a second of wall time; `least_of_core`: bar on a second of processor time.
+    """
 
     reports: int
     connections: int
@@ -77,7 +81,7 @@ class Load:
 
     @property
     def names(self) -> list[str]:
-        """Names of the metrics, of one length, so that all items have one size."""
+        """Names of the metrics, all of one length, so that all items have one size."""
         return [f"word{number:03}" for number in range(self.metrics)]
 
     @property
@@ -93,7 +97,7 @@ LOADS = (UNIFORM, SMALL, MIXED)
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of a run; times in seconds, latencies in milliseconds."""
+    """Figures of one run; times in seconds, latencies in milliseconds."""
 
     reports_per_batch: int
     metrics: int
@@ -123,7 +127,7 @@ class Measured:
 
 
 class Sealed:
-    """Batches without end: the reports are real, ids and rows are drawn anew for each."""
+    """Endless stream of batches; the reports are real, and each batch gets new ids and rows."""
 
     def __init__(self, load: Load, seed: int) -> None:
         encoder, self._random = SKETCH.encoder(), np.random.default_rng(seed)
@@ -148,7 +152,7 @@ class Sealed:
 
 
 class Sender(asyncio.Protocol):
-    """One connection that sends a batch when the last one was answered."""
+    """Connection that sends the next batch when the last one was answered."""
 
     def __init__(self, bodies: Iterator[bytes], until: float, took: list[float]) -> None:
         self._bodies, self._until, self._took = bodies, until, took
@@ -186,7 +190,10 @@ class Sender(asyncio.Protocol):
 
 
 async def send(url: str, load: Load, seconds: float, seed: int) -> tuple[list[float], int]:
-    """Latencies of all requests, in seconds, and how many were not acknowledged whole."""
+    """Send batches; return the latency of each request in seconds, and the number of errors.
+
+    An error is a batch that was not acknowledged whole.
+    """
     parts, took = urlsplit(url), list[float]()
     host, port = str(parts.hostname), int(parts.port or 80)
     bodies, until = iter(Sealed(load, seed)), time.monotonic() + seconds
@@ -201,7 +208,7 @@ async def send(url: str, load: Load, seconds: float, seed: int) -> tuple[list[fl
 
 
 class Usage:
-    """What a process used, read from the system's files."""
+    """Resources that a process used, read from the system's files."""
 
     def __init__(self, process: int) -> None:
         self._folder = Path(f"/proc/{process}")
@@ -222,7 +229,7 @@ class Usage:
 
 
 def stored(store: Path, names: Sequence[str]) -> int:
-    """Reports in the store, and in what it set aside."""
+    """Count the reports in the store, and those that it set aside."""
     total = 0
     for place, name in product((store, store / "set-aside"), names):
         if (place / f"metric={name}").is_dir():
@@ -232,7 +239,7 @@ def stored(store: Path, names: Sequence[str]) -> int:
 
 
 def run(load: Load, seconds: float, folder: Path, seed: int, keeps: bool = True) -> Measured:
-    """Loads a collector in `folder` for so long; without `keeps` it deletes files of past days."""
+    """Load a collector in `folder` for `seconds` seconds and return what was measured."""
     (folder / "metrics.toml").write_text(load.registry)
     words = ["--registry", str(folder / "metrics.toml"), "--store", str(folder / "reports")]
     command = [sys.executable, "-m", "ldp", "collect", *words]
@@ -289,7 +296,7 @@ def run(load: Load, seconds: float, folder: Path, seed: int, keeps: bool = True)
 
 
 def sync_milliseconds(folder: Path) -> float:
-    """The median time of writing and syncing 64 KiB there: the device's part of a commit."""
+    """Return the median time of writing and syncing 64 KiB: the disk's part of a commit."""
     block, took = os.urandom(1 << 16), []
     with (folder / "sync").open("wb") as file:
         for _ in range(100):
@@ -302,7 +309,7 @@ def sync_milliseconds(folder: Path) -> float:
 
 
 def bars(load: Load, found: Measured) -> list[Bar]:
-    """What must hold of a run."""
+    """Return the bars of a run."""
     what = load.what
     rate = found.reports_a_second if load.counts_reports else found.requests_a_second
     unit = "durable reports a second" if load.counts_reports else "requests a second"
@@ -322,7 +329,7 @@ def bars(load: Load, found: Measured) -> list[Bar]:
 
 
 def said(found: Measured) -> str:
-    """The run in words."""
+    """Describe the run in words."""
     micro = found.processor_us
     return (
         f"{found.requests_a_second:,.0f} requests/s, {found.reports_a_second:,.0f} reports/s for "

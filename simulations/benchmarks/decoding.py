@@ -1,9 +1,11 @@
-"""The decoders at the size of production, each in a process of its own, on tables that are drawn.
+"""Measure the decoders at the size of production, each in its own process, on drawn tables.
 
-`python -m simulations.benchmarks.decoding CASE FOLDER` decodes FOLDER/CASE.table and writes what it
-took beside it; the benchmarks here draw that table, run the process and read its peak of memory.
-The settings of RAPPOR are those of google/rappor's regression tests, with 128 bits those of Chrome;
-the frequencies of what is held fall like 1 / rank**power, the rest of a list is held by nobody.
+`python -m simulations.benchmarks.decoding CASE FOLDER` decodes FOLDER/CASE.table and writes the
+times and the peak memory beside it. The benchmarks here draw that table and run the process.
+
+The settings of RAPPOR are those of google/rappor's regression tests; with 128 bits they are those
+of Chrome. The frequencies of the held values fall like 1 / rank**power; nobody holds the other
+values of a list.
 """
 
 import json
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from ldp.tables.estimates import Estimates
 
 QUICK = 5000
-"""Up to so many candidates the fastest of 5 decodings counts, beyond it the only one."""
+"""Most candidates for which the fastest of 5 decodings counts; beyond it, one decoding is timed."""
 
 
 def apple_preset() -> "CountMeanSketch":
@@ -63,8 +65,7 @@ def known_list() -> "ProjectiveGeometry":
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A table of so many `reports`, of `held` values, how many candidates are `listed`, and the
-    method of decoding."""
+    """Table of `reports` reports of `held` values, to decode with `listed` candidates."""
 
     mechanism: Callable[[], "Mechanism"]
     reports: int
@@ -103,8 +104,10 @@ CASES = {
 
 @dataclass(frozen=True)
 class Decoded:
-    """Seconds of hashing (RAPPOR: its candidates' map), of decoding, and of writing the estimates
-    as a file; the process's peak."""
+    """Seconds of hashing, decoding and writing the estimates, and the process's peak memory.
+
+    Hashing means, for RAPPOR, making the map of the candidates.
+    """
 
     hashing: float
     decoding: float

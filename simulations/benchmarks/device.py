@@ -1,6 +1,6 @@
-"""A device's client: what one record and one start of it take.
+"""Measure what one record and one start of a device's client take.
 
-The file is new and nobody else uses it; the caps are those of a registry whose lifetime lasts.
+The file is new and nobody else uses it. The registry's caps are large enough for every report.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,8 +39,10 @@ preset = "{preset}"
 
 
 def record_us(folder: Path, preset: str, manner: str = "") -> float:
-    """`record` of so many values, its transaction included, in processor time; the fastest of 7
-    rounds. Every one wins a slot, and the client keeps a witness."""
+    """Return microseconds of processor time of one `Client.record`, with its transaction.
+
+    It is the fastest of 7 rounds. Every record wins a slot, and the client keeps a witness.
+    """
     from ldp.client import Client
 
     path = registry(folder, preset, manner + f"reports_per_window = {8 * RECORDS}\n")
@@ -57,8 +59,11 @@ def record_us(folder: Path, preset: str, manner: str = "") -> float:
 
 
 def open_ms(folder: Path) -> float:
-    """Reading the registry, opening the file that is there and asking for the consent; modules are
-    loaded before. The fastest of 7."""
+    """Return milliseconds of one start of a client, the fastest of 7.
+
+    A start reads the registry, opens the existing file and asks for the consent. All modules are
+    loaded before.
+    """
     from ldp.client import Client
 
     path, file = registry(folder, "apple-emoji"), folder / "apple-emoji.ldp"
@@ -71,7 +76,10 @@ def open_ms(folder: Path) -> float:
 
 
 def open_many_ms(folder: Path) -> float:
-    """The same with 1,000 metrics of one preset, in processor time; tomllib takes a third of it."""
+    """Return milliseconds of processor time of a start with 1,000 metrics of one preset.
+
+    A third of it is the time of tomllib.
+    """
     from ldp.client import Client
 
     path = registry(folder, "apple-emoji")
@@ -97,7 +105,10 @@ def _memoised_us(folder: Path, manner: str) -> float:
 
 
 def encode_us(mechanism: "Mechanism", values: Sequence[str], secret: bytes | None = None) -> float:
-    """One report with system randomness, memoised per value under a secret."""
+    """Return microseconds of one report with system randomness.
+
+    With a secret, the report is memoised per value.
+    """
     encoder = mechanism.encoder() if secret is None else mechanism.encoder(secret=secret)  # type: ignore[call-arg]
     return each_us(encoder.encode, values)
 
@@ -105,7 +116,8 @@ def encode_us(mechanism: "Mechanism", values: Sequence[str], secret: bytes | Non
 def encoding(
     key: str, name: str, mechanism: "Callable[[], Mechanism]", bar: float, values: Sequence[str]
 ) -> Benchmark:
-    """The row of one report; its limit is the request for the report's random bytes."""
+    """Return the benchmark of one report; its limit is the request for the report's random
+    bytes."""
     return Benchmark(
         key=key,
         name=name,

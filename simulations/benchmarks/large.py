@@ -1,6 +1,6 @@
-"""Whole commands at the sizes that must stay bearable, each in a process of its own.
+"""Measure whole commands at the largest sizes that must work, each in its own process.
 
-How the cost of every command grows is `simulations.scale`; here is what the largest inputs take.
+`simulations.scale` measures how the cost of every command grows.
 """
 
 import math
@@ -39,7 +39,7 @@ change = 0.01
 
 
 def ldp(folder: Path, words: str) -> Run:
-    """Run a command, its words apart by spaces, in a folder."""
+    """Run an `ldp` command in a folder; `words`: its words, separated by spaces."""
     return run([sys.executable, "-m", "ldp", *words.split()], folder=folder)
 
 
@@ -51,7 +51,7 @@ def within(folder: Path, name: str) -> Path:
 
 
 def plan(folder: Path) -> float:
-    """Processor time of a million values beyond that of a thousand."""
+    """Return processor time of a plan for a million values, minus the time for a thousand."""
     few, many = (
         ldp(folder, f"plan list --domain {values} --users 1000000 --epsilon 4").processor
         for values in (1_000, 1_000_000)
@@ -60,7 +60,7 @@ def plan(folder: Path) -> float:
 
 
 def merge(folder: Path) -> float:
-    """Peak beyond that of three tables, with `MERGED` of them."""
+    """Return the peak memory of merging `MERGED` tables, minus the peak of merging three."""
     inside = within(folder, "merge")
     scale.registry(inside, (scale.SKETCH.replace("1024", "4096", 1), "asked"))
     (inside / "values.csv").write_text("value,frequency\na,1\nb,1")
@@ -74,7 +74,7 @@ def merge(folder: Path) -> float:
 
 @cache
 def estimates(folder: Path) -> tuple[float, Path]:
-    """Seconds in which a CSV file of a million estimates is written, and the file."""
+    """Return the seconds that writing a million estimates as CSV takes, and the file's path."""
     from ldp import RandomizedResponse
     from ldp.server import Table, decode
 
@@ -91,7 +91,7 @@ def report(folder: Path) -> float:
 
 @cache
 def associate(folder: Path) -> Run:
-    """Ten million reports of two RAPPOR filters."""
+    """Measure the association of ten million reports of two RAPPOR filters."""
     inside = within(folder, "associate")
     scale.registry(inside, *TWO_FILTERS)
     pairs = [f"a{i},b{j},{1 / (1 + i + j)}" for i in range(10) for j in range(10)]
@@ -110,7 +110,7 @@ def associate(folder: Path) -> Run:
 
 
 def ngrams(folder: Path) -> float:
-    """A million reports of six letters each."""
+    """Measure counting and decoding a million reports of words of six letters."""
     inside = within(folder, "ngrams")
     scale.registry(inside, (WORDS + LENGTH, "asked"))
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
@@ -123,7 +123,7 @@ def ngrams(folder: Path) -> float:
 
 
 def simulate(folder: Path) -> float:
-    """A table of Apple's sketch, of a million people with 250,000 values."""
+    """Measure drawing a table of Apple's sketch for a million people and 250,000 values."""
     inside = within(folder, "simulate")
     sketch = scale.SKETCH.replace("1024", "65536", 1)
     scale.listed(sketch)(inside, 250_000)
@@ -131,9 +131,12 @@ def simulate(folder: Path) -> float:
 
 
 def scenario(folder: Path) -> float:
-    """Price of a person's day in the last 240 of 360 days over that in the first 120, each from the
-    quickest of five runs that take turns, so that a busy minute is not that of one number of days.
-    Of fewer days the price is less than what a start varies by."""
+    """Return the processor time of a simulated day late in a scenario, over that of an early one.
+
+    Late days are the last 240 of 360, early ones the first 120. Each time is the quickest of five
+    runs, which take turns, so that other work slows all of them alike. With fewer days, the times
+    would be smaller than the variation of a start.
+    """
     inside = within(folder, "scenario")
     scale.listed(scale.SKETCH.replace("width = 1024", "width = 128"))(inside, 100)
     seconds = dict.fromkeys((1, 120, 360), math.inf)

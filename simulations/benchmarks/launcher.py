@@ -1,7 +1,7 @@
-"""Runs the command in its arguments and prints its times and peak memory as JSON.
+"""Run the command in the arguments and print its times and peak memory as JSON.
 
-A process of its own, because the peak that the system reports for a child starts at the memory of
-the process that started it; this one is small.
+This is a process of its own: the peak that the system reports for a child starts at its parent's
+memory, and this parent is small.
 """
 
 import json
@@ -16,7 +16,7 @@ def main() -> int:
     done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=False)
     seconds = time.perf_counter() - started
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, other systems KiB
     processor = used.ru_utime + used.ru_stime
     peak = used.ru_maxrss * unit / 2**20
     print(json.dumps({"seconds": seconds, "processor": processor, "peak_mib": peak}))

@@ -1,7 +1,7 @@
-"""How things are measured: time, memory, imports, installed size, and the machine they ran on.
+"""Measure time, memory, imports and installed size, and describe the machine.
 
-Nothing here knows what is measured. Standard library only (numpy for the calibration), because the
-peer is measured by the same functions in an environment of its own.
+Nothing here knows what is measured. The peers are measured by the same functions in an environment
+of their own. So this file needs the standard library only, and numpy for the calibration.
 """
 
 import json
@@ -24,9 +24,12 @@ MIB = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """`measure` gets an empty folder shared by one run's benchmarks and returns a figure in
-    `unit`; `bar` is the most it may be. `limit` measures, in the same unit, what the work takes
-    that the operating system or the disk does, so that no code takes less."""
+    """One measurement and its bar.
+
+    `measure` gets an empty folder, which the benchmarks of one run share, and returns a figure in
+    `unit`. `bar`: the largest figure that passes. `limit` measures, in the same unit, what the
+    operating system or the disk takes of the work; no code can take less.
+    """
 
     key: str
     name: str
@@ -47,8 +50,10 @@ class Benchmark:
 def fastest(
     work: Callable[[], object], repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Seconds of the quietest of some runs: other processes only ever add time. `clock`: of the
-    wall, or `time.process_time`."""
+    """Return the seconds of the quickest of some runs, because other processes only add time.
+
+    `clock`: wall time by default, or `time.process_time`.
+    """
     times = []
     for _ in range(repeats):
         started = clock()
@@ -58,8 +63,7 @@ def fastest(
 
 
 class Run(NamedTuple):
-    """One command: wall time in seconds, the peak of its largest process in MiB, and seconds of
-    processor."""
+    """One command: wall time in seconds, peak of its largest process in MiB, processor seconds."""
 
     seconds: float
     peak_mib: float
@@ -71,8 +75,11 @@ def run(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Run:
-    """Runs a command to its end, in a folder if one is named, its output dropped; raises
-    RuntimeError with what it said when it fails. `environment` is added to this process's."""
+    """Run a command to its end, without its output.
+
+    `environment`: variables added to those of this process. `folder`: where the command runs.
+    Raises RuntimeError with the command's error output when it fails.
+    """
     launcher = [sys.executable, str(Path(__file__).with_name("launcher.py"))]
     done = subprocess.run(
         [*launcher, *map(str, command)],
@@ -89,7 +96,7 @@ def run(
 
 
 def each_us(work: Callable[[Any], object], values: Sequence[Any]) -> float:
-    """Microseconds of processor time of `work` for each of the values; the fastest of 7 rounds."""
+    """Return microseconds of processor time of `work` for one value; the fastest of 7 rounds."""
 
     def all_of_them() -> None:
         for value in values:
@@ -100,14 +107,16 @@ def each_us(work: Callable[[Any], object], values: Sequence[Any]) -> float:
 
 
 def print_figures(figures: Mapping[str, Callable[[], float]]) -> None:
-    """Print as JSON what a peer's module measures, or of it only the keys in the arguments."""
+    """Print figures of a peer's module as JSON: those of the keys in the arguments, else all."""
     asked = sys.argv[1:] or list(figures)
     print(json.dumps({key: measure() for key, measure in figures.items() if key in asked}))
 
 
 def request_us(size: int) -> float:
-    """Microseconds of one request to the operating system for `size` random bytes, in processor
-    time; the fastest of 7 rounds of 2,000."""
+    """Return microseconds of processor time of one request for `size` random bytes.
+
+    It is the fastest of 7 rounds of 2,000 requests to the operating system.
+    """
 
     def requests() -> None:
         for _ in range(2000):
@@ -117,7 +126,7 @@ def request_us(size: int) -> float:
 
 
 def sync_us(folder: Path) -> float:
-    """Microseconds in which a page of 4 KiB is on the disk for good; the median of 50."""
+    """Return microseconds until a page of 4 KiB is synced to the disk, the median of 50."""
     times = []
     with (folder / "synced").open("wb") as file:
         for _ in range(50):
@@ -130,7 +139,7 @@ def sync_us(folder: Path) -> float:
 
 
 def copied_gib() -> float:
-    """GiB that a second copies from memory to memory, of an array of 256 MiB."""
+    """Return how many GiB a second are copied in memory, from an array of 256 MiB."""
     import numpy as np
 
     array = np.ones(32 * MIB)
@@ -139,8 +148,11 @@ def copied_gib() -> float:
 
 
 def import_seconds(statement: str, repeats: int = 20) -> float:
-    """Processor time that a fresh interpreter takes for an import of compiled modules, beyond what
-    it takes to do nothing: the difference of two medians over alternating runs."""
+    """Return the processor time that a fresh interpreter takes for an import.
+
+    The modules are compiled beforehand. The time of an empty program is subtracted; both times are
+    medians over alternating runs.
+    """
     compiling = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     _run_silently(statement, compiling)
     times: dict[str, list[float]] = {"pass": [], statement: []}
@@ -164,7 +176,7 @@ def _children_seconds() -> float:
 
 
 def with_dependencies(requirements: Iterable[str]) -> set[str]:
-    """The packages that the requirements bring, theirs included, from the metadata."""
+    """Return the packages that the requirements install, with all dependencies, from metadata."""
     found: set[str] = set()
     wanted = list(requirements)
     while wanted:
@@ -176,13 +188,13 @@ def with_dependencies(requirements: Iterable[str]) -> set[str]:
         try:
             wanted.extend(requires(name) or [])
         except PackageNotFoundError:
-            continue  # for another system or another Python
+            continue  # a requirement of another system or another Python
         found.add(name)
     return found
 
 
 def installed_mib(packages: Iterable[str]) -> float:
-    """Size of the files of installed packages, without bytecode."""
+    """Return the size in MiB of the files of installed packages, without bytecode."""
     paths = [
         Path(str(file.locate()))
         for package in packages
@@ -192,15 +204,18 @@ def installed_mib(packages: Iterable[str]) -> float:
 
 
 def size_mib(paths: Iterable[Path]) -> float:
-    """Size of the files among the paths, without bytecode and other caches."""
+    """Return the size in MiB of the files among the paths, without bytecode and other caches."""
     return (
         sum(p.stat().st_size for p in paths if p.is_file() and "__pycache__" not in p.parts) / MIB
     )
 
 
 def calibration() -> dict[str, float]:
-    """Milliseconds of two fixed tasks, to compare machines by: a loop of pure Python (2 million
-    additions) and a sort of 2 million doubles in numpy."""
+    """Return milliseconds of two fixed tasks by which machines are compared.
+
+    One is a loop of pure Python (2 million additions), the other a sort of 2 million doubles in
+    numpy.
+    """
     import numpy as np
 
     numbers = np.random.default_rng(1).random(2_000_000)
@@ -218,8 +233,10 @@ def calibration() -> dict[str, float]:
 
 
 def machine() -> dict[str, Any]:
-    """The processor, cores, memory and Python that figures belong to, and the machine's name if
-    LDP_BENCH_MACHINE gives one."""
+    """Return the processor, cores, memory and Python of this machine.
+
+    Its name is added if LDP_BENCH_MACHINE gives one.
+    """
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

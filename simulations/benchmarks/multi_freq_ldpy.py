@@ -1,8 +1,8 @@
-"""The figures of a peer that has unary encoding and subset selection too, measured in the peers'
-environment and printed as JSON by key.
+"""Measure a peer with unary encoding and subset selection, and print the figures as JSON by key.
 
 multi-freq-ldpy 0.2.5 (Arcolezi et al. 2022) has optimised unary encoding as UE_Client, compiled,
-and UE_Aggregator_MI, which takes all reports as a list. Run by `peers.py`, without ldp.
+and UE_Aggregator_MI, which takes all reports as a list. `peers.py` runs this file in the peers'
+environment, without ldp.
 """
 
 import resource
@@ -37,7 +37,7 @@ def main() -> None:
 
     @cache
     def answered() -> tuple[float, float]:
-        """Microseconds for each, and memory in MiB."""
+        """Return microseconds a user, and memory in MiB."""
         answer(100)  # compiles
         before = _peak_mib()
         seconds = fastest(lambda: answer(USERS), 3)

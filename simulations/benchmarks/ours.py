@@ -1,7 +1,7 @@
-"""The benchmarks: what `ldp` does, in which unit, and the bar it has to meet.
+"""List the benchmarks: what `ldp` does, in which unit, and the bar it has to meet.
 
-Every figure is better when it is lower. `key` is also the name under which the peer's figure for
-the same work, in the same unit, is looked up (`pure_ldp.py`, `multi_freq_ldpy.py`).
+A lower figure is better in every benchmark. `key` is also the name of the peer's figure for the
+same work, in the same unit (`pure_ldp.py`, `multi_freq_ldpy.py`).
 """
 
 import sys
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LDP = (sys.executable, "-m", "ldp")
 HELP = "import sys; sys.argv = ['ldp', '--help']; from ldp.__main__ import main; main()"
-CANDIDATES = 2600  # the size Apple published for its popular emoji
+CANDIDATES = 2600  # number of popular emoji that Apple published
 REPORTS = 1_000_000
 CLIENTS = 10**9
 PLAN = ("plan", "list", "--domain", str(CANDIDATES), "--users", str(REPORTS), "--epsilon", "4")
@@ -43,7 +43,10 @@ def wire_bytes(mechanism: "Mechanism", value: str) -> float:
 
 
 def batch_us(mechanism: "Mechanism") -> float:
-    """For each of 100,000 people, kernels compiled before; the fastest of 5."""
+    """Return microseconds a person, for 100,000 people, in the fastest of 5 runs.
+
+    The kernels are compiled before.
+    """
     batch.answer(mechanism, 100)
     return 1e6 * fastest(lambda: batch.answer(mechanism, batch.USERS), 5) / batch.USERS
 
@@ -55,7 +58,7 @@ def batch_memory(folder: Path) -> float:
 
 
 def dependencies() -> set[str]:
-    """The packages that the base install brings."""
+    """Return the packages that the base install brings."""
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     return with_dependencies(project["dependencies"])
 
@@ -68,8 +71,10 @@ def installed(folder: Path) -> float:
 
 @cache
 def aggregated(folder: Path) -> Run:
-    """A million reports in a store, counted by the command: the fastest and the largest of three.
-    Leaves words.table in the folder."""
+    """Count a million reports of a store by the command; return the shortest time and largest peak.
+
+    The command runs three times, and leaves words.table in the folder.
+    """
     registry = device.registry(folder, "apple-emoji")
     population, store = folder / "words.csv", folder / "store"
     lines = [f"{word},{1 / rank}" for rank, word in enumerate(words(), 1)]
@@ -84,7 +89,7 @@ def aggregated(folder: Path) -> Run:
 
 
 def demo(folder: Path) -> float:
-    """From a state without compiled kernels, as after installation."""
+    """Return the seconds of a demo without compiled kernels, as after installation."""
     fresh = {"NUMBA_CACHE_DIR": str(folder / "numba")}
     return run([*LDP, "demo", "--seed", "1", "--out", folder / "demo"], fresh).seconds
 
@@ -115,7 +120,8 @@ def decode(folder: Path) -> float:
 
 
 def percentiles(folder: Path) -> float:
-    """By the commands `decode` alone: the fastest of three. Leaves the table in the folder."""
+    """Return the seconds of `ldp decode` alone, the fastest of three; leave the table in the
+    folder."""
     import numpy as np
 
     from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
@@ -135,7 +141,7 @@ def percentiles(folder: Path) -> float:
 
 
 def compose() -> None:
-    """1,000 metrics, no two of one epsilon (0.1 to 4), a report a day each, for 90 days."""
+    """Compose a report a day for 90 days of 1,000 metrics with different epsilons from 0.1 to 4."""
     from ldp.client import CountMeanSketch
     from ldp.privacy_loss import compose
 
@@ -147,8 +153,10 @@ def compose() -> None:
 
 
 def _collecting_us(load: str, seconds: float, folder: Path) -> float:
-    """Return microseconds of a collector's processor time a report, without the sender's; of mixed
-    batches in a minute, in which the reports of every metric are moved to the store."""
+    """Return microseconds of a collector's processor time a report, without the sender's.
+
+    A load of mixed batches takes a minute, in which the reports of every metric reach the store.
+    """
     from simulations.benchmarks import collector
 
     (folder / load).mkdir()

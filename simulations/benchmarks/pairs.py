@@ -1,11 +1,13 @@
-"""Is a row of the benchmarks slower here than in another checkout?
+"""Measure whether a row of the benchmarks is slower here than in another checkout.
 
-`python -m simulations.benchmarks.pairs OTHER`, from the top of a checkout, measures every timed row
-in turn here and there, each in a process of its own, `--pairs` times; a row that the other has not
-is measured there by the scripts of this one, on the other's package. Times are of
-the processor, children included, so that other work on the machine counts little: every clock of
-the wall is replaced. Prints for each row the geometric mean of the ratios, here over there, with
-its standard error, and exits 1 when a row is more than 5 % slower beyond 2 standard errors.
+Run `python -m simulations.benchmarks.pairs OTHER` from the top of a checkout. It measures every
+timed row in turn here and there, each in its own process, `--pairs` times. A row that the other
+checkout lacks is measured there by the scripts of this one, on the other's package. Times are
+processor times with children, so that other work on the machine counts little; every clock of wall
+time is replaced.
+
+It prints for each row the geometric mean of the ratios, here over there, with its standard error.
+It exits 1 when a row is more than 5 % slower beyond 2 standard errors.
 """
 
 import argparse
@@ -29,7 +31,7 @@ def clock():
     return time.process_time() + used.ru_utime + used.ru_stime
 time.perf_counter = clock
 """
-"""What every process of a measurement runs first, as its `sitecustomize`."""
+"""Code that every process of a measurement runs first, as its `sitecustomize`."""
 MEASURE = """\
 import json, sys
 from pathlib import Path
@@ -96,7 +98,8 @@ def _measured(checkout: Path, key: str, has_row: bool) -> float:
 
 
 def _run(checkout: Path, code: str, *arguments: str, path: str = "") -> str:
-    """What the code prints that runs at the top of the checkout and imports what is there."""
+    """Return what `code` prints when it runs at the top of a checkout, with that checkout's
+    modules."""
     paths = os.pathsep.join(filter(None, [path, str(checkout.resolve())]))
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],

@@ -1,4 +1,4 @@
-"""The peers' environment, `.venv-peers`, made on demand, and the peers' figures from it."""
+"""Make the peers' environment, `.venv-peers`, on demand, and return the peers' figures from it."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ PEERS = {
     "toolbox": "ldp-toolbox 0.1.3",
     "clip": "clip-protocol 2.4",
 }
-"""Module here that measures it -> name and version."""
+"""Modules here that measure a peer, each with the peer's name and version."""
 MEASURED = """\
 Of the peers that do a row's work, the fastest is shown. All run at the same settings, in memory,
 without a store or bytes on a wire, with floats and an ordinary generator.
@@ -23,23 +23,25 @@ pure-ldp decoded 100 of the 2,600 candidates, one call each: the figure is per c
 ENVIRONMENT = Path(".venv-peers")
 PINS = Path(__file__).with_name("peers.txt")
 ALONE = Path(__file__).with_name("peers_alone.txt")
-"""Those that are installed without what they ask for, which the others exclude."""
+"""File of the peers that are installed without their dependencies, which other peers exclude."""
 
 
 class Figure(NamedTuple):
-    """Figure of the peer that wins, and its name."""
+    """Figure of the best peer, and the peer's name."""
 
     value: float
     name: str
 
 
 class PeerMissing(Exception):
-    """The peers cannot be installed or do not run here."""
+    """Error: the peers cannot be installed or do not run here."""
 
 
 def figures(keys: Sequence[str] = ()) -> dict[str, Figure]:
-    """The least figure of all peers by key, of all keys without `keys`; raises PeerMissing with the
-    reason, in one line."""
+    """Return the least figure of all peers by key, for `keys` or for all keys.
+
+    Raises PeerMissing with the reason in one line.
+    """
     python, least = _environment(), dict[str, Figure]()
     for module, name in PEERS.items():
         output = _output([python, "-m", f"simulations.benchmarks.{module}", *keys])
@@ -49,7 +51,8 @@ def figures(keys: Sequence[str] = ()) -> dict[str, Figure]:
 
 
 def _environment() -> Path:
-    """The interpreter of the environment; makes it anew when the pins have changed."""
+    """Return the environment's interpreter; make the environment anew when the pins have
+    changed."""
     python, made_from = ENVIRONMENT / "bin" / "python", ENVIRONMENT / "made-from.txt"
     pins = PINS.read_text() + ALONE.read_text()
     if made_from.exists() and made_from.read_text() == pins:

@@ -1,8 +1,8 @@
-"""The peer's figures, measured in its own environment and printed as JSON by key.
+"""Measure pure-ldp in its own environment, and print the figures as JSON by key.
 
 pure-ldp 1.2.0 (Cormode, Maddock and Maple 2021) has Apple's count mean sketch as CMSClient and
-CMSServer. It runs at the Apple preset in full; only the decoder is tried on fewer candidates, and
-its figure is per candidate. Run by `peers.py`, where ldp is not installed.
+CMSServer. It runs at the Apple preset in full. Only the decoder is tried on fewer candidates, so
+its figure is per candidate. `peers.py` runs this file where ldp is not installed.
 """
 
 import resource
@@ -26,12 +26,12 @@ MODULE = f"{ORACLES}.apple_cms"
 EPSILON, ROWS, WIDTH = 4, 65536, 1024
 BATCH_ROWS, BATCH, BATCH_EPSILON, VALUES = 2048, 100_000, 2.0, 1000
 REQUIREMENTS = ("pure-ldp", "scikit-learn", "statsmodels")
-"""It declares only the first."""
+"""Packages that the peer needs; it declares only the first."""
 REPORTS, BLOCK, CANDIDATES = 1_000_000, 10_000, 100
 
 
 def zipf_values() -> list[int]:
-    """One of 1,000 values, from 1, for each of the batch, with frequencies 1 / rank**1.1."""
+    """Draw the batch's values, from 1 to 1,000, with frequencies 1 / rank**1.1."""
     import numpy as np
 
     weights = np.arange(1.0, VALUES + 1) ** -1.1
@@ -63,7 +63,7 @@ def main() -> None:
 
     @cache
     def aggregate() -> tuple[float, float]:
-        """Seconds, and the peak memory in MiB."""
+        """Return the seconds of aggregation, and the peak memory in MiB."""
         seconds = 0.0
         for start in range(0, REPORTS, BLOCK):  # a million reports at once would be 8 GB
             block = [client.privatise(words[i % len(words)]) for i in range(start, start + BLOCK)]

@@ -1,9 +1,9 @@
-"""How many reports a device seals and a collector opens in a second of one core, beside X25519.
+"""Measure how many reports a device seals and a collector opens in a second of one core.
 
-`python -m simulations.benchmarks.sealing` prints both beside `openssl speed ecdhx25519`, and the
-two X25519 operations that sealing cannot do without. The bar of both is half of openssl's rate;
-exits 1 when one is missed. Each figure is that of the quietest of many short rounds, openssl's of
-three.
+`python -m simulations.benchmarks.sealing` prints both rates beside `openssl speed ecdhx25519`, and
+beside the two X25519 operations that sealing needs at least. The bar of both is half of openssl's
+rate; it exits 1 when one misses it. Each figure is that of the quickest of many short rounds,
+openssl's of three.
 """
 
 import re
@@ -23,12 +23,12 @@ ROUNDS, CALLS, SIZE = 500, 20, 256
 
 
 def rate(work: Callable[[], object]) -> float:
-    """Calls a second."""
+    """Return calls a second."""
     return CALLS / fastest(lambda: [work() for _ in range(CALLS)], ROUNDS)
 
 
 def openssl_rate() -> float:
-    """X25519 operations a second, by openssl itself."""
+    """Return X25519 operations a second, as openssl itself measures them."""
     command = ["openssl", "speed", "-seconds", "1", "ecdhx25519"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     (figure,) = re.findall(r"X25519\).*\s([0-9.]+)\s*$", printed, re.MULTILINE)

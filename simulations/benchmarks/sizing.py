@@ -1,12 +1,14 @@
-"""What counting costs, by the number of reports: `python -m simulations.benchmarks.sizing`.
+"""Measure what counting costs, by the number of reports.
 
-Runs `ldp aggregate` on stores of 1e6, 1e7 and (with --large) 1e8 reports of 1,024 bits, on one
-core, for a small and a large table; prints processor time, memory and bytes, and the straight line
-through the times. The stores are links to one file of simulated reports, in the page cache: the
-disk's time comes on top. With --spark only what a report costs on Spark: one session counts stores
-of several sizes in turns with one machine, and the slopes of processor time, Java and workers
-included, leave every start out. With --billion only, once, 1e9 reports of projective geometry over
-2,600 values, whose store takes some 3 GB. Exits 1 when a bar is missed.
+`python -m simulations.benchmarks.sizing` runs `ldp aggregate` on stores of 1e6, 1e7 and (with
+--large) 1e8 reports of 1,024 bits. It runs on one core, for a small and a large table. It prints
+processor time, memory and bytes, and fits a straight line to the times. The stores lie in the page
+cache, so the disk's time comes on top.
+
+With --spark it measures only what a report costs on Spark. One session counts stores of several
+sizes, in turns with one machine. The slopes of processor time, with Java and workers, leave every
+start out. With --billion it counts, once, 1e9 reports of projective geometry over 2,600 values,
+whose store takes some 3 GB. It exits 1 when a bar is missed.
 """
 
 import argparse
@@ -54,9 +56,9 @@ PROJECTIVE = f'mechanism = "pgr"\ncategories = {[f"v{n}" for n in range(VALUES)]
 FILE = 250_000
 SPARK_SIZES = (2_500_000, 10_000_000, 20_000_000)
 SPARK_ROUNDS = 4
-"""Counts of every size, after one that compiles and warms Java."""
+"""Counts of every size, after one count that compiles and warms Java."""
 LEAST = {1024: 1.3e6, 65_536: 0.37e6}
-"""Rows -> the reports that a second of processor time must count, beyond what a start takes."""
+"""Bars by number of rows: reports counted a second of processor time, without the start."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,10 @@ class Counted:
 
 
 def stored(folder: Path, registry: Registry, reports: int) -> float:
-    """A store of so many reports in files of 250,000 (7 GB for 1e8 of the sketch), all of which
-    hold the same; bytes a report."""
+    """Write a store of `reports` reports; return the bytes a report.
+
+    Files hold 250,000 reports each, all the same ones; 1e8 reports of the sketch take 7 GB.
+    """
     mechanism = registry.metric("word").mechanism
     values = getattr(mechanism, "categories", tuple("abcde"))
     each, rest = divmod(FILE, len(values))
@@ -87,7 +91,7 @@ def stored(folder: Path, registry: Registry, reports: int) -> float:
 
 
 def measured(rows: int, reports: int, keys: str = SKETCH) -> Counted:
-    """Counts a store on one core."""
+    """Count a store on one core."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         registry = folder / "metrics.toml"
@@ -114,14 +118,17 @@ def measured(rows: int, reports: int, keys: str = SKETCH) -> Counted:
 
 
 def quietest(rows: int, reports: int) -> Counted:
-    """Of three runs the one that took least: what others do to the caches only ever adds."""
+    """Return the run with the least processor time of three, because other work only adds time."""
     runs = [measured(rows, reports) for _ in range(3)]
     return min(runs, key=lambda run: run.processor_seconds)
 
 
 def line(runs: Sequence[Counted]) -> tuple[float, float, float]:
-    """Seconds of a start, microseconds a report, and the largest relative distance of a run, by
-    least squares in relative errors."""
+    """Fit a straight line to the runs by least squares in relative errors.
+
+    Returns the seconds of a start, microseconds a report, and the largest relative distance of a
+    run.
+    """
     reports = np.array([run.reports for run in runs], dtype=float)
     seconds = np.array([run.processor_seconds for run in runs])
     design = np.column_stack([np.ones(len(runs)), reports]) / seconds[:, None]
@@ -132,8 +139,10 @@ def line(runs: Sequence[Counted]) -> tuple[float, float, float]:
 
 @dataclass(frozen=True)
 class Slope:
-    """Microseconds of processor time a report, by weighted least squares, and its standard error;
-    `seconds`: of every count, by size."""
+    """Microseconds of processor time a report, with its standard error.
+
+    Both come from weighted least squares; `seconds`: time of every count, by size.
+    """
 
     rows: int
     master: str
@@ -151,7 +160,7 @@ class Slope:
 
 
 def used() -> float:
-    """Seconds of processor of this process and its descendants, with those of them that ended."""
+    """Return the processor seconds of this process and its descendants, with those that ended."""
     parents, seconds = dict[int, int](), dict[int, float]()
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -165,7 +174,7 @@ def used() -> float:
 
 
 def on_spark(rows: int, folder: Path) -> tuple[list[Slope], list[Bar]]:
-    """What a report costs on one machine and on one and two cores of Spark, in turns."""
+    """Measure what a report costs on one machine, and on one and two cores of Spark, in turns."""
     from pyspark.sql import SparkSession
 
     from ldp.collection.spark import aggregate_on_spark

@@ -1,8 +1,7 @@
-"""The figures of a peer of one report, measured in the peers' environment and printed as JSON by
-key.
+"""Measure one report of a peer in the peers' environment, and print the figures as JSON by key.
 
-ldp-toolbox 0.1.3 has the mechanisms over a list, as methods that take and return numpy's numbers;
-its estimates are clipped at 0 and scaled to 1. Run by `peers.py`, without ldp.
+ldp-toolbox 0.1.3 has the mechanisms over a list, as methods that take and return numpy's numbers.
+Its estimates are clipped at 0 and scaled to 1. `peers.py` runs this file, without ldp.
 """
 
 from importlib import import_module

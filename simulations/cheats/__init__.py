@@ -1,14 +1,14 @@
-"""Cheats that are generated, not listed: encoders that break their law in a drawn place.
+"""Define cheats: encoders that break their law where a drawn condition holds.
 
-A grammar is a module with one function, `draw(generator, subject) -> Cheat`, which draws one cheat
-for what is audited, by the bits of a numpy generator only. `simulations.cheats.grammar` is the one
-that the audit's authors know; `python -m simulations.cheats --grammar MODULE` takes another.
+A grammar is a module with a function `draw(generator, subject) -> Cheat`. It draws one cheat for
+what is audited, and takes all randomness from a numpy generator. The audit's authors know
+`simulations.cheats.grammar`; `python -m simulations.cheats --grammar MODULE` takes another one.
 
-A `Cheat` sees an `Event`, an honest report and what a program that draws it could see, and returns
+A `Cheat` sees an `Event`: an honest report, and what a program that draws it could see. It returns
 the bytes that leave instead. So the same cheats work on an encoder, in the Python client and, over
-a pipe, in the TypeScript client. A cheat also has the statistic of a test that knows its condition:
-`simulations.cheats.qualification` computes with it whether the cheat could be seen at all. Nothing
-in this package may import from `ldp.audit` but the campaign's call of the audit (`paths.py`).
+a pipe, in the TypeScript client. A cheat also has the statistic of a test that knows its condition.
+With it, `simulations.cheats.qualification` computes whether the cheat could be seen at all. Only
+`paths.py`, which calls the audit, may import from `ldp.audit`.
 """
 
 from collections.abc import Hashable
@@ -21,12 +21,13 @@ from ldp.protocol.randomness import SeededBits
 class Event(NamedTuple):
     """One honest report, and what a program that draws it could see.
 
-    `before`: the value before, of this metric on this device, None for none; `call`: the number of
-    the report, from 0, among those of this encoder, or of this metric on this device; `row`: of the
-    honest report (of a joint one, of its first part); `epoch` and `metric`: names, or None;
-    `device`: a number; `report`: the honest bytes; `permanent`: of a memoised report, the permanent
-    response as a payload, where the hook can know it. `row` and `report` are None and empty before
-    a report is drawn."""
+    `before`: the value before, of this metric on this device; None for the first. `call`: number of
+    the report, from 0, among those of this encoder, or of this metric on this device. `row`: row of
+    the honest report, or of the first part of a joint report; None before a report is drawn.
+    `epoch`, `metric`: names, or None. `device`: a number. `report`: the honest bytes, empty before
+    a report is drawn. `permanent`: permanent response of a memoised report as a payload, where the
+    hook can know it.
+    """
 
     mechanism: CatalogueMechanism
     value: Any
@@ -41,9 +42,11 @@ class Event(NamedTuple):
 
 
 class Memory:
-    """What a cheat, or the test that knows it, keeps between events: private random `bits`, and any
-    `state` of its own. There is one for all devices; keys of the state say which device is
-    meant."""
+    """State that a cheat, or the test that knows it, keeps between events.
+
+    It has private random `bits` and any `state`. All devices share one memory; keys of the state
+    say which device is meant.
+    """
 
     def __init__(self, seed: bytes) -> None:
         self.bits = SeededBits(seed)
@@ -51,20 +54,23 @@ class Memory:
 
 
 class Cheat(Protocol):
-    """Encoder's fault with a condition. All methods get events in the order of their reports."""
+    """Fault of an encoder, with a condition.
+
+    All methods get events in the order of their reports.
+    """
 
     @property
     def sentence(self) -> str:
-        """What is wrong, where, and how often, in a clause."""
+        """Clause that says what is wrong, where, and how often."""
         ...
 
     @property
     def wrong(self) -> str:
-        """Class of what goes wrong, a line of the campaign's table."""
+        """Class of what goes wrong, which is a line of the campaign's table."""
         ...
 
     def holds(self, event: Event) -> bool:
-        """Return whether the condition holds; whether it may, where `row` is None."""
+        """Return whether the condition holds, or, where `row` is None, whether it may hold."""
         ...
 
     def alter(self, event: Event, memory: Memory) -> bytes:
@@ -72,15 +78,20 @@ class Cheat(Protocol):
         ...
 
     def statistic(self, event: Event, report: bytes, memory: Memory) -> tuple[bool, float] | None:
-        """Return whether a `report` shows what the test that knows the cheat looks for, and the
-        exact probability of that for an honest report, given all reports before it. The event's
-        condition holds. Return None where the report says nothing about it."""
+        """Return whether a `report` shows what the knowing test looks for, and how likely that is.
+
+        The event's condition holds. The probability is exact, of an honest report, given all
+        reports before it. Returns None where the report says nothing about the condition.
+        """
         ...
 
 
 class Metric(NamedTuple):
-    """What one kind of event is about. `memoise`: "fresh" noise in every report, one permanent
-    response a "value", or one an "epoch"; `name`: None for an encoder alone."""
+    """Metric that an event can belong to.
+
+    `memoise`: "fresh" noise in every report, one permanent response a "value", or one an "epoch".
+    `name`: None for an encoder alone.
+    """
 
     name: str | None
     mechanism: CatalogueMechanism
@@ -88,8 +99,11 @@ class Metric(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What is audited: an encoder, or a client. `reports`: how many of them an honest audit
-    draws; `size`: how many counts and checks it has."""
+    """Encoder or client that is audited.
+
+    `reports`: number of reports that an honest audit draws; `size`: numbers of its counts and of
+    its checks.
+    """
 
     path: str
     name: str

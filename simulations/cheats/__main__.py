@@ -1,8 +1,9 @@
-"""Hundreds of drawn cheats against the audit, on the encoder and in the clients.
+"""Audit hundreds of drawn cheats, on the encoder and in the clients.
 
 `python -m simulations.cheats` draws cheats by seed until `--per-path` of them qualify on each path
-(`qualification.py`), audits each, prints a line for each, writes the result as JSON and exits 1
-when more than 1 % of them are missed. Each missed cheat is in the result, in words.
+(`qualification.py`). It audits each cheat, prints a line for it, and writes the result as JSON. It
+exits 1 when the audit misses more than 1 % of them. The result describes each missed cheat in
+words.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Cases of the campaign: a drawn cheat, whether it qualifies, and what the audit finds.
+"""Draw, qualify and audit the numbered cases of the campaign.
 
-They are numbered, and everything in a case follows from the seed, the path and the number, but for
-the audit's own randomness. Processes draw them ahead; those after the last that is needed are
-dropped, so that the number of processes changes nothing.
+Everything in a case follows from the seed, the path and the number, but for the audit's own
+randomness. Processes draw cases ahead. Cases after the last that is needed are dropped, so the
+number of processes changes nothing.
 """
 
 import importlib
@@ -27,8 +27,11 @@ MINUTES = 60
 
 @dataclass(frozen=True)
 class Case:
-    """Outcome of one drawn cheat. `why_not`: why it does not qualify; `finding`: the audit's first
-    finding against it, None where it was missed or is not audited."""
+    """Outcome of one drawn cheat.
+
+    `why_not`: why it does not qualify. `finding`: the audit's first finding against it; None where
+    it was missed or not audited.
+    """
 
     path: str
     number: int
@@ -51,8 +54,10 @@ class Case:
 def case(
     path: str, number: int, seed: int, grammar: str, subjects: dict[str, Subject]
 ) -> tuple[Case, Subject]:
-    """Draw, qualify and audit the cheat of a number; return also its subject. That is one of
-    `subjects`, by name, or is counted by an honest audit."""
+    """Draw, qualify and audit the cheat with this number; return the case and its subject.
+
+    A subject that is not among `subjects` is measured by an honest audit.
+    """
     started = time.perf_counter()
     generator = np.random.default_rng([seed, sum(path.encode()), number])
     names = paths.names(path)
@@ -78,7 +83,7 @@ def case(
 
 
 def in_order(pool: ProcessPoolExecutor, path: str, seed: int, grammar: str) -> Iterator[Case]:
-    """Yield the cases 0, 1, ... of a path, without end, some of them computed ahead."""
+    """Yield the cases 0, 1, ... of a path without end; some are computed ahead."""
     subjects: dict[str, Subject] = {}
     running: list[Future[tuple[Case, Subject]]] = []
     for number in count():
@@ -90,7 +95,7 @@ def in_order(pool: ProcessPoolExecutor, path: str, seed: int, grammar: str) -> I
 
 
 def run(pool: ProcessPoolExecutor, path: str, per_path: int, seed: int, grammar: str) -> list[Case]:
-    """Return the cases of a path up to the last that is needed, printing each."""
+    """Print and return the cases of a path, up to the last that is needed."""
     cases: list[Case] = []
     qualified = 0
     for done in in_order(pool, path, seed, grammar):
@@ -107,7 +112,7 @@ def run(pool: ProcessPoolExecutor, path: str, per_path: int, seed: int, grammar:
 
 
 def table(cases: list[Case]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return, by path and by what goes wrong, numbers of cases by outcome, and seconds."""
+    """Return numbers of cases by outcome, and seconds, by path and by what goes wrong."""
     lines: dict[str, dict[str, dict[str, float]]] = {}
     for path in dict.fromkeys(entry.path for entry in cases):
         lines[path] = {}

@@ -1,4 +1,4 @@
-"""Conditions of cheats: one atom or two, over what a program can see when it draws a report."""
+"""Define conditions of cheats: one or two atoms over what a program sees when it draws a report."""
 
 import zlib
 from collections.abc import Callable, Mapping
@@ -17,8 +17,11 @@ FIELDS: Mapping[str, Look] = {
     "metric": lambda event: _checksum(event.metric),
     "repetition": lambda event: int(event.value == event.before),
 }
-"""What an atom may be about, but for features of the value and of the value before. Names of epochs
-and metrics are taken by their CRC-32; repetition is 1 where the value is the one before."""
+"""Integers that an atom may be about, besides features of the value and of the value before.
+
+Names of epochs and metrics are represented by their CRC-32. Repetition is 1 where the value equals
+the value before.
+"""
 
 
 def _checksum(name: str | None) -> int | None:
@@ -35,8 +38,11 @@ def look(event: Event, field: str, feature: str = "") -> int | None:
 
 
 class Atom(NamedTuple):
-    """Condition on one integer: n // `block` has one of these `residues` by `modulus`, or, without
-    a modulus, it lies from `least` to `most`; None for no limit."""
+    """Condition on one integer n.
+
+    With a `modulus`, n // `block` modulo `modulus` is one of `residues`. Without a modulus, n //
+    `block` lies from `least` to `most`; None means no limit.
+    """
 
     field: str
     feature: str = ""
@@ -47,7 +53,8 @@ class Atom(NamedTuple):
     most: int | None = None
 
     def holds(self, event: Event) -> bool:
-        """Return whether an event meets it; True where that depends on a row not drawn yet."""
+        """Return whether an event meets the condition; True if a row that is not drawn decides
+        it."""
         if self.field == "row" and event.row is None:
             return True
         number = look(event, self.field, self.feature)
@@ -87,7 +94,7 @@ class Condition(NamedTuple):
     atoms: tuple[Atom, ...]
 
     def holds(self, event: Event) -> bool:
-        """Return whether an event meets all; True where that depends on a row not drawn yet."""
+        """Return whether an event meets all atoms; True if a row that is not drawn decides it."""
         return all(atom.holds(event) for atom in self.atoms)
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
-"""The grammar of cheats: a condition of one or two atoms, what goes wrong there, and how often.
+"""Draw cheats: a condition of one or two atoms, what goes wrong there, and how often.
 
-Every choice is a line of a table. The residues and limits of a condition are those of one event
-drawn from the stated lives, so that it can hold; whether it holds for one input in a hundred is
-measured afterwards.
+Every choice is a line of a table. A condition's residues and limits are those of one event of the
+stated lives, so the condition can hold. Whether it holds for one input in a hundred is measured
+afterwards.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,26 +39,30 @@ FIELDS = {
     "metric": 2,
     "device": 2,
 }
-"""What an atom may be about, each with its weight."""
+"""Quantities that an atom may be about, each with its weight."""
 MOST_MODULUS = 64
 FEWEST_OF_TWO = 0.6
 """Share of conditions with two atoms."""
 BLOCKS = (1, 1, 1, 2, 4, 8, 16, 32)
-"""Lengths of the blocks in which calls and devices are counted: after at most `MOST_MODULUS` the
-condition is the same again."""
+"""Lengths of the blocks in which calls and devices are counted.
+
+A condition repeats after `MOST_MODULUS` calls or devices at most.
+"""
 HALVINGS = (0, 0, 1, 2)
 """How often the share of the events on which a cheat acts is halved."""
 LONGEST_SAMPLE = 300
 SAMPLE = 100
-"""Values by which the largest modulus is chosen."""
+"""Number of drawn values from which the largest modulus is chosen."""
 EARLIEST = 2
-"""A sampled event has at least so many before it in the lives, so that there is a value before."""
+"""Least number of events before a sampled event, so that it has a value before."""
 
 
 @dataclass(frozen=True)
 class ConditionedWrong:
-    """Cheat of this grammar: `fault` where `condition` holds, on 1 in 2**`halvings` of such events,
-    by a private coin."""
+    """Cheat of this grammar: a `fault` on some of the events where `condition` holds.
+
+    A private coin chooses 1 in 2**`halvings` of these events.
+    """
 
     condition: Condition
     fault: Wrong
@@ -71,13 +75,13 @@ class ConditionedWrong:
 
     @property
     def sentence(self) -> str:
-        """What is wrong, where and how often."""
+        """Clause that says what is wrong, where and how often."""
         share = "" if not self.halvings else f", on 1 in {2**self.halvings} of them"
         part = f" in part {self.fault.part}" if self.fault.part else ""
         return f"{self.fault}{part} where {self.condition}{share}"
 
     def holds(self, event: Event) -> bool:
-        """Return whether the condition holds; whether it may, where the row is not drawn yet."""
+        """Return whether the condition holds, or whether it may where the row is not drawn yet."""
         return self.condition.holds(event)
 
     def alter(self, event: Event, memory: Memory) -> bytes:
@@ -122,7 +126,7 @@ def _condition(generator: np.random.Generator, event: Event) -> Condition:
 
 
 def _atom(generator: np.random.Generator, event: Event) -> Atom | None:
-    """Draw an atom that holds for the event; None for one that the event has no integer for."""
+    """Draw an atom that holds for the event; return None if the event has no integer for it."""
     weights = np.array(list(FIELDS.values())) / sum(FIELDS.values())
     field = list(FIELDS)[generator.choice(len(weights), p=weights)]
     is_value = field in ("value", "value before")
@@ -149,7 +153,7 @@ def _atom(generator: np.random.Generator, event: Event) -> Atom | None:
 
 
 def _spread(generator: np.random.Generator, event: Event, feature: str) -> int:
-    """Return the largest modulus by which people's values differ in a feature, 2 or more."""
+    """Return the largest modulus by which people's values differ in a feature, at least 2."""
     kind = value_type(event.mechanism)
     numbers = [kind.features[feature](kind.draw(generator)) for _ in range(SAMPLE)]
     return min(MOST_MODULUS, max(2, max(numbers) - min(numbers) + 1))
@@ -163,7 +167,7 @@ def _fault(generator: np.random.Generator, subject: Subject, event: Event) -> Wr
     parts = parts_of(event.mechanism)
     part = int(generator.integers(len(parts)))
     is_memoised = any(metric.memoise != "fresh" for metric in subject.metrics)
-    is_memoised &= subject.path != "typescript"  # whose hook does not know permanent responses
+    is_memoised &= subject.path != "typescript"  # its hook does not know permanent responses
     faults: list[Callable[[], Wrong]] = [
         lambda: Plain(part),
         lambda: Weaker(part, *_pick(generator, ((2, 0), (3, 0), (1, 2)))),

@@ -1,10 +1,10 @@
-"""Second grammar of cheats, held out: the audit's authors have not seen what it draws.
+"""Draw cheats from a second, held-out grammar, which the audit's authors have not seen.
 
-A cheat is a condition of one or two atoms, a fault, and the probability with which the fault acts
-where the condition holds. An atom is a predicate of a quantity (a feature of the value or of the
-value before, call, row, epoch, metric or device), or compares two of them. A fault states what the
-program sends, and what a test that knows it looks for; states of both follow only events in which
-the condition holds.
+A cheat has a condition of one or two atoms, a fault, and the probability with which the fault acts
+where the condition holds. An atom is a predicate of a quantity, or compares two quantities.
+Quantities are features of the value and of the value before, call, row, epoch, metric and device. A
+fault states what the program sends, and what a test that knows it looks for. Both keep a state,
+which only events that meet the condition change.
 """
 
 import hashlib
@@ -35,13 +35,13 @@ LEAST_SHARE = 0.012
 TRIES = 60
 MOST_RESIDUE = 64
 MOST_OUTCOMES = 512
-"""Largest number of payloads that are listed."""
+"""Most payloads that a layout may have for them to be listed."""
 Quantity = Callable[[Event], int | None]
 Feature = Callable[[Any], int]
 
 
 def text_of(value: Any) -> bytes:
-    """Return any value as bytes; equal values have equal bytes."""
+    """Return any value as bytes, the same bytes for equal values."""
     if isinstance(value, set | frozenset):
         return b",".join(sorted(map(text_of, value)))
     if isinstance(value, list | tuple):
@@ -81,7 +81,8 @@ FEATURES: Mapping[type, Mapping[str, Feature]] = {
 
 
 def features_of(sample: Any) -> dict[str, Feature]:
-    """Return features, by name, of values like `sample`, those of a tuple also by part."""
+    """Return features, by name, of values like `sample`; features of a tuple are also those of its
+    parts."""
     every = {**FEATURES[object], **FEATURES.get(type(sample), {})}
     if isinstance(sample, tuple):
         for number, part in enumerate(sample):
@@ -104,7 +105,10 @@ def looked(feature: Feature, value: Any) -> int | None:
 
 
 class Atom(NamedTuple):
-    """Condition on an event, in words; `has_row`: it is about the row, which may not be drawn."""
+    """Condition on an event, in words.
+
+    `has_row`: it is about the row, which may not be drawn yet.
+    """
 
     sentence: str
     holds: Callable[[Event], bool]
@@ -117,7 +121,7 @@ def _epoch_number(event: Event) -> int | None:
 
 
 def _quantities(features: Mapping[str, Feature]) -> dict[str, list[tuple[str, Quantity]]]:
-    """Return quantities by what they are of, each with its name."""
+    """Return quantities, each with its name, grouped by what they describe."""
 
     def of(feature: Feature, is_before: bool) -> Quantity:
         return lambda event: looked(feature, event.before if is_before else event.value)
@@ -139,7 +143,7 @@ def _quantities(features: Mapping[str, Feature]) -> dict[str, list[tuple[str, Qu
 def _predicate(
     generator: np.random.Generator, seen: Sequence[int]
 ) -> tuple[str, Callable[[int], bool]]:
-    """Draw a predicate of a quantity, in words, that holds for one of those that were `seen`."""
+    """Draw a predicate, in words, that holds for one of the integers `seen`."""
     pick, end = (seen[int(generator.integers(len(seen)))] for _ in range(2))
     low, high = sorted((pick, end))
     digit, odd, bit = abs(pick) % 10, pick.bit_count() & 1, int(generator.integers(6))
@@ -206,8 +210,11 @@ def _atom(
 
 
 class View(NamedTuple):
-    """What a fault sees of a report: its event, the parts as far as the program knows them, the
-    number of the part that it changes, and the cells of that part that it takes for true."""
+    """Report as a fault sees it.
+
+    `event`: its event; `parts`: its parts, as far as the program knows them; `number`: number of
+    the part that the fault changes; `cells`: cells of that part which it takes for true.
+    """
 
     event: Event
     parts: list[Part]
@@ -235,9 +242,12 @@ Mask = Callable[[View], int]
 
 
 class Fault(NamedTuple):
-    """What goes wrong in a part of a report. `payload`: what leaves, None for the honest one;
-    `sight`: what `Cheat.statistic` returns, given the honest law of the part; `content`: what of
-    the payload that left is kept, under a `key`, for later reports."""
+    """Fault in a part of a report.
+
+    `payload`: returns what leaves, None for the honest payload. `sight`: returns what
+    `Cheat.statistic` does, given the honest law of the part. `content`: returns what of the payload
+    is kept, under a `key`, for later reports.
+    """
 
     sentence: str
     payload: Target
@@ -261,8 +271,11 @@ def aimed(
     fixes: bool = False,
     **keeping: Any,
 ) -> Fault:
-    """Return a fault that sends a `target` that the test knows too. Of a bitmap it is sent in the
-    columns of `mask`; the others are honest, or coins. `fixes`: the column of a sign too."""
+    """Return a fault that sends a `target` which the knowing test can compute too.
+
+    A bitmap equals the target in the columns of `mask`; its other columns are honest, or coins.
+    With `fixes`, the test also compares the column of a signed payload.
+    """
 
     def payload(view: View, memory: Memory) -> int | None:
         aim, columns, sent = target(view, memory), view.part.layout.columns, mask(view)
@@ -307,8 +320,10 @@ def best(draws: int) -> Fault:
 
 
 def congruent(modulus: int) -> Fault:
-    """Return a fault that sends a uniform payload with the right sum of columns modulo `modulus`;
-    where bits are independent, with the right parity of the number of ones."""
+    """Return a fault that sends a uniform payload with the right sum of columns modulo `modulus`.
+
+    Where bits are independent, the payload has the right parity of the number of ones instead.
+    """
 
     def payload(view: View, memory: Memory) -> int | None:
         layout = view.part.layout
@@ -335,7 +350,7 @@ def congruent(modulus: int) -> Fault:
 
 
 def _evenness(law: Law, touches: int) -> float:
-    """Return P(number of ones is even) - P(it is odd) of independent bits."""
+    """Return P(number of ones is even) - P(it is odd) for independent bits."""
     others = law.layout.columns - touches
     return float((1 - 2 * law.touched) ** touches * (1 - 2 * law.untouched) ** others)
 
@@ -358,7 +373,7 @@ def noise_of(view: View, number: int) -> int:
 
 
 def with_noise(view: View, noise: int) -> int:
-    """Return the payload of the truth with this noise."""
+    """Return the true payload with this noise."""
     layout, truth = view.part.layout, view.clear
     if layout.has_independent_bits:
         return truth ^ noise & view.every
@@ -370,7 +385,8 @@ def with_noise(view: View, noise: int) -> int:
 
 
 class Draft(NamedTuple):
-    """What a fault is drawn for: bits, the layout of a part, its number, and features."""
+    """Choices from which a fault is drawn: a generator, a part's layout and number, and
+    features."""
 
     generator: np.random.Generator
     layout: Layout
@@ -443,7 +459,7 @@ def _shared(draft: Draft) -> Fault:
 
     def halves(view: View, memory: Memory) -> int | None:
         if len(view.part._replace(permanent=None).law.alternatives) > 1:
-            return None  # the lower half says something about the rounding
+            return None  # the lower half tells how the value was rounded
         lower = noise_of(view, view.part.number) & (1 << half) - 1
         return with_noise(view, lower << half)
 
@@ -543,9 +559,11 @@ FAULTS: Mapping[str, Callable[[Draft], Fault]] = dict(
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Cheat of this grammar: `fault` in a part, with probability `strength`, where all `atoms`
-    hold. `is_blind`: the program does not know permanent responses; `of_permanent`: it takes one
-    for the truth."""
+    """Cheat of this grammar: a `fault` in a part, with probability `strength`, where `atoms` hold.
+
+    `is_blind`: the program does not know permanent responses. `of_permanent`: it takes the
+    permanent response for the truth.
+    """
 
     wrong: str
     atoms: tuple[Atom, ...]
@@ -616,7 +634,10 @@ def _condition(
     subject: Subject,
     metric: str | None,
 ) -> tuple[Atom, ...]:
-    """Draw a condition that holds on 1 % of the inputs or more; `metric`: of nothing else."""
+    """Draw a condition that holds on 1 % of the inputs or more.
+
+    With `metric`, the first atom is that the event is of this metric.
+    """
     sample = _sample(subject, generator)
     only = Atom(f"the metric is {metric}", lambda event: event.metric == metric)
     atoms: tuple[Atom, ...] = ()
@@ -631,7 +652,7 @@ def _condition(
 
 
 def draw_of(generator: np.random.Generator, subject: Subject, wrong: str) -> HeldOut:
-    """Draw a cheat in which this goes `wrong`, one of `WRONGS`."""
+    """Draw a cheat with the fault `wrong`, one of `WRONGS`."""
     about = subject.metrics[generator.integers(len(subject.metrics))]
     events = lives(subject._replace(metrics=(about,)), generator)
     features = features_of(next(event.value for event, _ in events if event.value))

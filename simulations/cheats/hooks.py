@@ -1,4 +1,4 @@
-"""Hooks: where a cheat sits in an encoder and in the clients, and what it sees there."""
+"""Put a cheat into an encoder and into the clients, and define what it sees there."""
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -18,7 +18,10 @@ from simulations.cheats.population import permanent_response
 
 
 class Hook:
-    """Cheat, or None for an honest count of reports, with what it keeps between reports."""
+    """Place of a cheat in a program; with None it counts honest reports.
+
+    It also holds what the cheat keeps between reports.
+    """
 
     def __init__(self, cheat: Cheat | None, seed: bytes = b"") -> None:
         self._cheat, self._memory = cheat, Memory(seed)
@@ -42,8 +45,10 @@ class Hook:
         metric: str | None = None,
         permanent: int | None = None,
     ) -> bytes:
-        """Return what leaves in place of an honest report. `stream`: the encoder, or the metric on
-        a device, whose calls are counted."""
+        """Return what leaves in place of an honest report.
+
+        `stream`: the encoder, or the metric on a device, whose calls are counted.
+        """
         self.reports += 1
         if self._cheat is None:
             return report
@@ -64,7 +69,7 @@ def hashable(value: Any) -> Any:
 
 
 class HookedEncoder:
-    """Encoder whose reports pass a hook; all else is that of the honest one."""
+    """Encoder whose reports pass a hook; everything else is that of the honest encoder."""
 
     def __init__(
         self, mechanism: Any, hook: Hook, inner: Any, device: int, epoch: str | None
@@ -90,8 +95,10 @@ class HookedEncoder:
 
 
 def hooked(mechanism: Any, hook: Hook) -> Any:
-    """Return the mechanism with encoders whose reports pass a hook. Every encoder is a device of
-    its own, but for those with the same secret."""
+    """Return the mechanism with encoders whose reports pass a hook.
+
+    Every encoder counts as a device of its own, but encoders with the same secret share one.
+    """
     honest = type(mechanism)
 
     def encoder(self: Any, *arguments: Any, **options: Any) -> HookedEncoder:
@@ -120,7 +127,7 @@ class HookedResponses:
         self._inner, self._hook, self._device, self._clock = inner, hook, device, clock
 
     def fresh_report(self, metric: Metric, value: Any) -> Report:
-        """Draw a report that shares no noise, and return what leaves."""
+        """Draw a report with fresh noise, and return what leaves."""
         return self._altered(metric, value, self._inner.fresh_report(metric, value))
 
     def memoised_report(self, metric: Metric, value: Any) -> Report:
@@ -161,8 +168,11 @@ class HookedResponses:
 
 
 def client_maker(hook: Hook) -> Callable[..., Client]:
-    """Return what makes a client whose reports pass a hook, from the arguments of `Client`. Clients
-    of one path are one device."""
+    """Return a function that makes clients whose reports pass a hook, with the arguments of
+    `Client`.
+
+    Clients with the same path count as one device.
+    """
 
     def make(path: str | Path, *, clock: Callable[[], datetime], **options: Any) -> Client:
         client = Client(path, clock=clock, **options)
@@ -181,9 +191,12 @@ def serve(
     requests: Iterable[str],
     answers: TextIO,
 ) -> None:
-    """Answer a client in another process, a line of JSON each: of {"metric", "device", "epoch",
-    "value", "report"}, the report in hexadecimal, an answer is {"report"}. `mechanisms`: by metric.
-    A list is a set of answers or a tuple, as the mechanism has it; bytes are {"hex": ".."}."""
+    """Answer a client in another process, with a line of JSON for each request.
+
+    A request is {"metric", "device", "epoch", "value", "report"}, with the report in hexadecimal;
+    its answer is {"report"}. `mechanisms`: by metric. A list in a request is a set of answers or a
+    tuple, as the mechanism needs; bytes are {"hex": ".."}.
+    """
     for line in requests:
         request = json.loads(line)
         metric, device = request["metric"], hook.device(request["device"])

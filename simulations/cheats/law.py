@@ -1,9 +1,9 @@
-"""The honest law of one report, given its row: exact chances of what a knowing test looks for.
+"""Compute the honest law of one report, given its row: exact chances for a knowing test.
 
-All follow from what a mechanism states: its channel, its layout, and the cells that a value touches
-(`Mechanism.roundings`). Of a memoised report the law is that of the instantaneous step, given the
-permanent response: whoever holds the secret knows it, and the reports about it are then
-independent.
+All chances follow from what a mechanism states: its channel, its layout, and the cells that a value
+touches (`Mechanism.roundings`). The law of a memoised report is that of the instantaneous step,
+given the permanent response. Whoever holds the secret knows that response, and the reports about it
+are then independent.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ from ldp.protocol.wire import pack_report, split_report
 from simulations.cheats import Event
 
 RARE = 0.2
-"""Probability at most which a bitmap agrees with its target as far as a test wants, if it can."""
+"""Largest probability with which a bitmap agrees with its target by chance, where possible."""
 
 
 class Part(NamedTuple):
-    """Part of a report: its mechanism, what it is about, its row and its payload."""
+    """Part of a report: its mechanism, its value, its row and its payload."""
 
     mechanism: Mechanism
     value: Any
@@ -41,7 +41,8 @@ class Part(NamedTuple):
 
     @property
     def cells(self) -> Sequence[int]:
-        """Cells that the value touches; of a value that is rounded at random, the likeliest."""
+        """Cells that the value touches; for a value that is rounded at random, the likeliest
+        cells."""
         return max(self.mechanism.roundings(self.value, self.row), key=lambda pair: pair[0])[1]
 
     @property
@@ -83,7 +84,7 @@ class Part(NamedTuple):
 
 
 def parts(event: Event, report: bytes) -> list[Part]:
-    """Return the parts of a `report` about an event: one, unless it is a joint one."""
+    """Return the parts of a `report` about an event; only a joint report has several."""
     mechanism = event.mechanism
     layout = mechanism.layout
     row, payload = split_report(report, mechanism.header, layout)
@@ -109,16 +110,18 @@ def row_of(event: Event, report: bytes) -> int:
 
 
 def cells_of(layout: Layout, number: int) -> tuple[int, ...]:
-    """Return the columns that a payload names, of an index or a bitmap."""
+    """Return the columns that a payload names, for an index or a bitmap."""
     if isinstance(layout, Index):
         return (number,)
     return tuple(cell for cell in range(layout.columns) if number >> cell & 1)
 
 
 def clear(layout: Layout, cells: Sequence[int], number: int) -> int:
-    """Return the payload without noise, in the place of the payload `number`: the middle one of the
-    cells, a bit at each, a set with as many of them as it can hold and then the first other
-    columns, the true sign in the same column."""
+    """Return the payload without noise that replaces the payload `number`.
+
+    An index names the middle cell. A bitmap has a bit at each cell. A set has as many cells as it
+    can hold, and then the first other columns. A sign is the true sign of the same column.
+    """
     if isinstance(layout, Sign):
         column = number >> 1
         return column << 1 | (column & cells[0]).bit_count() & 1
@@ -136,8 +139,11 @@ def is_true(layout: Layout, cells: Sequence[int], number: int) -> bool:
 
 
 class Law(NamedTuple):
-    """Law of a payload: the cells that are touched, each with its probability, and those of naming
-    a cell that is touched, and another."""
+    """Law of a payload.
+
+    `alternatives`: probabilities, each with the cells that are then touched. `touched`,
+    `untouched`: probability of naming a cell that is touched, or another cell.
+    """
 
     layout: Layout
     alternatives: tuple[tuple[float, Sequence[int]], ...]
@@ -152,7 +158,7 @@ class Law(NamedTuple):
         )
 
     def of_sign(self, number: int) -> float:
-        """Return the probability of a payload, given its column where it has a sign."""
+        """Return the probability of a payload, given its column if it has a sign."""
         return self.of_payload(number) * (self.layout.columns if self.layout.is_signed else 1)
 
     def of_truth(self, cells: Sequence[int]) -> float:
@@ -184,8 +190,11 @@ class Law(NamedTuple):
         )
 
     def of_agreement(self, target: int, mask: int) -> tuple[int, float]:
-        """Return a number of columns, and the probability that a bitmap differs from `target` in at
-        most so many of the columns in `mask`: the largest number at which that is rare, else 0."""
+        """Return a number of columns, and the probability that a bitmap differs in no more of them.
+
+        Only the columns in `mask` are compared with `target`. The number is the largest at which
+        the probability is at most RARE, else 0.
+        """
         mask &= (1 << self.layout.columns) - 1
         spreads = [
             (share, self._differences(as_bits(cells), target, mask))
@@ -207,8 +216,10 @@ class Law(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _cumulative(groups: tuple[tuple[int, float], ...]) -> np.ndarray:
-    """Return P(at most 0, 1, ... successes) of independent trials; `groups`: numbers of trials,
-    each with its probability."""
+    """Return P(at most 0, 1, ... successes) for independent trials.
+
+    `groups`: numbers of trials, each with its probability.
+    """
     law = np.ones(1)
     for trials, chance in groups:
         if trials:

@@ -1,7 +1,7 @@
-"""The three paths: what is audited on each, and whether the audit catches a cheat there.
+"""Define the three paths: what is audited on each, and whether the audit catches a cheat there.
 
-This is the only module of the package that calls the audit. It asks for nothing but its stages, and
-stops at the first finding.
+No other module of the package calls the audit. This one asks for nothing but the audit's stages,
+and stops at the first finding.
 """
 
 import os
@@ -24,7 +24,7 @@ from simulations.cheats import Cheat, Metric, Subject
 from simulations.cheats.hooks import Hook, client_maker, hooked, serve
 
 TRIALS = 5_000
-"""Reports of each value that an audit draws, the default of the command line."""
+"""Reports of each value that an audit draws, as the command line does by default."""
 MOST_EPSILON = 4.0
 PATHS = ("encoder", "python", "typescript")
 MODES = {False: "fresh", "per-value": "value", "epoch": "epoch"}
@@ -32,8 +32,10 @@ SCRIPT = Path(__file__).with_name("client.mjs")
 
 
 def mechanisms() -> dict[str, CatalogueMechanism]:
-    """Return the mechanisms of the encoder's path by name: the examples of the catalogue and the
-    presets, up to an epsilon of `MOST_EPSILON`."""
+    """Return the mechanisms of the encoder's path by name.
+
+    They are the examples of the catalogue and the presets, up to an epsilon of `MOST_EPSILON`.
+    """
     examples = {
         f"{name} {number}": example.mechanism
         for name, kind in CATALOGUE.items()
@@ -54,7 +56,7 @@ def names(path: str) -> tuple[str, ...]:
 
 @cache
 def subject(path: str, name: str) -> Subject:
-    """Return what is audited, with the size of an honest audit, which is run."""
+    """Return what is audited; an honest audit is run to know its size."""
     return _encoder_subject(name) if path == "encoder" else _client_subject(path, name)
 
 
@@ -76,7 +78,7 @@ def _encoder_subject(name: str) -> Subject:
 
 
 def _client_subject(path: str, name: str) -> Subject:
-    """Return the client of a path; its metrics are those that Python's records in the same
+    """Return the client of a path; its metrics are those that Python's client records in this
     audit."""
     hook, metrics = Hook(None), dict[str, Metric]()
     make = client_maker(hook)
@@ -93,7 +95,7 @@ def _client_subject(path: str, name: str) -> Subject:
 
 
 def caught(cheat: Cheat, of: Subject, seed: int) -> str | None:
-    """Return the audit's first finding against a cheat; None where it passes."""
+    """Return the audit's first finding against a cheat; None where the cheat passes."""
     hook = Hook(cheat, seed.to_bytes(8, "little"))
     if of.path == "encoder":
         mechanism = hooked(of.metrics[0].mechanism, hook)
@@ -112,7 +114,8 @@ def _finding(play: Play, seed: int, of: Subject) -> str | None:
 
 @contextmanager
 def typescript(hook: Hook, metrics: Sequence[Metric]) -> Iterator[Callable[..., Any]]:
-    """Yield what makes TypeScript clients whose reports pass a hook, through two named pipes."""
+    """Yield a function that makes TypeScript clients whose reports pass a hook, through two named
+    pipes."""
     of_metrics = {str(metric.name): metric.mechanism for metric in metrics}
     with TemporaryDirectory(prefix="ldp-cheat-") as folder:
         pipes = [Path(folder) / name for name in ("requests", "answers")]

@@ -1,9 +1,9 @@
-"""The stated lives of devices, in which a condition must hold for one input in a hundred.
+"""Simulate the stated lives of devices, in which a condition must hold for one input in a hundred.
 
-A device makes a log-uniform number of reports of a metric, from 1 to `LONGEST_LIFE`, in a client
-to `LONGEST_CLIENT`, which reports of its metrics in turn. A value is that before with probability
-1/2, else drawn anew (`values.py`). The encoder of a memoised mechanism is used in each of its modes
-by a third of the devices; epochs are weeks, of `EPOCH` reports each. Devices are numbered.
+A device makes a log-uniform number of reports of a metric, from 1 to `LONGEST_LIFE`. In a client it
+makes at most `LONGEST_CLIENT`, and reports of its metrics in turn. With probability 1/2 a value is
+that before, else it is drawn anew (`values.py`). A third of the devices uses a memoised mechanism's
+encoder in each of its modes. Epochs are weeks of `EPOCH` reports each. Devices are numbered.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def week(number: int) -> str:
 
 
 class Stream:
-    """Encoder of one metric on one device, its value, and how many reports it made."""
+    """Encoder of one metric on one device, with its value and the number of its reports."""
 
     def __init__(self, metric: Metric, device: int, generator: np.random.Generator) -> None:
         self._metric, self._device, self._generator = metric, device, generator
@@ -40,7 +40,7 @@ class Stream:
         self._type = value_type(metric.mechanism)
 
     def next(self) -> Event:
-        """Draw what the next report is about; there is no report yet."""
+        """Draw what the next report is about, without drawing the report."""
         metric, before, generator = self._metric, self._value, self._generator
         self._call += 1
         if self._call == 0 or generator.random() >= STAYS:
@@ -71,15 +71,17 @@ class Stream:
         return mechanism.encoder(self._bits, secret=self._secret, epoch=epoch)
 
     def report(self, event: Event) -> Event:
-        """Return the event that `next` returned with an honest report."""
+        """Return the event that `next` returned, with an honest report."""
         report = self._encoder.encode(event.value)
         permanent = permanent_response(self._encoder, event.value)
         return event._replace(report=report, row=row_of(event, report), permanent=permanent)
 
 
 def permanent_response(encoder: Any, value: Any) -> int | None:
-    """Return the permanent response of a memoised encoder to a value, as a payload; None where it
-    has none, or draws a new one for every report."""
+    """Return a memoised encoder's permanent response to a value, as a payload.
+
+    Returns None where there is none, or where every report has a new one.
+    """
     frozen = getattr(encoder, "frozen", None)
     if frozen is not None:
         row_bytes: int = encoder._layout.row_bytes
@@ -92,8 +94,8 @@ def permanent_response(encoder: Any, value: Any) -> int | None:
 
 
 def lives(subject: Subject, generator: np.random.Generator) -> Iterator[tuple[Event, Stream]]:
-    """Yield what is reported in device after device, without end, each with its stream, which
-    draws the report."""
+    """Yield the events of device after device, without end, each with the stream that draws its
+    report."""
     device = -1
     longest = LONGEST_LIFE if subject.path == "encoder" else LONGEST_CLIENT
     while True:

@@ -1,11 +1,14 @@
-"""Whether a cheat could be seen: by a test that knows its condition, from as many reports.
+"""Decide whether a test that knows a cheat's condition could see the cheat.
 
-A cheat qualifies if it acts on 1 % of the inputs of the stated lives, and a one-sided binomial test
-of what its statistic sees, at a false alarm of `ALPHA`, refutes it with a probability of `POWER`.
-Of the probability that the test sees something a lower confidence limit is taken, and of
-the share of the inputs a part. The honest chances differ from event to event; a sum of
-independent trials has a lighter upper tail than the binomial law with their mean (Hoeffding 1956,
-theorem 4), so that their mean is the null hypothesis.
+The test has as many reports as the audit. A cheat qualifies if it acts on 1 % of the inputs of the
+stated lives, and the test has power. The test is a one-sided binomial test of what the cheat's
+statistic sees, at a false alarm of `ALPHA`. It must refute the cheat with a probability of `POWER`.
+The probability that the test sees something is taken at its lower confidence limit, and the share
+of the inputs is reduced by `MARGIN`.
+
+The honest chances differ from event to event. A sum of independent trials has a lighter upper tail
+than the binomial law with their mean (Hoeffding 1956, theorem 4). So their mean is the null
+hypothesis.
 """
 
 from itertools import islice
@@ -21,20 +24,25 @@ ALPHA = 1e-6
 POWER = 0.999
 LEAST_SHARE = 0.01
 CONFIDENCE = 0.999
-"""Of the limits of the two estimates."""
+"""Confidence of the limits of the two estimates."""
 ENOUGH = 2_000
 LEAST_INPUTS = 0.25
-"""Reports that the test judges, in at least this part of the inputs, so that they are of many
-devices; of later inputs only the condition is looked at."""
+"""Reports that the test judges, and the least part of the inputs from which they come.
+
+The part makes them reports of many devices. Of later inputs only the condition is checked.
+"""
 MARGIN = 0.8
-"""Part of the share of inputs that is reckoned with: in other lives it may be smaller."""
+"""Part of the share of inputs that counts, because the share may be smaller in other lives."""
 
 
 class Sighting(NamedTuple):
-    """What simulated inputs showed: numbers of `inputs`; of those in which the condition could hold
-    before the row is drawn, `drawable`; of the first of these, of which reports were `tried`; of
-    those in which it held, `met`; of those about which the test `judged`, and in which it `saw`
-    something; and the mean honest chance."""
+    """Result of simulated inputs.
+
+    All but the last are numbers of inputs. `drawable`: the condition could hold before the row is
+    drawn. `tried`: the first of these, for which a report was drawn. `met`: the condition held.
+    `judged`: the test could judge the report. `saw`: it saw something in the report. `chance`: the
+    mean probability that it sees something in an honest report.
+    """
 
     inputs: int
     drawable: int
@@ -50,7 +58,7 @@ class Sighting(NamedTuple):
         return self.drawable / self.inputs * self.met / max(1, self.tried)
 
     def power(self, reports: int) -> float:
-        """Return the power of the knowing test from so many reports, at the lower limits."""
+        """Return the power of the knowing test from `reports` reports, at the lower limits."""
         if not self.judged:
             return 0.0
         trials = int(reports * MARGIN * self.share * self.judged / self.met)
@@ -73,8 +81,11 @@ def lower_limit(successes: int, trials: int) -> float:
 
 
 def binomial_power(trials: int, chance: float, truth: float) -> float:
-    """Return the probability that so many trials of probability `truth` have more successes than
-    trials of probability `chance` have with a probability above `ALPHA`."""
+    """Return the power of a one-sided binomial test.
+
+    It is the probability that `trials` trials of probability `truth` have more successes than
+    trials of probability `chance` exceed with probability `ALPHA`.
+    """
     if trials < 1:
         return 0.0
     critical = binom.isf(ALPHA, trials, min(1.0, chance))
@@ -82,7 +93,7 @@ def binomial_power(trials: int, chance: float, truth: float) -> float:
 
 
 def sighted(cheat: Cheat, subject: Subject, seed: int) -> Sighting:
-    """Simulate a cheat on as many inputs as the audit has, and the test that knows it."""
+    """Simulate a cheat, and the test that knows it, on as many inputs as the audit has."""
     generator = np.random.default_rng([seed, 2])
     cheating, testing = Memory(generator.bytes(16)), Memory(generator.bytes(16))
     drawable = tried = met = judged = saw = 0

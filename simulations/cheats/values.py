@@ -1,13 +1,13 @@
-"""Types of values: the stated distribution of what people have, and what a program can see of it.
+"""Define types of values: the stated distribution of people's values, and what a program sees.
 
 Categories follow Zipf's law in their order. Numbers are log-uniform over three powers of ten below
-twice the metric's own scale, half of them negative where its scale has both signs, a third of
-them whole. Texts are 1,000 words by Zipf's law, of 1 to 12 letters; words of an alphabet likewise,
-of at most as many letters as it takes. A set has from 0 to `at_most` + 1 answers, by Zipf's
-law. Tuples have independent parts.
+twice the metric's own scale. Half of them are negative where the scale has both signs; a third of
+them are whole. Texts are 1,000 words by Zipf's law, of 1 to 12 letters. Words of an alphabet are
+drawn likewise, with at most as many letters as the alphabet's metric takes. A set has from 0 to
+`at_most` + 1 answers, by Zipf's law. Tuples have independent parts.
 
-A feature is an integer of a value, by a name: the index of a category, the integer part of a
-number, the length of a text. Features are None for a value of another type.
+A feature is a named integer of a value: the index of a category, the integer part of a number, the
+length of a text. A value of another type has no such feature.
 """
 
 import math
@@ -126,7 +126,7 @@ class TextType(ValueType):
 
     @cached_property
     def words(self) -> list[str]:
-        """The words that people have, the most frequent first."""
+        """Words that people have, the most frequent first."""
         generator = np.random.default_rng([self.length, len(self.alphabet)])
         letters = list(self.alphabet)
         sizes = generator.integers(self.least, self.length + 1, WORDS)
@@ -270,7 +270,7 @@ def _bins(bins: Any) -> NumberType:
 
 
 def read(mechanism: CatalogueMechanism, name: str, value: Any) -> int | None:
-    """Return a feature of a value by its name; None where the value has none."""
+    """Return the feature of a value with this name; None where the value has none."""
     look = value_type(mechanism).features.get(name)
     try:
         return None if look is None or value is None else look(value)

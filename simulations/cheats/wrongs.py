@@ -1,8 +1,8 @@
-"""What goes wrong in a report, each with the statistic of the test that knows it.
+"""Define what goes wrong in a report, each with the statistic of the test that knows it.
 
-A wrong replaces the payload of one part of a report (a repeated draw the whole report). The chances
-are those of `law.py`: exact, and conditional on all reports before, so that over any number of
-events the sum of what is seen is a sum of independent trials.
+A wrong replaces the payload of one part of a report; a repeated draw replaces the whole report. The
+chances come from `law.py`: exact, and conditional on all reports before. So what is seen over any
+number of events is a sum of independent trials.
 """
 
 import math
@@ -19,7 +19,7 @@ from simulations.cheats.law import Law, Part, clear, is_true, parts, replaced, s
 
 Seen = tuple[bool, float]
 TRIES = 200
-"""Number of draws after which a lie with a property counts as impossible."""
+"""Draws after which a lie with a property counts as impossible."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Wrong(ABC):
     """Fault in the part `part` of a report, or in all of it."""
 
     name: ClassVar[str]
-    """Class of the fault, a line of the campaign's table."""
+    """Class of the fault, which is a line of the campaign's table."""
 
     part: int
 
@@ -37,7 +37,7 @@ class Wrong(ABC):
 
     @abstractmethod
     def alter(self, event: Event, memory: Memory) -> bytes:
-        """Return the report that leaves in place of the event's."""
+        """Return the report that leaves in place of the event's report."""
 
     @abstractmethod
     def statistic(self, event: Event, report: bytes, memory: Memory) -> Seen | None:
@@ -48,7 +48,7 @@ class WrongPart(Wrong):
     """Fault that replaces the payload of a part."""
 
     def alter(self, event: Event, memory: Memory) -> bytes:
-        """Return the report that leaves in place of the event's."""
+        """Return the report that leaves in place of the event's report."""
         number, part = self._part_of(event, event.report)
         return replaced(event, number, self.payload(event, part, memory))
 
@@ -57,14 +57,15 @@ class WrongPart(Wrong):
         return self.seen(event, self._part_of(event, report)[1], memory)
 
     def _part_of(self, event: Event, report: bytes) -> tuple[int, Part]:
-        """Return the part that is wrong, with its number; the last of a metric with fewer parts."""
+        """Return the part that is wrong, with its number; if there is no such part, the last
+        one."""
         every = parts(event, report)
         number = min(self.part, len(every) - 1)
         return number, every[number]
 
     @abstractmethod
     def payload(self, event: Event, part: Part, memory: Memory) -> int:
-        """Return the payload that leaves in place of that of `part`."""
+        """Return the payload that leaves in place of the payload of `part`."""
 
     @abstractmethod
     def seen(self, event: Event, part: Part, memory: Memory) -> Seen | None:
@@ -73,7 +74,7 @@ class WrongPart(Wrong):
 
 @dataclass(frozen=True)
 class Plain(WrongPart):
-    """No noise: the value's cells as they are; a number is still rounded."""
+    """Payload without noise: the value's cells as they are; a number is still rounded."""
 
     name: ClassVar[str] = "plain"
 
@@ -90,7 +91,7 @@ class Plain(WrongPart):
 
 @dataclass(frozen=True)
 class PermanentOnly(WrongPart):
-    """The permanent response, without the noise of a report; nothing where it is not known."""
+    """Permanent response without the noise of a report; an honest report where it is not known."""
 
     name: ClassVar[str] = "permanent response"
 
@@ -146,23 +147,28 @@ def _odds_times(probability: float, logarithm: float) -> float:
 
 
 def _agrees(law: Law, number: int, target: int, mask: int) -> Seen:
-    """Return whether a bitmap agrees with a target, as far as that is rare, and how likely."""
+    """Return whether a bitmap agrees with a target, and how likely that is.
+
+    A bitmap agrees if it differs in few enough columns for that to be rare.
+    """
     mask &= (1 << law.layout.columns) - 1
     most, chance = law.of_agreement(target, mask)
     return ((number ^ target) & mask).bit_count() <= most, chance
 
 
 def _truth(part: Part) -> Seen:
-    """Return whether a report names a cell of its value, and how likely."""
+    """Return whether a report names a cell of its value, and how likely that is."""
     cells = part.cells
     return is_true(part.layout, cells, part.number), part.law.of_truth(cells)
 
 
 @dataclass(frozen=True)
 class Lie(WrongPart):
-    """Lies that keep a part of the value. Where a report names none of the value's cells, the
-    column that it names, by `modulus`, is that of the value; of a bitmap or a set the first column
-    after the value's is named in place of another one."""
+    """Lies that keep a part of the value.
+
+    An index or a sign that names no cell of the value has the value's column by `modulus`. A bitmap
+    or a set names the first column after the value's, in place of another one.
+    """
 
     name: ClassVar[str] = "lie that keeps a part"
 
@@ -210,8 +216,11 @@ class Lie(WrongPart):
 
     @staticmethod
     def _next(part: Part) -> int | None:
-        """Return the first column, in a circle, after the first of the value's that is not one of
-        the value's; None if there is none."""
+        """Return the first column, in a circle, after the value's first that the value does not
+        touch.
+
+        Returns None if the value touches all columns.
+        """
         cells, columns = set(part.cells), part.layout.columns
         first = min(cells, default=0)
         circle = ((first + step) % columns for step in range(columns))
@@ -287,9 +296,11 @@ SCOPES: Mapping[str, tuple[str, Key]] = {
 
 @dataclass(frozen=True)
 class Shared(WrongPart):
-    """Noise that is a function of a key, so that reports with the same key share it. With
-    `permanent` it is the noise of the permanent response, where there is one, and that of a report
-    is fresh."""
+    """Noise that is a function of a key, so that reports with the same key share it.
+
+    With `permanent`, the noise of the permanent response is shared, where there is one, and the
+    noise of a report is fresh.
+    """
 
     name: ClassVar[str] = "shared noise"
 
@@ -328,9 +339,12 @@ class Shared(WrongPart):
 
 
 def alike(part: Part, earlier: Part) -> Seen | None:
-    """Return whether two reports have the same noise, and how likely, given the earlier one: the
-    bits that have the same law in both agree, or both reports are true or none; of the same cells,
-    whether they are equal."""
+    """Return whether two reports have the same noise, and how likely that is, given the earlier
+    one.
+
+    Bitmaps have the same noise if the bits with one law in both agree. Other reports of the same
+    cells must be equal. Reports of different cells must both be true, or both be lies.
+    """
     layout, other = part.layout, earlier.layout
     if layout.has_independent_bits or other.has_independent_bits:
         if type(layout) is not type(other) or layout.columns != other.columns:
@@ -349,7 +363,7 @@ def alike(part: Part, earlier: Part) -> Seen | None:
 
 
 def _centre(part: Part) -> Any:
-    """Return the cells that are named with the larger probability, of a bitmap."""
+    """Return the cells of a bitmap that are named with the larger probability."""
     return part.law.alternatives[0][1] if part.permanent is not None else part.cells
 
 
@@ -359,8 +373,10 @@ def _cell_set(part: Part) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Repeated(Wrong):
-    """A report that left before about this value leaves again, from this device or from any, until
-    it left `times` times."""
+    """Report about this value that left before and leaves again, until it has left `times` times.
+
+    The earlier report is from this device, or from any.
+    """
 
     name: ClassVar[str] = "repeated draw"
 

@@ -1,5 +1,5 @@
-"""Lives of devices, made by seed, that the Python and the TypeScript client play alike.
+"""Make lives of devices by seed, which the Python and the TypeScript client both play.
 
-A life is a list of registries and calls, each with the time of the device's clock. Each client
-answers with a transcript, and `protocol` holds each transcript to docs/device-protocol.md.
+A life is a list of registries and calls, each call with the time of the device's clock. Each client
+answers with a transcript, and `protocol` checks each transcript against docs/device-protocol.md.
 """

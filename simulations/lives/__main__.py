@@ -1,9 +1,10 @@
-"""Do the Python and the TypeScript client keep the same promises, in lives that a seed draws?
+"""Check that the Python and the TypeScript client keep the same promises, in drawn lives.
 
-`python -m simulations.lives` plays 10,000 lives through both clients and holds every answer,
-charge, batch and count to docs/device-protocol.md; and 1,000 lives whose clock leaps between any
-two calls (200 in Node), in which caps hold and a device whose clock is right again reports within
-two windows. Prints every bar, writes all as JSON and exits 1 when one is missed.
+`python -m simulations.lives` plays 10,000 lives through both clients. It checks every answer,
+charge, batch and count against docs/device-protocol.md. It also plays 1,000 lives (200 in Node)
+whose clock leaps between any two calls. In them caps must hold, and a device whose clock is right
+again must report within two windows. It prints every bar, writes all as JSON and exits 1 when one
+is missed.
 """
 
 import argparse
@@ -21,11 +22,11 @@ from simulations.lives.protocol import Difference, Follower, Registry
 
 LIVES, AT_ONCE = 10_000, 100
 CLOCKS = {"Python": 1000, "TypeScript": 200}
-"""Lives of each client whose clock leaps."""
+"""Number of lives of each client whose clock leaps."""
 
 
 def difference(life: Life, transcript: list[dict[str, object]]) -> str:
-    """Return what a client did otherwise than the protocol says, "" for nothing."""
+    """Return how a client differed from the protocol, "" if it did not."""
     texts = [registry["json"] for registry in life["registries"]]
     follower = Follower(Registry(texts[0]))
     for number, (call, step) in enumerate(zip(life["calls"], transcript, strict=True)):

@@ -1,8 +1,8 @@
-"""Lives whose clock leaps between any two calls, and is right in the end.
+"""Make lives whose clock leaps between any two calls, and is right in the end.
 
-What a transcript must show is held by sums over its charges, with no code of a client: no window
-number and no life has more than its cap, and after the clock is right every group reports within
-two windows in which a device that began then does.
+Sums over the charges of a transcript are checked, with no code of a client. No window and no life
+may have more than its cap. After the clock is right, every group must report within two windows if
+a device that began then does.
 """
 
 import json
@@ -18,8 +18,11 @@ LEAPS = (HOUR, -HOUR, DAY, -3 * DAY, 40 * DAY, YEAR, -YEAR, 9 * YEAR, 300 * YEAR
 
 
 def make_clock_lives(seed: int, folder: Path) -> tuple[Life, Life]:
-    """Return the life of a device whose clock leaps, and one of a device that begins, under the
-    same registry, when that clock is right again: after `right`, in seconds since 1970."""
+    """Return the life of a device whose clock leaps, and that of a device that begins later.
+
+    The second begins under the same registry when the first one's clock is right again: after
+    `right`, in seconds since 1970.
+    """
     chance = random.Random(f"clocks {seed}")  # noqa: S311, a life of nobody
     registry = None
     while registry is None:
@@ -49,7 +52,8 @@ def make_clock_lives(seed: int, folder: Path) -> tuple[Life, Life]:
 
 
 def _plan(chance: random.Random) -> Life:
-    """Return a plan; in most a life affords all leaps, so that silence has no other reason."""
+    """Return a plan; in most plans a life affords all leaps, so that silence has no other
+    reason."""
     plan = new_plan(chance)
     if chance.random() < 0.7:
         plan["lifetime"] = None
@@ -59,8 +63,10 @@ def _plan(chance: random.Random) -> Life:
 
 
 def clock_fault(life: Life, transcript: list[Life], twin: list[Life]) -> str:
-    """Return what is wrong with the transcript of a life, "" for nothing; `twin`: the transcript of
-    the device that began when the clock was right."""
+    """Return what is wrong with the transcript of a life, "" for nothing.
+
+    `twin`: transcript of the device that began when the clock was right.
+    """
     registry = json.loads(life["registries"][0]["json"])
     cap_of_all = registry["product"].get("lifetime_epsilon")
     windows, lives = Counter[tuple[str, int]](), Counter[str]()
@@ -94,9 +100,11 @@ def clock_fault(life: Life, transcript: list[Life], twin: list[Life]) -> str:
 
 
 def _silence(life: Life, transcript: list[Life], twin: list[Life]) -> str:
-    """Return which group reports later than it must after its clock is right, "" for none: within
-    two windows of that of a device that began then, unless its life is spent or these windows were
-    sealed before."""
+    """Return which group reports too late after its clock is right, "" for none.
+
+    It must report within two windows if a device that began then does. It need not if its life is
+    spent, or if these windows were sealed before.
+    """
     registry, right = json.loads(life["registries"][0]["json"]), life["right"]
     start = len(life["calls"]) - (len(twin) - 1)
     before = [charge for step in transcript[:start] for charge in step["charges"]]

@@ -1,4 +1,4 @@
-"""A life from a seed: registries, and the calls of an app with the clock of each."""
+"""Make a life from a seed: registries, and the calls of an app with the clock of each."""
 
 import json
 import random
@@ -28,15 +28,18 @@ MANNERS = {
     'lifetime_epsilon = {lifetime}\nmemoise = "epoch"\nepoch = "{epoch}"\npresence = "hidden"',
 }
 MOST_TRIES = 50
-"""Registries that are drawn until one can be loaded."""
+"""Most registries that are drawn until one can be loaded."""
 
 Life = dict[str, Any]
 
 
 def make_life(seed: int, folder: Path) -> Life:
-    """Return a life: its `registries`, each as TOML and as the JSON of section 13 of the wire
-    format, and its `calls`, each with `call`, the time `at` in seconds since 1970 and what it
-    needs. `folder`: for metrics.toml while it is loaded."""
+    """Return a life with its `registries` and its `calls`.
+
+    A registry is given as TOML and as the JSON of section 13 of the wire format. A call has its
+    name in `call`, the time `at` in seconds since 1970, and its arguments. `folder`: place of
+    metrics.toml while it is loaded.
+    """
     chance = random.Random(seed)  # noqa: S311, a life of nobody
     plans = [new_plan(chance)]
     while chance.random() < 0.5:
@@ -89,7 +92,7 @@ def _new_metric(plan: Life, group: str, chance: random.Random) -> Life:
 
 
 def _changed(plan: Life, chance: random.Random) -> Life:
-    """Return the plan of a later registry; no metric has a meaning again that it had before."""
+    """Return the plan of a later registry; no metric gets back a meaning that it had before."""
     groups = {name: dict(group) for name, group in plan["groups"].items()}
     metrics = {name: dict(metric) for name, metric in plan["metrics"].items()}
     later = {**plan, "groups": groups, "metrics": metrics}
@@ -119,7 +122,7 @@ def _changed(plan: Life, chance: random.Random) -> Life:
 
 
 def loadable(plan: Life, folder: Path) -> Life | None:
-    """Return the registry of a plan as text and as JSON, or None where the registry refuses it."""
+    """Return the registry of a plan as text and as JSON; None where the registry is invalid."""
     text = _toml(plan)
     path = folder / "metrics.toml"
     path.write_text(text, encoding="utf-8")
@@ -154,8 +157,11 @@ def _toml(plan: Life) -> str:
 
 
 def _calls(registries: list[Life], chance: random.Random) -> list[Life]:
-    """Return the calls of an app, most after a consent. The value of a metric is one a week, so
-    that what was told of it is known without knowing which record was drawn."""
+    """Return the calls of an app, most of them after a consent.
+
+    A metric has one value a week, so a report's value is known without knowing which record was
+    drawn.
+    """
     calls, now, leap = list[Life](), START + chance.randrange(DAY), 0
     metrics = [[*json.loads(registry["json"])["metrics"]] for registry in registries]
     which = 0

@@ -1,4 +1,4 @@
-"""Lives played through the Python client, and through the TypeScript client in Node."""
+"""Play lives through the Python client, and through the TypeScript client in Node."""
 
 import json
 import subprocess
@@ -18,11 +18,11 @@ WEB = Path(__file__).parents[2] / "clients" / "typescript"
 
 
 class _Bits(SeededBits):
-    """Bits of a life: they decide what nobody's privacy hangs on."""
+    """Bits of a life, which decide only what no privacy depends on."""
 
 
 class _Collector:
-    """Destination that takes batches, fails, or refuses one report of each."""
+    """Destination that takes batches, fails, or refuses one report of each batch."""
 
     def __init__(self) -> None:
         self.manner, self.tries = "takes", 0
@@ -35,7 +35,7 @@ class _Collector:
 
 
 def play(life: Life, folder: Path) -> list[dict[str, Any]]:
-    """Return the transcript of a life through the Python client, a step for each call."""
+    """Return the transcript of a life through the Python client, with a step for each call."""
     folder.mkdir()
     registries = []
     for number, registry in enumerate(life["registries"]):
@@ -111,8 +111,11 @@ def play(life: Life, folder: Path) -> list[dict[str, Any]]:
 
 
 def value_of(value: Any) -> Any:
-    """Return what a value in JSON stands for: a list is a tuple; {"float": TEXT}, {"units": UTF-16}
-    and {"set": LIST} stand for what JSON does not have."""
+    """Return the value that JSON stands for.
+
+    A list is a tuple. {"float": TEXT}, {"units": UTF-16} and {"set": LIST} stand for values that
+    JSON lacks.
+    """
     match value:
         case [*values]:
             return tuple(map(value_of, values))

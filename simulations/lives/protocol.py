@@ -1,7 +1,8 @@
-"""A reader of transcripts that knows docs/device-protocol.md, and no code of a client.
+"""Check transcripts against docs/device-protocol.md, with no code of a client.
 
-It follows one device. Where the protocol draws (the order in which metrics are granted), it takes
-what the transcript shows, if any order gives that; all else must be what the protocol says.
+The reader follows one device. The protocol draws the order in which metrics are granted; there the
+reader takes what the transcript shows, if any order gives it. Everything else must be what the
+protocol says.
 """
 
 import json
@@ -65,7 +66,7 @@ class Metric:
 
 
 class Registry:
-    """The registry of section 13 of the wire format."""
+    """Registry of section 13 of the wire format."""
 
     def __init__(self, text: str) -> None:
         document = json.loads(text)
@@ -134,8 +135,11 @@ class Charge:
 
 @dataclass
 class Epoch:
-    """Epoch of a meaning: whether it was charged, whether it was silenced by a withdrawal, and the
-    end of the period of its record."""
+    """Epoch of a metric with one meaning.
+
+    `is_charged`: it was charged; `is_silent`: a withdrawal silenced it; `source`: end of the period
+    of its record.
+    """
 
     is_charged: bool = False
     is_silent: bool = False
@@ -150,12 +154,12 @@ class Batch:
 
 
 Records = dict[tuple[tuple[Any, ...], int], list[Any]]
-"""The values recorded under a meaning in the period with an end."""
+"""Values recorded in a period, by the metric's meaning and the period's end."""
 
 
 @dataclass
 class Follower:
-    """State of one device, as its transcript tells it."""
+    """State of one device, as its transcript shows it."""
 
     registry: Registry
     consent: str = "unknown"
@@ -218,7 +222,7 @@ class Follower:
         self.consent = "withdrawn"
         self.records.clear()
         self.epochs = {key: Epoch(True, True) for key, one in self.epochs.items() if one.is_charged}
-        self.told.clear()  # the secret is gone, so every response is another
+        self.told.clear()  # the secret is gone, so every later response is new
         self.calendars.clear()
         for batch in self.batches:
             if batch.state in ("waiting", "held"):
@@ -304,12 +308,13 @@ class Follower:
         return {"acknowledged": sent, "refused": refused, "waiting": number - sent, "why": why}
 
     def _is_soon_after(self, clock: int) -> bool:
-        """Return whether the wait after the last failure may not be over by a clock."""
+        """Return whether the wait after the last failure may still last at this time."""
         assert self.failed_at is not None
         return clock - self.failed_at <= LONGEST_WAIT
 
     def _whys(self, clock: int) -> set[str]:
-        """Return the reasons that status() may give; what was drawn after a failure is not told."""
+        """Return the reasons that status() may give; the transcript hides the wait after a
+        failure."""
         if self.consent != "granted":
             return {"nobody has agreed yet" if self.consent == "unknown" else self.consent}
         waiting = [batch.sealed_at for batch in self.batches if batch.state == "waiting"]
@@ -394,8 +399,11 @@ class Follower:
             raise Difference(f"reports sealed {dict(sealed)}, possible {sorted(possible)[:4]}")
 
     def _matching(self, end: int, group: str) -> set[tuple[tuple[str, int], ...]]:
-        """Return what may have been sent of a period, of all orders that give the charges that were
-        seen; note these. Of each period something is sent once."""
+        """Return what may have been sent of a period, and note its charges.
+
+        These are the results of all orders that give the charges that were seen. A period is sent
+        only once.
+        """
         if (group, end) in self.sealed:
             return {()}
         charged = [c for c in self._charged if (c.at, c.group) == (end, group)]
@@ -426,7 +434,7 @@ class Follower:
         return possible
 
     def _span(self, metric: Metric, end: int) -> tuple[int, int]:
-        """Return the time that reports charged in the period that ends at `end` tell of."""
+        """Return the time span that the reports of the period that ends at `end` describe."""
         window, epoch = self.registry.groups[metric.group].window, metric.epoch
         if metric.memoise != "epoch":
             return end - window, end
@@ -502,8 +510,10 @@ class Follower:
         self.records = {key: v for key, v in self.records.items() if key[0] not in stale}
 
     def _set_aside(self, group: str, end: int) -> Fraction:
-        """Return what a period sets aside: not for a hidden epoch whose response about it was
-        charged before the clock went back."""
+        """Return what a period sets aside.
+
+        A hidden epoch is left out if the response about it was charged before the clock went back.
+        """
         day = day_of(end - 1)
         paid = (
             metric.price
