@@ -1,4 +1,4 @@
-"""What a study is, how its rows become a CSV file, a figure and bars, and what runs it."""
+"""Define a study: how its rows become a CSV file, a figure and bars, and how it is run."""
 
 import argparse
 import csv
@@ -30,9 +30,11 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Study:
-    """`settings` become rows: each with what `run` measures, from a generator of its own; one
-    picture shows all of them. `chains`: the figures from a Markov chain, which is another one after
-    a step that another machine's rounding makes otherwise."""
+    """Settings that become rows, with one picture of all rows.
+
+    `run`: measures a setting, with a generator of its own. `chains`: figures from a Markov chain,
+    which takes another path after a step that another machine rounds otherwise.
+    """
 
     name: str
     words: str
@@ -43,18 +45,18 @@ class Study:
     chains: tuple[str, ...] = ()
 
     def row(self, place: int) -> Row:
-        """One row, the same whenever it is drawn."""
+        """Return one row, the same whenever it is drawn."""
         seed = np.random.SeedSequence([zlib.crc32(self.name.encode()), place])
         setting = self.settings[place]
         return {**setting, **self.run(setting, np.random.default_rng(seed))}
 
     def timed_row(self, place: int) -> tuple[Row, float]:
-        """The row, and the seconds of processor time that it took."""
+        """Return the row, and the processor seconds that it took."""
         begun = time.process_time()
         return self.row(place), time.process_time() - begun
 
     def write(self, rows: list[Row], folder: Path) -> None:
-        """NAME.csv and NAME.svg."""
+        """Write NAME.csv and NAME.svg."""
         text = io.StringIO()
         table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         table.writeheader()
@@ -68,8 +70,10 @@ class Study:
         write_whole(folder / f"{self.name}.svg", picture.getvalue())
 
     def read(self, folder: Path) -> list[Row]:
-        """The rows of its CSV file, settings as they were given, figures as numbers. Raises
-        ValueError unless it has a row for each setting."""
+        """Return the rows of the CSV file, with settings as they were given and figures as numbers.
+
+        Raises ValueError unless the file has a row for each setting.
+        """
         path = folder / f"{self.name}.csv"
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         listed = list(csv.DictReader(io.StringIO(text)))
@@ -85,23 +89,23 @@ class Study:
 
 
 def shown(value: Any) -> str:
-    """A number to six digits, so that a row drawn again compares."""
+    """Return a number with six digits, so that a row that is drawn again compares."""
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def figure(wide: float = 7.0, high: float = 4.2) -> Figure:
-    """An empty figure."""
+    """Return an empty figure."""
     return Figure(figsize=(wide, high))
 
 
 def column(rows: list[Row], name: str, /, **where: Any) -> Floats:
-    """A column of the rows that agree with `where`."""
+    """Return a column of the rows that agree with `where`."""
     chosen = [row for row in rows if all(row[key] == value for key, value in where.items())]
     return np.array([float(row[name]) for row in chosen])
 
 
 CODE = ("ldp", "simulations/data", ":(glob)simulations/**/*.py")
-"""What decides a result, as git names paths from the top of the checkout."""
+"""Files that decide a result, as git names paths from the top of the checkout."""
 
 
 def is_current(result: Path) -> bool:
@@ -119,8 +123,11 @@ def is_current(result: Path) -> bool:
 
 
 def main(studies: Mapping[str, Study], folder: Path, words: str) -> int:
-    """Runs the studies named on the command line, or all, and writes their results and bars to the
-    folder; 1 when a bar is missed."""
+    """Run studies, all or those named on the command line, and write results and bars to the
+    folder.
+
+    Returns 1 when a bar is missed.
+    """
     parser = argparse.ArgumentParser(description=words)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(studies))
     parser.add_argument("--out", type=Path, default=folder)

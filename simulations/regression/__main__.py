@@ -1,4 +1,7 @@
-"""`python -m simulations.regression [NAME ...]`: runs studies, writes results, checks bars."""
+"""Run studies, write their results and check their bars.
+
+The command is `python -m simulations.regression [NAME ...]`.
+"""
 
 import sys
 

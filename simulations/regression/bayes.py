@@ -2,15 +2,15 @@
 
 The model is Honkela's and Nieminen's: y | x, b ~ N(x b, 1 / precision), b ~ N(0, I / prior),
 precision and prior ~ Gamma(2, 2). `naive` takes the noisy moments for the truth, projected so that
-no residual is negative: the model as published. `noise_aware` (after Bernstein and Sheldon 2019)
-treats X'X as unknown: given it, X'y integrates out,
+no residual is negative; this is the model as published. `noise_aware` (after Bernstein and Sheldon
+2019) treats X'X as unknown. Given X'X, X'y integrates out:
 
-    noisy X'y | X'X, b, precision ~ N(X'X b, X'X / precision + noise),
+    noisy X'y | X'X, b, precision ~ N(X'X b, X'X / precision + noise)
 
-and so does b. X'X moves by elliptical slices, its prior its noisy self with the noise's law, the
-precision by a random walk, both with b integrated out; then b is drawn, and the Laplace noise's
-variances, an inverse Gaussian each (Park and Casella 2008). y'y is not used. Both see noisy moments
-only, and are free.
+Then b integrates out in the same way. A sweep moves X'X by elliptical slices; its prior is the
+noisy X'X with the noise's law. It moves the precision by a random walk, and both moves integrate b
+out. Then it draws b, and the variances of the Laplace noise, each from an inverse Gaussian (Park
+and Casella 2008). y'y is not used. Both samplers see noisy moments only, so they cost no budget.
 """
 
 import math
@@ -36,8 +36,10 @@ STEP = 0.5
 def naive(
     moments: LaplaceMoments, generator: np.random.Generator, *, sweeps: int = SWEEPS
 ) -> Floats:
-    """Return draws of the coefficients, shape (draws, columns), from the posterior that takes the
-    projected noisy moments for the exact ones."""
+    """Return draws of the coefficients, shape (draws, columns), as if the moments were exact.
+
+    The noisy moments are projected first.
+    """
     xx, xy, yy = project(moments)
     size, precision, prior = len(xy), 1.0, 1.0
     draws = []
@@ -64,15 +66,15 @@ def project(moments: LaplaceMoments) -> tuple[Floats, Floats, float]:
 def noise_aware(
     moments: LaplaceMoments, generator: np.random.Generator, *, sweeps: int = SWEEPS
 ) -> Floats:
-    """Return draws from the posterior of the coefficients given the moments and their noise: shape
-    (draws, columns)."""
+    """Return draws of the coefficients given the moments and their noise, shape (draws,
+    columns)."""
     state = _Aware(moments, generator)
     draws = [b for b, _ in zip(state.sweeps(), range(sweeps), strict=False)]
     return np.array(draws[min(BURN_IN, sweeps // 2) :])
 
 
 class _Aware:
-    """The chain: X'X, coefficients, precision, prior, and the variances of all noise."""
+    """Markov chain of X'X, coefficients, precision, prior, and the variances of all noise."""
 
     def __init__(self, moments: LaplaceMoments, generator: np.random.Generator) -> None:
         self.moments, self.generator = moments, generator
@@ -95,7 +97,7 @@ class _Aware:
         while True:
             self._draw_moments()
             self._draw_precision()
-            self._draw_coefficients()  # right after the two draws that integrate them out
+            self._draw_coefficients()  # directly after the two draws that integrate them out
             self.prior = _gamma(self.generator, self.size, float(self.b @ self.b))
             self._draw_variances()
             yield self.b
@@ -104,8 +106,10 @@ class _Aware:
         return np.asarray(xx / precision + np.diag(self.variances_xy))
 
     def _log_likelihood(self, xx: Floats, precision: float) -> float:
-        """Return the log likelihood of the noisy X'y, coefficients integrated out; minus infinity
-        where X'X, shape (columns, columns), is not positive definite."""
+        """Return the log likelihood of the noisy X'y, with the coefficients integrated out.
+
+        It is minus infinity where X'X, shape (columns, columns), is not positive definite.
+        """
         try:
             np.linalg.cholesky(xx)
             root = np.linalg.cholesky(self._spread(xx, precision) + xx @ xx / self.prior)
@@ -121,7 +125,7 @@ class _Aware:
         self.b = _normal(self.generator, symmetric, weighted.T @ self.moments.xy)
 
     def _draw_precision(self) -> None:
-        """Take one step of a random walk of the logarithm of the precision."""
+        """Take one step of the random walk of the logarithm of the precision."""
 
         def log_density(precision: float) -> float:
             prior = SHAPE * math.log(precision) - RATE * precision
@@ -150,8 +154,10 @@ class _Aware:
             angle = self.generator.uniform(low, high)
 
     def _draw_variances(self) -> None:
-        """Draw the variances of the Laplace noise, given the noise, which for X'y is drawn
-        first."""
+        """Draw the variances of the Laplace noise, given the noise.
+
+        The noise of X'y is drawn first.
+        """
         scale_xx, scale_xy, _ = self.moments.scales
         self.variances_xx = self._draw_mixture(self.xx[self.upper] - self.noisy, scale_xx)
         spread, exact = self._spread(self.xx, self.precision), self.xx / self.precision
@@ -164,8 +170,10 @@ class _Aware:
         self.variances_xy = self._draw_mixture(self.moments.xy - mean - draw, scale_xy)
 
     def _draw_mixture(self, noise: Floats, scale: float) -> Floats:
-        """Draw variances: 1 / variance is inverse Gaussian of mean 1 / (scale |noise|) and shape
-        1 / scale**2; `noise` of any shape."""
+        """Draw variances for `noise`, of any shape.
+
+        1 / variance is inverse Gaussian with mean 1 / (scale |noise|) and shape 1 / scale**2.
+        """
         mean = 1 / (scale * np.maximum(np.abs(noise), 1e-9 * scale))
         return np.asarray(1 / np.maximum(self.generator.wald(mean, 1 / scale**2), 1e-300))
 
@@ -181,7 +189,7 @@ def posterior_mean(
     sampler: Callable[[LaplaceMoments, np.random.Generator], Floats], moments: LaplaceMoments
 ) -> Floats:
     """Return the mean of the draws of `sampler`, `naive` or `noise_aware`: shape (columns,)."""
-    # after the release anything is free; the seed follows from the release
+    # the release is over, so this costs no budget; the seed follows from the release
     seed = np.random.SeedSequence(np.abs(moments.xy).view(np.uint64).tolist())
     draws = sampler(in_units(moments, UNIT), np.random.default_rng(seed))
     return np.asarray(draws.mean(axis=0)) / UNIT

@@ -1,8 +1,8 @@
-"""Boosted clipped residuals beside the other private methods, on 24 sets, eight of them held out.
+"""Compare boosted clipped residuals with the other private methods, on 24 sets.
 
-The method's constants (rounds, bound of a residual) come from a search on Wang's sets and made
-ones. The eight of HELD_OUT were named before the first run on any of them; errors of neighbouring
-constants on them had been seen when the constants were taken.
+Eight of the sets are held out. The method's constants (rounds, bound of a residual) come from a
+search on Wang's sets and on simulated ones. The sets of HELD_OUT were named before the first run on
+any of them. Their errors with neighbouring constants had been seen when the constants were chosen.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ SEED = 20
 
 
 def data(name: str) -> tuple[Floats, Floats]:
-    """Return X, shape (n, features), and y, shape (n,), of a set; at most MOST_ROWS rows."""
+    """Return X, shape (n, features), and y, shape (n,), of a set, with at most MOST_ROWS rows."""
     generator = np.random.default_rng(SEED)
     if name in SETS:
         X, y, _ = load(name)
@@ -70,8 +70,10 @@ def _made(name: str, generator: np.random.Generator) -> tuple[Floats, Floats]:
 
 
 def _boosted(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Medians over SPLITS of the root mean squared error on the tenth held out, in units of half
-    the target's range, of each method; bounds are the ends of each column."""
+    """Return each method's median over SPLITS of the root mean squared error on a held-out tenth.
+
+    Errors are in units of half the target's range; the bounds are the ends of each column.
+    """
     X, y = data(setting["set"])
     ends = np.column_stack([X.min(axis=0), X.max(axis=0)])
     mapped = Bounds.of(ends, X.shape[1], "bounds").mapped(X)

@@ -1,4 +1,4 @@
-"""Boenisch 2019, chapter 4: two regressions of house prices, and what they were compared with."""
+"""Repeat Boenisch 2019, chapter 4: two regressions of house prices, and their comparisons."""
 
 import math
 import warnings
@@ -45,19 +45,22 @@ REFERENCE = {  # root mean squared errors of method 1 and of the functional mech
     1.0: (7.5, 8.7),
     5.0: (6.16, 7.4),
 }
-"""Of our earlier, separate implementation: the thesis prints curves, and three numbers of them."""
+"""Errors of our earlier, separate implementation; the thesis prints curves and three numbers."""
 EPSILONS = tuple(sorted({*REFERENCE, 0.02, 0.05, 0.2, 2.0, 10.0}))
 
 
 def folds(n: int) -> list[tuple[Any, Any]]:
-    """Return places to fit and to test of ten unshuffled folds."""
+    """Return the places to fit and to test of ten unshuffled folds."""
     whole = np.arange(n)
     return [(np.setdiff1d(whole, fold), fold) for fold in np.array_split(whole, 10)]
 
 
 def _functional(X: Floats, y: Floats, epsilon: float, generator: np.random.Generator) -> Floats:
-    """As the authors of the functional mechanism coded it: noise on all entries of X'X, averaged,
-    of scale (2 d**2 + 4 d) / epsilon, five standard deviations of ridge, d with the bias."""
+    """Return the coefficients of the functional mechanism as its authors coded it.
+
+    Noise of scale (2 d**2 + 4 d) / epsilon on all entries of X'X is averaged. The ridge is five
+    standard deviations; d counts the bias as a column.
+    """
     d = X.shape[1]
     scale = (2 * d**2 + 4 * d) / epsilon
     noise = generator.laplace(0, scale, (d, d))
@@ -70,7 +73,8 @@ def _functional(X: Floats, y: Floats, epsilon: float, generator: np.random.Gener
 
 
 def _boston(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Means of ten unshuffled folds' errors, over TIMES draws of noise: on the three columns."""
+    """Return the mean errors of ten unshuffled folds over TIMES draws of noise, on three
+    columns."""
     epsilon = setting["epsilon"]
     X, y, names = load("boston")
     X = X[:, [names.index(name) for name in CHOSEN]]

@@ -1,4 +1,4 @@
-"""All studies by name."""
+"""List all studies of this package by name."""
 
 from simulations.regression import (
     boosted,

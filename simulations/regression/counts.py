@@ -1,4 +1,4 @@
-"""The curator's basic mechanisms: counts against randomised response, and choices."""
+"""Study the curator's basic mechanisms: counts beside randomised response, and choices."""
 
 import math
 
@@ -19,8 +19,11 @@ SIZES = tuple(range(5, 100, 5)) + tuple(range(100, 3001, 100))
 
 
 def _smokers(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """One survey, as drawn in the thesis, and the spread of TIMES of them: shares of "yes" by two
-    fair coins (local) and by Laplace noise of scale 1 / ln 3 (central), exactly 20 % smoking."""
+    """Return estimated shares of "yes" in one survey, as drawn in the thesis, and their spread.
+
+    The spread is that of TIMES surveys in which exactly 20 % smoke. Local: two fair coins; central:
+    Laplace noise of scale 1 / ln 3.
+    """
     n = int(setting["respondents"])
     smoking = round(SHARE * n)
     channel = COINS.channel
@@ -78,7 +81,7 @@ CHOICES = {
 
 
 def _choices(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """The chance of an answer, and its share of DRAWS choices."""
+    """Return the exact chance of an answer, and its share of DRAWS choices."""
     answers, scores, sensitivity = CHOICES[setting["question"]]
     mechanism = Exponential(
         epsilon=setting["epsilon"], sensitivity=sensitivity, neighbours=Neighbours.ADD_REMOVE
@@ -123,8 +126,11 @@ DENSITIES = (1.0, 2.0, 5.0)
 
 
 def _game(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """A hundred people, nobody smoking or one of them: the chances that their mean with Laplace
-    noise reaches the adversary's threshold, exactly and as shares of PLAYED rounds."""
+    """Return the chances that a noisy mean reaches the adversary's threshold.
+
+    Of a hundred people nobody smokes, or one. The mean has Laplace noise. The chances are exact,
+    and also shares of PLAYED rounds.
+    """
     scale = setting["scale"]
     chances, shares = [], []
     for smoking in (0, 1):

@@ -1,4 +1,4 @@
-"""The committed data sets, and their splits."""
+"""Read the committed data sets, and split them."""
 
 import csv
 from collections.abc import Callable
@@ -18,7 +18,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 
 
 def load(name: str) -> tuple[Floats, Floats, list[str]]:
-    """Features, target transformed as Wang 2018 did, and names of a data set."""
+    """Return the features of a data set, its target transformed as Wang 2018 did, and its names."""
     with np.load(DATA / f"{name}.npz") as file:
         names = [str(one) for one in file["features"]]
         X = np.column_stack([file[f"x{j}"].astype(np.float64) for j in range(len(names))])
@@ -28,7 +28,7 @@ def load(name: str) -> tuple[Floats, Floats, list[str]]:
 
 
 def published(name: str) -> list[dict[str, str | float]]:
-    """Return the lines of a published table, numbers as numbers."""
+    """Return the lines of a published table, with numbers as numbers."""
     with (DATA / "published" / f"{name}.csv").open(encoding="utf-8") as file:
         return [{key: _number(text) for key, text in line.items()} for line in csv.DictReader(file)]
 
@@ -44,12 +44,15 @@ GENES = 40
 
 
 def expression(genes: int = GENES) -> Floats:
-    """RMA-normalised expression of up to 64 genes in 985 cell lines, most often mutated first."""
+    """Return RMA-normalised expression of up to 64 genes in 985 cell lines.
+
+    The genes that are mutated most often come first.
+    """
     with np.load(DATA / "gdsc.npz") as file:
         return np.asarray(file["X"][:, :genes] / 100.0)
 
 
 def halves(n: int, generator: np.random.Generator) -> tuple[Any, Any]:
-    """Places of nine parts to fit and one to test, at random."""
+    """Return random places of nine parts to fit and one part to test."""
     order = generator.permutation(n)
     return order[n // 10 :], order[: n // 10]

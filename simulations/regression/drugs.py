@@ -1,10 +1,10 @@
-"""Robust private linear regression on a semi-synthetic substitute for drug responses.
+"""Study robust private linear regression on a semi-synthetic substitute for drug responses.
 
-Nieminen 2017, sections 4.3 (figures 4.4-4.6), predicts 265 drugs' responses from gene expression;
-the responses are not public. Here the expression is real (GDSC) and every response is made: a drug
-is y = X b + noise, X the 40 genes' expression, b_j ~ N(0, 1 / j) for the j-th most often mutated,
-and EXPLAINED the share of y's variance that X b has, so that without noise the rank correlation is
-about what was published, .25. No figure says anything about a drug.
+Nieminen 2017, sections 4.3 (figures 4.4-4.6), predicts the responses of 265 drugs from gene
+expression; the responses are not public. Here the expression is real (GDSC), and every response is
+simulated. A drug is y = X b + noise, where X is the expression of 40 genes, and b_j ~ N(0, 1 / j)
+for the j-th most often mutated gene. X b explains the share EXPLAINED of y's variance. So without
+noise the rank correlation is about the published one, .25. No figure says anything about a drug.
 """
 
 import math
@@ -33,7 +33,7 @@ from simulations.study import Row, Setting, Study, column, figure
 
 EXPLAINED = 0.14
 SPREAD = math.sqrt(COLUMNS + 1) / LARGEST
-"""A mapped response's standard deviation: the auxiliary data's."""
+"""Standard deviation of a mapped response, as in the auxiliary data."""
 DRUGS, SWEEPS = 100, 300
 """Drugs of a setting, each with people of its own, and sweeps of a chain."""
 TRADED = 265
@@ -49,17 +49,18 @@ PUBLISHED: dict[tuple[str, float], tuple[float, ...]] = {
     ("functional", 2.0): (-0.001, 0.002, 0.001, 0.004, 0.007, 0.007, 0.007, 0.009),
     ("functional", 1.0): (-0.003, 0.000, 0.000, 0.000, 0.002, 0.001, 0.002, 0.004),
 }
-"""On the real drugs, for SIZES (repository DPBayes/robust-private-lr)."""
+"""Published rank correlations of the real drugs, for SIZES (repository
+DPBayes/robust-private-lr)."""
 PUBLISHED_PLAIN = (0.197, 0.219, 0.233, 0.240, 0.244, 0.247, 0.250, 0.251)
-"""Without noise, for SIZES."""
+"""Published rank correlations without noise, for SIZES."""
 WIDE = 64
 PUBLISHED_PUBLIC = {COLUMNS: 0.084, WIDE: 0.123}
-"""Of ten public rows alone, precisions fixed, by columns."""
+"""Published rank correlations of ten public rows alone, by columns, with precisions fixed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Drug:
-    """One made drug: rows to test on, public rows, private rows."""
+    """One simulated drug: rows to test on, public rows, private rows."""
 
     others: Rows
     public: Rows
@@ -69,8 +70,11 @@ class Drug:
     def made(
         cls, genes: Floats, columns: int, public: int, n: int, generator: np.random.Generator
     ) -> "Drug":
-        """Cell lines in random order; means of genes and responses are public, rows are divided by
-        their length. Responses follow the first GENES, the rows hold the first `columns`."""
+        """Return a drug on cell lines in random order.
+
+        Means of genes and responses are public, and rows are divided by their length. The responses
+        follow the first GENES genes; the rows hold the first `columns` genes.
+        """
         centred = genes - genes.mean(axis=0)
         b = generator.normal(size=GENES) / np.sqrt(np.arange(1, GENES + 1))
         signal = centred[:, :GENES] @ b
@@ -84,7 +88,7 @@ class Drug:
         return cls(whole.part(0, TESTED), whole.part(TESTED, first), whole.part(first, first + n))
 
     def narrowed(self, columns: int) -> "Drug":
-        """Return the drug with the first `columns` only, rows divided by their length again."""
+        """Return the drug with the first `columns` only, and rows divided by their length again."""
         parts = []
         for rows in (self.others, self.public, self.private):
             X = rows.features[:, :columns]
@@ -93,18 +97,18 @@ class Drug:
         return Drug(*parts)
 
     def score(self, coefficients: Floats) -> float:
-        """Spearman's rank correlation on the others; 0 where nothing is predicted."""
+        """Return Spearman's rank correlation on the test rows; 0 where nothing is predicted."""
         predicted = self.others.features @ coefficients
         return float(spearmanr(predicted, self.others.target)[0]) if coefficients.any() else 0.0
 
 
 def fixed(xx: Floats, xy: Floats) -> Floats:
-    """The posterior mean for precisions of 1."""
+    """Return the posterior mean for precisions of 1."""
     return np.asarray(np.linalg.solve(xx + np.eye(len(xy)), xy))
 
 
 def _drugs(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Means over DRUGS drugs, and the standard error of the default ridge's."""
+    """Return means over DRUGS drugs, and the standard error of the default ridge's mean."""
     n, epsilon = setting["rows"], setting["epsilon"]
     box, target = thresholds(n, epsilon)
     budget = Budget(epsilon=epsilon, delta=0.0, neighbours=REPLACE)
@@ -154,7 +158,7 @@ def _fit(method: Output | Functional, rows: Rows, budget: Budget, noise: Simulat
 
 PRIVATE = ("ridge", "noise_aware", "naive", "only_xy", "unclipped", "output", "functional")
 MARKS = {"plain": "k+", "robust": "kx", "output": "k1", "functional": "k2"}
-"""Of what was published, in the figure."""
+"""Marks of published figures in the picture."""
 
 
 def _draw_drugs(rows: list[Row]) -> Figure:
@@ -233,12 +237,12 @@ MAPS = {
     )
     for line in published("nieminen")
 }
-"""Published rank correlations by what is traded, private rows and its value."""
+"""Published rank correlations, by what is traded, the private rows and the traded value."""
 
 
 @lru_cache(maxsize=8)
 def _traded_drugs(columns: int) -> tuple[Drug, ...]:
-    """Return TRADED drugs, the same whatever the columns, all rows private."""
+    """Return TRADED drugs with private rows only; they do not depend on the number of columns."""
     genes = expression()
     return tuple(
         Drug.made(genes, columns, 0, len(genes) - TESTED, generator_of("drug", place))
@@ -247,8 +251,10 @@ def _traded_drugs(columns: int) -> tuple[Drug, ...]:
 
 
 def _traded_scores(drug: Drug, setting: Setting, noise: np.random.Generator) -> tuple[float, float]:
-    """Return the default ridge's rank correlation, and that with private moments weighed by their
-    precision; public rows alone where no private ones are."""
+    """Return the default ridge's rank correlation, and that with private moments weighed.
+
+    The weights are by precision. Without private rows, both are that of public rows alone.
+    """
     n, public = setting["rows"], int(setting["public"])
     known, hidden = drug.private.part(0, public), drug.private.part(public, public + n)
     if not n:
@@ -267,9 +273,12 @@ def _traded_scores(drug: Drug, setting: Setting, noise: np.random.Generator) -> 
 
 
 def weighed(noisy: LaplaceMoments, residual: float) -> LaplaceMoments:
-    """Return noisy moments times the share of X'y's variance that is not noise, for independent
-    features of unit rows and residuals of this variance: so they count as their precision says
-    beside exact moments of public rows (Nieminen 2017, section 5.3)."""
+    """Return noisy moments times the share of X'y's variance that is not noise.
+
+    Features are independent, rows have length 1, and residuals have variance `residual`. Beside
+    exact moments of public rows, the result counts as much as its precision says (Nieminen 2017,
+    section 5.3).
+    """
     exact = residual * noisy.rows / len(noisy.xy)
     weight = exact / (exact + 2 * noisy.scales[1] ** 2)
     xx, xy, yy = (weight * scale for scale in noisy.scales)
@@ -279,8 +288,10 @@ def weighed(noisy: LaplaceMoments, residual: float) -> LaplaceMoments:
 
 
 def _traded(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """The default ridge's mean over TRADED drugs, the same in every setting, beside the published
-    map's value there."""
+    """Return the default ridge's mean over TRADED drugs, beside the value of the published map.
+
+    The drugs are the same in every setting.
+    """
     drugs = _traded_drugs(setting["columns"])
     found, by_precision = zip(
         *(_traded_scores(drug, setting, generator) for drug in drugs), strict=True
@@ -310,7 +321,7 @@ def _map(rows: list[Row], name: str, shown: str) -> Floats:
 
 
 def _draw_traded(rows: list[Row]) -> Figure:
-    """Relative improvements over the best of ten public rows alone, as published."""
+    """Draw relative improvements over the best of ten public rows alone, as published."""
     picture = figure(10.0, 7.0)
     for axes, shown in zip(picture.subplots(2, 3), ("spearman", "published"), strict=True):
         base = _map(rows, "columns", shown)[0].max()
@@ -366,7 +377,7 @@ def _bars_traded(rows: list[Row]) -> list[Bar]:
 
 
 def _trades() -> tuple[Setting, ...]:
-    """The usual setting, and every other value of one of its three at a time."""
+    """Return the usual setting, and all settings that change one of its three values."""
     chosen = [{**USUAL, name: value} for name, values in TRADES.items() for value in values]
     unlike = [one for place, one in enumerate(chosen) if one not in chosen[:place]]
     return tuple({**one, "rows": n} for one in unlike for n in TRADED_SIZES)

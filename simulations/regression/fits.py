@@ -1,4 +1,4 @@
-"""Fits from sums of products: what was published, with the noise as printed or coded, and ours."""
+"""Fit from sums of products: published methods, with noise as printed or as coded, and ours."""
 
 import dataclasses
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def claimed(claim: Claim) -> Fit:
 
 
 def provable(name: str, split: float | None = None) -> Fit:
-    """Return the fit of a method of ours, between data sets with one row more or less."""
+    """Return the fit of one of our methods, between data sets with one row more or less."""
     method = METHODS[name]
     if split is not None:
         assert isinstance(method, FromMoments)
@@ -43,7 +43,7 @@ def provable(name: str, split: float | None = None) -> Fit:
 
 
 def at_gamma(gamma: float) -> Claim:
-    """Return adaSSPbudget with this share for the smallest eigenvalue."""
+    """Return adaSSPbudget with this share of the budget for the smallest eigenvalue."""
     return dataclasses.replace(PUBLISHED["ada-ssp-budget"], eigenvalue=gamma)
 
 
@@ -59,4 +59,4 @@ CODED: dict[str, Fit] = {
     ),
     "ridge": provable("ridge"),
 }
-"""The methods of Wang's repository, and our default beside them."""
+"""Methods of Wang's repository, with our default beside them."""

@@ -1,5 +1,8 @@
-"""The functional mechanism (Zhang and others 2012): Laplace noise on the squared error's
-coefficients, X'X and -2 X'y, at one scale; sensitivities: `ldp.central.regression.laplace`."""
+"""The functional mechanism (Zhang and others 2012), with pure epsilon.
+
+It adds Laplace noise of one scale to the squared error's coefficients, X'X and -2 X'y. The
+sensitivities are those of `ldp.central.regression.laplace`.
+"""
 
 import math
 from dataclasses import dataclass
@@ -17,8 +20,11 @@ TRIM = 4.0
 
 @dataclass(frozen=True, kw_only=True)
 class Functional:
-    """Functional mechanism: noise on the squared error's coefficients at one scale, a ridge of TRIM
-    standard deviations, and only the directions that are then positive; pure epsilon."""
+    """Functional mechanism: noise of one scale on the squared error's coefficients.
+
+    It adds a ridge of TRIM standard deviations, and uses only the directions that are then
+    positive. Its cost is pure epsilon.
+    """
 
     words: str = "Laplace noise on the objective, pure epsilon (Zhang and others 2012)"
 

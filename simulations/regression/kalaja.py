@@ -1,4 +1,4 @@
-"""Kalaja 2020: how data are prepared for adaSSP, over epsilon; the noise of SSP and adaSSP."""
+"""Study Kalaja 2020: how data are prepared for adaSSP, and the noise of SSP and adaSSP."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,18 +21,21 @@ from simulations.study import Row, Setting, Study, column, figure
 
 SETS = ("airfoil", "boston", "elevators", "bike")
 EPSILONS = (0.1, 0.3, 1.0, 2.0, 2.9)
-"""Up to the three at which the proof of adaSSP's noise ends."""
+"""Epsilons below 3, where the proof of adaSSP's noise ends."""
 THRESHOLDS = tuple(round(1 + step / 10, 1) for step in range(11))
 SHARE = 0.25
-"""Of the budget, for noisy statistics."""
+"""Share of the budget that noisy statistics take."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """A preparation. `statistics`: "before" the split (of all rows), "after" it (of the rows to
-    fit; shared, strategy 2 of section 3.3), "own" (the analyst takes them from `own` rows of his,
-    strategy 1), "noisy" (a part of the budget, strategy 3). `tested`: the rows to predict are
-    clipped too."""
+    """Preparation of a data set.
+
+    `statistics`: where the statistics come from. "before": from all rows, before the split.
+    "after": from the rows to fit, shared (strategy 2 of section 3.3). "own": the analyst takes them
+    from `own` rows of his (strategy 1). "noisy": they take a part of the budget (strategy 3).
+    `tested`: the rows to predict are clipped too.
+    """
 
     how: Preprocessing
     statistics: str = "after"
@@ -75,10 +78,13 @@ WAYS: dict[str, Way] = {
 def noisy_statistics(
     X: Floats, y: Floats, name: str, epsilon: float, generator: np.random.Generator
 ) -> Fitted:
-    """Return statistics for the share SHARE of (epsilon, len(y)**-1.1): half of it for noisy sums
-    of columns, of their squares and of the target, inside public ranges (those of the whole set
-    stand for them); half for a length that 99 % of the rows have at most, chosen by the exponential
-    mechanism. The number of rows is public."""
+    """Return statistics for the share SHARE of (epsilon, len(y)**-1.1).
+
+    One half pays for noisy sums of columns, of their squares and of the target, inside public
+    ranges. The ranges of the whole set stand for public ones. The other half pays for a length that
+    99 % of the rows have at most, chosen by the exponential mechanism. The number of rows is
+    public.
+    """
     whole, target, _ = load(name)
     low, high = whole.min(axis=0), whole.max(axis=0)
     wide, tall = np.where(high > low, high - low, 1.0), float(np.ptp(target))
@@ -109,8 +115,10 @@ def noisy_statistics(
 
 
 def _prepared(name: str, way: Way, epsilon: float) -> Iterator[Split]:
-    """Yield sums of mapped rows to fit and of rows to predict, targets of these in units of the
-    largest of all."""
+    """Yield sums of mapped rows to fit, and sums of rows to predict.
+
+    Targets of the latter are in units of the largest target of all.
+    """
     X, y, _ = load(name)
     unit = float(np.abs(y - y.mean()).max())
     whole, generator = way.how.fit(X, y), generator_of("kalaja", name)
@@ -135,7 +143,7 @@ def _prepared(name: str, way: Way, epsilon: float) -> Iterator[Split]:
 
 @lru_cache(maxsize=4)
 def prepared(name: str, way: str, epsilon: float) -> tuple[Split, ...]:
-    """Return the splits of a set prepared in one of WAYS; `epsilon` for noisy statistics."""
+    """Return the splits of a set prepared in one of WAYS; only noisy statistics read `epsilon`."""
     return tuple(_prepared(name, WAYS[way], epsilon))
 
 
@@ -143,8 +151,11 @@ FITS = {"ada-ssp-kalaja": claimed(PUBLISHED["ada-ssp-kalaja"]), "ridge": provabl
 
 
 def _kalaja(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Mean squared errors over 32 splits, in units of the target's largest size: the mean alone,
-    ridge 1 without noise, adaSSP with fixed noise, and our default on the same rows."""
+    """Return mean squared errors over 32 splits, in units of the target's largest size.
+
+    They are those of the mean alone, of ridge 1 without noise, of adaSSP with fixed noise, and of
+    our default on the same rows.
+    """
     is_noisy = WAYS[setting["way"]].statistics == "noisy"
     splits = prepared(setting["set"], setting["way"], setting["epsilon"] if is_noisy else 0.0)
     share = 1 - SHARE if is_noisy else 1.0
@@ -168,7 +179,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "3.3: whose statistics": ("longest row", "statistics of 30 rows of one's own",
                               "statistics of 100 rows of one's own", "noisy statistics"),
 }  # fmt: skip
-"""Panels by epsilon, and the preparations that each shows."""
+"""Panels by epsilon, and the preparations that each panel shows."""
 
 
 def _draw_kalaja(rows: list[Row]) -> Figure:
@@ -229,7 +240,7 @@ def _clipped(rows: list[Row], name: str, c: float, epsilon: float) -> float:
 
 
 def _bars_kalaja(rows: list[Row]) -> list[Bar]:
-    """What the thesis's text says of its curves."""
+    """Return the bars for what the thesis's text says of its curves."""
     worst = max(abs(_error(rows, *case, 1.0) / value - 1) for case, value in REFERENCE.items())
 
     def ratio(name: str, way: str, other: str, epsilon: float = 2.9) -> float:
@@ -286,12 +297,14 @@ def _bars_kalaja(rows: list[Row]) -> list[Bar]:
 
 NOISES = ("ssp-wang-code", "ssp-kalaja", "ada-ssp-wang", "ada-ssp-kalaja")
 UNSTABLE = (0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 1.9)
-"""Up to the two at which the proof of SSP's noise ends."""
+"""Epsilons below 2, where the proof of SSP's noise ends."""
 
 
 def _noises(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Means over 32 splits, rows divided by their length before the split, as Wang did; of SSP the
-    medians too."""
+    """Return means over 32 splits, and medians for SSP.
+
+    Rows are divided by their length before the split, as Wang did.
+    """
     errors: dict[str, list[float]] = {}
     for split in real_splits(setting["set"]):
         delta = split.train.rows**-1.1

@@ -1,4 +1,4 @@
-"""What each model of trust costs a regression, on made data."""
+"""Study what each model of trust costs a regression, on simulated data."""
 
 import math
 
@@ -20,8 +20,11 @@ TESTED = 2000
 
 
 def clones_2023(epsilon: float, reports: int, delta: float) -> float:
-    """Return epsilon of a shuffled report of any mechanism of local `epsilon`, by the closed form
-    of Feldman, McMillan and Talwar 2023; infinite where that does not apply."""
+    """Return the epsilon of a shuffled report of any mechanism with local `epsilon`.
+
+    The closed form is that of Feldman, McMillan and Talwar 2023; the result is infinite where it
+    does not apply.
+    """
     x, tail = math.exp(epsilon), math.log(4 / delta)
     if reports / (8 * tail) <= 2 or epsilon > math.log(reports / (8 * tail) - 1):
         return math.inf
@@ -30,8 +33,10 @@ def clones_2023(epsilon: float, reports: int, delta: float) -> float:
 
 
 def shuffled_epsilon(budget: Budget, reports: int) -> float:
-    """Return the largest epsilon of a report that shuffling `reports` of them brings to the budget;
-    the budget's epsilon where the closed form does not apply."""
+    """Return the largest epsilon of a report that `reports` shuffled reports bring to the budget.
+
+    Where the closed form does not apply, it is the budget's epsilon.
+    """
 
     def is_within(epsilon: float) -> bool:
         return clones_2023(epsilon, reports, budget.delta) <= budget.epsilon
@@ -40,8 +45,10 @@ def shuffled_epsilon(budget: Budget, reports: int) -> float:
 
 
 def _local(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Error on 2,000 others, over the spread of what can be predicted, medians of 16: five columns,
-    an intercept, replace-one, delta 1e-9."""
+    """Return the median errors of 16 fits on 2,000 others, over the spread of the predictable part.
+
+    There are five columns and an intercept; neighbours replace one row, and delta is 1e-9.
+    """
     n, epsilon = setting["rows"], setting["epsilon"]
     budget = Budget(epsilon=epsilon, delta=1e-9, neighbours=Neighbours.REPLACE_VALUE)
     truth = np.array([0.3, -0.2, 0.15, 0.1, -0.05, 0.1])

@@ -1,11 +1,11 @@
-"""Output perturbation: noise on the coefficients themselves (Chaudhuri, Monteleoni and Sarwate
-2011; for least squares as in Wu and others 2015).
+"""Output perturbation: noise on the coefficients themselves.
 
-The coefficients minimise sum (y - x b)**2 / 2 + ridge |b|**2 / 2 over |b| <= radius. One person's
-part of it has gradients of length L = N (N radius + 1) at most, so that, by the ridge's strong
-convexity, one more or one fewer person moves the minimum by L / ridge, and a replaced one by twice
-that. Normal noise hides it; the direction of normal noise is uniform.
-(One published implementation divides uniform numbers by the root of their sum instead.)
+The method is that of Chaudhuri, Monteleoni and Sarwate 2011, for least squares as in Wu and others
+2015. The coefficients minimise sum (y - x b)**2 / 2 + ridge |b|**2 / 2 over |b| <= radius. One
+person's part of it has gradients of length L = N (N radius + 1) at most. By the ridge's strong
+convexity, one more or one fewer person moves the minimum by L / ridge at most; a replaced person
+moves it by twice that. Normal noise hides the move; its direction is uniform. (One published
+implementation divides uniform numbers by the root of their sum instead.)
 """
 
 import math
@@ -28,8 +28,11 @@ ROUNDING = 1 + 2e-6
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """Ridge inside a ball, plus noise. The ridge is where its noise, about sqrt(columns) L / (ridge
-    mu) long, is as long as its shrinkage, about ridge / (rows N**2 / columns); rows are public."""
+    """Ridge inside a ball, plus noise; the number of rows is public.
+
+    The ridge makes the noise as long as the shrinkage. The noise is about sqrt(columns) L / (ridge
+    mu) long, the shrinkage about ridge / (rows N**2 / columns).
+    """
 
     words: str = "noise on the coefficients (Chaudhuri, Monteleoni and Sarwate 2011)"
 
@@ -44,8 +47,10 @@ class Output:
 
 
 def in_ball(xx: Floats, xy: Floats, ridge: float) -> Floats:
-    """Return the minimum over |b| <= RADIUS of b' xx b / 2 - b' xy + ridge |b|**2 / 2, `xx` of
-    shape (columns, columns): the ridge is raised until its solution lies inside."""
+    """Return the minimum over |b| <= RADIUS of b' xx b / 2 - b' xy + ridge |b|**2 / 2.
+
+    `xx` has shape (columns, columns). The ridge is raised until its solution lies inside the ball.
+    """
     values, vectors = np.linalg.eigh(xx)
     turned = vectors.T @ xy
 

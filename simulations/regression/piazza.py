@@ -1,4 +1,7 @@
-"""Piazza 2021: what the smallest eigenvalue's share of the budget does, on made and real data."""
+"""Study Piazza 2021: what the smallest eigenvalue's share of the budget does.
+
+The data are simulated and real.
+"""
 
 import math
 from collections.abc import Mapping
@@ -26,8 +29,11 @@ def _measured(
     delta: float,
     generator: np.random.Generator,
 ) -> dict[str, Floats]:
-    """Return for every fit the squared errors of its coefficients, NAME, and of its predictions
-    over the target's variance, predicted_NAME: one a split; "plain" is least squares."""
+    """Return two squared errors a split for every fit.
+
+    NAME: error of its coefficients; predicted_NAME: error of its predictions over the target's
+    variance. The fit "plain" is least squares.
+    """
     errors: dict[str, list[float]] = {}
     for split in splits:
         made = {"plain": split.train.solved(1e-9)}
@@ -43,8 +49,10 @@ def _measured(
 
 
 def _efficiency(errors: Mapping[str, Floats]) -> dict[str, float]:
-    """Return the relative efficiencies: means over least squares'; of SSP the median too, since a
-    nearly singular fit decides its mean."""
+    """Return the relative efficiencies: mean errors over that of least squares.
+
+    SSP also has a median, since a nearly singular fit decides its mean.
+    """
     plain = float(errors["plain"].mean())
     names = [name for name in errors if not name.startswith("predicted_") and name != "plain"]
     means = {name: float(errors[name].mean()) / plain for name in names}
@@ -58,8 +66,10 @@ def without_ridge(
     delta: float,
     generator: np.random.Generator,
 ) -> float:
-    """Return the share of splits where adaSSPbudget released so large an eigenvalue that it needed
-    no ridge."""
+    """Return the share of splits in which adaSSPbudget needed no ridge.
+
+    It needs none if the eigenvalue that it released is large enough.
+    """
     needed = [
         claim.ridge(
             split.train.xx + np.eye(len(split.train.xy)),
@@ -80,7 +90,8 @@ BASE: dict[str, Fit] = {
 
 
 def _piazza(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Figures 3, 4 and 5 at one size, epsilon and gamma: 32 made data sets of ten columns."""
+    """Return figures 3, 4 and 5 at one size, epsilon and gamma: 32 simulated sets of ten
+    columns."""
     n, epsilon, delta = setting["rows"], setting["epsilon"], setting["rows"] ** -1.1
     claim, splits = at_gamma(setting["gamma"]), made_splits(n, COLUMNS, "independent", SPLITS)
     fits = {"budget": claimed(claim), **BASE}
@@ -122,8 +133,11 @@ def _draw_piazza(rows: list[Row]) -> Figure:
 
 
 ALLOWED = 1.5
-"""Factor off the reference, whose denominator is the error of least squares on one data set: at 10
-columns it alone spreads by 45 %."""
+"""Largest factor between a figure and its reference.
+
+The reference divides by the error of least squares on one data set, which alone spreads by 45 % at
+10 columns.
+"""
 REFERENCE = {  # rows, epsilon: constSSPfull, gamma .05, 1/3, .8
     (1280, 0.1): (537, 523, 591, 746),
     (20480, 1.0): (29, 8.4, 16, 198),
@@ -131,12 +145,14 @@ REFERENCE = {  # rows, epsilon: constSSPfull, gamma .05, 1/3, .8
     (327680, 1.0): (3.7, 1.7, 2.6, 20),
 }
 SHARES = {(1280, 1.0): 0.0, (20480, 0.1): 0.006, (20480, 1.0): 1.0, (327680, 0.01): 0.99}
-"""Rows and epsilon: how often no ridge was needed in the reference, gamma 1/3."""
+"""How often the reference needed no ridge at gamma 1/3, by rows and epsilon."""
 
 
 def _bars_piazza(rows: list[Row]) -> list[Bar]:
-    """What the thesis's text says of its curves, and figures of the reference. A share is of 32
-    fits: four of them for a reference of .006 is not much."""
+    """Return the bars for what the thesis's text says of its curves, and for the reference.
+
+    A share is of 32 fits, so four of them are close to a reference of .006.
+    """
     lines = {
         (n, epsilon): [row for row in rows if (row["rows"], row["epsilon"]) == (n, epsilon)]
         for n in SIZES
@@ -195,8 +211,10 @@ SWEEP = tuple(20 * 2**k for k in range(1, 15))
 
 
 def _rows(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Figure 2 at one size and epsilon, delta n**-2: ten made data sets; medians of errors beside
-    their means."""
+    """Return figure 2 at one size and epsilon, delta n**-2: ten simulated data sets.
+
+    Medians of errors stand beside their means.
+    """
     n = setting["rows"]
     splits = made_splits(n, COLUMNS, "independent", 10)
     errors = _measured(splits, CODED, setting["epsilon"], n**-2.0, generator)
@@ -254,7 +272,7 @@ DESIGNS: dict[str, Fit] = {
 
 
 def _designs(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Relative efficiency at other sizes, numbers of columns and correlations: 32 data sets."""
+    """Return relative efficiencies at other sizes, numbers of columns and correlations: 32 sets."""
     n = setting["rows"]
     splits = made_splits(n, setting["columns"], setting["design"], SPLITS)
     return _efficiency(_measured(splits, DESIGNS, setting["epsilon"], n**-1.1, generator))
@@ -282,7 +300,7 @@ KINDS = (
 
 
 def _bars_designs(rows: list[Row]) -> list[Bar]:
-    """Ours beside the better of the two published rules with a ridge."""
+    """Return the bars of our method beside the better of the two published rules with a ridge."""
     usual = [row for row in rows if row["epsilon"] >= 0.1]
     less = [float(row["ridge"]) / min(float(row["const"]), float(row["budget"])) for row in usual]
     split = [float(row["ridge_split_0.8"]) / float(row["ridge"]) for row in rows]
@@ -298,8 +316,11 @@ REAL = ("bike", "wine_red", "yacht")
 
 
 def _gamma(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Figure 6 at one set, epsilon and gamma: errors over the trivial one's, means (as published)
-    and medians over 32 splits; how often adaSSPbudget needed no ridge."""
+    """Return figure 6 at one set, epsilon and gamma.
+
+    Errors are divided by the trivial error: means over 32 splits, as published, and medians. The
+    row also says how often adaSSPbudget needed no ridge.
+    """
     splits, epsilon = real_splits(setting["set"]), setting["epsilon"]
     delta, claim = splits[0].train.rows ** -1.1, at_gamma(setting["gamma"])
     fits = {"budget": claimed(claim), **BASE}
@@ -328,7 +349,11 @@ def _draw_gamma(rows: list[Row]) -> Figure:
 
 
 def _bars_gamma(rows: list[Row]) -> list[Bar]:
-    """A tenth is what medians over 32 splits of yacht, 30 rows each, differ by chance."""
+    """Return the bars of figure 6.
+
+    The tolerance is a tenth, by which medians over 32 splits of yacht, 30 rows each, differ by
+    chance.
+    """
     never = max(float(row["no_ridge"]) for row in rows)
     usual = [row for row in rows if row["gamma"] <= 0.5 and row["epsilon"] >= 0.1]
     below = sum(float(row["const"]) <= 1.1 * float(row["budget"]) for row in rows)

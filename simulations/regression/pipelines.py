@@ -1,10 +1,10 @@
 """Published pipelines: their preprocessing, and the noise of `simulations.regression.published`.
 
-Means, deviations and the longest row are statistics of the data that no budget is spent on: a
-pipeline with them is private only if they are public knowledge, and `assumes` lists them. The
-provable methods take public bounds instead. Sources: Wang 2018 (row norms); Kalaja 2020, equations
-3.3 (row norms), 3.4 (of the target too), 3.5 (longest row) and 3.8 (clipping above); Honkela and
-others 2018 (clipping on both sides).
+Means, deviations and the longest row are statistics of the data that no budget is spent on. So a
+pipeline with them is private only if they are public knowledge; `assumes` lists them. The provable
+methods take public bounds instead. Sources: Wang 2018 (row norms); Kalaja 2020, equations 3.3 (row
+norms), 3.4 (of the target too), 3.5 (longest row) and 3.8 (clipping above); Honkela and others 2018
+(clipping on both sides).
 """
 
 import warnings
@@ -34,12 +34,12 @@ class NotPrivateWarning(UserWarning):
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing:
-    """Steps of a pipeline: standardise columns, clip them to `deviations` standard deviations, map
-    rows to the unit ball, centre the target and divide it by its largest size; an intercept is a
-    column of ones, mapped with the rest.
+    """Steps of a pipeline.
 
-    `clip`: "none", "upper" (Kalaja) or "both" (Honkela); `mapping`: a key of MAPPINGS. Raises
-    ParameterError for others.
+    They standardise columns, clip them to `deviations` standard deviations, and map rows to the
+    unit ball. They centre the target and divide it by its largest size. An intercept is a column of
+    ones, mapped with the rest. `clip`: "none", "upper" (Kalaja) or "both" (Honkela). `mapping`: a
+    key of MAPPINGS. Raises ParameterError for others.
     """
 
     mapping: str = "row"
@@ -91,8 +91,11 @@ class Preprocessing:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Statistics of some data, and the maps that use them: of these data, rows of `features` lie in
-    the unit ball and targets in [-1, 1]. Methods take `X` of shape (n, columns)."""
+    """Statistics of some data, and the maps that use them.
+
+    For these data, rows of `features` lie in the unit ball and targets in [-1, 1]. Methods take `X`
+    of shape (n, columns).
+    """
 
     how: Preprocessing
     low: Floats
@@ -130,15 +133,18 @@ class Fitted:
 
     @property
     def unclipped(self) -> "Fitted":
-        """The same statistics for rows that are not clipped."""
+        """The same statistics, for rows that are not clipped."""
         return replace(
             self, low=np.full_like(self.low, -np.inf), high=np.full_like(self.high, np.inf)
         )
 
     def unstandardised(self, coefficients: Floats) -> tuple[float, Floats]:
-        """Return the intercept, and a coefficient a column, in the units of the data (Kalaja 2020,
-        equation 3.7). They tell the statistics that they are made of. Raises ParameterError unless
-        the mapping is "max": with row norms a prediction is not linear in the row."""
+        """Return the intercept, and a coefficient a column, in the units of the data.
+
+        They follow Kalaja 2020, equation 3.7, and reveal the statistics that they are made of.
+        Raises ParameterError unless the mapping is "max": with row norms a prediction is not linear
+        in the row.
+        """
         if self.how.mapping != "max":
             raise ParameterError("only the mapping 'max' is linear in the rows")
         first, slopes = (0.0, coefficients)

@@ -1,10 +1,10 @@
 """OPS and AdaOPS as Wang 2018 coded them: one draw from the posterior of a ridge regression.
 
 Both draw theta ~ N(ridge solution, (X'X + ridge)**-1 / precision). OPS fixes ridge and precision
-from (epsilon, delta) and public bounds; AdaOPS releases the smallest eigenvalue and a bound on the
-loss's slope with noise first. For unit rows and targets in [-1, 1]. Their claims are the
-publication's: no test here checks them, so neither is offered for a release. After `adaops.m` and
-`OPS_epsdelta_balanced.m`, from their formulas.
+from (epsilon, delta) and public bounds. AdaOPS first releases the smallest eigenvalue and a bound
+on the loss's slope with noise. Both need unit rows and targets in [-1, 1]. Their claims are the
+publication's: no test here checks them, so neither is offered for a release. The code follows the
+formulas of `adaops.m` and `OPS_epsdelta_balanced.m`.
 """
 
 import math
@@ -30,7 +30,7 @@ def _root(a: float, b: float, c: float) -> float:
 
 
 def _draw(sums: Sums, ridge: float, root: float, generator: np.random.Generator) -> Floats:
-    """Return a draw of precision root**2 times the ridged X'X, which has the identity added."""
+    """Return a draw whose precision is root**2 times the ridged X'X plus the identity."""
     matrix = sums.xx + (1 + ridge) * np.eye(len(sums.xy))
     upper = np.linalg.cholesky(matrix).T
     noise = np.linalg.solve(upper, generator.normal(size=len(sums.xy)))
@@ -52,8 +52,10 @@ def ops(sums: Sums, *, epsilon: float, delta: float, generator: np.random.Genera
 
 
 def ada_ops(sums: Sums, *, epsilon: float, delta: float, generator: np.random.Generator) -> Floats:
-    """Return the coefficients by one posterior sample whose ridge follows the data: a quarter of
-    epsilon for the smallest eigenvalue, a quarter for the slope, half for the sample."""
+    """Return the coefficients by one posterior sample whose ridge follows the data.
+
+    The smallest eigenvalue takes a quarter of epsilon, the slope a quarter, the sample half.
+    """
     columns, log = len(sums.xy), math.log(6 / delta)
     eigenvalue = float(np.linalg.eigvalsh(sums.xx)[0]) + 1
     released = eigenvalue + (generator.normal() * math.sqrt(log) - log) / (epsilon / 4)

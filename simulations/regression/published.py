@@ -1,12 +1,12 @@
 """Private regressions exactly as they were published: constants and noise.
 
-For reproducing published figures and for checking claims; never for a release. Every one maps data
-with statistics that it does not pay for, so none is private end to end, and some are not private
-even given those. `PUBLISHED` holds the noise of each, and `Claim.holds` checks its
-claim by the exact joint delta of all releases. The table is in docs/regression.md.
+They serve to reproduce published figures and to check claims, never for a release. Each maps data
+with statistics that it does not pay for, so none is private end to end. Some are not private even
+given those statistics. `PUBLISHED` holds the noise of each; `Claim.holds` checks its claim by the
+exact joint delta of all releases. The table is in docs/regression.md.
 
 Sources: Wang 2018 and its code `suffstats_perturb.m`, `adassp.m`; Kalaja 2020, algorithms 1-3;
-Piazza 2021, algorithms 1, 3 and 4; the baseline of Lev and others 2026; the negative controls are
+Piazza 2021, algorithms 1, 3 and 4; the baseline of Lev and others 2026. The negative controls are
 public code, named beside each.
 """
 
@@ -47,13 +47,14 @@ def _analytic(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One published method: the split of (epsilon, delta) between its releases, and its noise.
+    """One published method: how its releases split (epsilon, delta), and its noise.
 
-    `eigenvalue`: the share of the smallest eigenvalue, the others halve the rest; 0: not released.
-    `whole`: every release uses the whole epsilon, not a share (a mistake). `noise` on X'X: "upper"
-    (the upper triangle, mirrored), "full" (all entries) or "averaged". `identity` is added to X'X.
-    `rule`: the ridge, "none", "safe" or "adaptive". `limit`: the epsilon of one release at which
-    its proof ends, and from which `scales` raises ParameterError.
+    `eigenvalue`: share of the smallest eigenvalue, 0 if it is not released; the other releases
+    halve the rest. `whole`: every release uses the whole epsilon, not a share (a mistake). `noise`:
+    noise on X'X: "upper" (the upper triangle, mirrored), "full" (all entries) or "averaged".
+    `identity`: multiple of the identity that is added to X'X. `rule`: the ridge, "none", "safe" or
+    "adaptive". `limit`: epsilon of one release at which the proof ends, and from which `scales`
+    raises ParameterError.
     """
 
     source: str
@@ -66,8 +67,10 @@ class Claim:
     limit: float = math.inf
 
     def scales(self, epsilon: float, delta: float) -> Scales:
-        """Return the standard deviations as published, for unit bounds; raises ParameterError from
-        `limit` on."""
+        """Return the standard deviations as published, for unit bounds.
+
+        Raises ParameterError from `limit` on.
+        """
         require_budget(epsilon, delta)
         rest = (1 - self.eigenvalue) / 2
         xx = self._scale(epsilon, delta, rest)
@@ -100,8 +103,10 @@ class Claim:
     def fit(
         self, X: Floats, y: Floats, *, epsilon: float, delta: float, generator: np.random.Generator
     ) -> Floats:
-        """Return the coefficients, shape (columns,), of mapped rows `X`, shape (n, columns), and
-        targets `y`, shape (n,), with numpy's noise."""
+        """Return the coefficients, shape (columns,), with numpy's noise.
+
+        `X`: mapped rows, shape (n, columns); `y`: targets, shape (n,).
+        """
         scales, columns = self.scales(epsilon, delta), X.shape[1]
         xx = X.T @ X + self.identity * np.eye(columns)
         ridge = self.ridge(xx, epsilon=epsilon, delta=delta, generator=generator)
@@ -120,7 +125,7 @@ class Claim:
         safe_length = safe_ridge(len(xx), scales.xx)
         if self.rule == "safe":
             return safe_length
-        # the shift is one multiplier more than the scale: log(2 / delta) / epsilon and the like
+        # the shift is one multiplier more than the scale, such as log(2 / delta) / epsilon
         shift = self.multiplier(self.eigenvalue * epsilon, self.eigenvalue * delta)
         least = np.linalg.eigvalsh(xx)[0] + scales.eigenvalue * (generator.normal() - shift)
         return max(0.0, safe_length - max(0.0, float(least)))

@@ -1,4 +1,4 @@
-"""All provable methods, those of `ldp regress` and others that were published and lose to them."""
+"""List all provable methods: those of `ldp regress`, and published ones that lose to them."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Robust private linear regression on Nieminen's synthetic set, and intervals of coefficients."""
+"""Study robust private linear regression on Nieminen's synthetic set, and intervals."""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -23,7 +23,8 @@ PUBLISHED_ROWS = {100: 0.560, 200: 0.730, 300: 0.820, 400: 0.852, 500: 0.869, 60
 
 
 def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Spearman's rank correlation on 100 others, means over FOLDS data sets; ten public rows."""
+    """Return Spearman's rank correlation on 100 others, mean over FOLDS sets, with ten public
+    rows."""
     n, epsilon = setting["rows"], setting["epsilon"]
     box, target = thresholds(n, epsilon)
     scores: dict[str, list[float]] = {}
@@ -100,8 +101,10 @@ def _bars_nieminen(rows: list[Row]) -> list[Bar]:
 
 
 def _intervals(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Shares of releases whose intervals all have ends, and of intervals that hold at 95 %: 5,000
-    releases."""
+    """Return the share of releases whose intervals all have ends, and of intervals that hold.
+
+    The level is 95 %, and there are 5,000 releases.
+    """
     d, least = setting["columns"], setting["least_eigenvalue"]
     turn = np.linalg.qr(generator.normal(size=(d, d)))[0]
     xx = (turn * np.geomspace(least, 5 * least, d)) @ turn.T

@@ -1,4 +1,4 @@
-"""Boenisch 2019 on Boston: which record moves a regression most, and which columns to take."""
+"""Study Boenisch 2019 on Boston: which record moves a regression most, and which columns to use."""
 
 import itertools
 import math
@@ -24,15 +24,20 @@ MODELS: dict[str, Callable[[], LinearRegression | Lasso]] = {
     "least squares": LinearRegression,
     "lasso": Lasso,
 }
-"""What may have been run: the text says a linear regression; the lasso of scikit-learn's default
-penalty comes nearer to the number printed."""
+"""Models that may have been run for the published number.
+
+The text says a linear regression, but the lasso of scikit-learn's default penalty comes nearer to
+the number.
+"""
 RECORD, SENSITIVITY = 368, 3.01
 
 
 def _record(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Leave every record out in turn: by how much the mean squared error of the rows fitted falls
-    (what was called the sensitivity), and by how much predictions change (what noise on them would
-    have to hide)."""
+    """Leave every record out in turn, and measure what changes.
+
+    The mean squared error of the fitted rows falls; the thesis calls that the sensitivity.
+    Predictions change too, and noise on them would have to hide that.
+    """
     X, y, names = load("boston")
     if setting["columns"] == len(CHOSEN):
         X = X[:, [names.index(name) for name in CHOSEN]]
@@ -88,19 +93,26 @@ def _bars_record(rows: list[Row]) -> list[Bar]:
 
 BLOCKS, TAKEN, TIMES = 10, len(CHOSEN), 10
 Selection = Callable[[Floats, Floats, float, np.random.Generator], tuple[list[int], Floats]]
-"""Function from mapped columns, target, epsilon and a generator to the columns taken and the
-coefficients of these and an intercept."""
+"""Function that selects columns and fits them.
+
+It takes mapped columns, target, epsilon and a generator. It returns the columns, and the
+coefficients of these and of an intercept.
+"""
 
 
 def conventional(X: Floats, y: Floats) -> list[int]:
-    """Return the columns whose coefficients are above their mean, by size: scikit-learn's
-    SelectFromModel with a linear regression."""
+    """Return the columns whose coefficients are above their mean, by size.
+
+    scikit-learn's SelectFromModel does so with a linear regression.
+    """
     return list(np.flatnonzero(SelectFromModel(LinearRegression()).fit(X, y).get_support()))
 
 
 def counted(X: Floats, y: Floats, generator: np.random.Generator) -> Floats:
-    """Return how many of BLOCKS disjoint parts of the rows name a column among the TAKEN of their
-    largest coefficients: shape (columns,)."""
+    """Return how many of BLOCKS disjoint parts of the rows vote for a column: shape (columns,).
+
+    A part votes for the TAKEN columns with its largest coefficients.
+    """
     counts = np.zeros(X.shape[1])
     for places in np.array_split(generator.permutation(len(y)), BLOCKS):
         sizes = np.abs(LinearRegression().fit(X[places], y[places]).coef_)
@@ -109,9 +121,12 @@ def counted(X: Floats, y: Floats, generator: np.random.Generator) -> Floats:
 
 
 def votes(X: Floats, y: Floats, epsilon: float, generator: np.random.Generator) -> list[int]:
-    """Return TAKEN columns by the votes of `counted`: the exponential mechanism takes one after the
-    other. One person is in one part and changes a column's votes by one at most (after the sample
-    and aggregate of Thakurta and Smith 2013)."""
+    """Return TAKEN columns by the votes of `counted`.
+
+    The exponential mechanism takes one column after the other. One person is in one part, and
+    changes a column's votes by one at most (after the sample and aggregate of Thakurta and Smith
+    2013).
+    """
     counts = counted(X, y, generator)
     chooser = Exponential(
         epsilon=epsilon / TAKEN, sensitivity=1.0, neighbours=Neighbours.REPLACE_VALUE
@@ -140,8 +155,10 @@ def _restricted(moments: Moments, taken: list[int]) -> Moments:
 
 
 def by_moments(moments: Moments) -> list[int]:
-    """Return the TAKEN columns that explain most of noisy moments, the intercept beside them: it
-    reads what was released, and costs nothing."""
+    """Return the TAKEN columns that explain most of noisy moments, beside the intercept.
+
+    This reads what was released, so it costs nothing.
+    """
 
     def explained(taken: Iterable[int]) -> float:
         part = _restricted(moments, list(taken))
@@ -190,8 +207,10 @@ SELECTIONS: dict[str, Selection] = {
 
 
 def _selection(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Mean of ten folds' root mean squared errors, TIMES draws of noise, in thousand dollars; and
-    how often a column was taken."""
+    """Return the mean of ten folds' root mean squared errors, and how often each column was taken.
+
+    Errors are in thousand dollars, over TIMES draws of noise.
+    """
     X, y, names = load("boston")
     columns = np.column_stack([mapped(X[:, j], name) for j, name in enumerate(names)])
     target, select = mapped(y, "medv"), SELECTIONS[setting["selection"]]

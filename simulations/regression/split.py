@@ -1,4 +1,4 @@
-"""How epsilon is split between X'X, X'y and y'y (Nieminen 2017, figure 4.1), and why."""
+"""Study how to split epsilon between X'X, X'y and y'y (Nieminen 2017, figure 4.1), and why."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -26,7 +26,7 @@ from simulations.study import Row, Setting, Study, column, figure
 
 ROWS = 500
 SETS = 100
-"""Data sets of a split, the same for every one, as is their noise."""
+"""Data sets of a split; every split has the same ones, with the same noise."""
 YY = 0.05
 """Least share of y'y, which the default ridge does not read."""
 
@@ -39,8 +39,12 @@ def _whole(correlation: float) -> tuple[Rows, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Thresholds searched for a split, Spearman's rank correlation at them with its standard error,
-    and the share of X'y that balances the two errors of the coefficients there."""
+    """Result of a split.
+
+    It has the thresholds searched for the split, and Spearman's rank correlation at them with its
+    standard error. `balanced`: the share of X'y that balances the two errors of the coefficients
+    there.
+    """
 
     box: float
     target: float
@@ -72,10 +76,13 @@ def measured(fit: str, split: Shares, epsilon: float, correlation: float = 0.0) 
 
 
 def balanced_share(xx: float, xy: float, yy_share: float) -> float:
-    """Return the share of X'y that minimises the variance of coefficients b of a large data set,
-    where noise moves them by (X'X)**-1 (noise of X'y - noise of X'X times b): with shares p and q
-    of epsilon it is proportional to (xy / p)**2 + (xx / q)**2, `xy` the sensitivity of X'y and `xx`
-    that of X'X times the length of b, and least at p / q = (xy / xx)**(2/3)."""
+    """Return the share of X'y that minimises the variance of coefficients b of a large data set.
+
+    Noise moves b by (X'X)**-1 (noise of X'y - noise of X'X times b). With shares p and q of
+    epsilon, the variance is proportional to (xy / p)**2 + (xx / q)**2. Here `xy` is the sensitivity
+    of X'y, and `xx` that of X'X times the length of b. The variance is least at p / q = (xy /
+    xx)**(2/3).
+    """
     ratio = math.exp(math.log(xy / xx) * 2 / 3)
     return (1 - yy_share) * ratio / (1 + ratio)
 
@@ -85,12 +92,14 @@ PUBLISHED = {
     for line in published("nieminen")
     if line["figure"] == "split"
 }
-"""Rank correlation by the shares of X'X and X'y."""
+"""Published rank correlation by the shares of X'X and X'y."""
 
 
 def _budget(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """One split of epsilon 2: the default ridge, the posterior mean with the published
-    sensitivities, and what was published of it."""
+    """Return the result of one split of epsilon 2, beside the published one.
+
+    The fits are the default ridge, and the posterior mean with the published sensitivities.
+    """
     split = (setting["xx"], setting["xy"], setting["yy"])
     ours, fixed = measured("ridge", split, 2.0), measured("fixed", split, 2.0)
     return {
@@ -150,11 +159,14 @@ LINES = tuple((correlation, epsilon) for correlation in (0.0, 0.9) for epsilon i
 
 
 NEARLY_ALL = (0.93, 0.945, 0.949)
-"""Shares of X'y that leave X'X next to nothing: where a line that rises to its end comes to."""
+"""Shares of X'y that leave almost nothing to X'X, where a line that rises to its end arrives."""
 
 
 def _why(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """One split at one epsilon, on features that are correlated or not: the default ridge."""
+    """Return the result of one split at one epsilon by the default ridge.
+
+    The features are correlated or not.
+    """
     xy = setting["xy"]
     split = (round(1 - YY - xy, 3), xy, YY)
     return asdict(measured("ridge", split, setting["epsilon"], setting["correlation"]))
@@ -173,7 +185,7 @@ def _draw_why(rows: list[Row]) -> Figure:
 
 
 def balanced(rows: list[Row], correlation: float, epsilon: float) -> float:
-    """Return the share of X'y that is nearest to its own balanced one."""
+    """Return the share of X'y that is nearest to the balanced share computed at it."""
     where = {"correlation": correlation, "epsilon": epsilon}
     shares, rule = column(rows, "xy", **where), column(rows, "balanced", **where)
     return float(rule[np.argmin(np.abs(shares - rule))])

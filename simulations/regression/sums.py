@@ -1,6 +1,7 @@
-"""Sums of products of rows: all that a fit and its error on other rows read, whatever their number.
+"""Sums of products of rows, which are all that a fit and its error on other rows read.
 
-Splits of a data set are summed once and kept, so that a study may fit them at many settings.
+Their size does not depend on the number of rows. The splits of a data set are summed once and kept,
+so a study can fit them at many settings.
 """
 
 import zlib
@@ -34,14 +35,14 @@ class Sums:
 
     @property
     def root(self) -> tuple[Floats, Floats]:
-        """Return as few rows as have these X'X and X'y: shapes (columns, columns), (columns,)."""
+        """As many rows as columns, with these X'X and X'y; (columns, columns) and (columns,)."""
         values, vectors = np.linalg.eigh(self.xx)
         lengths = np.sqrt(np.maximum(values, 1e-9))
         return lengths[:, None] * vectors.T, (vectors.T @ self.xy) / lengths
 
     @property
     def as_rows(self) -> Rows:
-        """Return rows of length 1 at most, for a provable method that reads their sums only."""
+        """Rows of length 1 at most, for a provable method that reads only their sums."""
         made = Rows(np.zeros((1, len(self.xy))), np.zeros(1), 1.0, False)
         made.__dict__.update(xx=self.xx, xy=self.xy)
         return made
@@ -58,8 +59,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Sums of the rows to fit and of those to test, and the true coefficients where they are
-    known."""
+    """Sums of the rows to fit and of the rows to test, and the true coefficients where known."""
 
     train: Sums
     test: Sums
@@ -67,19 +67,22 @@ class Split:
 
 
 def generator_of(*names: object) -> np.random.Generator:
-    """Return the generator of what has these names: the same in every process."""
+    """Return the generator that belongs to these names, the same in every process."""
     return np.random.default_rng(zlib.crc32(repr(names).encode()))
 
 
 LENGTH = np.sqrt(0.5)
-"""Of the true coefficients: what the code of Piazza 2021 makes them, where the text says 1."""
+"""Length of the true coefficients in the code of Piazza 2021; the text says 1."""
 NOISE = 0.1
 
 
 @lru_cache(maxsize=8)
 def made_splits(n: int, columns: int, design: str, repetitions: int) -> tuple[Split, ...]:
-    """Return splits of made data sets, each with coefficients of its own: unit rows of normal
-    numbers, "independent" or "correlated" by .9 ** distance (Piazza 2021, section 5.2)."""
+    """Return splits of simulated data sets, each with coefficients of its own.
+
+    Rows are unit rows of normal numbers, "independent", or "correlated" by .9 ** distance (Piazza
+    2021, section 5.2).
+    """
     return tuple(_made_splits(n, columns, design, repetitions))
 
 
@@ -133,5 +136,5 @@ def folds(name: str, repetitions: int) -> tuple[Split, ...]:
 
 
 def less(whole: Sums, part: Sums) -> Sums:
-    """Return the sums of the other rows."""
+    """Return the sums of the rows that are not in `part`."""
     return Sums(whole.xx - part.xx, whole.xy - part.xy, whole.yy - part.yy, whole.rows - part.rows)

@@ -1,9 +1,9 @@
-"""Thresholds and splits of robust private regression, searched on auxiliary data, many at a time.
+"""Search thresholds and splits of robust private regression on auxiliary data, many at a time.
 
-Nieminen 2017, section 3.4: thresholds are steps of a tenth of the standard deviation of a feature
-and of the target, 20 of each, and cost no privacy, because the data they are tried on are made.
-All of them are tried on the same made rows and the same noise, so that they differ by their own
-doing only. Here the noise is numpy's and the default ridge fits.
+Nieminen 2017, section 3.4, steps thresholds by a tenth of the standard deviation of a feature and
+of the target, 20 steps of each. The search costs no privacy, because its data are simulated. All
+thresholds are tried on the same simulated rows and the same noise, so only the thresholds differ.
+Here the noise is numpy's, and the default ridge fits.
 """
 
 import math
@@ -19,25 +19,28 @@ from ldp.central.regression.laplace import SPLIT, Sensitivities
 from simulations.regression.sums import generator_of
 
 Shares = tuple[float, float, float]
-"""Of epsilon, for X'X, X'y and y'y."""
+"""Shares of epsilon for X'X, X'y and y'y."""
 REPLACE = Neighbours.REPLACE_VALUE
 COLUMNS, TESTED = 10, 100
 LARGEST = 12.0
-"""Public bound on the target: some three and a half of its standard deviations."""
+"""Public bound on the target: about three and a half of its standard deviations."""
 STEPS = tuple(step / 10 for step in range(1, 21))
-"""Thresholds tried, in standard deviations: of a unit row's entry, and of the target."""
+"""Thresholds tried, in standard deviations of a unit row's entry, and of the target."""
 TARGETS = np.array([math.sqrt(COLUMNS + 1) * step / LARGEST for step in STEPS])
 AUXILIARY, DRAWS = 20, 3
-"""Auxiliary data sets, and draws of noise of each."""
+"""Number of auxiliary data sets, and of draws of noise for each."""
 TIE = 0.01
-"""Correlations that are hardly told apart by so few data sets."""
+"""Difference of correlations that so few data sets hardly tell apart."""
 
 
 def made(
     n: int, generator: np.random.Generator, columns: int = COLUMNS, correlation: float = 0.0
 ) -> Rows:
-    """Return n rows of the model with all precisions 1: centred, rows divided by their length;
-    features correlated by `correlation` ** distance."""
+    """Return n rows of the model with all precisions 1.
+
+    They are centred and divided by their length; features are correlated by `correlation` **
+    distance.
+    """
     b, X = generator.normal(size=columns), generator.normal(size=(n, columns))
     if correlation:
         places = np.arange(columns)
@@ -52,8 +55,10 @@ def made(
 
 @dataclass(frozen=True, eq=False)
 class Clipped:
-    """Moments of rows clipped at every box and target: shapes (boxes, columns, columns) and (boxes,
-    columns, targets); and the rows to test."""
+    """Moments of rows clipped at every box and target, and the rows to test.
+
+    Shapes: (boxes, columns, columns) and (boxes, columns, targets).
+    """
 
     xx: Floats
     xy: Floats
@@ -64,7 +69,7 @@ class Clipped:
 
     @classmethod
     def of(cls, rows: Rows, boxes: Floats, targets: Floats) -> "Clipped":
-        """Return those of all rows but the first TESTED."""
+        """Return the moments of all rows but the first TESTED."""
         features, target = rows.features[TESTED:], rows.target[TESTED:]
         inside = [np.clip(features, -box, box) for box in boxes]
         low = np.clip(target[:, None], -targets, targets)
@@ -90,9 +95,11 @@ class Clipped:
     def coefficients(
         self, fit: str, epsilon: float, split: Shares, generator: np.random.Generator
     ) -> Floats:
-        """Return the coefficients from one draw of noise: shape (boxes, columns, targets). `fit`:
-        "ridge", the default; or "fixed", as published: the posterior mean for precisions of 1, and
-        the published sensitivities."""
+        """Return the coefficients from one draw of noise: shape (boxes, columns, targets).
+
+        `fit`: "ridge", the default; or "fixed", as published: the posterior mean for precisions of
+        1, with the published sensitivities.
+        """
         columns = self.xy.shape[1]
         most_xx, most_xy = sensitivities(self.boxes, columns, fit)
         scale_xx, scale_xy = most_xx / (split[0] * epsilon), most_xy / (split[1] * epsilon)
@@ -106,8 +113,10 @@ class Clipped:
 
 
 def sensitivities(boxes: Floats, columns: int, fit: str) -> tuple[Floats, Floats]:
-    """Return those of X'X and, for targets of size 1, of X'y: one a box. Rows are of length 1 at
-    most, which the published ones do not use."""
+    """Return the sensitivities of X'X and, for targets of size 1, of X'y, for each box.
+
+    Rows have length 1 at most; the published sensitivities do not use that.
+    """
     if fit == "fixed":
         return columns * (columns + 1) * boxes**2, 2 * columns * boxes
     most = [Sensitivities.of(np.full(columns, box), REPLACE, norm=1.0) for box in boxes]
@@ -115,8 +124,11 @@ def sensitivities(boxes: Floats, columns: int, fit: str) -> tuple[Floats, Floats
 
 
 def floored(xx: Floats, xy: Floats, scale: Floats) -> Floats:
-    """Return the default ridge's coefficients, shape (.., columns, targets), of noisy moments with
-    Laplace noise of `scale`, shape (..): `ldp.regression.ridge.floored` for many."""
+    """Return the default ridge's coefficients of noisy moments, shape (.., columns, targets).
+
+    The Laplace noise has `scale`, shape (..). This is `ldp.regression.ridge.floored` for many
+    moments.
+    """
     values, vectors = np.linalg.eigh(xx)
     floor = (math.sqrt(2 * xx.shape[-1]) * 2 * scale)[..., None]
     root = np.sqrt(values**2 + 4 * floor**2)
@@ -126,7 +138,7 @@ def floored(xx: Floats, xy: Floats, scale: Floats) -> Floats:
 
 @lru_cache(maxsize=4)
 def auxiliary(n: int, columns: int, correlation: float) -> tuple[Clipped, ...]:
-    """Return the moments of AUXILIARY made data sets at all thresholds."""
+    """Return the moments of AUXILIARY simulated data sets at all thresholds."""
     generator = generator_of("auxiliary", n, columns, correlation)
     boxes = np.array(STEPS) / math.sqrt(columns)
     whole = [made(n + TESTED, generator, columns, correlation) for _ in range(AUXILIARY)]
@@ -142,8 +154,11 @@ def thresholds(
     correlation: float = 0.0,
     fit: str = "ridge",
 ) -> tuple[float, float]:
-    """Return the (box, target) of the largest mean correlation; of boxes whose best is within TIE
-    of it the largest, since nothing is known of the real rows but that clipping changes them."""
+    """Return the (box, target) of the largest mean correlation.
+
+    Among boxes whose best is within TIE of it, the largest box wins, since nothing is known of the
+    real rows but that clipping changes them.
+    """
     generator = generator_of("noise", n, columns)
     draws = [
         one.correlations(fit, epsilon, split, generator)

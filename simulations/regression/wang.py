@@ -1,4 +1,4 @@
-"""Wang 2018: every method on real data sets, and what he coded beside what he published."""
+"""Study Wang 2018: every method on real data sets, and what he coded beside what he published."""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -44,8 +44,11 @@ REFERRED = (
 
 
 def _wang(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Median over SEEDS of the mean over splits of the squared error, in units of the target's
-    largest size; one more figure, the spread between seeds. Rows are divided by their length."""
+    """Return the median over SEEDS of the mean squared error over splits.
+
+    Errors are in units of the target's largest size; rows are divided by their length. One more
+    figure is the spread between seeds.
+    """
     X, y, _ = load(setting["set"])
     public = Preprocessing().fit(X, y)
     features, target = public.features(X), public.target(X, y)
@@ -120,14 +123,17 @@ def _bars_wang(rows: list[Row]) -> list[Bar]:
 
 
 WANG = published("wang")
-"""What Wang published: his repository's `exp_results.mat`, delta 1e-6, means of ten folds."""
+"""Wang's published errors: his repository's `exp_results.mat`, delta 1e-6, means of ten folds."""
 OWN = tuple(dict.fromkeys(str(line["set"]) for line in WANG))
 SAMPLED = ("ada_ssp", "ops", "ada_ops")
-"""Methods whose published means are compared; SSP's follow its worst fit."""
+"""Methods whose published means are compared; the mean of SSP follows its worst fit."""
 
 
 def _wang_own(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Ten folds, ten times, of what Wang coded, at delta 1e-6, beside what he published."""
+    """Return the errors of ten folds, ten times, of what Wang coded, beside what he published.
+
+    Delta is 1e-6.
+    """
     epsilon = setting["epsilon"]
     fits: dict[str, Fit] = {"plain": lambda sums, *_: sums.solved(1.0), **CODED}
     errors: dict[str, list[float]] = {name: [] for name in fits}

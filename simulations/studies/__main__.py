@@ -1,5 +1,8 @@
-"""`python -m simulations.studies [NAME ...]`: runs studies, all or those named ('estimates-*'
-are several), writes results, checks bars."""
+"""Run studies, write their results and check their bars.
+
+The command is `python -m simulations.studies [NAME ...]`. Without names it runs all studies; a
+pattern such as 'estimates-*' names several.
+"""
 
 import sys
 

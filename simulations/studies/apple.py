@@ -1,7 +1,7 @@
-"""Apple's published settings: the two sketches against the optimum, and 90 days of its budget.
+"""Study Apple's published settings: the two sketches against the optimum, and 90 days of budget.
 
-Settings: `ldp.mechanisms.presets` (Apple 2017); donations a day: the same papers; the critique:
-Tang et al. 2017 and Boenisch 2019, section 5.2.5.
+Settings come from `ldp.mechanisms.presets` (Apple 2017), donations a day from the same papers. The
+critique is by Tang et al. 2017, and in Boenisch 2019, section 5.2.5.
 """
 
 import math
@@ -29,14 +29,20 @@ VALUES: Mapping[str, int] = {
     for name, preset in COMPLETE.items()
     if name.startswith("apple-")
 }
-"""Values in the dictionary; that of health types is not published, 1,000 is ours."""
+"""Number of values in each dictionary.
+
+The number of health types is not published; we take 1,000.
+"""
 USERS = (10**6, 10**8)
 DRAWS = 20_000
 
 
 def _mechanism(name: str, preset: str, users: int) -> Mechanism:
-    """CMS and HCMS with the preset's epsilon, rows and width (HCMS wants a power of two, which all
-    are), or what a plan makes of local hashing and of projective geometry."""
+    """Return a mechanism for a preset.
+
+    CMS and HCMS have the preset's epsilon, rows and width; HCMS needs a power of two, which all
+    widths are. Local hashing and projective geometry are tuned as a plan does it.
+    """
     parameters = dict(COMPLETE[preset].parameters)
     sizes = {key: parameters[key] for key in ("epsilon", "rows", "width")}
     if name == "cms":
@@ -48,8 +54,10 @@ def _mechanism(name: str, preset: str, users: int) -> Mechanism:
 
 
 def _settings(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Standard errors of the rarest value of Zipf frequencies, stated and drawn, beside the
-    optimum: the bound's mean over all values, most of which are rare."""
+    """Return standard errors of the rarest value of Zipf frequencies, stated and drawn.
+
+    The optimum beside them is the bound's mean over all values, most of which are rare.
+    """
     preset, users = setting["preset"], int(setting["users"])
     mechanism = _mechanism(setting["mechanism"], preset, users)
     weights = 1 / np.arange(1, VALUES[preset] + 1)
@@ -125,19 +133,25 @@ DONATIONS = tuple(
     for _ in range(preset.donations or 0)
     if name != "apple-safari-crash"
 )
-"""Costs of one person's donations of a day, each day anew. Crash and energy have one budget; of new
-words the number is not published."""
+"""Costs of one person's donations of a day, each day anew.
+
+Crash and energy have one budget. The number for new words is not published.
+"""
 CAPS = Caps(window=timedelta(days=30), window_epsilon=4.0, lifetime_epsilon=16.0)
-"""Ours: one group for all of them, with epsilon 4 in any 30 days and 16 for life."""
+"""Our caps: one group for all metrics, with epsilon 4 in any 30 days and 16 for life."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DELTA = 1e-9
 EMOJI = CountMeanSketch(epsilon=4.0, rows=65_536, width=1_024, seed="00")
 EPOCH = Rappor(bits=32, hashes=2, cohorts=128, f=0.5, p=0.25, q=0.75, seed="00")
-"""Chrome's; memoised by epochs of 90 days: any number of reports about one frozen value."""
+"""Chrome's setting, memoised by epochs of 90 days.
+
+Any number of reports then describes one frozen value.
+"""
 
 
 def _budget(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """What one person has spent after so many days, if the first day's report was sent too."""
+    """Return what one person has spent after `days` days, if the first day's report was sent
+    too."""
     days = int(setting["days"])
     ledger = Ledger({"all": CAPS})
     for day in range(days):

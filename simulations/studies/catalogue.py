@@ -1,4 +1,4 @@
-"""All studies by name."""
+"""List all studies of this package by name."""
 
 from simulations.studies import apple, comparison, estimates, longitudinal, poisoning, rappor
 from simulations.study import RESULTS as ALL

@@ -1,8 +1,8 @@
-"""Every mechanism beside the least error there is: over all values, and at its worst one.
+"""Compare every mechanism with the least possible error, over all values and at the worst one.
 
-The bound of the sum: `ldp.planning.lower_bound` (Ye and Barg 2018; subset selection attains it).
-The bound of the worst: an unbiased mechanism whose variance is the same at every frequency has
-B = x / (x - 1)**2 with x = e**(epsilon / 2), that of symmetric unary encoding.
+The bound of the sum is `ldp.planning.lower_bound` (Ye and Barg 2018; subset selection attains it).
+The bound of the worst value: an unbiased mechanism whose variance is the same at every frequency
+has B = x / (x - 1)**2 with x = e**(epsilon / 2), as symmetric unary encoding has.
 """
 
 import math
@@ -26,17 +26,21 @@ FREQUENCIES = np.linspace(0, 1, 101)
 
 
 def _mechanism(name: str, domain: int, epsilon: float) -> Mechanism:
-    """Tuned for rare values, whatever the size of its reports; randomised response also where a
-    plan would refuse it."""
+    """Return a mechanism tuned for rare values, whatever the size of its reports.
+
+    Randomised response is returned even where a plan would not offer it.
+    """
     if name == "rr":
         return RandomizedResponse(categories=tuple(map(str, range(domain))), epsilon=epsilon)
     return tune(Shares(domain=domain, users=USERS, epsilon=epsilon, frequency=0.0), name)
 
 
 def _compare(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Stated and drawn, of a million people whose values have Zipf frequencies: the variance of the
-    rarest and of the most common value, and the sum over all, which is linear in the frequency and
-    in the others' squares."""
+    """Return variances, stated and drawn, of a million people whose values have Zipf frequencies.
+
+    They are those of the rarest value, of the most common value, and the sum over all values. The
+    sum is linear in the frequency and in the others' squares.
+    """
     domain, epsilon = int(setting["domain"]), float(setting["epsilon"])
     mechanism = _mechanism(setting["mechanism"], domain, epsilon)
     weights = 1 / np.arange(1, domain + 1)
@@ -95,7 +99,7 @@ def _bars(rows: list[Row]) -> list[Bar]:
         for row in rows
         for which in ("rare", "common")
     )
-    # of 210 variances of 100,000 draws each the most extreme is 4.5 standard errors (2 %) off
+    # the most extreme of 210 variances of 100,000 draws is 4.5 standard errors (2 %) off
     return [
         Bar("best total over the bound, at worst of 15 points", best, "<= 1.03", best <= 1.03),
         Bar("total over the bound, least of all", below, ">= 0.999", below >= 0.999),

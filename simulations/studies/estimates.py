@@ -1,9 +1,9 @@
-"""Sampling distributions: one estimate by every mechanism, drawn thousands of times, beside the
-normal law of the standard error that is stated for it.
+"""Draw one estimate of every mechanism thousands of times.
 
-What is counted in one table is a setting of the campaigns (`simulations.intervals.every`), the
-first of its mechanism there; the rest is listed below. Hash functions are redrawn, so collisions
-are in the distribution as they are in the standard error.
+The distribution is compared with the normal law of the stated standard error. A mechanism that is
+counted in one table has a setting of the campaigns (`simulations.intervals.every`), the first
+there; the rest is listed below. Hash functions are redrawn, so both the distribution and the
+standard error include collisions.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,18 +47,21 @@ from simulations.study import Row, Study, figure
 from simulations.study import Setting as Names
 
 Drawn = Iterator[tuple[float, float]]
-"""Estimates, and the standard error stated for each."""
+"""Estimates, each with the standard error stated for it."""
 EDGES = np.linspace(-4.0, 4.0, 21)
-"""Of the histogram: stated standard errors from the truth."""
+"""Edges of the histogram, in stated standard errors from the truth."""
 BINS = [f"bin {left:.1f}" for left in EDGES[:-1]]
 DRAWS = 2_500
 MOST_OFF, MOST_BIAS = 0.05, 4.5
-"""A standard deviation of 2,500 normal draws is known to 1.4 %."""
+"""Largest relative error of a standard deviation, and largest bias in standard errors.
+
+A standard deviation of 2,500 normal draws is known to 1.4 %.
+"""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An estimate of `truth`, drawn from a generator; `words`: what it is of."""
+    """Estimate of `truth`, drawn from a generator; `words` describe it."""
 
     draw: Callable[[np.random.Generator], Drawn]
     truth: float
@@ -66,8 +69,11 @@ class Subject:
 
 
 def _counts(setting: variance.Setting, generator: np.random.Generator) -> Drawn:
-    """The setting's first value. Where values share the bits of filters the decoder states the
-    error, for each table; elsewhere the mechanism's formula does."""
+    """Yield estimates of the setting's first value.
+
+    Where values share the bits of filters, the decoder states an error for each table. Elsewhere
+    the mechanism's formula states it.
+    """
     n, f, others = setting.reports, setting.frequency, setting.others_squared
     for mechanism in setting.mechanisms(generator):
         table = draw_table(mechanism, setting.values, counts=setting.counts, generator=generator)
@@ -84,7 +90,7 @@ def _shares_bits(setting: variance.Setting) -> bool:
 
 
 def _drawn_anew(mechanism: Mechanism, generator: np.random.Generator) -> Table:
-    """A table of numbers of people drawn anew."""
+    """Return a table of the numbers of people who are drawn anew."""
     return draw_table(
         mechanism,
         intervals.NUMBERS,
@@ -95,14 +101,14 @@ def _drawn_anew(mechanism: Mechanism, generator: np.random.Generator) -> Table:
 
 
 def _mean(mechanism: Numeric, generator: np.random.Generator) -> Drawn:
-    """The mean of people drawn anew for every table."""
+    """Yield the mean, with people drawn anew for every table."""
     while True:
         mean = decode_mean(_drawn_anew(mechanism, generator))
         yield mean.mean, mean.std_error
 
 
 def _share(generator: np.random.Generator) -> Drawn:
-    """The share of people drawn anew who hold a number below 5."""
+    """Yield the share of people, drawn anew for every table, who hold a number below 5."""
     mechanism = HierarchicalHistogram(bounds=(0.0, 10.0), buckets=64, epsilon=2.0)
     while True:
         share = decode_distribution(_drawn_anew(mechanism, generator)).between(0.0, 5.0)
@@ -110,11 +116,14 @@ def _share(generator: np.random.Generator) -> Drawn:
 
 
 PRODUCT = 0.4
-"""The mean product of the pairs below, mapped to [-1, 1]: a quarter of them 1, the others 0.2."""
+"""Mean product of the pairs below, mapped to [-1, 1]: a quarter have 1, the others 0.2."""
 
 
 def _product(generator: np.random.Generator) -> Drawn:
-    """The mean product of feature and target: its estimator and variance are on the page."""
+    """Yield the mean product of feature and target.
+
+    Its estimator and its variance are in docs/mechanisms.
+    """
     mechanism = RegressionMoments(features=1, bounds=((0, 10), (0, 10)), epsilon=2.0)
     row = mechanism.addressing.factors.index((1, 2))
     scale = 1 / float(mechanism.channel.gain)
@@ -131,7 +140,7 @@ LENGTH, LETTERS = 6, "abcdefgh"
 
 
 def _words(generator: np.random.Generator) -> Drawn:
-    """A word in the words' own table of a puzzle."""
+    """Yield estimates of a word in the words' own table of a puzzle."""
     while True:
         puzzle = SequenceFragmentPuzzle(
             epsilon=6.0,
@@ -151,7 +160,7 @@ def _words(generator: np.random.Generator) -> Drawn:
 
 
 def _grams(generator: np.random.Generator) -> Drawn:
-    """A string in the whole strings' own table of RAPPOR n-grams."""
+    """Yield estimates of a string in the whole strings' own table of RAPPOR n-grams."""
     while True:
         strings = RapporNgrams(
             epsilon=6.0,
@@ -170,7 +179,7 @@ def _grams(generator: np.random.Generator) -> Drawn:
 
 
 def _extended(generator: np.random.Generator) -> Drawn:
-    """A word that is put together from its beginnings."""
+    """Yield estimates of a word that is put together from its beginnings."""
     while True:
         mechanism = PrefixExtension(
             epsilon=4.0,
@@ -187,12 +196,15 @@ def _extended(generator: np.random.Generator) -> Drawn:
 
 PAIRS: tuple[Any, ...] = tuple(product(("cookies", "update", "survey"), ("yes", "no")))
 TOGETHER = np.array([2_000, 1_200, 1_600, 1_000, 1_200, 1_000])
-"""All pairs are held: where one is not, its share is estimated at 0 or above, and the errors of the
-others, which are those of estimates that may go below, are too large."""
+"""How many people hold each pair; all pairs are held.
+
+The share of an absent pair would be estimated at 0 or above. The errors of the other pairs assume
+that estimates may be negative, so they would be too large.
+"""
 
 
 def _pair(generator: np.random.Generator) -> Drawn:
-    """The reports of a joint metric that held one pair."""
+    """Yield estimates of the number of a joint metric's reports that held one pair."""
     shown = UnaryEncoding(categories=("cookies", "update", "survey"), epsilon=1.5)
     banner = JointReport(of=(shown, UnaryEncoding(categories=("no", "yes"), epsilon=1.0)))
     people = Population(PAIRS, counts=TOGETHER)
@@ -235,7 +247,7 @@ SUBJECTS: dict[str, Subject] = {
 
 
 def _run(names: Names, generator: np.random.Generator) -> dict[str, float]:
-    """Root mean square of what is stated, standard deviation of what is drawn, and a histogram."""
+    """Return the root mean square of the stated errors, the drawn deviation, and a histogram."""
     subject = SUBJECTS[names["mechanism"]]
     estimates, errors = np.array(list(islice(subject.draw(generator), DRAWS))).T
     stated, drawn = float(np.sqrt((errors**2).mean())), float(estimates.std(ddof=1))

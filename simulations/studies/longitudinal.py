@@ -1,9 +1,9 @@
-"""Many days of one value: what averaging tells, and what links two sets of reports to one person.
+"""Study many days of one value: what averaging reveals, and what links reports to a person.
 
-Settings: Chrome's (`chrome-uma`) and Apple's (`apple-emoji`, one donation a day and no limit over
-days, as criticised by Tang et al. 2017; ours: epsilon 4 in any 30 days and 16 for life). 100 values
-with Zipf frequencies; people stay and keep theirs. Averaging and fingerprints: Erlingsson et al.
-2014, sections 3.2 and 6.
+The settings are Chrome's (`chrome-uma`) and Apple's. Apple's is `apple-emoji` with one donation a
+day and no limit over days, as criticised by Tang et al. 2017. Ours has epsilon 4 in any 30 days and
+16 for life. There are 100 values with Zipf frequencies; people stay and keep their values.
+Averaging and fingerprints follow Erlingsson et al. 2014, sections 3.2 and 6.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def _mechanism(preset: str) -> CatalogueMechanism:
 
 
 def _scenario(preset: str, days: int, caps: Caps, **how: Any) -> Scenario:
-    """One report a day, or a window, of people who stay."""
+    """Return a scenario of people who stay and send one report a day, or a window."""
     metric = Metric(
         name="asked",
         version=1,

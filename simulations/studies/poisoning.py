@@ -1,8 +1,8 @@
-"""What 1 % fake clients do to an estimate: predicted by the channel's leverage, and measured; and
-what defences leave of six attacks.
+"""Study what 1 % fake clients do to an estimate, and what defences leave of six attacks.
 
-The first study's attack: every fake names one value that nobody holds (`naming_reports`). The
-second is `ldp attack` for every mechanism, with two more defences, which do not ship.
+In the first study every fake names one value that nobody holds (`naming_reports`). Its effect is
+predicted by the channel's leverage, and measured. The second study is `ldp attack` for every
+mechanism, with two more defences, which are not part of the package.
 """
 
 import math
@@ -32,17 +32,20 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0)
 VOTERS = 8
 """Number of groups of rows whose median is taken."""
 PLANNED = 10_000
-"""Users that sketches are sized for: more rows take longer and change nothing here."""
+"""Users that sketches are sized for; more rows take longer and change nothing here."""
 
 
 def recovered(poisoned: Poisoned) -> Floats:
-    """Return the shares of LDPRecover (Sun, Ye, Hu and others 2024), which is told the true share
-    of fakes: these are taken to be about all values with a positive estimate alike, their sum is
-    that of reports that each encode one value, and what is left is projected on the simplex."""
+    """Return the shares after LDPRecover (Sun, Ye, Hu and others 2024).
+
+    The method knows the true share of fakes. It assumes that fakes name all values with a positive
+    estimate alike, and that their sum is that of reports that each encode one value. The rest is
+    projected on the simplex.
+    """
     mechanism, shares = poisoned.honest.mechanism, undefended(poisoned)
     channel, size = mechanism.support, len(shares)
     total = (1 - size * float(channel.untouched)) / channel.gain
-    if isinstance(mechanism, MeanSketch):  # a value of the sketch has its hash's others, too
+    if isinstance(mechanism, MeanSketch):  # the other values of its hash share a value's cell
         total = 1.0
     is_positive = shares > 0
     malicious = np.where(is_positive, total / max(1, int(is_positive.sum())), 0.0)
@@ -52,8 +55,10 @@ def recovered(poisoned: Poisoned) -> Floats:
 
 
 def voted(poisoned: Poisoned) -> Floats:
-    """Return the medians of the shares in VOTERS groups of rows; those of no defence where the
-    table is no sketch of as many rows."""
+    """Return the medians of the shares in VOTERS groups of rows.
+
+    Where the table is no sketch of as many rows, there is no defence.
+    """
     table = poisoned.table(poisoned.fakes)
     mechanism = table.mechanism
     if not isinstance(mechanism, MeanSketch) or mechanism.rows < VOTERS:
@@ -75,7 +80,10 @@ ALL_DEFENCES = {**DEFENCES, "ldprecover": recovered, "voting": voted}
 
 
 def _mechanism(setting: Setting) -> Mechanism:
-    """As a plan tunes it to rare values; randomised response where a plan would refuse it too."""
+    """Return a mechanism as a plan tunes it to rare values.
+
+    Randomised response is returned even where a plan would not offer it.
+    """
     epsilon = float(setting["epsilon"])
     if setting["mechanism"] == "rr":
         return RandomizedResponse(categories=NAMES, epsilon=epsilon)
@@ -140,7 +148,10 @@ def _bars(rows: list[Row]) -> list[Bar]:
 
 RUNS, TARGETS, DEFENCE_EPSILON = 10, 3, 2.0
 LEAST = 1.0
-"""Gain, in percent of the reports, from which an attack counts: what as many honest liars gain."""
+"""Least gain, in percent of the reports, of an attack that counts.
+
+As many honest liars gain as much.
+"""
 
 
 def _attacked(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
@@ -169,7 +180,7 @@ def _attacked(setting: Setting, generator: np.random.Generator) -> dict[str, flo
 
 
 def _left(row: Row, attack: str, defence: str) -> float:
-    """What a defence leaves of a gain, as a share; nan for an attack that hardly gains."""
+    """Return the share of a gain that a defence leaves; nan for an attack that hardly gains."""
     gain = float(row[f"{attack} none"])
     return float(row[f"{attack} {defence}"]) / gain if gain >= LEAST else math.nan
 

@@ -1,7 +1,8 @@
-"""RAPPOR: its two worked examples, and what its decoder finds with more users and other cohorts.
+"""Study RAPPOR: its two worked examples, and what its decoder finds.
 
-The examples are Boenisch 2019, sections 5.2 (a filter through both responses) and 5.3 (three
-answers, three bits); the noise is Chrome's, normal (f = 1/2) and for low frequencies (f = 1/4).
+The decoder is tried with more users and other cohorts. The examples are Boenisch 2019, sections 5.2
+(a filter through both responses) and 5.3 (three answers, three bits). The noise is Chrome's, normal
+(f = 1/2) and for low frequencies (f = 1/4).
 """
 
 import math
@@ -35,8 +36,10 @@ DEVICES = 200
 
 
 def _responses(device: int) -> tuple[int, int, int]:
-    """Filter, permanent response and report of a device, as integers of 32 bits, by the encoder
-    that devices run."""
+    """Return the filter, the permanent response and the report of a device as integers of 32 bits.
+
+    The encoder is the one that devices run.
+    """
     encoder = EXAMPLE.encoder(SeededBits(f"device {device}".encode()), epoch="only")
     report = encoder.encode("value")
     row, payload = split_report(report, EXAMPLE.header, EXAMPLE.layout)
@@ -54,8 +57,10 @@ def _bits(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
 
 
 def _ones(low: float, high: float, rows: list[Row]) -> Floats:
-    """The exact law of the ones of 32 bits that are 1 with probability `high` where the filter is,
-    else with `low`, averaged over the devices' filters."""
+    """Return the exact law of the number of ones among 32 bits, averaged over the devices' filters.
+
+    A bit is 1 with probability `high` where the filter has a 1, else with `low`.
+    """
     places = np.arange(33)
     found = np.zeros(33)
     for row in rows:
@@ -117,9 +122,12 @@ TABLES = 400
 
 
 def _three(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """The count of an answer, from the bits' true counts (no noise) or from noisy tables, by the
-    decoder of the paper (the default one is for many cohorts, and says so little here). A filter
-    of three bits and two hashes is too small for our RAPPOR, which has a fourth bit here, empty."""
+    """Return the count of an answer, decoded by the paper's decoder.
+
+    The bits' counts are true (no noise), or come from noisy tables. The default decoder is for many
+    cohorts and says little here. Our RAPPOR needs more than three bits for two hashes, so it has a
+    fourth, empty bit here.
+    """
     place = ANSWERS.index(setting["answer"])
     if setting["noise"] == "none":
         design = np.zeros((3, 3))
@@ -192,8 +200,12 @@ SHARES = 1 / np.arange(1, STRINGS + 1) / (1 / np.arange(1, STRINGS + 1)).sum()
 def _found(
     noise: str, users: int, cohorts: int, tables: int, generator: np.random.Generator
 ) -> dict[str, float]:
-    """Of 100 strings with Zipf frequencies and 200 that nobody holds, at 5 % false discoveries:
-    32 bits, 2 hashes; means of so many tables, each with hash functions of its own."""
+    """Return means of found and false strings, and of errors, over `tables` tables.
+
+    People hold 100 strings with Zipf frequencies; nobody holds the other 200. Filters have 32 bits
+    and 2 hashes, with new hash functions for each table. The decision rule has 5 % false
+    discoveries.
+    """
     found, false, errors = [], [], []
     for _ in range(tables):
         mechanism = Rappor(
