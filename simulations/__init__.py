@@ -1,1 +1,1 @@
-"""Studies and benchmarks of `ldp`, run from the root of the repository."""
+"""Studies and benchmarks of `ldp`; run them from the root of the repository."""

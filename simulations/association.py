@@ -1,11 +1,14 @@
-"""Is the joint distribution of a joint metric recovered, with errors that hold, fast, and paid for?
+"""Measure whether `associate` recovers the joint distribution of a joint metric.
 
-`python -m simulations.association` takes the pair that RAPPOR's critics ask for, which banners are
-shown and which dismissed, and two pairs of strings, some of which no list names; makes reports of
-many populations of each, associates them, and counts how many intervals hold and how often the test
-of independence rejects. It times the fit of 100,000 reports to 11 x 11 cells beside plain EM, and
-lets a device record a pair, to see what its budget group is charged. It prints each bar beside the
-figure, writes them as JSON and exits 1 when one is missed. `--sample` runs a 25th.
+`python -m simulations.association` simulates reports of many populations and associates them. One
+joint metric is the pair that RAPPOR's critics ask for: which banners are shown, and which are
+dismissed. The others are pairs of strings, some of which no list names. It counts how many
+intervals hold, and how often the test of independence rejects. It also times the fit of 100,000
+reports to 11 x 11 cells beside plain EM. Last, a device records a pair, to see what its budget
+group is charged.
+
+The campaign prints each bar beside its figure, writes all as JSON and exits 1 when a bar is missed.
+With `--sample` it runs a twenty-fifth of the sets.
 """
 
 import argparse
@@ -46,10 +49,10 @@ from simulations.campaign import Bar
 
 LEVEL = 0.95
 INSIDE = 3.0
-"""Cells of so many standard errors or more have intervals that are counted."""
+"""Fewest standard errors that a cell's count has for its interval to be counted."""
 DAYS = 40
 CHANCE = 1e-6
-"""Of a bar missed by chance, of each."""
+"""Probability that chance alone misses one bar."""
 REGISTRY = """
 [product]
 name = "browser"
@@ -95,14 +98,18 @@ epsilon = 1.0
 
 
 def bloom(seed: str) -> Rappor:
-    """The setting of the reference's own measurements."""
+    """Return RAPPOR with the setting of the reference's own measurements."""
     return Rappor(bits=16, hashes=2, cohorts=16, f=0.25, p=0.25, q=0.75, seed=seed)
 
 
 @dataclass(frozen=True)
 class Task:
-    """`shares` of the values (rows) and of the answers or values beside them; the first `listed`
-    rows, and columns where these are hashed, are candidates."""
+    """Joint metric and its population.
+
+    `shares`: true shares; rows are values of the first member, columns those of the second. The
+    first `listed` rows are candidates; so are the first `listed` columns where the second member is
+    hashed.
+    """
 
     name: str
     shares: tuple[tuple[float, ...], ...]
@@ -162,10 +169,14 @@ TASKS = (
 
 @dataclass(frozen=True)
 class Result:
-    """Of all sets of a task: how many intervals of one cell of each `held`, and with the published
-    law of unlisted strings `held_as_published`; how often independence was `rejected` at 5 %; the
-    mean share of the cells discovered at 5 % that nobody held; the mean total variation from the
-    truth, of the joint estimate and of the product of the margins."""
+    """Outcome of all sets of a task.
+
+    `held`: how many intervals hold, of one cell of each set; `held_as_published`: the same with the
+    published law of unlisted strings. `rejected`: how often independence was rejected at 5 %.
+    `false_discoveries`: mean share of the cells discovered at 5 % that nobody held. `variation`:
+    mean total variation between the joint estimate and the truth; `variation_of_margins`: between
+    the product of the margins and the truth.
+    """
 
     task: str
     sets: int
@@ -184,7 +195,8 @@ def values(task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def truth(task: Task, counts: Ints, found: Association) -> Floats:
-    """The true counts of the cells that were found; what is in no other cell is in OTHER's."""
+    """Return the true counts of the cells of `found`; a value that is in no other cell is in
+    OTHER."""
     made = np.zeros(found.shares.shape)
     for (a, b), count in zip(product(*values(task)), counts.tolist(), strict=True):
         place = tuple(
@@ -213,7 +225,7 @@ def run(task: Task, sets: int) -> Result:
         seconds += time.process_time() - started
         true = truth(task, counts, found)
         inside = np.argwhere(true > INSIDE * found.std_error)
-        # one cell of each set: the cells of a set depend on each other
+        # one cell of each set, because the cells of a set depend on each other
         place = tuple(inside[generator.integers(len(inside))].tolist())
         held += holds(found, true, place)
         if task.hashed:
@@ -241,15 +253,18 @@ def run(task: Task, sets: int) -> Result:
 
 
 def holds(found: Association, true: Floats, place: tuple[int, ...]) -> bool:
-    """Whether the interval of a cell holds its true count."""
+    """Return whether the interval of a cell holds its true count."""
     low, high = found.interval(LEVEL)
     return bool(low[place] <= true[place] <= high[place])
 
 
 def as_published(whole: Any, found: Association) -> Association:
-    """The same with the paper's OTHER: in every cohort the reports that the detected values do not
-    explain have each bit by itself, with the probability that is left of its count. The interval is
-    the maximum's, by the information of the likelihood."""
+    """Return the association with the paper's law of OTHER.
+
+    In the paper, the reports of a cohort that no detected value explains have independent bits. The
+    probability of a bit is what remains of its count. The interval comes from the information of
+    the likelihood at its maximum.
+    """
     factors = []
     for table, values, (rows, payloads) in zip(
         whole.tables, found.values, whole.whole.parts(), strict=True
@@ -280,9 +295,12 @@ def as_published(whole: Any, found: Association) -> Association:
 
 @dataclass(frozen=True)
 class Fitted:
-    """So many reports and 11 x 11 cells: CPU seconds and steps of the fit; of plain EM until no
-    cell changes by 1e-6, how far that is from the fit, and by how much less likely; the same of
-    plain EM until none changes by `end`."""
+    """Time and result of a fit of `reports` to 11 x 11 cells.
+
+    `seconds`, `steps`: CPU time and steps of the fit. `plain_*`: of plain EM until no cell changes
+    by 1e-6: its time, its steps, its largest distance from the fit, and by how much it is less
+    likely. `end_*`: of plain EM until no cell changes by `end`.
+    """
 
     reports: int
     seconds: float
@@ -329,8 +347,11 @@ def timed(reports: int, end: float) -> Fitted:
 
 @dataclass(frozen=True)
 class Charged:
-    """What a group of 10 for life was charged when a device recorded a pair on each of DAYS days,
-    what a report of it costs, and how many were sent."""
+    """Charge of a budget group whose device recorded a pair on each of DAYS days.
+
+    `spent`: epsilon that the group was charged, of 10 for life; `cost`: epsilon of one report of
+    the pair; `sent`: number of reports sent.
+    """
 
     spent: float
     cost: float
@@ -338,8 +359,11 @@ class Charged:
 
 
 def charged() -> Charged:
-    """Return what one device was charged. What a day has left of its cap goes to the metrics of the
-    group in random order, so a pair may wait; over DAYS days all that fits into the cap is sent."""
+    """Return what one device was charged.
+
+    What a day has left of its cap goes to the group's metrics in random order, so a pair may wait.
+    Over DAYS days, all that fits into the cap is sent.
+    """
     now, got = datetime(2026, 1, 1, 12, tzinfo=UTC), list[bytes]()
 
     class Kept:
@@ -364,7 +388,7 @@ def charged() -> Charged:
                 client.record("banner", ("cookies", "yes"))
                 now += timedelta(days=1)
                 client.upload()
-            now += timedelta(days=2)  # no window reaches back: what is left is left for life
+            now += timedelta(days=2)  # no window reaches back, so only the cap for life is left
             left = client.remaining()["banners"]
             life = Registry.load(path).groups["banners"].caps.lifetime_epsilon
             items = [item for body in got for item in Batch.from_bytes(body).items]
@@ -372,19 +396,22 @@ def charged() -> Charged:
 
 
 def within(share: float, slack: float, trials: int) -> tuple[int, int]:
-    """What a binomial count of a probability within `slack` of `share` stays in but for CHANCE."""
+    """Return the range that a binomial count leaves with probability CHANCE at most.
+
+    The trials succeed with a probability within `slack` of `share`.
+    """
     low, high = max(0.0, share - slack), min(1.0, share + slack)
     return int(binom.ppf(CHANCE / 2, trials, low)), int(binom.isf(CHANCE / 2, trials, high))
 
 
 def bars(results: list[Result], few: Fitted, fit: Fitted, paid: Charged) -> list[Bar]:
-    """Every line that must hold."""
+    """Return every bar with its figure."""
     made = []
     for result, task in zip(results, TASKS, strict=True):
         low, high = within(LEVEL, 0.01, result.sets)
         what = f"{result.task}: intervals that hold, of {result.sets}"
         made.append(Bar(what, result.held, f"{low} to {high}", low <= result.held <= high))
-        # of all shares with a mean of 5 % the sum varies most where each is 0 or 1
+        # among shares with a mean of 5 %, the sum varies most where each share is 0 or 1
         most_false = within(1 - LEVEL, 0.0, result.sets)[1] / result.sets
         what = f"{result.task}: discovered cells that nobody held"
         false = result.false_discoveries
@@ -442,7 +469,7 @@ def main() -> None:
 
 
 def shown(is_sample: bool, out: Path | None, started: dict[str, str]) -> int:
-    """Runs all, prints it and writes it; the exit status."""
+    """Run everything, print it and write it; return the exit status."""
     paid, few = charged(), timed(10_000, end=1e-8)
     fit = few if is_sample else timed(100_000, end=1e-6)
     print(f"     {asdict(paid)}\n     {asdict(few)}\n     {asdict(fit)}", flush=True)

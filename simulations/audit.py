@@ -1,7 +1,8 @@
-"""Every published production setting, audited with a million reports of its real encoder.
+"""Audit every published production setting with a million reports of its real encoder.
 
-`python -m simulations.audit` takes every preset of which all parameters were published, with system
-randomness, prints a line for each, writes what was checked as JSON and exits 1 when one fails.
+`python -m simulations.audit` takes every preset whose parameters were all published. It uses system
+randomness, prints a line for each preset, and writes what it checked as JSON. It exits 1 when a
+preset fails.
 """
 
 import argparse
@@ -27,7 +28,10 @@ def mechanism(preset: str) -> CatalogueMechanism:
 
 
 def trials(preset: str, reports: int) -> int:
-    """For so many reports in check B: each value is tried on one device and on many."""
+    """Return how often to try each value so that check B gets `reports` reports.
+
+    Each value is tried on one device and on many.
+    """
     return -(-reports // (2 * len(tried(mechanism(preset)))))
 
 

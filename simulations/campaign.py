@@ -1,4 +1,7 @@
-"""What the long runs share: a bar beside its figure, and a result file that says what made it."""
+"""Print bars beside their figures, and write results that state their commit and machine.
+
+All campaigns use this module.
+"""
 
 import argparse
 import json
@@ -16,7 +19,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Bar:
-    """One line of a result: a figure, what it must be, whether it is."""
+    """One line of a result: a figure, what it must be, and whether it is."""
 
     what: str
     figure: float
@@ -25,11 +28,11 @@ class Bar:
 
 
 RESULTS = "simulations/results"
-"""Folder, from the top of the checkout, of what campaigns and studies write."""
+"""Folder, from the top of the checkout, into which campaigns and studies write."""
 
 
 def shown(bars: Iterable[Bar]) -> int:
-    """Prints the bars; the exit status, 1 when one is missed."""
+    """Print the bars; return the exit status, which is 1 when a bar is missed."""
     missed = 0
     for bar in bars:
         print(f"{'ok  ' if bar.met else 'MISS'} {bar.figure:.4g}  {bar.what} (wanted {bar.wanted})")
@@ -38,8 +41,11 @@ def shown(bars: Iterable[Bar]) -> int:
 
 
 def provenance() -> dict[str, str]:
-    """Return the time, commit and machine of a run. Call it at the start, for the code that runs;
-    changed files of results do not make the commit dirty."""
+    """Return the time, commit and machine of a run.
+
+    Call this at the start, so that the commit is that of the running code. Changed files of results
+    do not make the commit dirty.
+    """
     commit = _git("describe", "--always", "--abbrev=12")
     is_changed = _git(
         "status", "--porcelain", "--untracked-files=no", "--", f":(top,exclude){RESULTS}"
@@ -52,7 +58,7 @@ def provenance() -> dict[str, str]:
 
 
 def _git(*words: str) -> str:
-    """What git prints; nothing outside of a checkout."""
+    """Return what git prints, which is nothing outside of a checkout."""
     done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
@@ -66,10 +72,12 @@ def run_settings(
     whole: tuple[int, int],
     sample: tuple[int, int],
 ) -> int:
-    """Run a campaign of settings that a seed draws: print the rows as two processes make them, and
-    the bars, and write both; return the exit status. `row_of`: the row of a seed, the number of a
-    setting and a number of tables; `whole`, `sample`: numbers of settings and of tables of a whole
-    run and of `--sample`."""
+    """Run a campaign of settings that a seed draws; return the exit status.
+
+    Two processes make the rows. The function prints the rows and the bars, and writes both.
+    `row_of`: returns a row, given the seed, the number of a setting and a number of tables.
+    `whole`, `sample`: numbers of settings and of tables, for a whole run and for `--sample`.
+    """
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--sample", action="store_true")
     parser.add_argument("--seed", type=int, default=seed)
@@ -89,7 +97,10 @@ def run_settings(
 
 
 def write(path: Path | None, made: Mapping[str, str], result: Mapping[str, Any]) -> None:
-    """The result as JSON, after its provenance, dataclasses as their fields; None writes none."""
+    """Write the result after its provenance as JSON, with dataclasses as their fields.
+
+    Without a path, nothing is written.
+    """
     if path is not None:
         text = json.dumps({**made, **result}, indent=1, allow_nan=False, default=asdict)
         path.parent.mkdir(parents=True, exist_ok=True)

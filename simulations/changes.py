@@ -1,12 +1,15 @@
-"""How often are changes said that are none, and how soon real ones?
+"""Measure how often `ldp publish` reports false changes, and how soon it finds real ones.
 
-`python -m simulations.changes` simulates years of a metric, a period a day: a weekly season,
-numbers of reports that grow 5 % a month and vary, shares that stay as they are; and years with a
-jump of one value by 2 and 1 noise floors (one day's Bonferroni threshold). It exits 1 when more
-than 5 % of the years without a jump ever have a change, or fewer than 80 % of the jumps are found
-within 2 and 12 days. Of a control metric of 100,000 reports a day at epsilon 1 it counts the false
-alarms, and the breaks of three kinds, in 1 % of the reports, that are seen within a week: 80 % or
-more. `--sample` takes fewer years.
+`python -m simulations.changes` simulates years of a metric, with a period a day. There is a weekly
+season, and the number of reports grows 5 % a month and varies. In most years the shares stay as
+they are. In the others one value jumps by 2 and by 1 noise floors (one day's Bonferroni threshold).
+
+The campaign exits 1 when more than 5 % of the years without a jump ever have a change. It also
+exits 1 when fewer than 80 % of the jumps are found within 2 and 12 days.
+
+A control metric has 100,000 reports a day at epsilon 1. Its false alarms are counted. So are three
+kinds of breaks in 1 % of its reports; 80 % or more of each must be seen within a week. `--sample`
+takes fewer years.
 """
 
 import argparse
@@ -31,16 +34,16 @@ from simulations import campaign
 
 DAYS, REPORTS, GROWTH, VARIATION = 365, 100_000, 1.05, 0.2
 UNTOUCHED, TOUCHED = 0.1, 0.5
-"""Channel of a fresh report: epsilon 2.2."""
+"""Channel of a fresh report, of epsilon 2.2."""
 AT = 60
-"""Day of a jump: eight weeks after the start, and some days."""
+"""Day of a jump: eight weeks and some days after the start."""
 JUMPS = ((2.0, 2), (1.0, 12))
-"""Noise floors, and days within which 80 % are found."""
+"""Size of a jump in noise floors, and days within which 80 % of such jumps must be found."""
 
 CONTROL = HadamardCountMeanSketch(epsilon=1.0, rows=16, width=256, seed="00ff")
-"""The control metric of docs/publishing.md."""
+"""Control metric of docs/publishing.md."""
 BEFORE, WEEK, BROKEN = 30, 7, 0.01
-"""Days of right builds, days within which a break is to be seen, its share of the reports."""
+"""Days of right builds, days within which a break must be seen, and its share of the reports."""
 
 
 def history(
@@ -53,9 +56,11 @@ def history(
     stated: float = 1.0,
     is_memoised: bool = False,
 ) -> Series:
-    """Return the estimates of at least a year of `days`, whose second value jumps by `jump` noise
-    floors on day AT. `churn`: share of the noise that is new each day; `stated`: standard errors
-    that are stated over the true ones."""
+    """Return the estimates of `days` days, or of a year if that is longer and nothing jumps.
+
+    The second value jumps by `jump` noise floors on day AT. `churn`: share of the noise that is new
+    each day. `stated`: ratio of the stated standard errors to the true ones.
+    """
     days = max(days, DAYS) if not jump else days
     at = np.arange(days)
     reports = REPORTS * GROWTH ** (at / 30) * random.uniform(1 - VARIATION, 1 + VARIATION, days)
@@ -80,7 +85,7 @@ def history(
 
 
 def _noise(days: int, values: int, churn: float, random: np.random.Generator) -> Floats:
-    """Return standard normal noise of which a share is that of the day before."""
+    """Return standard normal noise, of which the share 1 - `churn` comes from the day before."""
     fresh = random.standard_normal((days, values))
     rest = np.sqrt(1 - churn)
     for day in range(1, days):
@@ -102,8 +107,10 @@ def alarms(
     stated: float = 1.0,
     is_memoised: bool | None = None,
 ) -> int:
-    """Return how many of the years without a jump ever have a change. Noise that is shared is
-    said to be, unless `is_memoised` says otherwise."""
+    """Return in how many of the years without a jump a change is ever found.
+
+    The detector learns that noise is shared, unless `is_memoised` says otherwise.
+    """
     shared = churn < 1 if is_memoised is None else is_memoised
     random = np.random.default_rng(seed)
     return sum(
@@ -113,12 +120,12 @@ def alarms(
 
 
 def alarms_of(years: int, seed: int, values: int) -> int:
-    """Return `alarms` of fresh reports; the seed is of these `values`."""
+    """Return `alarms` of fresh reports, with a seed that depends on `values`."""
     return alarms(years, values, seed * 10_000 + values)
 
 
 def delays(years: int, jump: float, values: int, seed: int) -> list[float]:
-    """Return after how many days each jump was found; infinite where it was not."""
+    """Return the days after which each jump was found, infinite for a jump that was not found."""
     random, found = np.random.default_rng([seed, int(100 * jump)]), list[float]()
     for _ in range(years):
         changes = detect(history(AT + 40, values, random, jump=jump))
@@ -128,16 +135,20 @@ def delays(years: int, jump: float, values: int, seed: int) -> list[float]:
 
 
 def in_parts(count: Callable[..., int], runs: int, **options: Any) -> int:
-    """Return the sum of `count` over `runs` runs, dealt to processes by tens, the seed of each its
-    number."""
+    """Return the sum of `count` over `runs` runs.
+
+    Processes take ten runs at a time; the seed of each ten is their number.
+    """
     parts = [min(10, runs - start) for start in range(0, runs, 10)]
     with ProcessPoolExecutor() as pool:
         return sum(pool.map(partial(count, **options), parts, range(len(parts))))
 
 
 def control(days: int, cause: str, random: np.random.Generator) -> Iterator[tuple[date, Table]]:
-    """Yield the control metric's table of each day. From day BEFORE on a share BROKEN of the
-    reports is from a build that is broken by this `cause`, unless it is empty."""
+    """Yield the control metric's table of each day.
+
+    With a `cause`, a share BROKEN of the reports is broken by it from day BEFORE on.
+    """
     for day in range(days):
         few = int(BROKEN * REPORTS) if cause and day >= BEFORE else 0
         table = draw_table(CONTROL, ["on"], counts=np.array([REPORTS - few]), generator=random)
@@ -149,7 +160,10 @@ def control(days: int, cause: str, random: np.random.Generator) -> Iterator[tupl
 
 
 def _true(reports: int, is_stuck: bool, random: np.random.Generator) -> Table:
-    """Return a table of reports with the true sign: of uniform rows and columns, or all one."""
+    """Return a table of reports with the true sign.
+
+    Rows and columns are uniform, or all the same with `is_stuck`.
+    """
     rows, columns = random.integers(0, (CONTROL.shape.rows, CONTROL.shape.columns), (reports, 2)).T
     if is_stuck:
         rows, columns = np.broadcast_to(rows[:1], reports), np.broadcast_to(columns[:1], reports)
@@ -163,13 +177,13 @@ def _true(reports: int, is_stuck: bool, random: np.random.Generator) -> Table:
 
 
 def false_alarms(years: int, seed: int) -> int:
-    """Return how often right builds are said to be broken, in so many years."""
+    """Return how often right builds are reported as broken in `years` years."""
     tables = control(365 * years, "", np.random.default_rng([seed, 2]))
     return len([*broken(tables, "on", BETWEEN)])
 
 
 def seen(runs: int, seed: int, cause: str) -> int:
-    """Return how many of the breaks with this `cause` are said within a WEEK, and not before."""
+    """Return how many breaks with this `cause` are reported within a WEEK, and not before."""
     random, first = np.random.default_rng([seed, 3]), date(2026, 1, 1) + timedelta(days=BEFORE)
     tables = (control(BEFORE + WEEK, cause, random) for _ in range(runs))
     return sum(any(said[0] >= first for said in broken(some, "on", BETWEEN)) for some in tables)

@@ -1,11 +1,11 @@
-"""Is everything that a collector acknowledged counted exactly once, whatever happens to it?
+"""Measure whether everything that a collector acknowledged is counted exactly once.
 
-Senders repeat each batch until it is acknowledged, as devices do, while the collector is killed at
-random moments, its disk is full, or the power is cut and only synced bytes survive. Each time the
-table of the store must be the sum of the batches that were acknowledged, to the last integer.
-`python -m simulations.collector` runs all of it, with a million bodies that are no batch and the
-load of `benchmarks.collector`, and exits 1 when a bar is missed; `--only fuzz` runs a part and puts
-its result beside those of the others, `--sample` a little of each.
+Senders repeat each batch until it is acknowledged, as devices do. Meanwhile the collector is killed
+at random moments, its disk is full, or the power is cut and only synced bytes survive. Each time
+the table of the store must be the sum of the acknowledged batches, to the last integer. `python -m
+simulations.collector` runs all faults, with a million bodies that are no batch and the load of
+`benchmarks.collector`. It exits 1 when a bar is missed. `--only fuzz` runs a part and puts its
+result beside those of the others; `--sample` runs a little of each.
 """
 
 import argparse
@@ -77,8 +77,11 @@ width = 1024
 VALUES = {"city": "Oslo", "word": "hello"}
 CONNECTIONS = 16
 FULL = (80_000, 300_000, 100_000, 1_000_000)
-"""Bytes of the largest file on a full disk, 62,000 of which an empty buffer takes; what is stored
-leaves the buffer, so that one of 3 MB is seldom full."""
+"""Sizes in bytes of the largest file on a full disk.
+
+An empty buffer takes 62,000 bytes. What is stored leaves the buffer, so a buffer of 3 MB is seldom
+full.
+"""
 NEVER_SYNCED = """
 import functools
 from ldp.collection import collector
@@ -101,7 +104,7 @@ main()
 
 
 class Served:
-    """`ldp collect` in a process, started again and again at one address."""
+    """`ldp collect` in a process that can be started again at the same address."""
 
     ready = "collecting on "
 
@@ -120,8 +123,11 @@ class Served:
         code: Sequence[str] = ("-m", "ldp"),
         most_open: int | None = None,
     ) -> None:
-        """Start the process and wait until it listens. `most_bytes`: largest size of a file
-        (RLIMIT_FSIZE); `most_open`: most files and connections at a time (RLIMIT_NOFILE)."""
+        """Start the process and wait until it listens.
+
+        `most_bytes`: largest size of a file (RLIMIT_FSIZE). `most_open`: most files and connections
+        at a time (RLIMIT_NOFILE).
+        """
 
         def limited() -> None:
             for what, most in (
@@ -148,13 +154,13 @@ class Served:
         self._address = self.url.removeprefix("http://")
 
     def end(self, by: int = signal.SIGTERM) -> int:
-        """Its exit status after this signal."""
+        """Send the process a signal, wait for its end and return its exit status."""
         self.process.send_signal(by)
         self.process.communicate(timeout=60)
         return self.process.returncode
 
     def drain(self) -> None:
-        """Has all that waits moved to the store."""
+        """Move all that waits to the store."""
         command = [sys.executable, "-m", "ldp", *self._command(), "--drain", "--write-small"]
         subprocess.run(command, check=True, capture_output=True, timeout=60)
 
@@ -163,7 +169,8 @@ class Served:
 
 
 class Senders:
-    """Threads that send batches, each until it is acknowledged; then it is in `acknowledged`."""
+    """Threads that send batches, each until it is acknowledged; `acknowledged` holds these
+    batches."""
 
     def __init__(self, served: Served, threads: int, seed: int, gives_up: bool = False) -> None:
         self._served, self._registry = served, Registry.load(served.registry_path)
@@ -179,7 +186,7 @@ class Senders:
             thread.start()
 
     def stop(self) -> None:
-        """Ends when what is on its way is acknowledged, unless senders give up."""
+        """Stop when all batches on their way are acknowledged, or at once if senders give up."""
         self._stopped.set()
         for thread in self._threads:
             thread.join()
@@ -210,8 +217,11 @@ class Senders:
 
 @dataclass(frozen=True)
 class Difference:
-    """`sent`: reports acknowledged; `counted`: those in the store; `cells`: of the tables, that are
-    not the sum of what was sent."""
+    """Difference between a store and what was acknowledged.
+
+    `sent`: reports acknowledged; `counted`: reports in the store; `cells`: number of cells of
+    the tables that differ.
+    """
 
     sent: int
     counted: int
@@ -223,7 +233,7 @@ class Difference:
 
 
 def difference(store: Path, registry: Registry, acknowledged: Iterable[bytes]) -> Difference:
-    """The store held against what was acknowledged."""
+    """Compare the store with what was acknowledged."""
     items = [item for body in acknowledged for item in Batch.from_bytes(body).items]
     sent = counted = cells = 0
     for name, metric in registry.metrics.items():
@@ -243,8 +253,11 @@ def difference(store: Path, registry: Registry, acknowledged: Iterable[bytes]) -
 def killed(
     folder: Path, kills: int, seed: int, after: Callable[[Served], object] = lambda _: None
 ) -> Difference:
-    """SIGKILL at so many random moments, under load, with small blocks moving all the time; what
-    happens `after` each, before the next start."""
+    """Kill the collector by SIGKILL at random moments under load; return the difference.
+
+    Small blocks move to the store all the time. `after` is called after each kill, before the next
+    start.
+    """
     served = Served(folder, *settings(folder, shuffle_least=500))
     served.start()
     senders, moments = Senders(served, 4, seed), np.random.default_rng(seed)
@@ -261,8 +274,11 @@ def killed(
 
 
 def half_written(folder: Path, kills: int, seed: int) -> tuple[Difference, int]:
-    """Kills after each of which half a file lies in the store, as a part, and for each file that
-    was decided on and not done under its own name too. Also how many of these."""
+    """Kill the collector, and leave half of a file in the store after each kill.
+
+    The half lies there as a part. For a file that was decided on and not finished, it also lies
+    there under the file's own name. Returns the difference and the number of such unfinished files.
+    """
     begun = 0
 
     def leave_halves(served: Served) -> None:
@@ -291,8 +307,10 @@ def half_written(folder: Path, kills: int, seed: int) -> tuple[Difference, int]:
 
 
 def full_disk(folder: Path, most_bytes: int, seed: int) -> tuple[Difference, int]:
-    """No file may grow beyond so many bytes; then the disk has room again. Also how often a sender
-    was put off meanwhile."""
+    """Let no file grow beyond `most_bytes` bytes; then give the disk room again.
+
+    Returns the difference, and how often a sender was put off meanwhile.
+    """
     served = Served(folder, *settings(folder, shuffle_least=500))
     served.start(most_bytes=most_bytes)
     senders = Senders(served, 4, seed, gives_up=True)
@@ -312,8 +330,11 @@ def full_disk(folder: Path, most_bytes: int, seed: int) -> tuple[Difference, int
 
 
 def power_cut(folder: Path, cuts: int, seed: int, is_synced: bool = True) -> Difference:
-    """The power fails so many times, under load; only synced bytes survive. Without `is_synced` the
-    buffer is told to trust the system (synchronous = OFF): the twin that loses reports."""
+    """Cut the power `cuts` times under load, so that only synced bytes survive.
+
+    Without `is_synced` the buffer trusts the system (synchronous = OFF): the twin that loses
+    reports.
+    """
     library, moments = power_loss.compiled(folder), np.random.default_rng(seed)
     live, senders = folder / "live", None
     live.mkdir()
@@ -333,7 +354,7 @@ def power_cut(folder: Path, cuts: int, seed: int, is_synced: bool = True) -> Dif
             shutil.rmtree(disk)
             after.rename(live)
         served.start()
-    except RuntimeError:  # what is left of the twin's buffer may not even open
+    except RuntimeError:  # the rest of the twin's buffer may not even open
         if is_synced:
             raise
     finally:
@@ -349,8 +370,11 @@ def power_cut(folder: Path, cuts: int, seed: int, is_synced: bool = True) -> Dif
 
 
 def jumping_clock(folder: Path, jumps: int, seed: int) -> tuple[Difference, int]:
-    """The collector's clock jumps so often, under load and with a restart each time: by up to six
-    days either way, or by years. Also how often a sender was put off, by restarts."""
+    """Let the collector's clock jump `jumps` times under load, with a restart each time.
+
+    It jumps by up to six days either way, or by years. Returns the difference, and how often a
+    restart put a sender off.
+    """
     served = Served(folder, *settings(folder, shuffle_least=500))
     moments = np.random.default_rng(seed)
     clock, today = folder / "clock", datetime.now(UTC).date()
@@ -376,10 +400,12 @@ def jumping_clock(folder: Path, jumps: int, seed: int) -> tuple[Difference, int]
 def crowded(
     folder: Path, silent: int, slow: int, most_open: int, batches: int
 ) -> tuple[Difference, int, float]:
-    """Honest batches, each over a connection of its own, beside connections that say nothing (or a
-    half of a head) and others whose body does not come, held by somebody who opens a new one for
-    each that is closed. `most_open`: descriptors that the collector may have. Also how many batches
-    were put off, and the seconds of the slowest."""
+    """Send honest batches, each over its own connection, beside connections that are held open.
+
+    `silent` connections send nothing or half of a head; `slow` ones send a head without its body.
+    Whenever one is closed, its holder opens a new one. `most_open`: descriptors that the collector
+    may have. Returns the difference, how many batches were put off, and the seconds of the slowest.
+    """
     served = Served(folder)
     served.start(most_open=most_open)
     registry = Registry.load(served.registry_path)
@@ -429,9 +455,12 @@ def crowded(
 
 
 def leaping_clock(folder: Path, leaps: int, seed: int) -> tuple[Difference, int]:
-    """The clock of a collector that retains 90 days leaps so often, for two seconds, by 91 to 4,000
-    days: in every second process deletion need not wait for an hour, so that only the days are not
-    believed. Also how many files there were."""
+    """Let the clock of a collector that retains 90 days leap ahead `leaps` times.
+
+    Each leap lasts two seconds and spans 91 to 4,000 days. In every second process deletion need
+    not wait for an hour, so only the distrust of the days protects the files. Returns the
+    difference and the number of files.
+    """
     moments, acknowledged = np.random.default_rng(seed), list[bytes]()
     clock, today = folder / "clock", datetime.now(UTC).date()
     clock.write_text(today.isoformat())
@@ -458,8 +487,10 @@ def leaping_clock(folder: Path, leaps: int, seed: int) -> tuple[Difference, int]
 
 
 def all_refused(folder: Path, batches: int) -> tuple[Difference, int]:
-    """So many batches of 500 items that are refused, then a good one; also by how many bytes the
-    buffer grew by the first."""
+    """Send `batches` batches of 500 refused items each, then a good batch.
+
+    Returns the difference, and by how many bytes the refused batches made the buffer grow.
+    """
     served = Served(folder)
     served.start()
     registry, database = Registry.load(served.registry_path), Path(f"{served.store}.buffer")
@@ -488,8 +519,10 @@ def _bytes_used(folder: Path) -> int:
 
 
 def unwritable(folder: Path, batches: int) -> tuple[Difference, int]:
-    """A file lies where a metric's folder would be while so many batches of all metrics come, and
-    goes after them. Also the reports of the others that were not moved meanwhile."""
+    """Put a file where a metric's folder would be, send batches of all metrics, and remove it.
+
+    Returns the difference, and how many reports of another metric were not moved meanwhile.
+    """
     served = Served(folder, *settings(folder, shuffle_least=1), "--write-small")
     served.start()
     registry, acknowledged = Registry.load(served.registry_path), list[bytes]()
@@ -512,7 +545,7 @@ def unwritable(folder: Path, batches: int) -> tuple[Difference, int]:
 
 
 def _is_closed(connection: socket.socket) -> bool:
-    """Whether the other end closed it; what it sent is read."""
+    """Read what the other end sent, and return whether it closed the connection."""
     connection.setblocking(False)
     try:
         return not connection.recv(4096)
@@ -523,8 +556,10 @@ def _is_closed(connection: socket.socket) -> bool:
 
 
 def stopped_at_once(folder: Path, starts: int) -> int:
-    """SIGTERM at the moment that the collector says it is ready, so often: how many of these
-    processes did not end with status 0 within 10 seconds."""
+    """Send SIGTERM at the moment at which the collector says it is ready, `starts` times.
+
+    Returns how many processes did not end with status 0 within 10 seconds.
+    """
     served, lost = Served(folder), 0
     for _ in range(starts):
         served.start()
@@ -541,8 +576,11 @@ def stopped_at_once(folder: Path, starts: int) -> int:
 
 @dataclass(frozen=True)
 class Fuzzed:
-    """What came of bodies that are no batch: answers by status, reports stored, whether the same
-    process lives and takes a good batch."""
+    """Answers to bodies that are no batch.
+
+    `answers`: number by status; `stored`: reports stored; `is_alive`: the same process lives and
+    takes a good batch.
+    """
 
     answers: dict[int, int]
     stored: int
@@ -554,7 +592,7 @@ class Fuzzed:
 
 
 def fuzzed(folder: Path, bodies: int, seed: int) -> Fuzzed:
-    """So many bodies that are no batch, or hold nothing that can be counted."""
+    """Send bodies that are no batch, or hold nothing that can be counted."""
     served = Served(folder)
     served.start()
     good = _good_batch(Registry.load(served.registry_path))
@@ -569,7 +607,7 @@ def fuzzed(folder: Path, bodies: int, seed: int) -> Fuzzed:
 
 
 async def _answers(url: str, requests: Iterator[tuple[bytes, dict[str, str]]]) -> Counter[int]:
-    """How often which status was answered to the requests, which some connections share."""
+    """Send the requests over some shared connections, and count the answers by status."""
     address, answers = urlsplit(url), Counter[int]()
 
     async def connection() -> None:
@@ -600,7 +638,7 @@ async def _asked(
     body: bytes,
     headers: dict[str, str],
 ) -> tuple[int, bool]:
-    """The status of the answer, and whether the connection stays open."""
+    """Send a body; return the status of the answer, and whether the connection stays open."""
     lines = [f"{name}: {value}" for name, value in headers.items()]
     head = ["POST /v1/reports HTTP/1.1", "Host: fuzz", f"Content-Length: {len(body)}", *lines]
     writer.write("\r\n".join([*head, "\r\n"]).encode() + body)
@@ -619,7 +657,7 @@ def _good_batch(registry: Registry) -> bytes:
 
 
 def _bad_bodies(good: bytes, number: int, seed: int) -> Iterator[tuple[bytes, dict[str, str]]]:
-    """Bytes that are no batch, each in one of many ways, with headers that may not fit either."""
+    """Yield bytes that are no batch, made in many ways, with headers that may not fit either."""
     random, made = np.random.default_rng(seed), 0
     bombs = [gzip.compress(bytes(int(random.integers(1, 1 << 22))), 1) for _ in range(64)]
     while made < number:
@@ -635,7 +673,7 @@ def _bad_bodies(good: bytes, number: int, seed: int) -> Iterator[tuple[bytes, di
 def _changed(
     body: bytearray, bombs: Sequence[bytes], random: np.random.Generator
 ) -> tuple[bytes, dict[str, str]]:
-    """A good batch made into something else, mostly."""
+    """Return a good batch changed in one of many ways, mostly into something else."""
     headers, way = {"Content-Type": MEDIA_TYPE}, int(random.integers(9))
     if way == 0:
         body = body[: int(random.integers(len(body)))]
@@ -671,14 +709,14 @@ def _exactly_once(what: str, found: Difference) -> Bar:
 
 
 def kills(is_sample: bool, seed: int) -> list[Bar]:
-    """SIGKILL at random moments."""
+    """Return the bars of SIGKILL at random moments."""
     number = 5 if is_sample else 200
     with tempfile.TemporaryDirectory() as name:
         return [_exactly_once(f"{number} kills", killed(Path(name), number, seed))]
 
 
 def parquet(is_sample: bool, seed: int) -> list[Bar]:
-    """Half-written files in the store."""
+    """Return the bars of half-written files in the store."""
     number = 5 if is_sample else 40
     with tempfile.TemporaryDirectory() as name:
         found, begun = half_written(Path(name), number, seed)
@@ -687,7 +725,7 @@ def parquet(is_sample: bool, seed: int) -> list[Bar]:
 
 
 def disk(is_sample: bool, seed: int) -> list[Bar]:
-    """A full disk."""
+    """Return the bars of a full disk."""
     made = list[Bar]()
     for most in FULL[:2] if is_sample else FULL:
         with tempfile.TemporaryDirectory() as name:
@@ -698,7 +736,7 @@ def disk(is_sample: bool, seed: int) -> list[Bar]:
 
 
 def clock(is_sample: bool, seed: int) -> list[Bar]:
-    """Jumps of the collector's clock."""
+    """Return the bars of jumps of the collector's clock."""
     jumps = 4 if is_sample else 100
     with tempfile.TemporaryDirectory() as name:
         found, put_off = jumping_clock(Path(name), jumps, seed)
@@ -709,7 +747,7 @@ def clock(is_sample: bool, seed: int) -> list[Bar]:
 
 
 def power(is_sample: bool, seed: int) -> list[Bar]:
-    """Power cuts, and the twin without syncing, that has to lose reports."""
+    """Return the bars of power cuts, and of the twin without syncing, which has to lose reports."""
     cuts = 2 if is_sample else 40
     with tempfile.TemporaryDirectory() as name:
         made = [_exactly_once(f"{cuts} power cuts", power_cut(Path(name), cuts, seed))]
@@ -720,7 +758,8 @@ def power(is_sample: bool, seed: int) -> list[Bar]:
 
 
 def crowds(is_sample: bool, seed: int) -> list[Bar]:
-    """Connections that are held open, silent or slow, by a collector of few descriptors."""
+    """Return the bars of silent and slow connections, held open to a collector of few
+    descriptors."""
     made = list[Bar]()
     for silent, slow in ((1100, 0), (0, 600), (1100, 600)):
         with tempfile.TemporaryDirectory() as name:
@@ -737,7 +776,7 @@ def crowds(is_sample: bool, seed: int) -> list[Bar]:
 
 
 def stops(is_sample: bool, seed: int) -> list[Bar]:
-    """SIGTERM at readiness."""
+    """Return the bars of SIGTERM at readiness."""
     starts = 10 if is_sample else 200
     with tempfile.TemporaryDirectory() as name:
         lost = stopped_at_once(Path(name), starts)
@@ -745,7 +784,8 @@ def stops(is_sample: bool, seed: int) -> list[Bar]:
 
 
 def leaps(is_sample: bool, seed: int) -> list[Bar]:
-    """A clock that leaps for two seconds while files are retained for 90 days."""
+    """Return the bars of a clock that leaps for two seconds while files are retained for 90
+    days."""
     number = 4 if is_sample else 40
     with tempfile.TemporaryDirectory() as name:
         found, files = leaping_clock(Path(name), number, seed)
@@ -754,7 +794,7 @@ def leaps(is_sample: bool, seed: int) -> list[Bar]:
 
 
 def refusals(is_sample: bool, seed: int) -> list[Bar]:
-    """Batches of which every item is refused."""
+    """Return the bars of batches of which every item is refused."""
     number = 100 if is_sample else 1000
     with tempfile.TemporaryDirectory() as name:
         found, grown = all_refused(Path(name), number)
@@ -763,7 +803,7 @@ def refusals(is_sample: bool, seed: int) -> list[Bar]:
 
 
 def writes(is_sample: bool, seed: int) -> list[Bar]:
-    """A metric that cannot be stored."""
+    """Return the bars of a metric that cannot be stored."""
     with tempfile.TemporaryDirectory() as name:
         found, held_up = unwritable(Path(name), 20 if is_sample else 200)
     what = "a metric that cannot be written"
@@ -771,7 +811,7 @@ def writes(is_sample: bool, seed: int) -> list[Bar]:
 
 
 def fuzz(is_sample: bool, seed: int) -> list[Bar]:
-    """Bodies that are no batch: nothing is stored, every answer is a refusal."""
+    """Return the bars of bodies that are no batch: nothing is stored, every answer is a refusal."""
     bodies = 2_000 if is_sample else 1_000_000
     with tempfile.TemporaryDirectory() as name:
         found = fuzzed(Path(name), bodies, seed)
@@ -782,7 +822,7 @@ def fuzz(is_sample: bool, seed: int) -> list[Bar]:
 
 
 def loads(is_sample: bool, seed: int) -> list[Bar]:
-    """The load of each kind for ten minutes, and that memory does not grow with it."""
+    """Return the bars of ten minutes of each kind of load, in which memory must not grow."""
     made = list[Bar]()
     for one in load.LOADS:
         with tempfile.TemporaryDirectory() as name:

@@ -1,8 +1,9 @@
-"""Do the intervals hold and the discoveries keep their error rate, at full size?
+"""Measure whether intervals hold and discoveries keep their error rate, at full size.
 
 `python -m simulations.coverage` runs ten demos (a million device reports each) and three tables of
-a billion users with redrawn hash functions, prints each bar beside the figure, writes them as JSON
-and exits 1 when one is missed. `--sample` draws tables instead of running demos: half a minute.
+a billion users with redrawn hash functions. It prints each bar beside its figure, writes all as
+JSON and exits 1 when a bar is missed. With `--sample` it draws tables instead of running demos, in
+half a minute.
 """
 
 import argparse
@@ -44,7 +45,7 @@ class Run:
 
 
 def measure(controlled: SavedResult, uncontrolled: SavedResult, truth: Mapping[str, int]) -> Run:
-    """What the files that `ldp decode` wrote say, held against the truth."""
+    """Compare the files that `ldp decode` wrote with the truth."""
     rows, comparison = controlled.rows(), compared(controlled, truth)
 
     def false(results: SavedResult) -> float:
@@ -65,7 +66,7 @@ def measure(controlled: SavedResult, uncontrolled: SavedResult, truth: Mapping[s
 
 
 def demos(seeds: int) -> Iterator[Run]:
-    """The demo itself, as a user runs it, decoded a second time without control."""
+    """Run the demo as a user does, and decode its table a second time without control."""
     ldp = [sys.executable, "-m", "ldp"]
     for seed in range(1, seeds + 1):
         with tempfile.TemporaryDirectory() as name:
@@ -83,7 +84,7 @@ def demos(seeds: int) -> Iterator[Run]:
 
 
 def people(users: int, generator: np.random.Generator) -> Population:
-    """The demo's population: real symbols, and candidates that nobody holds."""
+    """Return the demo's population: real symbols, and candidates that nobody holds."""
     drawn = emoji().sample(users, generator)
     assert drawn.counts is not None
     return Population(
@@ -96,7 +97,7 @@ def sketch(seed: int) -> CountMeanSketch:
 
 
 def draws(seeds: int) -> Iterator[Run]:
-    """The demo's job with the table drawn instead of reported."""
+    """Do the demo's job with a table that is drawn instead of reported."""
     for seed in range(1, seeds + 1):
         generator = np.random.default_rng(seed)
         held = people(1_000_000, generator)
@@ -111,8 +112,10 @@ def draws(seeds: int) -> Iterator[Run]:
 
 
 def billions(tables: int) -> Iterator[tuple[float, float]]:
-    """Shares of nominal intervals that hold at 1e9 users: as they are, and without the collision
-    term in the standard error."""
+    """Yield two shares of nominal intervals that hold at 1e9 users.
+
+    The second is without the collision term in the standard error.
+    """
     for seed in range(1, tables + 1):
         generator = np.random.default_rng([seed, 10**9])
         held = people(10**9, generator)
@@ -134,7 +137,7 @@ def billions(tables: int) -> Iterator[tuple[float, float]]:
 
 
 def bars(runs: list[Run], large: list[tuple[float, float]]) -> list[Bar]:
-    """Every line that must hold."""
+    """Return every bar with its figure."""
     nominal = float(np.mean([run.nominal for run in runs]))
     selected = float(np.mean([run.selected for run in runs]))
     made = [

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests and campaigns, which listens on a socket only."""
+"""Run a PostgreSQL server for tests and campaigns, which listens on a socket only."""
 
 import os
 import shutil
@@ -13,17 +13,17 @@ PROGRAMS = ("initdb", "pg_ctl")
 
 
 def is_installed() -> bool:
-    """Return whether there is a server to start."""
+    """Return whether a PostgreSQL server is installed."""
     return all(map(shutil.which, PROGRAMS))
 
 
 class Server:
-    """Server with its files in `folder`, whose name is short, as a socket's must be."""
+    """Server with its files in `folder`, whose path must be short because of the socket's."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.conninfo = folder, f"host={folder} user=tester"
         self._user: dict[str, Any] = {"check": True, "stdout": subprocess.DEVNULL, "cwd": folder}
-        if os.getuid() == 0:  # the server does not run as root
+        if os.getuid() == 0:  # PostgreSQL does not run as root
             shutil.chown(folder, "postgres", "postgres")
             self._user |= {"user": "postgres", "group": "postgres"}
         initdb: list[str | Path] = [
@@ -39,11 +39,11 @@ class Server:
         subprocess.run(initdb, **self._user)
 
     def start(self) -> None:
-        """Start it, without syncs: it is stopped, and its machine is not."""
+        """Start the server without syncs, since the machine under it does not fail."""
         self._control("-o", f"-k {self._folder} -c listen_addresses= -c fsync=off", "start")
 
     def stop(self) -> None:
-        """Stop it at once; a later start recovers."""
+        """Stop the server at once; a later start recovers."""
         self._control("-m", "immediate", "stop")
 
     def _control(self, *words: str) -> None:

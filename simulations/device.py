@@ -1,9 +1,11 @@
-"""A device in a process of its own, for fault tests: `python -m simulations.device FOLDER STEPS`.
+"""Run a device in a process of its own, for fault tests.
 
-Lives so many steps of eight hours from where the folder's last device stopped, recording and
-uploading, with a clock kept in a file. It keeps a witness, and its registry has one metric of every
-way to remember. `--exit-at K` ends the process before its K-th SQL statement; `--cut-at K` when its
-K-th batch has arrived; `--until-killed` never stops by itself; `--file-limit` is RLIMIT_FSIZE;
+`python -m simulations.device FOLDER STEPS` lives STEPS steps of eight hours, from where the
+folder's last device stopped. It records and uploads, with a clock kept in a file, and keeps a
+witness. Its registry has one metric of every way to memoise.
+
+`--exit-at K` ends the process before its K-th SQL statement. `--cut-at K` ends it when its K-th
+batch has arrived. With `--until-killed` it never stops by itself. `--file-limit` is RLIMIT_FSIZE.
 `--unsynced` leaves syncing to chance, which is wrong.
 """
 
@@ -40,10 +42,10 @@ categories = {categories}
 reports_per_window = {reports}
 """
 CATEGORIES = ["Oslo", "Bergen", "Hell", "none", *(f"town {i}" for i in range(60))]
-"""So many that two permanent responses are hardly ever alike."""
+"""Categories, so many that two permanent responses are hardly ever alike."""
 FRESH = 'mechanism = "rr"\nepsilon = {epsilon}'
 BASIC = 'mechanism = "rappor"\nscheme = "identity"\nf = 0.5\np = 0.0\nq = 1.0\n'
-"""Without instantaneous noise: what is memoised can be seen to be."""
+"""Mechanism without instantaneous noise, so that memoisation shows in the reports."""
 METRICS: dict[str, dict[str, Any]] = {
     "city": {"how": FRESH.format(epsilon=4.0), "reports": 2},
     "home": {"how": FRESH.format(epsilon=4.0)},
@@ -56,14 +58,14 @@ METRICS: dict[str, dict[str, Any]] = {
     },
 }
 WINDOWS = {"places": 8.0, "memory": 5.0, "quiet": 4.5}
-"""Epsilon a window of each group; only `places` holds it without any slack."""
+"""Epsilon a window of each group; `places` alone has no slack."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STEP = timedelta(hours=8)
 EXITED = 77
 
 
 def registry_text(lifetime: float, metrics: dict[str, dict[str, Any]] = METRICS) -> str:
-    """Every group with this lifetime."""
+    """Return the registry, with this lifetime epsilon in every group."""
     text = '[product]\nname = "weather"\n'
     for name, window in WINDOWS.items():
         text += GROUP.format(name=name, window=window, lifetime=lifetime)
@@ -75,7 +77,8 @@ def registry_text(lifetime: float, metrics: dict[str, dict[str, Any]] = METRICS)
 
 
 def registry(folder: Path) -> Path:
-    """The folder's, or one whose lifetime no test lives through."""
+    """Return the folder's registry; first write one whose lifetime no test exhausts, if there is
+    none."""
     path = folder / "metrics.toml"
     if not path.exists():
         path.write_text(registry_text(100_000.0))
@@ -83,7 +86,7 @@ def registry(folder: Path) -> Path:
 
 
 def opened(folder: Path, now: list[datetime], **changes: Any) -> Client:
-    """A client on the folder's files, with `now[0]` for a clock."""
+    """Return a client on the folder's files, whose clock is `now[0]`."""
     usual = {
         "registry": registry(folder),
         "destination": Folder(folder / "sent"),
@@ -95,15 +98,18 @@ def opened(folder: Path, now: list[datetime], **changes: Any) -> Client:
 
 
 def record_all(client: Client, records: int, step: int) -> int:
-    """So many records of every metric, of one value a day, three in turn; how many did not get to
-    the file. A cap declines those of windows that a process with a clock ahead has sealed."""
+    """Record `records` times in every metric; return how many records did not reach the file.
+
+    The value is one of three, and changes every day. Records that a cap declines do not count: a
+    process whose clock was ahead has sealed their windows.
+    """
     value = CATEGORIES[step // 3 % 3]
     answers = [client.record(name, value) for _ in range(records) for name in METRICS]
     return sum(getattr(answer, "reason", "cap") != "cap" for answer in answers)
 
 
 def exit_before(statement: int) -> None:
-    """Ends the process before the statement of that number that any connection executes."""
+    """End the process before any connection executes the statement of this number."""
     prepared, count = DeviceFile._prepare, 0
 
     def trace(_: str) -> None:
@@ -120,7 +126,7 @@ def exit_before(statement: int) -> None:
 
 
 class Unsynced(Database):
-    """Never syncs, whatever it is told."""
+    """Database that never syncs, whatever it is asked to do."""
 
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         if sql.startswith("PRAGMA synchronous"):
@@ -129,7 +135,10 @@ class Unsynced(Database):
 
 
 class CutOff(Folder):
-    """The power fails when the batch of that number has arrived, before the device knows."""
+    """Destination at which the power fails when the batch of that number has arrived.
+
+    The device does not learn that the batch arrived.
+    """
 
     def __init__(self, path: Path, number: int) -> None:
         super().__init__(path)

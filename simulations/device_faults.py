@@ -1,10 +1,12 @@
-"""Does a device keep its promises when its process ends at the wrong moment, or its app is hostile?
+"""Measure whether a device keeps its promises when its process ends at a wrong moment.
 
-`python -m simulations.device_faults` kills a device 1,000 times at random, cuts its power at 60
-sends, and lets a hostile app live 10,000 days. After each only files are looked at: what left costs
-no more than the ledger says, nothing acknowledged is missing, a batch that is sent twice is the
-same bytes, memoised answers stay the same, no cap is ever passed. Prints every bar, writes all as
-JSON and exits 1 when one is missed. `tests/client/test_client_faults.py` does the same in small.
+`python -m simulations.device_faults` kills devices 1,000 times at random and cuts one's power at 60
+sends. It also lets a hostile app live 10,000 days. After each fault it looks at files only. What
+left costs no more than the ledger says. Nothing acknowledged is missing, and a batch that is sent
+twice has the same bytes. Memoised answers stay the same, and no cap is ever passed.
+
+It prints every bar, writes all as JSON and exits 1 when a bar is missed.
+`tests/client/test_client_faults.py` does the same on a small scale.
 """
 
 import argparse
@@ -33,12 +35,12 @@ from simulations.device import EXITED, METRICS, START, opened, record_all, regis
 
 ROOT = Path(__file__).parent.parent
 NOT_ON_THE_DEVICE = "sent", "clock", "metrics.toml"
-"""What other machines hold, and the app brings along."""
+"""Files that other machines hold, or that the app brings along."""
 CHARGES = "SELECT at, budget, metric, times, epsilon FROM charges"
 
 
 class Broken(AssertionError):
-    """A promise of the device protocol does not hold."""
+    """Error: a promise of the device protocol does not hold."""
 
 
 def require(holds: object, what: str) -> None:
@@ -53,19 +55,22 @@ def device(folder: Path, *words: str, **environment: str) -> subprocess.Popen[st
 
 
 def lived(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
-    """(exit status, how many records were declined) of one life."""
+    """Run one life; return its exit status, and how many records were declined."""
     process = device(folder, *words, **environment)
     printed, _ = process.communicate(timeout=120)
     return process.returncode, printed.strip()
 
 
 def received(folder: Path) -> dict[str, bytes]:
-    """The batches that arrived, by their ids."""
+    """Return the batches that arrived, by their ids."""
     return {path.stem: path.read_bytes() for path in (folder / "sent").glob("*.batch")}
 
 
 def checked(folder: Path, before: dict[str, bytes]) -> dict[str, bytes]:
-    """The batches in the folder, after everything that must hold was held; raises Broken."""
+    """Require everything that must hold, and return the batches in the folder.
+
+    Raises Broken.
+    """
     sent = received(folder)
     require(before.items() <= sent.items(), "a batch changed or vanished")
     path = folder / "device.ldp"
@@ -93,7 +98,7 @@ def checked(folder: Path, before: dict[str, bytes]) -> dict[str, bytes]:
 def _require_paid(
     folder: Path, sent: dict[str, bytes], charges: list[tuple[int, str, str, int, float]]
 ) -> None:
-    """What left costs no more than was charged, and what was charged is within the caps."""
+    """Require that what left costs no more than was charged, and that charges respect the caps."""
     registry = Registry.load(folder / "metrics.toml")
     times, spent = defaultdict[str, int](int), defaultdict[str, list[tuple[int, float]]](list)
     for at, budget, charged, count, epsilon in charges:
@@ -104,7 +109,7 @@ def _require_paid(
         for item in Batch.from_bytes(body).items:
             reports[item.metric].append(item.report)
     for name, metric in registry.metrics.items():
-        if metric.memoise:  # every response was charged, whatever it is about
+        if metric.memoise:  # every response was charged, whatever its value
             told = len(set(reports[name]))
             require(metric.presence == "hidden" or told <= times[name], f"{name}: more was told")
         elif metric.presence == "public":
@@ -120,8 +125,11 @@ def _require_paid(
 
 
 def kills(folder: Path, times: int, seed: int) -> dict[str, bytes]:
-    """Lives that are killed at random, one after the other, and one that is left alone; then
-    everything that waited has left. The first life says how long one takes on this machine."""
+    """Kill lives at random, one after the other, and leave a last one alone.
+
+    After the last one, everything that waited must have left. The first life shows how long a life
+    takes on this machine.
+    """
     moments, since = np.random.default_rng(seed), time.monotonic()
     require(lived(folder, "1")[0] == 0, "the device does not start")
     usual, sent = time.monotonic() - since, checked(folder, {})
@@ -140,8 +148,10 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, bytes]:
 
 
 def power_cut(folder: Path, library: Path, send: int, *words: str) -> None:
-    """A life in which the power fails when the batch of that number has arrived: of the device's
-    own files what was synced is left, nothing else."""
+    """Run a life in which the power fails when the batch of this number has arrived.
+
+    Of the device's own files, only what was synced is left.
+    """
     disk, after = (folder.with_name(f"{folder.name}-{end}") for end in ("disk", "after"))
     disk.mkdir()
     power_loss.keep_as_synced(folder, disk)
@@ -162,8 +172,10 @@ def power_cut(folder: Path, library: Path, send: int, *words: str) -> None:
 
 
 def hostile(folder: Path, days: int, seed: int, lifetime: float) -> dict[str, bytes]:
-    """An app that records twenty times a day, restarts, withdraws and consents again, with a clock
-    that jumps both ways."""
+    """Run an app that records twenty times a day, restarts, withdraws and consents again.
+
+    Its clock jumps both ways.
+    """
     (folder / "metrics.toml").write_text(registry_text(lifetime))
     chance, now = np.random.default_rng(seed), [START]
     client = opened(folder, now)
@@ -190,7 +202,7 @@ def _killed(folder: Path, seed: int) -> int:
 
 
 def _cut(folder: Path, seed: int) -> int:
-    """60 cuts, at the first to the seventh batch of a life."""
+    """Cut the power 60 times, at the first to the seventh batch of a life."""
     library, sent = power_loss.compiled(folder.parent), dict[str, bytes]()
     for cut in range(60):
         power_cut(folder, library, 1 + (seed + cut) % 7)
@@ -213,7 +225,10 @@ LIVES: tuple[tuple[str, int, Callable[[Path, int], int]], ...] = (
     ("batches over 60 power cuts, every promise held", 1, _cut),
     ("batches over 1,000 kills, every promise held", 10, _killed),
 )
-"""What is counted, in how many folders, and how: each raises Broken when a promise is."""
+"""What is counted, in how many folders, and the function that counts.
+
+Each function raises Broken when a promise is broken.
+"""
 
 
 def main() -> int:

@@ -1,13 +1,17 @@
-"""Do RAPPOR's discoveries keep their error rate, and do their intervals hold?
+"""Measure whether RAPPOR's discoveries keep their error rate, and whether their intervals hold.
 
 `python -m simulations.discoveries` draws 200 tables of 300,000 clients at Chrome's noise for each
-of three lists: fewer candidates than equations, more, and more without every tenth string that is
-held, redraws the hash functions each time and decodes each table. It prints the mean proportion of
-false discoveries beside alpha, with and without correction, and how many intervals hold, writes
-them as JSON and exits 1 when a bar is missed. Of the list with strings missing nothing is promised:
-its figures are what they are. `--sample`: 20 tables. `--whole`: the same from whole reports, of
-these lists and of larger ones (WHOLE), beside what the bits of the same reports discover: as many
-of the smallest p-values are taken as have no more false ones than the discoveries from bits.
+of three lists. One has fewer candidates than equations, one has more. The third has more, but lacks
+every tenth string that is held. The hash functions are redrawn for each table, and each table is
+decoded.
+
+It prints the mean proportion of false discoveries beside alpha, with and without correction, and
+how many intervals hold. It writes all as JSON and exits 1 when a bar is missed. Nothing is promised
+of the list with missing strings; its figures are only printed.
+
+`--sample` draws 20 tables. `--whole` decodes whole reports, of these lists and of larger ones
+(WHOLE). It compares them with what the bits of the same reports discover. To compare fairly, it
+takes as many of the smallest p-values as have no more false ones than the discoveries from bits.
 """
 
 import argparse
@@ -42,8 +46,11 @@ UNCORRECTED = Rule(control="none")
 
 @dataclass(frozen=True)
 class List:
-    """So many candidates; `missing`: every tenth string that is held is not among them. Of so many
-    `strings` and `clients`; `distribution`: of `rappor_cases`, "" for exp(-i / 20)."""
+    """List of `candidates` candidates for a population of `clients` clients with `strings` strings.
+
+    With `missing`, every tenth string that is held is not a candidate. `distribution`: a name of
+    `rappor_cases`; "" means exp(-i / 20).
+    """
 
     candidates: int
     missing: bool
@@ -53,7 +60,7 @@ class List:
     settings: Mapping[str, float] = field(default_factory=lambda: SETTINGS)
 
     def shares(self) -> Floats:
-        """Float64, shape (strings,); adds to 1."""
+        """Return the share of each string: float64, shape (strings,), sum 1."""
         places = np.arange(1, self.strings + 1)
         weights = np.exp(-(places - 1) / 20)
         if self.distribution:
@@ -74,14 +81,18 @@ WHOLE = {
     "epsilon 4.95, a tenth missing": List(1_200, True, 1_000, 10**7, "exp", LOOSE),
     "Chrome's noise, Zipf": List(20_000, False, 10_000, 10**7, "zipf1", ZIPF),
 }
-"""Lists that are decoded from whole reports too; the last three are of 10 million clients."""
+"""Lists that are also decoded from whole reports; the last three have 10 million clients."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One table: `uncorrected`, discoveries that are false without correction, of how many. Of
-    whole reports `bits`, what is false of the discoveries from bits, and how many that are held
-    have the smallest p-values, with no more false ones: from whole reports, `equal`, and bits."""
+    """One table.
+
+    `false`: false discoveries, of how many. `uncorrected`: the same without correction. `bits`: the
+    same for discoveries from the bits of whole reports. `equal`: how many held strings have the
+    smallest p-values from whole reports, taken until more are false than in `bits`; `bits_equal`:
+    the same with p-values from bits.
+    """
 
     list: str
     seed: int
@@ -141,13 +152,16 @@ def runs(name: str, tables: int, method: str, is_whole: bool) -> Iterator[Run]:
 
 
 def proportion(shares: Iterable[Share]) -> tuple[float, float]:
-    """Mean false-discovery proportion, 0 where nothing is discovered, and its standard error."""
+    """Return the mean false-discovery proportion and its standard error.
+
+    A proportion is 0 where nothing is discovered.
+    """
     each = np.array([part / max(1, whole) for part, whole in shares])
     return float(each.mean()), float(each.std(ddof=1) / each.size**0.5)
 
 
 def bars(made: list[Run]) -> list[Bar]:
-    """Every line that must hold, of each list."""
+    """Return every bar of each list with its figure."""
     lines = []
     for name in dict.fromkeys(run.list for run in made):
         listed, some = WHOLE[name], [run for run in made if run.list == name]

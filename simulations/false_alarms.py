@@ -1,10 +1,12 @@
-"""How often the audit refutes honest encoders and clients: as often as its alpha says, or less.
+"""Measure how often the audit refutes honest encoders and clients.
 
-`python -m simulations.false_alarms` audits ten mechanisms of different families and two clients
-with fresh noise, many times at a tenth of the trials and a few times at the default, at an error
-rate of 5 %; it writes how many audits failed and exits 1 when there are more than there should be.
-The file of `--out` is written after each subject, and a run that finds it goes on with the subjects
-that it lacks, whose commit stands beside them.
+It may refute them as often as its alpha says, or less. `python -m simulations.false_alarms` audits
+ten mechanisms of different families and two clients, with fresh noise and an error rate of 5 %. It
+does so many times at a tenth of the trials, and a few times at the default. It writes how many
+audits failed, and exits 1 when there are more than there should be.
+
+The file of `--out` is written after each subject. A run that finds the file goes on with the
+subjects that it lacks; the commit of each subject stands beside it.
 """
 
 import argparse
@@ -35,12 +37,12 @@ CLIENTS = ("Python client", "TypeScript client")
 SUBJECTS = (*MECHANISMS, *CLIENTS)
 RUNS, WHOLE_RUNS = 200, 10
 MOST_OF_ONE = 21
-"""Largest number of false alarms of 200 for one subject: more have probability 1e-4 at 5 %."""
+"""Most false alarms of 200 for one subject: more have probability 1e-4 at 5 %."""
 TYPESCRIPT = ("node", "clients/typescript/dist/client-lines.js")
 
 
 class Run(NamedTuple):
-    """One audit: of which subject, whether at the default size, by which seed."""
+    """One audit: its subject, whether it has the default size, and its seed."""
 
     subject: str
     is_whole: bool
@@ -48,7 +50,7 @@ class Run(NamedTuple):
 
 
 def passes(run: Run) -> tuple[Run, bool, float]:
-    """Whether an honest subject passes, and the seconds that it took."""
+    """Return whether an honest subject passes, and the seconds that the audit took."""
     started = time.process_time()
     scale = 1.0 if run.is_whole else TENTH / TRIALS
     if run.subject == CLIENTS[0]:
@@ -79,7 +81,7 @@ def audits(subject: str, number: int, whole: int, processes: int) -> dict[str, A
 
 
 def bars(by_subject: Mapping[str, Mapping[str, Any]], number: int, whole: int) -> list[Bar]:
-    """Return what the counts of false alarms must be, in the worst subject and in all."""
+    """Return the bars on the number of false alarms, in the worst subject and in all."""
     tenths = [len(alarms["a tenth"]) for alarms in by_subject.values()]
     count = sum(tenths) + sum(len(alarms["default"]) for alarms in by_subject.values())
     total = (number + whole) * len(by_subject)

@@ -1,11 +1,13 @@
-"""Do senders without manners slow a collector for others, or fill its memory?
+"""Measure whether hostile senders slow a collector for others, or fill its memory.
 
-Honest senders post batches over eight connections as fast as they are answered: alone, beside an
-attack from a process of its own, and alone again. An attack sends one part of a request without
-end over one connection and over ten, and connects again at once when it is ended; or 16 senders
-post sealed batches of noise. `python -m simulations.hostile` runs every attack against a collector
-of its own, and exits 1 when its memory grows by 50 MiB or honest senders lose half of their rate.
-`--only` runs some, `--seconds` is the length of each phase.
+Honest senders post batches over eight connections as fast as they are answered. They do so alone,
+beside an attack from a process of its own, and alone again. Most attacks send one part of a request
+without end, over one connection and over ten, and connect again at once when they are cut off. In
+another attack, 16 senders post sealed batches of noise.
+
+`python -m simulations.hostile` runs every attack against a collector of its own. It exits 1 when
+the collector's memory grows by 50 MiB, or when honest senders lose half of their rate. `--only`
+runs some attacks; `--seconds` is the length of each phase.
 """
 
 import argparse
@@ -57,16 +59,16 @@ ATTACKS = {
     "requests in a row": ("", "GET /v1/registry HTTP/1.1\r\nHost: x\r\n\r\n"),
     "no HTTP": ("", "\x16\x03\x01"),
 }
-"""Beginning of a request, and what is repeated without end."""
+"""Beginning of a request of each attack, and what is repeated without end."""
 
 
 async def admits(arrival: Arrival) -> int | None:
-    """Refuse who says that it is hostile."""
+    """Refuse a sender who says that it is hostile."""
     return 401 if "x-hostile" in arrival.headers else None
 
 
 def attack(name: str, where: tuple[str, int], item: Item, sent: Any) -> None:
-    """Send one part of a request without end over one connection after the other."""
+    """Send one part of a request without end, over one connection after the other."""
     beginning, repeated = (text.encode("latin-1") for text in ATTACKS[name])
     block = repeated * (1 + (1 << 16) // len(repeated))
     while True:
@@ -92,14 +94,14 @@ def attack_with_noise(name: str, where: tuple[str, int], item: Item, sent: Any) 
 
 
 def attack_together(connections: int, *words: Any) -> None:
-    """Attack over so many connections at one time, without end."""
+    """Attack over `connections` connections at one time, without end."""
     target = attack_with_noise if words[0] == NOISE else attack
     for _ in range(connections):
         threading.Thread(target=target, args=words).start()
 
 
 class Honest:
-    """Batches without end that the collector takes whole: in the clear, or sealed to a key."""
+    """Endless batches that the collector takes whole: in the clear, or sealed to a key."""
 
     def __init__(self, registry: Registry, key: PublicKey, is_sealed: bool) -> None:
         self._key, self._is_sealed = key, is_sealed
@@ -108,7 +110,7 @@ class Honest:
         self._size = queue.size
 
     def sealed(self, item: Item) -> Item:
-        """The same report, sealed."""
+        """Return the same report, sealed."""
         return self._key.seal(self._queue, self._size, Content(self._day, item))
 
     def __iter__(self) -> Iterator[bytes]:
@@ -119,7 +121,7 @@ class Honest:
 
 
 async def honest_rate(bodies: Iterator[bytes], where: tuple[str, int], seconds: float) -> float:
-    """Batches a second that were acknowledged whole."""
+    """Return how many batches a second were acknowledged whole."""
     loop, until, took = asyncio.get_running_loop(), time.monotonic() + seconds, list[float]()
     senders = [load.Sender(bodies, until, took) for _ in range(HONEST.connections)]
     for sender in senders:
@@ -129,8 +131,11 @@ async def honest_rate(bodies: Iterator[bytes], where: tuple[str, int], seconds: 
 
 
 class Found(NamedTuple):
-    """Rates of honest batches a second before, beside and after the attack; its bytes a second; how
-    far the memory of the collector grew meanwhile, in MiB."""
+    """Result of one attack.
+
+    It has the rates of honest batches a second before, beside and after the attack, and the
+    attack's bytes a second. `grown`: growth of the collector's memory meanwhile, in MiB.
+    """
 
     before: float
     beside: float
@@ -140,7 +145,7 @@ class Found(NamedTuple):
 
 
 def measured(name: str, connections: int, seconds: float, folder: Path) -> Found:
-    """Let honest senders send alone, beside an attack and alone again."""
+    """Let honest senders send alone, beside an attack, and alone again."""
     (folder / "metrics.toml").write_text(load.REGISTRY + load.METRIC.format(name="word000"))
     key = PrivateKey.make(folder / "key")
     sealed = {"sealed": [str(folder / "key")]} if name == NOISE else {}

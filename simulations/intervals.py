@@ -1,13 +1,14 @@
-"""Do nominal intervals hold in 95 % of small tables, for every mechanism?
+"""Measure whether nominal intervals hold in 95 % of small tables, for every mechanism.
 
-`python -m simulations.intervals` draws 10,000 small tables of every setting of every mechanism (two
-settings or more each), with hash functions of their own, decodes each with `ldp.server.decode`,
-asks of one value named beforehand whether its nominal interval holds the truth (of joint reports,
-of some pairs of values named beforehand; of a regression, of each coefficient), prints each bar
-beside the figure, writes them as JSON and exits 1 when one is missed. `--only sets` (repeatable)
-runs one group of rows, with the draws that it has in the whole run; `--tables 25 --every 3` is a
-sample of every third setting and of each group. The standard error of a share of 10,000 tables is
-0.22 %.
+`python -m simulations.intervals` draws 10,000 small tables of every setting of every mechanism,
+which has two settings or more. Each table has its own hash functions, and `ldp.server.decode`
+decodes it. The campaign then checks the nominal interval of one value that was chosen beforehand.
+Joint reports are checked for some pairs of values, a regression for each coefficient.
+
+It prints each bar beside its figure, writes all as JSON and exits 1 when a bar is missed. `--only
+sets` (repeatable) runs one group of rows, with the draws that it has in the whole run. `--tables 25
+--every 3` is a sample of every third setting and of each group. The standard error of a share of
+10,000 tables is 0.22 %.
 """
 
 import argparse
@@ -83,7 +84,7 @@ MORE = (
     ),
     Subject(_WORDS, ({"epsilon": 3.0},), reports=5_000, values=(VALUE, *OTHERS)),
 )
-"""What the variance campaign has no line for; the last is the words' own table of a puzzle."""
+"""Settings that the variance campaign lacks; the last is a puzzle's own table of words."""
 
 ADVERSE = (
     Subject({"mechanism": "rr", "categories": CATEGORIES}, ({"epsilon": 8.0},), reports=2_000),
@@ -94,7 +95,7 @@ ADVERSE = (
         values=(VALUE, *OTHERS),
     ),
 )
-"""Little noise: few lies, and few collisions that outweigh it."""
+"""Settings with little noise: few lies, and few collisions, which outweigh the noise."""
 
 MEANS = tuple(
     kind(bounds=(0.0, 10.0), epsilon=epsilon)
@@ -102,7 +103,7 @@ MEANS = tuple(
     for epsilon in (1.0, 4.0)
 )
 NUMBERS, SHARES, PEOPLE = ("1", "2.5", "9"), np.array([0.5, 0.3, 0.2]), 1_000
-"""Numbers, how they are distributed, and how many are drawn: the interval is of their mean."""
+"""Numbers, their distribution, and how many people are drawn; the interval is of their mean."""
 
 REGRESSIONS = tuple(
     (
@@ -111,18 +112,23 @@ REGRESSIONS = tuple(
     )
     for epsilon, reports in ((1.0, 20_000), (1.0, 100_000), (4.0, 4_000), (4.0, 20_000))
 )
-"""Regressions, and of how many reports: of each epsilon one whose X'X is six times its noise, the
-least at which nearly all intervals have ends, and one far above it."""
+"""Regressions with their numbers of reports, two for each epsilon.
+
+In one, X'X is six times its noise, the least at which nearly all intervals have ends; the other is
+far above that.
+"""
 TUPLES = ("2,0.1,24", "4,0.9,48", "9,0.4,79", "6,0,58", "0,0.8,10")
-"""Tuples, of which people hold one each, all equally often."""
+"""Tuples that people hold, all equally often."""
 COEFFICIENTS = ("first slope", "second slope", "intercept")
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Reports of a joint metric of `parts`, hash functions redrawn: `shares` of the pairs, of which
-    the first `listed` values of a hashed part are candidates; the `cells` whose intervals are
-    asked for are named beforehand."""
+    """Reports of a joint metric of `parts`, with redrawn hash functions.
+
+    `shares`: of the pairs of values. The first `listed` values of a hashed part are candidates.
+    `cells`: the cells whose intervals are checked, chosen beforehand.
+    """
 
     name: str
     parts: tuple[Mechanism, ...]
@@ -137,7 +143,7 @@ def listed_part(values: int, epsilon: float) -> UnaryEncoding:
 
 
 FILTERS = Rappor(bits=8, hashes=2, cohorts=8, f=0.0, p=0.25, q=0.75, seed="00")
-HASHED = LocalHashing(epsilon=2.0, rows=64, seed="00")  # with fewer no value is discovered
+HASHED = LocalHashing(epsilon=2.0, rows=64, seed="00")  # with fewer rows no value is discovered
 STRINGS = np.outer([0.4, 0.3, 0.3], [0.4, 0.3, 0.3])
 DIAGONAL = np.diag([0.4, 0.25, 0.15, 0.1, 0.07, 0.03])
 ASSOCIATIONS = (
@@ -191,8 +197,10 @@ ASSOCIATIONS = (
         listed=2,
     ),
 )
-"""Cells that many hold, that few hold and that nobody holds. The last is of one string that is on
-no list, whose columns matter more than noise."""
+"""Cells that many, few or nobody hold.
+
+The last setting has one string on no list, whose columns matter more than noise.
+"""
 
 WHOLE = tuple(
     (Rappor(bits=8, hashes=2, cohorts=cohorts, f=f, p=p, q=1 - p, seed="00"), reports)
@@ -202,11 +210,14 @@ WHOLE = tuple(
         (64, 0.0, 0.225, 5_000),
     )
 )
-"""RAPPOR that is decoded from whole reports; of the last a cohort has 78 for 256 patterns."""
+"""RAPPOR that is decoded from whole reports.
+
+In the last setting a cohort has 78 reports for 256 patterns.
+"""
 HELD, ABSENT = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05]), 12
-"""Shares of strings that are held, and how many more are listed."""
+"""Shares of strings that are held, and number of other strings that are listed."""
 ASKED = (0, 4, 7, 8)
-"""Strings whose intervals are asked for: the last is absent."""
+"""Places of the strings whose intervals are checked; nobody holds the last one."""
 
 POOLED = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75)
 CLIENTS, REPORTS_EACH = np.array([200, 100, 60, 40]), 10
@@ -214,8 +225,10 @@ CLIENTS, REPORTS_EACH = np.array([200, 100, 60, 40]), 10
 
 @dataclass(frozen=True)
 class Row:
-    """Of so many tables of a setting, how many intervals hold; their share must be in `low` to
-    `high`."""
+    """Number of tables of a setting, and in how many of them the interval holds.
+
+    The share must lie between `low` and `high`.
+    """
 
     mechanism: str
     epsilon: float
@@ -233,8 +246,11 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A setting of a group: its `rows`, of no table yet, and `count`, which draws so many tables
-    from a seed and says for each row in how many the interval holds."""
+    """Setting of a group.
+
+    `rows`: its rows, without tables. `count`: draws a number of tables from a seed and returns for
+    each row in how many the interval holds.
+    """
 
     group: str
     rows: tuple[Row, ...]
@@ -246,14 +262,14 @@ def every() -> list[Setting]:
 
 
 def held(setting: Setting, tables: int, seed: np.random.SeedSequence) -> list[int]:
-    """In how many independent tables the interval of the first candidate holds its count."""
+    """Return in how many independent tables the interval of the first candidate holds its count."""
     generator, counts, any_of_it = np.random.default_rng(seed), list[int](), setting.mechanism
     is_bloom = isinstance(any_of_it, Rappor) and not any_of_it.categories
     candidates = setting.values if is_bloom else setting.candidates[:1]
     holds: dict[int, bool] = {}
     for number, mechanism in enumerate(islice(setting.mechanisms(generator), tables)):
         table = draw_table(mechanism, setting.values, counts=setting.counts, generator=generator)
-        # of sets the interval follows from the count of the answer's cell
+        # for sets, the interval follows from the count of the answer's cell
         key = int(table.counts[0, 0]) if setting.is_of_sets else number
         if key not in holds:
             low, high = decode(table, candidates).interval()
@@ -263,7 +279,10 @@ def held(setting: Setting, tables: int, seed: np.random.SeedSequence) -> list[in
 
 
 def held_mean(mechanism: Numeric, tables: int, seed: np.random.SeedSequence) -> list[int]:
-    """In how many tables of people drawn anew the interval holds the mean they are drawn from."""
+    """Return in how many tables the interval holds the mean of the people's distribution.
+
+    The people of each table are drawn anew.
+    """
     generator, held = np.random.default_rng(seed), 0
     truth = float(SHARES @ np.array([float(number) for number in NUMBERS]))
     for _ in range(tables):
@@ -278,8 +297,10 @@ def held_mean(mechanism: Numeric, tables: int, seed: np.random.SeedSequence) -> 
 def held_regression(
     mechanism: RegressionMoments, reports: int, tables: int, seed: np.random.SeedSequence
 ) -> list[int]:
-    """In how many tables of people drawn anew the interval of each of COEFFICIENTS holds that of
-    least squares of all tuples."""
+    """Return in how many tables the interval of each of COEFFICIENTS holds the true one.
+
+    The true one is that of least squares over all tuples; the people of each table are drawn anew.
+    """
     generator, held = np.random.default_rng(seed), np.zeros(len(COEFFICIENTS), int)
     rows = np.array([[*map(float, people.split(",")), 1.0] for people in TUPLES])
     truth = np.linalg.lstsq(rows[:, [0, 1, 3]], rows[:, 2], rcond=None)[0]
@@ -298,8 +319,10 @@ def is_hashed(part: Mechanism) -> TypeGuard[Rappor | LocalHashing]:
 
 
 def held_association(pairs: Pairs, tables: int, seed: np.random.SeedSequence) -> list[int]:
-    """In how many tables the interval of each of the cells holds the number of reports in it, or in
-    the cell of OTHER that takes it where a value is not detected."""
+    """Return in how many tables the interval of each cell holds the number of its reports.
+
+    A value that is not detected is counted in a cell of OTHER.
+    """
     generator, held = np.random.default_rng(seed), np.zeros(len(pairs.cells), int)
     names = [tuple(map(str, range(values))) for values in pairs.shares.shape]
     everybody: Any = tuple(product(*names))
@@ -334,8 +357,10 @@ def held_association(pairs: Pairs, tables: int, seed: np.random.SeedSequence) ->
 def held_whole(
     mechanism: Rappor, reports: int, tables: int, seed: np.random.SeedSequence
 ) -> list[int]:
-    """In how many tables the interval of each string of ASKED, decoded from whole reports, holds
-    its count."""
+    """Return in how many tables the interval of each string of ASKED holds its count.
+
+    The tables are decoded from whole reports.
+    """
     generator, found = np.random.default_rng(seed), np.zeros(len(ASKED), int)
     listed = tuple(map(str, range(HELD.size + ABSENT)))
     for _ in range(tables):
@@ -349,8 +374,11 @@ def held_whole(
 
 
 def pooled(tables: int, seed: np.random.SeedSequence) -> list[int]:
-    """The same of basic RAPPOR's second category, where each client sent 10 reports under one
-    permanent response: with that said, and without."""
+    """Return in how many tables the interval of basic RAPPOR's second category holds its count.
+
+    Each client sent 10 reports under one permanent response. The decoder is told so for the first
+    figure, and not for the second.
+    """
     generator, found = np.random.default_rng(seed), [0, 0]
     for _ in range(tables):
         table = pooled_table(POOLED, CLIENTS, REPORTS_EACH, generator)
@@ -363,8 +391,10 @@ def pooled(tables: int, seed: np.random.SeedSequence) -> list[int]:
 def pooled_table(
     mechanism: Rappor, counts: np.ndarray, reports: int, generator: np.random.Generator
 ) -> Table:
-    """Of clients of basic RAPPOR, counts[c] of category c, who each send so many reports under one
-    permanent response."""
+    """Return a table of clients of basic RAPPOR, `counts[c]` of them with category c.
+
+    Each client sends `reports` reports under one permanent response.
+    """
     truth = np.repeat(np.eye(mechanism.bits, dtype=bool), counts, axis=0)
     lies = generator.random(truth.shape) < mechanism.f
     permanent = np.where(lies, generator.random(truth.shape) < 0.5, truth)
@@ -385,8 +415,11 @@ def row(
 
 
 def counted(setting: Setting) -> Case:
-    """Where every category of single answers has a cell of its own the probability is LEVEL or
-    more."""
+    """Return the case of a setting with its limits.
+
+    The interval holds with probability LEVEL or more where every category of single answers has its
+    own cell.
+    """
     mechanism, is_set = setting.mechanism, setting.is_of_sets
     is_alone = mechanism.shape.rows == 1 or mechanism.name.endswith("bit-flip")
     limits = (LEVEL, 1.0) if is_alone and not is_set else (LOW, HIGH)
@@ -409,7 +442,10 @@ def associated(pairs: Pairs) -> Case:
 
 
 def cases() -> list[Case]:
-    """Every case, in an order that a new one leaves as it is: the draws follow from the place."""
+    """Return every case.
+
+    The draws follow from a case's place, so a new case must leave the order as it is.
+    """
     clients = int(CLIENTS.sum())
     said = tuple(
         row(POOLED, REPORTS_EACH * clients, float(CLIENTS[1]) / clients, name, limits)
@@ -458,9 +494,11 @@ def run(case: Case, tables: int, seed: np.random.SeedSequence) -> Sequence[int]:
 
 
 def rows(tables: int, seed: int, groups: Sequence[str] = GROUPS, every: int = 1) -> Iterator[Row]:
-    """The rows of the `groups`, of each `every`th case and of the first of a group. Tasks have
-    generators of their own, so the result depends neither on which process does which nor on the
-    other groups."""
+    """Yield the rows of the `groups`: of each `every`th case, and of the first case of a group.
+
+    Tasks have generators of their own. So the result depends neither on which process does which
+    task, nor on the other groups.
+    """
     sizes = [min(BATCH, tables - start) for start in range(0, tables, BATCH)]
     first = {case.group: place for place, case in reversed([*enumerate(cases())])}
     chosen = [
@@ -482,8 +520,11 @@ def rows(tables: int, seed: int, groups: Sequence[str] = GROUPS, every: int = 1)
 
 
 def bar(row: Row) -> Bar:
-    """What a row must be: its share of TABLES within its limits; of fewer tables, and where the
-    limit is what is to be expected (LEVEL), the probability, tested exactly at ERROR."""
+    """Return the bar of a row: its share of TABLES lies within its limits.
+
+    With fewer tables, or where the limit is the expected value (LEVEL), the probability is tested
+    exactly at ERROR instead.
+    """
     met = row.low <= row.share <= row.high
     if row.tables < TABLES or row.low == LEVEL:
         below = binom.cdf(row.held, row.tables, row.low)

@@ -1,13 +1,15 @@
-"""Are the discoveries of associations true, from 200 to 100,000 reports of what nobody chose?
+"""Measure whether discoveries of associations are true, in settings that a seed draws.
 
-`python -m simulations.joint_discoveries` draws settings by a seed: two or three parts (randomised
-response, unary encoding, subset selection, local hashing, RAPPOR) of 2 to 8 values and epsilon 0.5
-to 5 each, 200 to 100,000 reports, and a joint distribution in which half of the cells are empty: a
-value that brings its own other value, independent values, or any. Of each setting it associates so
-many tables, and counts the discovered cells that nobody held, by Benjamini-Hochberg at 5 % and,
-where no part is hashed, by Bonferroni; and the intervals of a cell that somebody held, apart where
-the result warns of them. Prints the bars, writes them as JSON and exits 1 when one is missed;
-`--sample` takes six settings.
+`python -m simulations.joint_discoveries` draws settings of two or three parts, from randomised
+response, unary encoding, subset selection, local hashing and RAPPOR. Each part has 2 to 8 values
+and epsilon 0.5 to 5. There are 200 to 100,000 reports, and half of the cells of the joint
+distribution are empty. In a third of the distributions, each value brings its own other value; in a
+third the values are independent.
+
+Of each setting it associates many tables. It counts the discovered cells that nobody held, by
+Benjamini-Hochberg at 5 % and, where no part is hashed, by Bonferroni. It also counts the intervals
+that hold a cell that somebody held, apart where the result warns of them. It prints the bars,
+writes them as JSON and exits 1 when one is missed. `--sample` takes six settings.
 """
 
 import math
@@ -37,13 +39,16 @@ SAMPLE, SAMPLE_TABLES = 6, 30
 RATE, LEVEL, LEAST_HELD = 0.05, 0.95, 0.93
 OTHER = "(other)"
 NOISES = ((0.25, 0.75), (0.25, 0.75), (0.1, 0.9))
-"""Settings p and q of RAPPOR's reports, the usual one twice as often."""
+"""Settings p and q of RAPPOR's reports; the usual one is listed twice."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A joint metric, the values of its parts with the probability of each combination, which of
-    them no list names, and how many people report."""
+    """Joint metric and its population.
+
+    `values`: values of the parts; `listed`: those that a list names, None for a part that is not
+    hashed; `shares`: probability of each combination; `reports`: number of people.
+    """
 
     words: str
     mechanism: JointReport
@@ -55,9 +60,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Row:
-    """A setting, in words: the mean share of false discoveries with its standard error, in how many
-    tables a cell was discovered, in how many Bonferroni's rule discovers one that nobody held (of
-    hashed parts None), and how many intervals held, of those with and without a warning."""
+    """Result of a setting.
+
+    `false`, `false_error`: mean share of false discoveries, with its standard error.
+    `with_discoveries`: tables with a discovered cell. `false_by_bonferroni`: tables in which
+    Bonferroni's rule discovers a cell that nobody held; None with hashed parts. `held`,
+    `held_with_warning`: intervals that held, and their number, without and with a warning.
+    """
 
     setting: str
     false: float
@@ -69,7 +78,7 @@ class Row:
 
 
 def part_of(draw: np.random.Generator, size: int, seed: str) -> tuple[Any, bool]:
-    """Return the mechanism of a part with so many values, and whether these are hashed."""
+    """Return the mechanism of a part with `size` values, and whether they are hashed."""
     values, epsilon = tuple(f"v{i}" for i in range(size)), float(draw.uniform(0.5, 5.0))
     listed: dict[str, Any] = {"categories": values, "epsilon": epsilon}
     p, q = NOISES[int(draw.integers(3))]
@@ -84,8 +93,11 @@ def part_of(draw: np.random.Generator, size: int, seed: str) -> tuple[Any, bool]
 
 
 def shares_of(draw: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
-    """Return the probability of each combination: half of them, or all but those of equal places,
-    are 0, or a half of each part's values."""
+    """Return the probability of each combination.
+
+    One of three ways is drawn: only combinations of equal places have mass; or the parts are
+    independent, with about half of their values; or half of the combinations are empty.
+    """
     kind = int(draw.integers(3))
     places = np.array([*np.ndindex(*shape)])
     weights = draw.gamma(float(draw.choice([0.5, 1.0, 4.0])), size=len(places))
@@ -126,8 +138,10 @@ def setting_of(seed: int, number: int) -> Setting:
 
 
 def true_counts(setting: Setting, counts: np.ndarray, found: Any) -> np.ndarray:
-    """Return the number of people in each cell that was found; whoever is in no other is in that of
-    OTHER."""
+    """Return the number of people in each cell that was found.
+
+    A person who is in no other cell is in a cell of OTHER.
+    """
     true = np.zeros(found.count.shape)
     for cell, count in np.ndenumerate(counts):
         names = [values[at] for values, at in zip(setting.values, cell, strict=True)]
@@ -173,7 +187,8 @@ def row_of(seed: int, number: int, tables: int) -> Row:
 
 
 def bars(rows: Sequence[Row], tables: int) -> list[Bar]:
-    """Return the bars: of each setting by its own noise, of all together, and of intervals."""
+    """Return the bars: of each setting by its own noise, of all settings together, and of
+    intervals."""
     most = RATE + 3 * math.sqrt(RATE * (1 - RATE) / tables)
     excess = max(row.false - 3 * row.false_error for row in rows)
     mean = float(np.mean([row.false for row in rows]))

@@ -1,14 +1,16 @@
-"""Does any single fault lose or double what was acknowledged, or stop others for long?
+"""Measure whether a single fault loses or doubles acknowledged reports, or stops others for long.
 
-Two collectors divide the ids of batches behind a real nginx with the page's configuration. Senders
-and real devices repeat each batch until it is acknowledged, while faults are drawn by seed, one
-after the other: kills, pauses, partitions, lost answers, clocks of other years, disks that are
-full, slow or cannot sync, a hostile sender, a range that moves to another collector; and, while
-nobody sends to that collector, damaged files, restored copies and a wrong registry, which it must
-refuse or count. `python -m simulations.nemesis` does so for an hour, then compares each report of
-the stores with each that was acknowledged, and exits 1 when one differs, or when a healthy
-collector answered fewer than 99 % of its senders or was silent for 30 seconds. The twin, nginx's
-defaults before collectors that do not divide ids, must be seen to count twice.
+Two collectors divide the ids of batches, behind a real nginx with the configuration of
+docs/operating.md. Senders and real devices repeat each batch until it is acknowledged. Meanwhile a
+seed draws faults, one after the other: kills, pauses, partitions, lost answers, clocks of other
+years, disks that are full, slow or cannot sync, a hostile sender, a range that moves to another
+collector. Other faults come while nobody sends to their collector: damaged files, restored copies
+and a wrong registry. The collector must refuse these or count what they damage.
+
+`python -m simulations.nemesis` does so for an hour. Then it compares each report of the stores with
+each that was acknowledged. It exits 1 when one differs. It also exits 1 when a healthy collector
+answered fewer than 99 % of its senders, or was silent for 30 seconds. The twin has nginx's defaults
+before collectors that do not divide ids; it must count some reports twice.
 """
 
 import argparse
@@ -55,7 +57,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "operating.md"
 PARTS = {"low": "0-7", "high": "8-f"}
 """Ids of each collector, as the page divides them."""
 PORTS = {"low": "127.0.0.1:8787", "high": "127.0.0.1:8797"}
-"""Addresses on the page."""
+"""Addresses of the collectors on the page."""
 RECOVERY_SECONDS, LEAST_SHARE = 30.0, 0.99
 SHORT, LONG = (2.0, 20.0), (5.0, 60.0)
 """Bounds of the seconds that a fault lasts."""
@@ -70,8 +72,11 @@ HEADER_BYTES = 10
 
 
 class Link:
-    """Network between nginx and a collector. `mode`: "open"; "cut": bytes wait until it is open
-    again; "mute": bytes of the collector are dropped, with their connection."""
+    """Network between nginx and a collector.
+
+    `mode`: "open"; "cut": bytes wait until the link is open again; "mute": bytes of the collector
+    are dropped, and their connection is closed.
+    """
 
     def __init__(self, address: str) -> None:
         self.host, _, port = address.partition(":")
@@ -109,7 +114,7 @@ class Link:
 
 
 class Part:
-    """A collector with its ids, its folder, its disk and clock, and the link to it."""
+    """Collector with its ids, its folder, its disk and clock, and the link to it."""
 
     def __init__(self, name: str, folder: Path, library: Path) -> None:
         self.name, self.folder = name, folder
@@ -125,7 +130,7 @@ class Part:
         self.serve()
 
     def serve(self) -> None:
-        """Have the collector of this folder listen at a new address, with a new link."""
+        """Let the collector of this folder listen at a new address, with a new link."""
         self.served = Served(
             self.folder, *settings(self.folder, ids=PARTS[self.name], shuffle_least=500)
         )
@@ -137,19 +142,23 @@ class Part:
         self.served.start(self.environment, code=("-c", BY_THE_FILE))
 
     def fail(self, mode: str) -> None:
-        """Have the disk fail so, in place: collectors have the file mapped."""
+        """Let the disk fail in this way; the file is changed in place, as collectors have it
+        mapped."""
         with self.disk.open("r+b") as file:
             file.write(mode.encode())
 
     def show(self, ahead: timedelta) -> None:
-        """Set the clock ahead of the right one by so much."""
+        """Set the clock ahead of the right one by `ahead`."""
         part = self.clock.with_suffix(".part")
         part.write_text((datetime.now(UTC) + ahead).date().isoformat())
         part.replace(self.clock)
 
 
 class Answered(NamedTuple):
-    """Answer to an attempt to send a batch. `status`: 0 without an answer."""
+    """Answer to an attempt to send a batch.
+
+    `status`: 0 if there was no answer.
+    """
 
     part: str
     began: float
@@ -159,7 +168,10 @@ class Answered(NamedTuple):
 
 @dataclass
 class World:
-    """What senders and faults share. `reports`: acknowledged; `refused`: by code, never counted."""
+    """State that senders and faults share.
+
+    `reports`: acknowledged reports; `refused`: refused reports by code, which are never counted.
+    """
 
     front: str = ""
     registry: Registry = field(init=False)
@@ -171,7 +183,7 @@ class World:
     is_over: threading.Event = field(default_factory=threading.Event)
 
     def acknowledge(self, items: Iterable[Item], refused: Iterable[dict[str, Any]] = ()) -> None:
-        """Note the reports of a batch but those that were refused."""
+        """Note the reports of a batch, except those that were refused."""
         codes = {entry["item"]: entry["code"] for entry in refused}
         with self.lock:
             self.refused.update(codes.values())
@@ -181,7 +193,8 @@ class World:
 
 
 def send(world: World, part: str, random: np.random.Generator) -> None:
-    """Send batches whose ids are of a part, each until it is acknowledged, until all is over."""
+    """Send batches whose ids belong to a part, each until it is acknowledged, until the run
+    ends."""
     encoders = {name: world.registry.metric(name).mechanism.encoder() for name in VALUES}
     first = int(PARTS[part][0], 16)
     while not world.is_over.is_set():
@@ -207,7 +220,8 @@ def send(world: World, part: str, random: np.random.Generator) -> None:
 def post(
     address: str, identity: bytes, body: bytes, method: str = "POST", seconds: float = 40.0
 ) -> tuple[int, bytes]:
-    """Return status and body of the answer to a batch, status 0 without one."""
+    """Return the status and the body of the answer to a batch; the status is 0 without an
+    answer."""
     headers = {"Content-Type": MEDIA_TYPE, ID_HEADER: identity.hex()}
     path = "/v1/reports" + (f"/{identity.hex()}" if method == "PUT" else "")
     connection = HTTPConnection(address, timeout=seconds)
@@ -236,7 +250,7 @@ class Noted:
 
 
 def use_devices(world: World, folder: Path, settings: Path) -> None:
-    """Have one new device after the other record a value and send it, until all is over."""
+    """Let new devices, one after the other, each record a value and send it, until the run ends."""
     number = 0
     while not world.is_over.is_set():
         number += 1
@@ -259,7 +273,8 @@ def use_devices(world: World, folder: Path, settings: Path) -> None:
 
 
 def stores(folders: Iterable[Path]) -> Counter[Report]:
-    """Return every report in the files of stores, set aside or not, read without the package."""
+    """Return every report in the files of stores, set aside or not; the package reads none of
+    them."""
     reports = Counter[Report]()
     for folder in folders:
         for path in folder.rglob("*.parquet"):
@@ -275,13 +290,14 @@ def stores(folders: Iterable[Path]) -> Counter[Report]:
 
 
 def nginx_program() -> str | None:
-    """Return the path of nginx, of Debian's package nginx-light; None where it is not installed."""
+    """Return the path of nginx (Debian's package nginx-light), or None if it is not installed."""
     return shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 
 
 @contextmanager
 def nginx(folder: Path, block: str) -> "Iterator[tuple[str, Callable[[str], None]]]":
-    """Run nginx with a configuration on a free port; yield its address and what loads another."""
+    """Run nginx on a free port; yield its address and a function that loads another
+    configuration."""
     program = nginx_program() or "nginx"
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -310,8 +326,11 @@ def nginx(folder: Path, block: str) -> "Iterator[tuple[str, Callable[[str], None
 
 
 class Nemesis:
-    """Faults of a world. Each is a method that begins one, waits and ends it; it returns what was
-    not as it should be, "" if all was."""
+    """Faults of a world.
+
+    Each fault is a method that begins it, waits and ends it. The method returns what was not as it
+    should be, "" if nothing was.
+    """
 
     def __init__(self, world: World, parts: dict[str, Part], seed: int, folder: Path) -> None:
         self.world, self.parts, self.folder = world, parts, folder
@@ -320,7 +339,7 @@ class Nemesis:
         self.reload: Callable[[str], None] = lambda _: None
 
     def last(self, bounds: tuple[float, float]) -> None:
-        """Let a fault last for a time within bounds."""
+        """Let a fault last for a random time within bounds."""
         time.sleep(self.random.uniform(*bounds))
 
     def kill(self, part: Part) -> str:
@@ -375,8 +394,10 @@ class Nemesis:
         return self._fail_disk(part, "w")
 
     def hostile_sender(self, part: Part) -> str:
-        """Bodies of noise as fast as HOSTILE_BYTES, whole, cut or without end, over connections
-        that are opened again."""
+        """Send bodies of noise at HOSTILE_BYTES a second: whole, cut or without end.
+
+        A connection that is closed is opened again.
+        """
         ends = time.monotonic() + self.random.uniform(*SHORT)
         noise, first = os.urandom(1 << 19), PARTS[part.name][0]
         host, _, port = self.world.front.partition(":")
@@ -392,7 +413,7 @@ class Nemesis:
         return ""
 
     def moved(self, part: Part) -> str:
-        """The folder of a range goes to another collector, and nginx to its address."""
+        """Move the folder of a range to another collector, and nginx to its address."""
         part.served.end()
         place = self.folder / f"{part.name}-{self.random.integers(1 << 30)}"
         part.folder.rename(place)
@@ -404,8 +425,11 @@ class Nemesis:
         return ""
 
     def damaged_file(self, part: Part) -> str:
-        """Of a killed collector a copy of its folder loses bytes: it must be refused, or what it
-        counts as damaged must be what lacks."""
+        """Damage a copy of a killed collector's folder.
+
+        The collector must refuse the copy, or count as damaged exactly the reports that are
+        missing.
+        """
         part.served.end(signal.SIGKILL)
         whole, damaged = self.folder / "whole", self.folder / "damaged"
         for copy in (whole, damaged):
@@ -435,7 +459,7 @@ class Nemesis:
         return "" if is_right else f"{path.name}: {lost} lost, {extra} too many, {said} counted"
 
     def drain(self, part: Part, folder: Path) -> tuple[int, str]:
-        """Move all that waits in a folder to its store: exit status, and what was said."""
+        """Move all that waits in a folder to its store; return the exit status and the output."""
         command = [sys.executable, "-m", "ldp", "collect", "--registry", "metrics.toml"]
         command += ["--store", "reports", *settings(folder, ids=PARTS[part.name])]
         command += ["--drain", "--write-small"]
@@ -445,7 +469,7 @@ class Nemesis:
         return done.returncode, done.stdout + done.stderr
 
     def _must_refuse(self, part: Part, what: str) -> str:
-        """Start the collector of a part, which must refuse."""
+        """Start the collector of a part; return what is wrong unless it refuses to start."""
         try:
             part.start()
         except RuntimeError:
@@ -456,7 +480,7 @@ class Nemesis:
         return f"{what} was not refused"
 
     def _restored(self, part: Part, name: str) -> str:
-        """A copy is put in place of what came later; then the newest is put back."""
+        """Put an old copy in place of newer files; then put the newest files back."""
         part.served.end(signal.SIGKILL)
         place, copy, newest = (part.folder / f"{name}{end}" for end in ("", ".copy", ".newest"))
         shutil.copytree(place, copy)
@@ -478,8 +502,11 @@ class Nemesis:
         return self._restored(part, "reports")
 
     def wrong_registry(self, part: Part) -> str:
-        """Another mechanism under the same version is refused; a metric that lacks is refused
-        report by report, and senders are told."""
+        """Give a collector a wrong registry.
+
+        It must refuse another mechanism under the same version. Without a metric, it must refuse
+        that metric's reports one by one, and tell the senders.
+        """
         part.served.end(signal.SIGKILL)
         path = part.served.registry_path
         right = path.read_text()
@@ -525,8 +552,10 @@ def compiled(folder: Path) -> Path:
 
 
 class Progress(NamedTuple):
-    """Answers of healthy collectors during one fault. `recovery`: seconds after its end until the
-    collector that had it answered 202."""
+    """Answers of healthy collectors during one fault.
+
+    `recovery`: seconds from the end of the fault until its collector answered 202.
+    """
 
     fault: str
     seconds: float
@@ -537,8 +566,10 @@ class Progress(NamedTuple):
 
 
 def progress(world: World, fault: str, part: str | None, began: float, ended: float) -> Progress:
-    """Return how healthy collectors answered from the beginning of a fault to now. `part`: the one
-    that had it."""
+    """Return how healthy collectors answered from the beginning of a fault until now.
+
+    `part`: the collector with the fault.
+    """
     now = time.monotonic()
     during = [answer for answer in world.answers[:] if answer.ended >= began]
     healthy = [answer for answer in during if answer.part != part and answer.began >= began]
@@ -557,8 +588,8 @@ def progress(world: World, fault: str, part: str | None, began: float, ended: fl
 def run(
     minutes: float, seed: int, folder: Path, faults: Sequence[Fault] = FAULTS
 ) -> tuple[list[Bar], dict[str, Any]]:
-    """Draw some of `faults` for so many minutes, then compare what was acknowledged with what is
-    stored."""
+    """Draw some of `faults` for `minutes` minutes, then compare stored with acknowledged
+    reports."""
     library, world = compiled(folder), World()
     parts = {name: Part(name, folder / name, library) for name in PARTS}
     settings = folder / "metrics.toml"
@@ -635,9 +666,11 @@ def run(
 
 
 def twice(folder: Path, batches: int, *ids: str) -> int:
-    """Return how many reports are counted twice behind nginx with its defaults, which passes a
-    batch on to the other collector when one is paused while it syncs. `ids`: range of ids of each
-    collector, by default all."""
+    """Return how many reports are counted twice behind nginx with its defaults.
+
+    nginx then passes a batch on to the other collector when one is paused while it syncs. `ids`:
+    range of ids of each collector, by default all ids.
+    """
     folder.mkdir()
     disk, library = folder / "disk", compiled(folder)
     disk.write_text("w")

@@ -1,13 +1,15 @@
-"""Do intervals of percentiles hold, and what does it cost not to know the range?
+"""Measure whether intervals of percentiles hold, and what it costs not to know the range.
 
-`python -m simulations.numbers` draws tables of people with a heavy tail, with two modes, with ties,
-at epsilon 1 and 4 and 10,000 to 10 million people, each way of asking for percentiles on the same
-people: `hierarchical-histogram` with the range unknown, with the true range, and flat; `bit-flip`
-with the true range and 16, 64 or 256 buckets; Haar coefficients in one bit each; the square wave
-(`piecewise` with the true range) with smoothed expectation maximisation, which has no interval. It
-prints each bar beside the figure, writes all as JSON and exits 1 when a bar is missed. Tables are
-drawn in rounds of all settings, and written after each: a stop loses one round. Ways that have no
-bar are drawn `--others` times.
+`python -m simulations.numbers` draws tables of 10,000 to 10 million people at epsilon 1 and 4.
+Their numbers have a heavy tail, two modes, or ties. Each way of asking for percentiles gets the
+same people. `hierarchical-histogram` is used with the range unknown, with the true range, and flat.
+`bit-flip` has the true range and 16, 64 or 256 buckets. Haar coefficients are sent in one bit each.
+The square wave (`piecewise` with the true range) uses smoothed expectation maximisation, which has
+no interval.
+
+It prints each bar beside its figure, writes all as JSON and exits 1 when a bar is missed. Tables
+are drawn in rounds of all settings and written after each round, so a stop loses one round. Ways
+without a bar are drawn `--others` times.
 """
 
 import argparse
@@ -56,14 +58,20 @@ NUMBERS: dict[str, Floats] = {
     "ties": 1 + np.floor(4 * expon.ppf(_PLACES)),
     "flights": np.load(Path(__file__).parent / "data" / "flights.npz")["minutes"].astype(float),
 }
-"""Numbers that people hold, all equally often: 2,000 quantiles of each distribution; the last are
-real, the minutes in the air of flights from New York."""
+"""Numbers that people hold, all equally often: 2,000 quantiles of each distribution.
+
+The last are real: minutes in the air of flights from New York.
+"""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One percentile in so many tables: intervals that hold, that are open, that have two ends and
-    four bins or more, and of these that hold; medians of width, bins, and error over the truth."""
+    """One percentile in a number of tables.
+
+    `held`: intervals that hold; `open`: intervals without two ends; `wide`: those with two ends and
+    four bins or more; `wide_held`: those of them that hold. `width`, `bins`, `error`: medians of
+    the width, of the number of bins, and of the error over the truth.
+    """
 
     numbers: str
     epsilon: float
@@ -81,7 +89,7 @@ class Row:
 
 
 def mechanism_of(way: str, numbers: Floats, epsilon: float) -> Mechanism:
-    """The mechanism of a way; `haar` is drawn from that of the unknown range."""
+    """Return the mechanism of a way; `haar` simulates its channel on the bins of this mechanism."""
     bounds = (float(numbers.min()), float(numbers.max()))
     if way in FLIPS:
         buckets = int(way.rpartition("-")[2])
@@ -99,12 +107,14 @@ def mechanism_of(way: str, numbers: Floats, epsilon: float) -> Mechanism:
 def tried(
     name: str, epsilon: float, users: int, way: str, tables: int, seed: np.random.SeedSequence
 ) -> Floats:
-    """One way on so many tables of people drawn anew: low, high and estimate of each percentile,
-    shape (tables, percentiles, 3)."""
+    """Try one way on tables of people who are drawn anew.
+
+    Returns low, high and estimate of each percentile, shape (tables, percentiles, 3).
+    """
     numbers, generator = NUMBERS[name], np.random.default_rng(seed)
     mechanism = mechanism_of(way, numbers, epsilon)
     values, counts = np.unique(numbers, return_counts=True)
-    if way != "square-wave":  # numbers of one bin are reported alike: one stands for them
+    if way != "square-wave":  # numbers of one bin give the same reports, so one stands for all
         points = [mechanism.addressing.point(value) for value in values.tolist()]
         _, first, group = np.unique(points, return_index=True, return_inverse=True)
         values, counts = values[first], np.bincount(group, counts)
@@ -124,7 +134,7 @@ def tried(
 
 
 def rows(name: str, epsilon: float, users: int, way: str, tables: Floats) -> list[Row]:
-    """The rows of a setting whose `tables` gave these percentiles, as `tried` has them."""
+    """Return the rows of a setting; `tables`: its percentiles, as `tried` returns them."""
     mechanism = mechanism_of(way, NUMBERS[name], epsilon)
     edges = np.array(getattr(getattr(mechanism, "bins", None), "edges", ()))
     truths = np.quantile(NUMBERS[name], QUANTILES, method="inverted_cdf")
@@ -156,7 +166,7 @@ def _row(
 
 
 def _at_quantiles(edges: Floats, shares: Floats) -> list[Statistic]:
-    """Quantiles of bins with these shares, without intervals."""
+    """Return the quantiles of bins with these shares, without intervals."""
     below = np.maximum.accumulate(np.concatenate([[0.0], np.cumsum(shares)]))
     numbers = np.interp(np.array(QUANTILES) * below[-1], below, edges)
     return [Statistic(str(q), x, 0.0, x, x) for q, x in zip(QUANTILES, numbers, strict=True)]
@@ -165,8 +175,11 @@ def _at_quantiles(edges: Floats, shares: Floats) -> list[Statistic]:
 def _haar(
     mechanism: Mechanism, numbers: Floats, users: int, generator: np.random.Generator
 ) -> list[Statistic]:
-    """Haar coefficients of 1,024 bins, one a person, in one Hadamard bit (Cormode et al. 2019),
-    with normal noise of the variance that its channel has."""
+    """Return the percentiles from Haar coefficients of 1,024 bins.
+
+    Each person sends one coefficient in one Hadamard bit (Cormode et al. 2019). The noise is
+    normal, with the variance that the channel has.
+    """
     assert isinstance(mechanism, HierarchicalHistogram)
     edges = np.array(mechanism.bins.edges)
     held = np.histogram(numbers, np.clip(edges, -1e300, 1e300))[0] / numbers.size
@@ -183,7 +196,10 @@ def _haar(
 
 
 def _smoothed(table: Table) -> list[Statistic]:
-    """Square wave with smoothed expectation maximisation (Li et al. 2020)."""
+    """Return the percentiles of the square wave by smoothed expectation maximisation.
+
+    The method is that of Li et al. 2020.
+    """
     mechanism = table.mechanism
     assert isinstance(mechanism, Piecewise)
     steps = mechanism.addressing.steps + 1
@@ -201,7 +217,11 @@ def _smoothed(table: Table) -> list[Statistic]:
 
 
 def bars(rows: Sequence[Row]) -> Iterator[Bar]:
-    """Of our way: coverage, its excess where bins do not explain it, and width over bit flips."""
+    """Yield the bars of our way.
+
+    These are its coverage, the excess of coverage where bins do not explain it, and its width over
+    that of bit flips.
+    """
     flips: dict[tuple[Any, ...], float] = {}
     for row in rows:
         if row.way in FLIPS and row.width is not None:
@@ -243,7 +263,7 @@ def main(arguments: Sequence[str]) -> int:
     seeds = [
         each.spawn(rounds) for each in np.random.SeedSequence(options.seed).spawn(len(settings))
     ]
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of each process; two have both cores
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of each of two processes
     drawn: list[list[Floats]] = [[] for _ in settings]
     result: dict[str, Any] = {"seed": options.seed}
     with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:

@@ -1,14 +1,16 @@
-"""Do alarms and intervals hold for people, who report several times and stay?
+"""Measure whether alarms and intervals hold for people, who report several times and stay.
 
-`python -m simulations.people` draws people by itself, a number each, of whom a part is replaced by
-others in every period, and who report K times; reports of values are randomised by hand, on arrays.
-It looks for changes in half years of constant shares, also of rare values at large epsilon, and for
-jumps, compares equal arms in 20 looks, counts how often intervals of 95 % hold the population's
-number, and has `ldp publish` look at one setting. It exits 1 when more than 21 of 200 runs of a
-setting have an alarm, or more than 5 % and 3 standard errors of all runs of a kind; when fewer than
-90 % of the jumps by 2 noise floors are found within 10 periods, where people's errors alone would
-not hide them; or when intervals hold less often than 93 %. `--sample` takes a tenth of the runs,
-and allows 3 standard errors more.
+`python -m simulations.people` draws people by itself, each with a number. A part of them is
+replaced in every period, and everybody reports K times. Reports of values are randomised on arrays,
+without the package. It looks for changes in half years of constant shares, also of rare values at
+large epsilon, and in half years with jumps. It compares equal arms in 20 looks, and counts how
+often intervals of 95 % hold the population's number. In one setting it runs `ldp publish`.
+
+It exits 1 in three cases. First, more than 21 of 200 runs of a setting have an alarm, or more than
+5 % and 3 standard errors of all runs of a kind. Second, fewer than 90 % of the jumps by 2 noise
+floors are found within 10 periods, where people's errors alone would not hide them. Third,
+intervals hold less often than 93 %. `--sample` takes a tenth of the runs, and allows 3 standard
+errors more.
 """
 
 import argparse
@@ -56,7 +58,7 @@ RARE = (
     (12.0, (0.99, 0.009, 0.001), 1_000),
     (12.0, (0.995, 0.005), 100),
 )
-"""Epsilon, shares and people where few hold most values."""
+"""Epsilon, shares and number of people, in settings where few people hold most values."""
 JUMPS = (
     (1.0, (0.7, 0.2, 0.1), PEOPLE),
     (1.0, (0.6, *4 * (0.1,)), PEOPLE),
@@ -67,22 +69,27 @@ JUMPS = (
     (4.0, (0.5, 0.5), PEOPLE),
     (10.0, (0.5, 0.5), PEOPLE),
 )
-"""Epsilon, shares of which the last jumps, from the first, and people."""
+"""Epsilon, shares and number of people; the last share jumps at the cost of the first."""
 AT, WITHIN, FLOORS, HIDDEN = 60, 10, 2.0, 8.0
-"""Period of a jump, periods within which it is found, its size in noise floors; standard errors of
-people below which they may hide it."""
+"""Period of a jump, periods within which it must be found, and its size in noise floors.
+
+HIDDEN: a jump may be hidden if it is smaller than this many standard errors of people.
+"""
 MOST_OF_ONE, LEAST_COVERED, LEAST_FOUND = 21, 0.93, 0.9
 NUMBERS = np.arange(21.0)
 LAW = np.concatenate([[0.3], 0.7 * np.arange(20, 0, -1) / 210])
 """Numbers that people hold, and their probabilities."""
 FEW, WEEKS = 500, 4
-"""People of whom intervals are; weeks that `ldp publish` looks at."""
+"""People behind an interval, and weeks that `ldp publish` looks at."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Constant `shares` of values among `people`, of whom a part is `replaced` in every period; all
-    report `each` times, by randomised response."""
+    """Constant `shares` of values among `people`.
+
+    A part `replaced` of the people is replaced in every period. Everybody reports `each` times, by
+    randomised response.
+    """
 
     epsilon: float
     shares: tuple[float, ...]
@@ -92,20 +99,21 @@ class Setting:
 
     @property
     def channel(self) -> tuple[float, float]:
-        """Probabilities of the true value, and of each other one."""
+        """Probabilities of the true value, and of each other value."""
         others = len(self.shares) - 1
         return exp(self.epsilon) / (exp(self.epsilon) + others), 1 / (exp(self.epsilon) + others)
 
     @property
     def floor(self) -> float:
-        """Share that one period tells from 0, at the error rate of one value among all."""
+        """Smallest share that one period tells from 0, at the error rate of one value among all."""
         p, q = self.channel
         noise = sqrt(q * (1 - q) / (self.people * self.each)) / (p - q)
         return float(-ndtri(ALPHA / len(self.shares))) * noise
 
     @property
     def is_hidden(self) -> bool:
-        """Whether people's errors alone could be a jump of FLOORS of the last share."""
+        """Whether people's errors alone could be a jump of the last share by FLOORS noise
+        floors."""
         middle = self.shares[-1] + FLOORS * self.floor / 2
         return FLOORS * self.floor < HIDDEN * sqrt(middle * (1 - middle) / self.people)
 
@@ -113,8 +121,11 @@ class Setting:
 def histories(
     setting: Setting, runs: int, periods: int, random: np.random.Generator, jump: float = 0.0
 ) -> tuple[Floats, Floats]:
-    """Return the estimated shares and the standard errors of their noise: shape (periods, runs,
-    values). From period AT on a `jump` of people have the last value instead of the first."""
+    """Return the estimated shares and the standard errors of their noise.
+
+    Both have shape (periods, runs, values). From period AT on a share `jump` of the people has the
+    last value instead of the first.
+    """
     values, (p, q) = len(setting.shares), setting.channel
     law, n = np.array(setting.shares), setting.people * setting.each
     chances = q + (p - q) * np.eye(values)
@@ -144,8 +155,11 @@ def _drawn(law: Floats, size: int | tuple[int, int], random: np.random.Generator
 
 
 def first_changes(setting: Setting, share: Floats, error: Floats, stated: float = 1.0) -> Ints:
-    """Return the first period in which the share of each value changed, shape (runs, values); the
-    number of periods where it never did. People's variance is `stated` as so much of itself."""
+    """Return the first period in which the share of each value changed, shape (runs, values).
+
+    It is the number of periods for a share that never changed. `stated`: factor on people's
+    variance, as it is stated to the detector.
+    """
     periods, runs, values = share.shape
     p, q = setting.channel
     series = Series(
@@ -158,7 +172,7 @@ def first_changes(setting: Setting, share: Floats, error: Floats, stated: float 
         reach=(1 - q) / (p - q),
     )
     first = np.full((runs, values), periods)
-    for change in detect(series, ALPHA * runs):  # each run has a level of its own
+    for change in detect(series, ALPHA * runs):  # each run has an error rate of its own
         run, value = divmod(change.column, values)
         first[run, value] = min(first[run, value], change.at)
     return first
@@ -203,8 +217,10 @@ def jumps_found(setting: Setting, runs: int, random: np.random.Generator) -> int
 def coverage(
     epsilon: float, each: int, draws: int, random: np.random.Generator
 ) -> dict[str, float]:
-    """Return, by statistic, the share of intervals that hold the number of the population, of which
-    FEW people report `each` times."""
+    """Return, by statistic, the share of intervals that hold the population's number.
+
+    FEW people from the population report `each` times.
+    """
     bounds = (float(NUMBERS[0]), float(NUMBERS[-1]))
     mechanisms: dict[str, tuple[Any, Any, Floats]] = {
         "share": (
@@ -233,7 +249,7 @@ def coverage(
 def _intervals(
     name: str, table: Any, law: Floats, each: float
 ) -> Iterator[tuple[str, float, float, float]]:
-    """Yield what an interval is of, its lower end, the true number, and its upper end."""
+    """Yield each interval: its name, its lower end, the true number, and its upper end."""
     if name == "share":
         lows, highs = decode(table, weighted_reports_per_client=each).interval(population=True)
         for share, low, high in zip(law, lows, highs, strict=True):
@@ -255,8 +271,10 @@ def _intervals(
 
 
 def published(metrics: int, random: np.random.Generator) -> int:
-    """Return how many metrics, of people of whom 5 % are replaced each day and who report twice,
-    have a change in what `ldp publish` writes."""
+    """Return for how many metrics `ldp publish` writes a change.
+
+    In each metric, 5 % of the people are replaced each day, and everybody reports twice.
+    """
     names = [f"m{number:03}" for number in range(metrics)]
     keys = 'mechanism = "rr"\nepsilon = 4.0\ncategories = ["a", "b"]\nreports_per_window = 2'
     with TemporaryDirectory() as folder:
@@ -304,7 +322,7 @@ KINDS: dict[str, tuple[Callable[..., int], Callable[[], Iterator[Setting]]]] = {
 
 
 def slack(rate: float, runs: int, is_sample: bool) -> float:
-    """Return 3 standard errors of a `rate` of `runs` runs of a sample, else 0."""
+    """Return 3 standard errors of a `rate` of `runs` runs for a sample, else 0."""
     return 3 * sqrt(rate * (1 - rate) / runs) if is_sample else 0.0
 
 

@@ -1,5 +1,8 @@
-"""`python -m simulations.pictures`: draws docs/images/page-NAME.png, a picture of each face of the
-report page, from the files of the commands; needs Chromium, and half a minute."""
+"""Draw docs/images/page-NAME.png, a picture of each kind of report page.
+
+`python -m simulations.pictures` makes the pages from the files of the commands. It needs Chromium
+and half a minute.
+"""
 
 import shutil
 import subprocess
@@ -15,7 +18,7 @@ TOP = Path(__file__).resolve().parent.parent
 IMAGES = TOP / "docs" / "images"
 PEOPLE = 400_000
 WIDTH = 1000
-"""Pixels of a picture, and colours of its palette."""
+"""Width of a picture in pixels, and number of colours of its palette."""
 COLOURS = 200
 
 REGISTRY = """\
@@ -101,7 +104,8 @@ epsilon = 4.0
 
 
 def latencies() -> str:
-    """A population of latencies: most are lognormal, and one in twenty waits for a server."""
+    """Return a population of latencies: most are lognormal, and one in twenty waits for a
+    server."""
     generator = np.random.default_rng(1)
     slow = generator.random(PEOPLE) < 0.05
     logarithms = np.where(
@@ -111,7 +115,7 @@ def latencies() -> str:
 
 
 def startups() -> str:
-    """A population of start-up times by version, of which the latest is slow."""
+    """Return a population of start-up times by version, of which the latest version is slow."""
     generator = np.random.default_rng(2)
     middle = {"9.4": 5.7, "9.3": 5.3, "9.2": 5.3, "8.0": 5.0}
     versions = generator.choice([*middle], PEOPLE, p=[0.5, 0.3, 0.15, 0.05])
@@ -138,7 +142,7 @@ def run(*words: object) -> None:
 
 
 def pages(folder: Path) -> Iterator[tuple[str, Path, int]]:
-    """The name, page and height in pixels of each face."""
+    """Yield the name, the page and the height in pixels of each kind of page."""
     demo, registry = folder / "demo", folder / "metrics.toml"
     registry.write_text(REGISTRY, encoding="utf-8")
     for metric, text in POPULATIONS.items():

@@ -1,13 +1,15 @@
-"""Is the mechanism that `ldp plan` names the best one, and are its predictions true?
+"""Measure whether the mechanism that `ldp plan` names is the best, and its predictions are true.
 
-`python -m simulations.plan` asks for a plan in 30 scenarios from a seeded generator, draws the
-estimate of the scenario's value through every mechanism of each plan, prints a line a scenario,
-writes them as JSON and exits 1 when a bar is missed: the mechanism named is within 3 % of the
-smallest standard deviation drawn in at least 28, and every prediction within 3 % of what was drawn
-in at least 29. The standard deviation of N normal draws has a relative standard error of
-1 / sqrt(2 N): 1 % for 5,000 draws, of which the best of several equal mechanisms would look 1 to
-2 % better than it is. The full run therefore makes 40 times 5,000 draws (0.16 %) and adds nothing
-to the 3 %; a sample (`--scenarios`, `--draws`) may be 4.5 sampling errors further off.
+`python -m simulations.plan` asks for a plan in 30 scenarios from a seeded generator. Through every
+mechanism of each plan it draws the estimate of the scenario's value. It prints a line a scenario,
+writes all as JSON and exits 1 when a bar is missed. In at least 28 scenarios, the mechanism named
+must be within 3 % of the smallest standard deviation drawn. In at least 29, every prediction must
+be within 3 % of what was drawn.
+
+The standard deviation of N normal draws has a relative standard error of 1 / sqrt(2 N): 1 % for
+5,000 draws. The best of several equal mechanisms would then look 1 to 2 % better than it is. So the
+full run makes 40 times 5,000 draws (0.16 %) and adds nothing to the 3 %. A sample (`--scenarios`,
+`--draws`) may be 4.5 sampling errors further off.
 """
 
 import argparse
@@ -41,7 +43,7 @@ DOMAIN, USERS, EPSILON, FREQUENCY, BYTES = (
 
 @dataclass(frozen=True)
 class Found:
-    """One mechanism of a plan: the standard error predicted and the one drawn."""
+    """One mechanism of a plan: the standard error predicted, and the one drawn."""
 
     mechanism: str
     predicted: float
@@ -54,8 +56,10 @@ class Found:
 
 @dataclass(frozen=True)
 class Row:
-    """A scenario, the mechanism named, and what was drawn of all. `above`: the standard deviation
-    of the mechanism named over the smallest, minus 1."""
+    """Scenario, the mechanism named, and what was drawn of all mechanisms.
+
+    `above`: standard deviation of the mechanism named over the smallest, minus 1.
+    """
 
     scenario: Shares
     named: str
@@ -65,7 +69,11 @@ class Row:
 
 
 def scenarios(number: int = SCENARIOS, seed: int = SEED) -> list[Shares]:
-    """Domain, users and frequency log-uniform, epsilon uniform, a byte limit in every second."""
+    """Draw scenarios.
+
+    Domain, users and frequency are log-uniform, epsilon is uniform, and every second scenario has a
+    byte limit.
+    """
     generator = np.random.default_rng(seed)
 
     def between(low: float, high: float) -> float:
@@ -87,8 +95,11 @@ def scenarios(number: int = SCENARIOS, seed: int = SEED) -> list[Shares]:
 
 
 def population(ask: Shares) -> tuple[int, Ints]:
-    """How many hold the value, and how many each other one: as the question says, in whole people
-    (sums over the most common ones are rounded, so that the rest has its share)."""
+    """Return how many people hold the value, and how many hold each other value.
+
+    Numbers are those of the question, in whole people. Sums over the most common values are
+    rounded, so that the other values keep their share.
+    """
     held = round(ask.users * ask.frequency)
     weights = 1 / np.arange(1, ask.domain)
     sums = np.rint((ask.users - held) * np.cumsum(weights) / weights.sum()).astype(np.int64)
@@ -96,8 +107,8 @@ def population(ask: Shares) -> tuple[int, Ints]:
 
 
 def row(ask: Shares, draws: int, seed: np.random.SeedSequence) -> Row:
-    """Return the errors, in `draws` drawn collections, of every mechanism that the plan
-    forecasts."""
+    """Return the errors of every mechanism that the plan forecasts, in `draws` drawn
+    collections."""
     made = plan(
         domain=ask.domain,
         users=ask.users,
@@ -136,7 +147,7 @@ def judged(made: Plan, found: Sequence[Found]) -> Row:
 
 
 def rows(number: int, draws: int) -> Iterator[Row]:
-    """Every scenario's row; each with a generator of its own."""
+    """Yield every scenario's row; each has a generator of its own."""
     asked = scenarios()[:number]
     seeds = np.random.SeedSequence(SEED).spawn(number)
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
@@ -144,7 +155,7 @@ def rows(number: int, draws: int) -> Iterator[Row]:
 
 
 def bars(made: Sequence[Row], draws: int) -> list[Bar]:
-    """The two bars, in proportion for a sample."""
+    """Return the two bars, in proportion for a sample."""
     error = 1 / math.sqrt(2 * draws)
     full = draws >= DRAWS and len(made) == SCENARIOS
     best_off = MOST_OFF + (0 if full else ERRORS * math.sqrt(2) * error)

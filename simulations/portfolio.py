@@ -1,16 +1,22 @@
-"""Are the answers of a product's plan as exact as asked, and at the least price?
+"""Measure whether the answers of a product's plan are as exact as asked, and cost least.
 
-`python -m simulations.portfolio` plans the 30 products of simulations/data/portfolios (a seeded
-generator wrote them: `--make`), ten of at most three questions, and ten with a cap that not all of
-their questions can meet; and a small one of cross tables. Of every accepted question it draws 200
-years of windows, at least 10,000 windows where a draw is cheap: the root mean squared error is at
-most 1.03 of what was asked (of words: each is found as often as stated). Of every question it
-searches all mechanisms, all their variants, joint reports of a cross table, memoisation and all
-epsilons (steps of 2 %) for the least epsilon for life: in the small products the sum that the plan
-spends is at most 1.05 of it, and every refusal of a product is confirmed by it. A sampling share
-and pauses are not searched: fewer people are never as exact
-(tests/planning/test_portfolio.py), and a window without reports is a question without an answer.
-Prints the bars, writes them as JSON and exits 1 when one is missed; `--sample` takes four.
+`python -m simulations.portfolio` plans the 30 products of simulations/data/portfolios, which a
+seeded generator wrote (`--make`). Ten have at most three questions, and ten have a cap that not all
+of their questions can meet. It also plans a small product of cross tables.
+
+Of every accepted question it draws 200 years of windows, at least 10,000 windows where a draw is
+cheap. The root mean squared error may be at most 1.03 times the error asked for. Words must be
+found as often as stated.
+
+For every question it searches the least epsilon for life. The search covers all mechanisms and
+their variants, joint reports of a cross table, memoisation, and all epsilons in steps of 2 %. In
+small products the plan's sum may be at most 1.05 times that of the search. The search must confirm
+every refusal of a product. It leaves out sampling shares and pauses. Fewer people are never as
+exact (tests/planning/test_portfolio.py), and a window without reports is a question without an
+answer.
+
+It prints the bars, writes them as JSON and exits 1 when one is missed; `--sample` takes four
+products.
 """
 
 import argparse
@@ -50,8 +56,10 @@ CROSS = PRODUCTS
 """Number of the product of cross tables."""
 SAMPLE = (1, 2, 3, CROSS)
 YEARS, DRAWS = 200, 10_000
-"""Years of windows, and the least number of windows; of words there are WINDOWS, since each takes a
-second."""
+"""Years of windows, and the least number of windows.
+
+Words have only WINDOWS windows, since each takes a second.
+"""
 START, END = date(2026, 12, 1), date(2027, 11, 30)
 MOST_ERROR, MOST_PRICE = 1.03, 1.05
 HEAD = """\
@@ -73,12 +81,12 @@ until = {until}
 
 
 def is_small(number: int) -> bool:
-    """Whether a product has at most three questions."""
+    """Return whether a product has at most three questions."""
     return number < SMALL or number == CROSS
 
 
 def product_text(number: int, day: float = 1e6, life: float = 1e6) -> str:
-    """Return the questions of a product, three at most where it is small, below these caps."""
+    """Return the questions of a product below these caps; a small product has at most three."""
     draw = np.random.default_rng([SEED, number])
     users = int(round(10 ** draw.uniform(4.5, 6), -3))
     text = HEAD.format(number=number, users=users, start=START, day=day, life=life)
@@ -113,8 +121,10 @@ def product_text(number: int, day: float = 1e6, life: float = 1e6) -> str:
 
 
 def make(folder: Path) -> None:
-    """Write the products: the caps leave a fifth of what they take, or lack a third in INFEASIBLE
-    of them."""
+    """Write the products.
+
+    The caps leave a fifth more than the questions take; in INFEASIBLE products a third is missing.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(PRODUCTS + 1):
         path = folder / f"{number:02}.toml"
@@ -127,9 +137,12 @@ def make(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """A question of a product: the epsilon for life of the plan (None: refused), the least of the
-    search (None: no epsilon up to the largest), and the error over what was asked; of words the
-    share of windows in which a word of the share stated is found."""
+    """Question of a product.
+
+    `life`: the plan's epsilon for life, None if it is refused. `least`: that of the search, None if
+    no epsilon is enough. `error`: root mean squared error over the error asked for. `found`: for
+    words, the share of windows in which a word of the stated share is found.
+    """
 
     product: int
     question: str
@@ -143,7 +156,7 @@ class Row:
 def error_of(
     answer: PlannedMetric, users: int, years: int, generator: np.random.Generator
 ) -> float:
-    """Return the root mean squared error of the windows of so many years, over what was asked."""
+    """Return the root mean squared error of `years` years of windows, over the error asked for."""
     ask, question, mechanism = answer.ask, answer.ask.question, answer.mechanism
     windows = years * (365 // ask.days)
     if isinstance(question, Shares):
@@ -174,7 +187,7 @@ def error_of(
 def draw(
     mechanism: Any, values: Sequence[str], counts: Any, generator: np.random.Generator
 ) -> Table:
-    """Return a table of so many people with each value."""
+    """Return a table in which `counts` people hold each value."""
     return draw_table(mechanism, values, counts=np.array(counts), generator=generator)
 
 
@@ -193,10 +206,13 @@ def all_ways(question: Question) -> Iterator[tuple[Mechanism, float]]:
 
 
 def joint_report(cells: Any) -> tuple[Any, float]:
-    """Return the best joint report of the two lists of a cross table, half of epsilon for each, and
-    the error of a share of a cell where it is largest. A cell is estimated by the product of its
-    parts' estimates, independent given the values; the mean square of each is its variance, and 1
-    more about a holder."""
+    """Return the best joint report of the two lists of a cross table, and the largest error of a
+    cell.
+
+    Each list gets half of epsilon. A cell is estimated by the product of its parts' estimates,
+    which are independent given the values. The mean square of an estimate is its variance, plus 1
+    for a holder.
+    """
     columns = zip(*(value.split("/") for value in cells.values), strict=True)
     parts, squares = list[Mechanism](), list[tuple[float, float]]()
     for domain in map(len, map(set, columns)):
@@ -213,12 +229,14 @@ def joint_report(cells: Any) -> tuple[Any, float]:
 
 
 def search(product: Product, ask: Ask) -> PlannedMetric | None:
-    """Return the answer that costs a life least, of all mechanisms and epsilons, fresh and with
-    every length of an epoch. Percentiles, whose forecast takes a second, are bisected: a larger
-    epsilon is never less exact."""
+    """Return the answer that costs a life least, of all mechanisms and epsilons.
+
+    Reports are fresh, or memoised in epochs of every length. Percentiles, whose forecast takes a
+    second, are bisected, as a larger epsilon is never less exact.
+    """
 
     def enough(epsilon: float, keep_days: int = 0) -> list[PlannedMetric]:
-        with suppress(ParameterError):  # of a mechanism that does not exist at this epsilon
+        with suppress(ParameterError):  # for a mechanism that does not exist at this epsilon
             question = ask.question.with_(epsilon=epsilon)
             memoised = ((way, question.error(way)) for way in question.memoised())
             return [
@@ -277,8 +295,11 @@ def rows_of(number: int, years: int) -> tuple[list[Row], bool]:
 
 
 def bars(rows: Sequence[Row], confirmed: Sequence[bool], is_whole: bool) -> list[Bar]:
-    """Return the bars; a sample's errors may be larger by four of their standard errors, and words
-    be found less often by four."""
+    """Return the bars.
+
+    A sample's errors may be larger by four of their standard errors, and its words may be found
+    less often by four.
+    """
     most = MOST_ERROR if is_whole else 1.3
     errors = [row.error for row in rows if row.error is not None]
     small = [row for row in rows if is_small(row.product) and row.life and row.least]

@@ -1,12 +1,17 @@
-"""Does the error of a planned percentile hold for numbers that the planner does not contain?
+"""Measure whether a planned percentile's error holds for numbers that the planner does not know.
 
-`python -m simulations.portfolio_numbers` writes 30 products of one percentile by a seed: the share,
-the users, the error asked, a range or none, and the caps of a person. Each is planned without a
-population. Where the plan is not refused, people of eight shapes, none of them the planner's, hold
-numbers of the range (some beyond it, which count as its end), 200 tables are drawn of each shape,
-and the root mean squared error of the percentile, relative to the one that the numbers have, is set
-beside the error that the plan states; and so is the epsilon of a plan from these very numbers.
-Prints the bars, writes them as JSON and exits 1 when one is missed; `--sample` takes three.
+`python -m simulations.portfolio_numbers` writes 30 products of one percentile by a seed. It draws
+the share, the users, the error asked for, a range or none, and the caps of a person. Each product
+is planned without a population.
+
+Where the plan is not refused, people of eight shapes hold numbers of the range; none of the shapes
+is the planner's. Some numbers lie beyond the range and count as its end. Of each shape 200 tables
+are drawn. The percentile's root mean squared error, relative to the true percentile, is compared
+with the error that the plan states. The planned epsilon is compared with that of a plan from these
+very numbers.
+
+It prints the bars, writes them as JSON and exits 1 when one is missed; `--sample` takes three
+products.
 """
 
 import argparse
@@ -47,13 +52,16 @@ SHAPES: Mapping[str, Draw] = {
     ),
     "three decades": lambda draw: 10 ** (3 * draw.random(PEOPLE)),
 }
-"""Numbers that people hold, by the name of their law."""
+"""Numbers that people hold, by the name of their distribution."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Row of one product and one shape. `epsilon`: planned; `error`: measured over stated;
-    `true_epsilon`: planned from the numbers themselves. None: the plan was refused."""
+    """Row of one product and one shape.
+
+    `epsilon`: planned; `error`: measured over stated; `true_epsilon`: planned from the numbers
+    themselves. None means that the plan was refused.
+    """
 
     product: int
     shape: str
@@ -65,7 +73,7 @@ class Row:
 
 
 def question_of(seed: int, number: int, keys: str = "") -> tuple[dict[str, Any], str]:
-    """Return the numbers of a product and its file of questions, with other `keys`."""
+    """Return the drawn numbers of a product, and its file of questions with more `keys`."""
     draw = np.random.default_rng([seed, number])
     end = float(f"{10 ** draw.uniform(0, 4):.3g}")
     has_range = draw.random() < 0.6
@@ -88,7 +96,7 @@ def question_of(seed: int, number: int, keys: str = "") -> tuple[dict[str, Any],
 
 
 def answer_of(folder: Path, text: str) -> PlannedMetric | None:
-    """Return the plan of the one question, None where it is refused."""
+    """Return the plan of the one question; None where it is refused."""
     path = folder / "questions.toml"
     path.write_text(text, "utf-8")
     accepted = Product.load(path, START).answer().accepted

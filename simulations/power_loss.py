@@ -1,4 +1,7 @@
-"""A power cut: of a folder only what was synced survives. `power_loss.c` watches the syncs."""
+"""Simulate a power cut, after which only what was synced survives of a folder.
+
+`power_loss.c` watches the syncs.
+"""
 
 import shutil
 import subprocess
@@ -6,7 +9,7 @@ from pathlib import Path
 
 
 def compiled(folder: Path) -> Path:
-    """The library that watches what is synced; raises OSError without a C compiler."""
+    """Return the library that watches the syncs; raise OSError without a C compiler."""
     library = folder / "power_loss.so"
     source = Path(__file__).with_name("power_loss.c")
     command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"]
@@ -15,7 +18,7 @@ def compiled(folder: Path) -> Path:
 
 
 def keep_as_synced(live: Path, disk: Path) -> None:
-    """What was there before counts as synced."""
+    """Count everything that lies in `live` as synced."""
     for path in [live, *live.rglob("*")]:
         inode = path.stat().st_ino
         if path.is_dir():
@@ -29,8 +32,11 @@ def keep_as_synced(live: Path, disk: Path) -> None:
 
 
 def survived(folder: Path, disk: Path, after: Path) -> None:
-    """Puts together in `after` what the disk holds of a folder: names as of the last sync of their
-    folder, contents as of the last sync of the file; what was never synced is empty."""
+    """Write into `after` what the disk holds of a folder.
+
+    Names are as of the last sync of their folder, contents as of the last sync of the file. A file
+    that was never synced is empty.
+    """
     after.mkdir()
     _survived(folder.stat().st_ino, disk, after)
 

@@ -1,10 +1,10 @@
-"""Which finds more words that nobody listed: prefix extension, or Apple's puzzle?
+"""Measure whether prefix extension or Apple's puzzle finds more words that nobody listed.
 
 `python -m simulations.prefixes` draws a table of each for the same people, at the same total
-epsilon, solves both at family-wise 0.001, in eight settings of 20 seeds each (hash functions and
-population redrawn), prints of how many of the 20 words held by most each finds, writes them as JSON
-and exits 1 when prefix extension finds fewer in the median of a setting, or a word is false.
-`--sample` runs one seed of each.
+epsilon. It solves both at family-wise 0.001, in eight settings of 20 seeds each, with hash
+functions and population redrawn. It prints how many of the 20 words held by most each method finds,
+and writes all as JSON. It exits 1 when prefix extension finds fewer in the median of a setting, or
+when a word is false. `--sample` runs one seed of each setting.
 """
 
 import argparse
@@ -31,11 +31,14 @@ from simulations.words import english, zipf
 RULE = Rule(alpha=0.001, control="bonferroni")
 SEEDS = 20
 ROWS = 512
-"""Of each position of the puzzle; its words have four times as many."""
+"""Rows of each position of the puzzle; its words have four times as many."""
 CELLS = 1 << 19
-"""Of each length: few buckets collide often, so they get the more rows."""
+"""Most cells of each length.
+
+Values collide often in few buckets, so fewer buckets have more rows.
+"""
 FRAGMENTS = 5 / 8
-"""The share of epsilon that the puzzle spends on fragments: the best of those tried."""
+"""Share of epsilon that the puzzle spends on fragments: the best share of those tried."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,11 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Run:
-    """Of one setting and seed: how many of the top 20 each found, all it found, false ones."""
+    """One setting and seed.
+
+    `prefix`, `puzzle`: how many of the top 20 words each method found; `*_found`: how many words in
+    all; `*_false`: how many of them nobody holds.
+    """
 
     population: str
     reports: int
@@ -76,7 +83,7 @@ class Run:
 
 
 def frequent() -> Population:
-    """The 20,000 most frequent of the English words of six to ten letters."""
+    """Return the 20,000 most frequent English words of six to ten letters."""
     words = english()
     most = np.argsort(-words.shares, kind="stable")[:20_000]
     shares = words.shares[most]
@@ -88,7 +95,7 @@ POPULATIONS: dict[str, Callable[[], Population]] = {"english": frequent, "zipf":
 
 
 def run(setting: Setting, seed: int, words: Population) -> Run:
-    """Both mechanisms on one population."""
+    """Run both mechanisms on one population."""
     generator = np.random.default_rng([seed, setting.reports, int(setting.epsilon)])
     people = words.sample(setting.reports, generator)
     assert people.counts is not None
@@ -139,7 +146,7 @@ def run(setting: Setting, seed: int, words: Population) -> Run:
 
 
 def bars(runs: list[Run]) -> list[Bar]:
-    """Every line that must hold."""
+    """Return every bar with its figure."""
     made = []
     for setting in SETTINGS:
         mine = [

@@ -1,11 +1,11 @@
-"""Is a data set that was published through kills and late reports the one of an undisturbed run?
+"""Measure whether kills and late reports change a published data set.
 
 `python -m simulations.publish` simulates 90 days of six metrics, one of which gets a second version
-on the way, with reports that come late every second day, and publishes them in two folders: in one
-undisturbed, by one process, every tenth night; in the other every second night at random, by two
-processes, the main one of which is killed 50 times at random moments. It compares the two data sets
-row by row, and the second with its copies in DuckDB and in PostgreSQL, if that is installed, and
-exits 1 when they differ. `--sample` takes three days and two kills.
+on the way. Late reports come every second day. It publishes them in two folders. In the first, one
+process publishes undisturbed, every tenth night. In the second, two processes publish on a random
+half of the nights, and the main one is killed 50 times at random moments. It compares the two data
+sets row by row. It also compares the second with its copies in DuckDB and, if that is installed, in
+PostgreSQL. It exits 1 when they differ. `--sample` takes three days and two kills.
 """
 
 import argparse
@@ -43,11 +43,11 @@ LOADED = (
     *("ldp.cli.publish", "ldp.publishing.site", "ldp.publishing.changes", "ldp.bulk"),
     *("ldp.server", "scipy.stats", "sklearn.linear_model", "duckdb"),
 )
-"""Modules that are loaded once for all processes, so that these are killed at their work."""
+"""Modules that are loaded once for all processes, so that a kill meets a process at its work."""
 LOADING_SECONDS = 1.5
 """Seconds that the main process waits before its first period, so that the other one takes part."""
 OLDEST = 20
-"""Number of days that late reports are old at most; some come every second day."""
+"""Most days by which a report is late; late reports come every second day."""
 METRIC = """
 [metric.{name}]
 version = {version}
@@ -96,12 +96,12 @@ METRICS: Mapping[str, tuple[str, str]] = {
         'mechanism = "joint"\nof = ["release", "connection"]',
     ),
 }
-"""What each metric is about, and its keys of the registry."""
+"""Description of each metric, and its keys of the registry."""
 REPORTED = ("theme", "search", "latency", "battery", "shortcut", "network")
 
 
 def registry_text(version: int = 1) -> str:
-    """Return the registry; `version` is that of the theme, which has a fifth colour from 2 on."""
+    """Return the registry; from `version` 2 on the theme has a fifth colour."""
     texts = []
     for name, (about, keys) in METRICS.items():
         number = version if name == "theme" else 1
@@ -112,7 +112,7 @@ def registry_text(version: int = 1) -> str:
 
 
 def write_registry(folder: Path, version: int = 1) -> Registry:
-    """Write metrics.toml and its dictionary there, and load it."""
+    """Write metrics.toml and its dictionary into the folder, and load the registry."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "words.txt").write_text("\n".join(WORDS) + "\n", "utf-8")
     (folder / "metrics.toml").write_text(registry_text(version), "utf-8")
@@ -159,7 +159,7 @@ def write_reports(
 
 @dataclass(frozen=True)
 class Fleet:
-    """What comes to one store from day to day, for so many `days`, and is published in a folder."""
+    """Reports that come to one store in `days` days, and what is published of them in a folder."""
 
     folder: Path
     days: int
@@ -172,8 +172,10 @@ class Fleet:
         return Registry.load(path) if path.exists() else write_registry(folder, version)
 
     def collect(self, day: int) -> None:
-        """Store the reports of one day, and every second day late ones, of their own day's
-        version."""
+        """Store the reports of one day, and every second day late reports of an earlier one.
+
+        Late reports have the version of their own day.
+        """
         random, store = np.random.default_rng([SEED, day]), self.folder / "store"
         at = START + timedelta(day)
         for metric in REPORTED:
@@ -220,14 +222,16 @@ class Fleet:
             log.write(f"{event}\n")
 
     def lines(self, name: str, text: str) -> int:
-        """Return how many lines of a log have a text."""
+        """Return how many lines of a log contain a text."""
         path = self.folder / f"{name}.log"
         return sum(text in line for line in path.open()) if path.exists() else 0
 
 
 def rows(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of a data set in the order of their key, without how often they were
-    re-opened, which depends on when a run got to its end."""
+    """Return the rows of a data set in the order of their key, without their revisions.
+
+    A revision counts how often a row was re-opened, which depends on when a run ended.
+    """
     listed = [{name: cell for name, cell in row.items() if name != "revision"} for row in cells]
     return sorted(listed, key=lambda row: [str(row[name]) for name in KEY])
 
@@ -256,8 +260,10 @@ def in_postgres(conninfo: str) -> list[dict[str, Any]]:
 
 
 def run(work: Callable[..., None], *arguments: Any, after: float | None = None) -> bool:
-    """Do work in a process of its own, which is killed after so many seconds; True if it was.
-    Raises RuntimeError where it failed."""
+    """Do work in a process of its own; return whether it was killed after `after` seconds.
+
+    Raises RuntimeError where the work failed.
+    """
     process = get_context("fork").Process(target=work, args=arguments)
     process.start()
     process.join(after)
@@ -271,10 +277,10 @@ def run(work: Callable[..., None], *arguments: Any, after: float | None = None) 
 
 
 def measure(folder: Path, days: int, kills: int, conninfo: str) -> tuple[list[campaign.Bar], Any]:
-    """Return the bars, and what happened on the way."""
+    """Return the bars, and counts of what happened on the way."""
     for name in LOADED:
         import_module(name)
-    environment("ldp.report").get_template("page.html")  # compiled once, too
+    environment("ldp.report").get_template("page.html")  # also compiled only once
     fleet, moments = Fleet(folder, days), np.random.default_rng(SEED)
     duckdb = folder / "copy.duckdb"
     more = {"postgres": conninfo} if conninfo else {}
@@ -283,7 +289,7 @@ def measure(folder: Path, days: int, kills: int, conninfo: str) -> tuple[list[ca
         run(fleet.collect, day)
         if day % 10 == 0 or day in (days // 2 - 1, days - 1):
             run(fleet.publish, "calm", day, *settings(folder, jobs=1))
-        while done < kills * (day + 1) // days:  # all kills by the last night
+        while done < kills * (day + 1) // days:  # all kills happen by the last night
             after = float(moments.random()) * usual
             if run(fleet.publish_together, "wild", day, more, "--duckdb", str(duckdb), after=after):
                 done += 1

@@ -1,12 +1,15 @@
-"""Are google/rappor's own cases decoded better than by its own decoder?
+"""Measure whether google/rappor's own cases are decoded better than by its own decoder.
 
-`python -m simulations.rappor_cases` draws three fresh tables of each of 17 cases of google/rappor's
-regression test and demo (tests/regtest_spec.py, demo.sh @a13fa96), decodes them with the default
-method, and prints every figure beside that of google/rappor's decoder (`Reference`: on other tables
-of the same cases). It prints each bar, writes all as JSON and exits 1 when a bar is missed. Beside
-the recall stands what a decoder would have that is told how many people hold every string but the
-one it tests, on the list or not. `--sample`: the cases of up to 200 candidates. `--whole`: twelve
-tables of each of those of 8 bits, from whole reports, beside the bits of the same reports.
+`python -m simulations.rappor_cases` draws three fresh tables of each of 17 cases. The cases come
+from google/rappor's regression test and demo (tests/regtest_spec.py, demo.sh @a13fa96). It decodes
+the tables with the default method. It prints every figure beside that of google/rappor's decoder
+(`Reference`), which decoded other tables of the same cases. It prints each bar, writes all as JSON
+and exits 1 when a bar is missed.
+
+Beside the recall stands that of an ideal decoder. It knows how many people hold every string, on
+the list or not, except the one that it tests. `--sample` runs the cases of up to 200 candidates.
+`--whole` runs twelve tables of each case of 8 bits, from whole reports, beside the bits of the same
+reports.
 """
 
 import argparse
@@ -44,7 +47,7 @@ SAMPLED = 200
 
 
 class Share(NamedTuple):
-    """So many of so many."""
+    """Number of successes, `part`, out of `whole`."""
 
     part: int
     whole: int
@@ -57,15 +60,18 @@ class Share(NamedTuple):
 
     @classmethod
     def of(cls, shares: Iterable["Share"]) -> "Share":
-        """All of them together."""
+        """Return the share of all of them together."""
         parts, wholes = zip(*shares, strict=True)
         return cls(sum(parts), sum(wholes))
 
 
 class Reference(NamedTuple):
-    """What google/rappor's decoder (R 4.2.2, glmnet 4.1-6, limSolve 2.0.3) made of one table of the
-    case; of four cases recall at 3 sigma and variation of four tables. The metrics are those of
-    `Score`; processor seconds of its decoder, megabytes of its process."""
+    """Result of google/rappor's decoder (R 4.2.2, glmnet 4.1-6, limSolve 2.0.3) for a case.
+
+    It is for one table; for four cases, recall at 3 sigma and variation are for four tables. The
+    metrics are those of `Score`, with processor seconds of the decoder and megabytes of its
+    process.
+    """
 
     detected: int
     false: int
@@ -79,9 +85,11 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """One line of google/rappor's regression test: `people` report `each` values, drawn from a
-    distribution over `strings`. The list of candidates has these strings, without every tenth if
-    `removed`, and `extra` more that nobody holds."""
+    """One line of google/rappor's regression test.
+
+    `people` report `each` values, drawn from a distribution over `strings`. The list of candidates
+    has these strings, without every tenth if `removed`, and `extra` strings that nobody holds.
+    """
 
     distribution: str
     strings: int
@@ -93,7 +101,7 @@ class Case:
     each: int = 1
 
     def shares(self) -> Floats:
-        """Float64, shape (strings,); adds to 1."""
+        """Return the share of each string: float64, shape (strings,), sum 1."""
         places = np.arange(1, self.strings + 1)
         weights = DISTRIBUTIONS[self.distribution](places, self.strings).astype(np.float64)
         shares: Floats = weights / weights.sum()
@@ -162,15 +170,21 @@ CASES = {
 }
 # fmt: on
 NO_RECALL_BAR = "exp-medium-over_x10"
-"""A thousand strings against 1,024 equations: 30 of the 48 that google/rappor finds are false."""
+"""Case without a bar on its recall.
+
+It has a thousand strings for 1,024 equations, and 30 of the 48 strings that google/rappor finds are
+false.
+"""
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a rule discovers, held against the truth. `false`: strings that nobody holds; `at_3`,
-    `at_1`: found of the candidates that 3 or 1 standard errors of a bit, or more, hold;
-    `variation`: half the sum over candidates of |share held - share discovered|; `nominal`,
-    `selected`: of the 95 % intervals of discoveries those that hold."""
+    """Discoveries of a rule, compared with the truth.
+
+    `false`: strings that nobody holds. `at_3`, `at_1`: recall of the candidates with 3 standard
+    errors of a bit or more, and with 1. `variation`: half the sum over candidates of |share held -
+    share discovered|. `nominal`, `selected`: how many 95 % intervals of discoveries hold.
+    """
 
     detected: int
     false: int
@@ -182,8 +196,11 @@ class Score:
 
 
 def scored(estimates: Estimates, truth: Mapping[str, int], noise: float) -> Score:
-    """`truth`: reports of every string that is held, candidate or not; `noise`: the standard error,
-    as a share, of a bit that nobody's filter has."""
+    """Return the score of estimates.
+
+    `truth`: reports of every string that is held, candidate or not. `noise`: standard error, as a
+    share, of a bit that no filter has.
+    """
     reports, detected = sum(truth.values()), estimates.detected()
     held = np.array([truth.get(value, 0) for value in estimates.values])
     shown = np.where(detected, estimates.count, 0) / estimates.reports
@@ -216,11 +233,11 @@ def memoised(
     each: int,
     generator: np.random.Generator,
 ) -> tuple[Table, Ints]:
-    """The table of clients who report `each` values, drawn independently, and how many reports
-    hold each value: exactly, of Bloom filters with one hash.
+    """Return the table of clients who report `each` values, and how many reports hold each value.
 
-    Reports of a client about values of one filter share a permanent response, so the filters of a
-    cohort are counted apart by how many reports of a client they stand for.
+    Values are drawn independently, and the result is exact for Bloom filters with one hash. A
+    client's reports about values of one filter share a permanent response. So the filters of a
+    cohort are counted by how many reports of a client they stand for.
     """
     rows, columns = mechanism.shape
     assert mechanism.hashes == 1
@@ -245,8 +262,10 @@ def memoised(
 def drawn(
     case: Case, generator: np.random.Generator, is_whole: bool = False
 ) -> tuple[Table, Patterns | None, dict[str, int]]:
-    """A fresh table with fresh hash functions, its patterns where `is_whole` and they can be
-    decoded, and how many reports hold each string."""
+    """Return a fresh table with fresh hash functions, its patterns, and the reports of each string.
+
+    The patterns are None unless `is_whole` is set and they can be decoded.
+    """
     held = tuple(f"v{i}" for i in range(1, case.strings + 1))
     seed, shares = generator.bytes(16).hex(), case.shares()
     mechanism = Rappor(**case.parameters, seed=seed)  # type: ignore[arg-type]
@@ -264,7 +283,7 @@ def drawn(
 
 
 def places(mechanism: Mechanism, values: Sequence[str]) -> Points:
-    """The bits that each value's hashes set: shape (values, cohorts, hashes)."""
+    """Return the bits that each value's hashes set, shape (values, cohorts, hashes)."""
     assert isinstance(mechanism.addressing, PolynomialBloom)
     return bulk.bloom_map(mechanism.addressing, mechanism.shape.rows, values)
 
@@ -276,8 +295,10 @@ def candidates(case: Case) -> tuple[str, ...]:
 
 
 def told(table: Table, found: Points, held: Ints, seed: int) -> Floats:
-    """p-values of a decoder that knows how many hold every string but the one it tests: nothing
-    but the noise of the bits that the string sets is left."""
+    """Return the p-values of a decoder that knows how many hold every string but the tested one.
+
+    Then only the noise of the bits that the string sets is left.
+    """
     equations = BitEquations.of(table, found, 0.0)
     weight = equations.weight(np.full(equations.share.shape, equations.mean))
     z = held / table.total * BloomDesign(found, weight, equations.mean).norms
@@ -287,12 +308,14 @@ def told(table: Table, found: Points, held: Ints, seed: int) -> Floats:
 
 @dataclass(frozen=True)
 class Run:
-    """One table decoded at alpha .05 (`score`) and .2 (`loose`). `matched_3`, `matched_1`: recall
-    of the smallest p-values, taken until more are false than google/rappor reported. `told_3`,
-    `told_1`: recall at 3 standard errors and alpha .05, and at 1 and .2, of the p-values of `told`.
-    `seconds`: of processor time, hashing the candidates excluded; `megabytes`: the most that the
-    process held, this and all earlier runs of the case together. `bits_3`, `bits_1`: from the bits
-    of whole reports what `matched_3` and `matched_1` are from all of them."""
+    """One table, decoded at alpha .05 (`score`) and .2 (`loose`).
+
+    `matched_3`, `matched_1`: recall of the smallest p-values, taken until more are false than
+    google/rappor reported. `told_3`, `told_1`: recall by the p-values of `told`, at 3 standard
+    errors and alpha .05, and at 1 and .2. `seconds`: processor time without hashing the candidates.
+    `megabytes`: peak of the process in this and all earlier runs of the case. `bits_3`, `bits_1`:
+    as `matched_3` and `matched_1`, but from the bits of whole reports.
+    """
 
     case: str
     seed: int
@@ -353,9 +376,11 @@ def run(name: str, seed: int, is_whole: bool) -> Run:
 
 @dataclass(frozen=True)
 class Row:
-    """All runs of a case together: sums of shares, means of the rest. `over_bits_3`, `over_bits_1`:
-    mean number of strings by which `matched_3` and `matched_1` are more than from bits, in its
-    standard errors, 0 where no table differs."""
+    """All runs of a case together: sums of shares, means of the other figures.
+
+    `over_bits_3`, `over_bits_1`: mean number of strings by which `matched_3` and `matched_1` exceed
+    those from bits, in its standard errors; 0 where no table differs.
+    """
 
     case: str
     tables: int
@@ -403,7 +428,7 @@ class Row:
         )
 
     def __str__(self) -> str:
-        """A line of the table in docs/mechanisms/rappor.md."""
+        """Return a line of the table in docs/mechanisms/rappor.md."""
         r = CASES[self.case].reference
         return (
             f"| {self.case} | {len(candidates(CASES[self.case])):,} "
@@ -427,7 +452,7 @@ def _percent(share: Share) -> str:
 
 
 def bars(rows: Sequence[Row]) -> list[Bar]:
-    """Every line that must hold; so many cases may miss one that says "but"."""
+    """Return every bar; as many cases may miss a bar as it says after "but"."""
     reference = {row.case: CASES[row.case].reference for row in rows}
 
     def cases(what: str, but: int, met: Callable[[Row, Reference], bool]) -> Bar:
@@ -487,7 +512,8 @@ def bars(rows: Sequence[Row]) -> list[Bar]:
 
 
 def measured(names: Sequence[str], seeds: int, is_whole: bool) -> Iterator[list[Run]]:
-    """The runs of each case, in a process of its own: memory is the most that it ever held."""
+    """Yield the runs of each case, which has its own process, because memory is a process's
+    peak."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a second thread costs processor time while it waits
     fresh = multiprocessing.get_context("spawn")
     for name in names:

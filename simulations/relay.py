@@ -1,11 +1,11 @@
-"""Is everything that a relay acknowledged counted exactly once, whatever is killed?
+"""Measure whether everything that a relay acknowledged is counted exactly once, despite kills.
 
-Devices in processes of their own seal their reports to the keys of two collectors and send them to
-two relays, one for each, while relays, collectors and devices are killed at random moments and
-started again. In the end the tables of both stores must be the sum of the reports that the devices
-have down as acknowledged, to the last integer; no relay's disk may ever hold a readable report.
-`python -m simulations.relay` runs 200 devices and 100 kills of relays and collectors, and exits 1
-when a bar is missed; `--sample` is four devices of shorter lives and six kills.
+Devices in processes of their own seal their reports to the keys of two collectors. They send them
+to two relays, one for each collector. Meanwhile relays, collectors and devices are killed at random
+moments and started again. In the end the tables of both stores must be the sum of the reports that
+the devices recorded as acknowledged, to the last integer. No relay's disk may ever hold a readable
+report. `python -m simulations.relay` runs 200 devices and 100 kills of relays and collectors, and
+exits 1 when a bar is missed. `--sample` runs four devices with shorter lives, and six kills.
 """
 
 import argparse
@@ -42,7 +42,7 @@ from tests.command_line import settings
 
 SHARDS = 2
 AT_ONE_TIME = 6
-"""Devices that run at one time."""
+"""Devices that run at the same time."""
 PACE = 0.05
 """Seconds that a device waits after each of its windows."""
 STEP = timedelta(minutes=1)
@@ -50,7 +50,7 @@ SMALLEST = 30
 
 
 class Relayed(Served):
-    """`ldp relay` in a process, started again and again at one address."""
+    """`ldp relay` in a process that can be started again at the same address."""
 
     ready = "relaying on "
 
@@ -67,13 +67,13 @@ class Relayed(Served):
         ]
 
     def tallies(self) -> dict[str, int]:
-        """What became of the reports of the one queue."""
+        """Return how the reports of the one queue ended, by number."""
         with closing(RelayBuffer(self.buffer)) as buffer:
             return buffer.tallies().get("places", {})
 
 
 def live(folder: Path, windows: int, url: str, relay: str, key: str) -> None:
-    """The life of a device, which goes on where it was killed; ends when nothing waits."""
+    """Live the life of a device from where it was killed, until nothing waits."""
     clock = folder / "clock"
     number = int(clock.read_text()) if clock.exists() else 0
     start = datetime.fromisoformat((folder / "start").read_text())
@@ -98,14 +98,14 @@ def live(folder: Path, windows: int, url: str, relay: str, key: str) -> None:
     now += STEP
     client.upload()
     while client.status().waiting:
-        now += timedelta(minutes=20)  # past the wait after a failure
+        now += timedelta(minutes=20)  # later than the wait after a failure
         client.upload()
         time.sleep(PACE)
     client.close()
 
 
 class Device:
-    """One device: its process, which is killed once at a random moment, if at all."""
+    """Device whose process is killed once at a random moment, unless it ends before."""
 
     def __init__(self, folder: Path, words: Sequence[str], seed: int) -> None:
         folder.mkdir()
@@ -116,7 +116,7 @@ class Device:
         self._moment = float(np.random.default_rng(seed).uniform(0.5, 8.0))
 
     def run(self) -> None:
-        """Until it ends by itself."""
+        """Run the device until it ends by itself."""
         process = subprocess.Popen(self._command)
         try:
             process.wait(self._moment)
@@ -128,7 +128,7 @@ class Device:
         assert process.wait(600) == 0
 
     def acknowledged(self) -> Iterator[bytes]:
-        """The readable reports of the batches that it has down as acknowledged."""
+        """Yield the readable reports of the batches that it recorded as acknowledged."""
         with closing(sqlite3.connect(self.folder / "device.ldp")) as connection:
             rows = connection.execute("SELECT state, body FROM batches").fetchall()
         assert {state for state, _ in rows} == {"acknowledged"}, "something was dropped"
@@ -138,10 +138,13 @@ class Device:
 
 @dataclass(frozen=True)
 class Result:
-    """`sent`: reports acknowledged to devices; `counted`: those in the stores; `cells`: of the
-    tables, that differ; `kills` of relays and collectors, and of devices; `batches` of the relays;
-    `unequal`: those of another size than their relay attested; `readable`: times that a relay's
-    disk held a report or a log of it a line about one."""
+    """Result of a run.
+
+    `sent`: reports acknowledged to devices. `counted`: reports in the stores. `cells`: number of
+    cells of the tables that differ. `kills`: of relays and collectors; `device_kills`: of devices.
+    `batches`: of the relays; `unequal`: batches of another size than their relay attested.
+    `readable`: how often a relay's disk held a report, or its log a line about one.
+    """
 
     devices: int
     sent: int
@@ -157,7 +160,7 @@ class Result:
 
 
 def killed(folder: Path, devices: int, windows: int, kills: int, seed: int) -> Result:
-    """The whole run: `devices` that live so many `windows`."""
+    """Run `devices` devices for `windows` windows each, under kills."""
     began, moments = time.monotonic(), np.random.default_rng(seed)
     shards = [_shard(folder / f"shard-{number}") for number in range(SHARDS)]
     registry = Registry.load(shards[0][0].registry_path)
@@ -213,7 +216,7 @@ def killed(folder: Path, devices: int, windows: int, kills: int, seed: int) -> R
 
 
 def _shard(folder: Path) -> tuple[Served, Relayed, PrivateKey]:
-    """A collector with a key of its own, and the relay before it."""
+    """Return a collector with a key of its own, the relay before it, and the key."""
     (folder / "relay").mkdir(parents=True)
     key = PrivateKey.make(folder / "collector.key")
     signing = RelayKey.make(folder / "relay" / "relay.key")
@@ -229,7 +232,7 @@ def _shard(folder: Path) -> tuple[Served, Relayed, PrivateKey]:
 
 
 def _holds(relay: Relayed, headers: Sequence[bytes]) -> int:
-    """How often a file of the relay has the header of a readable report, or its log a line."""
+    """Count headers of readable reports in a relay's files, and lines about reports in its log."""
     paths = [path for path in relay.folder.rglob("*") if path.is_file()]
     disk = b"".join(path.read_bytes() for path in paths if path.name != "log")
     log = (relay.folder / "log").read_text()
@@ -238,7 +241,7 @@ def _holds(relay: Relayed, headers: Sequence[bytes]) -> int:
 
 
 def _unequal(store: Path) -> int:
-    """How many of a relay's batches have another size than it attested."""
+    """Return how many of a relay's batches have another size than it attested."""
     attested, opened = dict[str, int](), Counter[str]()
     for path in (store / RELAYED).glob("*.csv"):
         with path.open() as file:
@@ -252,7 +255,7 @@ def _unequal(store: Path) -> int:
 def _difference(
     stores: Sequence[Path], registry: Registry, bodies: Sequence[bytes]
 ) -> tuple[int, int, int]:
-    """Reports sent, reports counted, cells that differ."""
+    """Return the reports sent, the reports counted, and the number of cells that differ."""
     items = [item for body in bodies for item in Batch.from_bytes(body).items]
     sent = counted = cells = 0
     for name, metric in registry.metrics.items():
@@ -270,7 +273,7 @@ def _difference(
 
 
 def bars(result: Result) -> list[Bar]:
-    """What must hold."""
+    """Return every bar with its figure."""
     lost = result.sent - result.counted
     return [
         Bar("reports acknowledged", result.sent, "> 0", result.sent > 0),
@@ -283,7 +286,7 @@ def bars(result: Result) -> list[Bar]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The command line; the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", nargs=5, metavar=("FOLDER", "WINDOWS", "URL", "RELAY", "KEY"))
     parser.add_argument("--sample", action="store_true")

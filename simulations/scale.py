@@ -1,12 +1,12 @@
-"""What every command costs at its start and as its input grows: `make campaign-scale`, about
-fifteen minutes.
+"""Measure what every command costs at its start, and as its input grows.
 
-Each command runs on inputs of three sizes, its least and a hundredth of that, which stands for its
-start. Prints processor time and peak memory, and exits 1 where time grows faster than the power
-1.15 of the size (least squares in logarithms, beyond the start), where a command has a bar on its
-start (LIGHT, HEAVY) or on its largest size and misses it, or where memory is above what is stated
-here: a start and so many bytes an item. `--sample` runs each at its least size; `--page` prints the
-table of docs/benchmarks.md from committed results.
+`make campaign-scale` takes about fifteen minutes. Each command runs on inputs of three sizes, and
+on a hundredth of the least size, which stands for its start. It prints processor time and peak
+memory, and exits 1 when a bar is missed. Time, beyond the start, may grow with the power 1.15 of
+the size at most (least squares in logarithms). Some commands have a bar on their start (LIGHT,
+HEAVY), or on their largest size. Memory may be a start and so many bytes an item, as stated here.
+`--sample` runs each command at its least size; `--page` prints the table of docs/benchmarks.md from
+committed results.
 """
 
 import argparse
@@ -27,11 +27,11 @@ from simulations.campaign import Bar
 MOST = 1.15
 """Largest power of the size with which time may grow."""
 START = 320
-"""MiB that a command may take for its start, of which scipy and pyarrow are the most."""
+"""MiB that a command may take for its start, most of it for scipy and pyarrow."""
 LIGHT, HEAVY = (0.6, 120.0), (0.9, 150.0)
-"""Seconds of processor and MiB that the start of a command may take, where it has a bar."""
+"""Processor seconds and MiB that the start of a command may take, where it has a bar."""
 SHORTEST = 0.05
-"""Seconds of processor below which a difference is the machine's."""
+"""Processor seconds below which a difference comes from the machine."""
 HEAD = """
 [product]
 name = "scale"
@@ -63,8 +63,10 @@ PEOPLE = 1_000_000
 
 
 def ldp(folder: Path, *words: str) -> tuple[float, float]:
-    """(seconds of processor, peak MiB) of a command in a folder; raises RuntimeError with its
-    message where it fails."""
+    """Run a command in a folder; return its processor seconds and its peak memory in MiB.
+
+    Raises RuntimeError with the command's message where it fails.
+    """
     launcher = Path(__file__).parent / "benchmarks" / "launcher.py"
     command = [sys.executable, str(launcher), sys.executable, "-m", "ldp", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -81,7 +83,7 @@ def registry(folder: Path, *metrics: tuple[str, str]) -> None:
 
 
 def population(folder: Path, size: int) -> None:
-    """Write so many values as a list, and as a CSV file with counts of Zipf's law."""
+    """Write `size` values as a list, and as a CSV file with counts by Zipf's law."""
     values = [f"value {place}" for place in range(size)]
     (folder / "values.txt").write_text("\n".join(values))
     lines = (f"{value},{PEOPLE // place + 1}" for place, value in enumerate(values, 1))
@@ -94,7 +96,7 @@ def simulated(folder: Path, users: int, *words: str) -> None:
 
 
 def listed(keys: str) -> Callable[[Path, int], None]:
-    """Input of so many values, whose metric has these keys."""
+    """Return a function that writes `size` values, whose metric has these keys."""
 
     def prepare(folder: Path, size: int) -> None:
         population(folder, size)
@@ -104,7 +106,7 @@ def listed(keys: str) -> Callable[[Path, int], None]:
 
 
 def table(keys: str) -> Callable[[Path, int], None]:
-    """The same, and a table of a million reports of it."""
+    """Return a function that also writes a table of a million reports of the values."""
 
     def prepare(folder: Path, size: int) -> None:
         listed(keys)(folder, size)
@@ -119,7 +121,7 @@ def estimated(folder: Path, size: int) -> None:
 
 
 def store(keys: str, values: int = 100) -> Callable[[Path, int], None]:
-    """A store of so many reports."""
+    """Return a function that writes a store of `size` reports."""
 
     def prepare(folder: Path, size: int) -> None:
         listed(keys)(folder, values)
@@ -136,7 +138,7 @@ def pairs(folder: Path, size: int) -> None:
 
 
 def column(folder: Path, size: int) -> None:
-    """So many rows with a text and three numbers, and the numbers' bounds."""
+    """Write `size` rows with a text and three numbers, and the numbers' bounds."""
     generator = np.random.default_rng(1)
     numbers = generator.random((size, 3))
     texts = generator.zipf(1.5, size) % 1000
@@ -149,7 +151,7 @@ def column(folder: Path, size: int) -> None:
 
 
 def cells(folder: Path, size: int) -> None:
-    """A sketch of so many cells, twice as a table and once as counts."""
+    """Write a sketch of `size` cells, twice as a table and once as counts."""
     rows = max(1, size // 1024)
     registry(folder, (SKETCH.replace("1024", str(rows), 1), "asked"))
     population_file = "value,frequency\na,1\nb,1"
@@ -166,7 +168,7 @@ def metrics(folder: Path, size: int) -> None:
 
 
 def scenario(folder: Path, size: int) -> None:
-    """So many metrics of one group, and days of people who answer all of them."""
+    """Write `size` metrics of one group, and a scenario of people who answer all of them."""
     names = [f"metric{place}" for place in range(size)]
     keys = 'mechanism = "rr"\nepsilon = {}\ncategories = ["a", "b", "c"]\n'
     registry(folder, *((keys.format(1 + place % 7 / 4), name) for place, name in enumerate(names)))
@@ -176,7 +178,7 @@ def scenario(folder: Path, size: int) -> None:
 
 
 def questions(folder: Path, size: int) -> None:
-    """So many questions of a product: shares, means and percentiles in turn."""
+    """Write `size` questions of a product: shares, means and percentiles in turn."""
     kinds = (
         'values = ["a", "b", "c", "d"]\nwithin = 0.01\n',
         "mean = [0, {0}]\nwithin = {1}\n",
@@ -203,9 +205,12 @@ def nothing(folder: Path, size: int) -> None:
 
 @dataclass(frozen=True)
 class Growth:
-    """A command whose input grows: `prepare` writes the input of a size to a folder, where it runs
-    with SIZE for the size; memory is at most `start` MiB and so many bytes an item. Bars, where
-    there are some: seconds and MiB `at_start`, and the `most` seconds of the largest size."""
+    """Command whose input grows.
+
+    `prepare`: writes the input of a size to a folder, in which the command runs with the size in
+    place of SIZE. `start`, `each`: bar on memory, in MiB, and bytes an item. `at_start`: bars on
+    seconds and MiB of the start, if there are any; `most`: bar on the seconds of the largest size.
+    """
 
     words: str
     of: str
@@ -218,7 +223,7 @@ class Growth:
     most: float | None = None
 
     def measured(self, size: int) -> tuple[float, float]:
-        """(seconds of processor, peak MiB) for an input of this size."""
+        """Return processor seconds and peak MiB for an input of this size."""
         with tempfile.TemporaryDirectory() as name:
             self.prepare(Path(name), size)
             words = self.words.replace("SIZE", str(size)).split()
@@ -306,7 +311,7 @@ GROWTHS = (
     Growth("try rows.csv --column x --seed 1", "rows of numbers", REPORTS, column, 500, start=520),
     Growth(
         "central asked --registry metrics.toml --data values.csv --seed 1",
-        *("values", VALUES, listed(LISTED), 5000),  # 32 points of the table a value
+        *("values", VALUES, listed(LISTED), 5000),  # a value takes 32 points of the table
     ),
     Growth(
         f"regress rows.csv --target y --bounds bounds.csv --epsilon 1 --delta 1e-6 {OUT}",
@@ -325,8 +330,10 @@ GROWTHS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of processor, of the start and of each size, and peak MiB of the start and of each
-    size; the power of the size with which time grows."""
+    """Processor seconds and peak MiB, of the start and of each size.
+
+    `power`: power of the size with which time grows.
+    """
 
     command: str
     of: str
@@ -347,11 +354,11 @@ ELSEWHERE = {
     "rappor": "make campaign-rappor-cases",
     "relay": "python -m simulations.benchmarks.sealing",
 }
-"""Command -> what measures it, or why nothing does."""
+"""What measures a command that is not measured here, or why nothing does."""
 
 
 def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """The power of the size with which time grows; 0 where all times are the machine's."""
+    """Return the power of the size with which time grows; 0 where all times are too short."""
     if max(seconds) <= SHORTEST:
         return 0.0
     logs = np.log(np.maximum(seconds, SHORTEST))
@@ -359,7 +366,7 @@ def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
 
 
 def power_of(growth: Growth, figures: Sequence[tuple[float, float]], start: float) -> float:
-    """The power of the size with which time beyond the start grows."""
+    """Return the power of the size with which time beyond the start grows."""
     seconds = [max(processor - start, 0.0) for processor, _ in figures]
     return slope(growth.sizes[: len(figures)], seconds) if len(figures) > 1 else 0.0
 
@@ -367,7 +374,7 @@ def power_of(growth: Growth, figures: Sequence[tuple[float, float]], start: floa
 def bars(
     growth: Growth, figures: Sequence[tuple[float, float]], at_start: tuple[float, float]
 ) -> Iterator[Bar]:
-    """Of the start, of time beyond it, and of the peak at every size."""
+    """Yield the bars of the start, of the time beyond it, and of the peak at every size."""
     what = f"ldp {growth.words.split(' --')[0]}, {growth.of}"
     if growth.at_start:
         limits = zip(at_start, growth.at_start, ("s", "MiB"), strict=True)
@@ -384,7 +391,7 @@ def bars(
 
 
 def page(results: Any) -> str:
-    """The table of docs/benchmarks.md, from the file that this writes."""
+    """Return the table of docs/benchmarks.md from the file that this campaign writes."""
     lines = [
         "| command | start | its memory | largest input | time | power | memory |",
         "| --- | --: | --: | --: | --: | --: | --: |",

@@ -1,9 +1,10 @@
-"""Are shuffled costs never below the truth, by how much above, and what do days and dummies cost?
+"""Measure whether shuffled costs are never below the truth, and what days and dummies cost.
 
-`python -m simulations.shuffling` enumerates batches of up to six people and prints the certified
-epsilon over the true one, composes 365 batches, and calibrates dummies to (1, 1e-6) beside
-randomised response in the same batch. It exits 1 when a ratio is below 1, a year costs more than
-10 % of its sum, or dummies have more than 2.6 times a curator's error. `--sample`: fewer cases.
+`python -m simulations.shuffling` enumerates batches of up to six people, and prints the certified
+epsilon over the true one. It composes 365 batches, and calibrates dummies to (1, 1e-6) beside
+randomised response in the same batch. It exits 1 when a ratio is below 1, when a year costs more
+than 10 % of its sum, or when dummies have more than 2.6 times a curator's error. `--sample` runs
+fewer cases.
 """
 
 import argparse
@@ -36,7 +37,7 @@ SMALL = (
     (unary(1.5, "optimized"), "012", 3),
     (hcms(1.0), "013", 3),
 )
-"""Mechanisms, values, and the largest number of people whose batch is enumerated."""
+"""Mechanisms, their values, and the largest number of people whose batch is enumerated."""
 DELTAS = (0.1, 0.01, 0.001)
 YEARS = (
     (rr(2, 1.0), 10_000),
@@ -51,7 +52,10 @@ HISTOGRAMS = ((2_600, 100_000), (2_600, 1_000_000), (250_000, 1_000_000))
 
 @dataclass(frozen=True)
 class Ratio:
-    """Certified epsilon of a batch of `people`, and the true one of the worst pair and others."""
+    """Certified epsilon of a batch of `people`, and the true epsilon of its worst case.
+
+    The worst case is over the pair of values and the values of the others.
+    """
 
     mechanism: str
     local: float
@@ -63,7 +67,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Year:
-    """Epsilon of one batch, and of 365 composed, at DELTA each."""
+    """Epsilon of one batch, and of 365 composed batches, at DELTA each."""
 
     mechanism: str
     local: float
@@ -73,12 +77,13 @@ class Year:
 
     @property
     def share(self) -> float:
-        """The composed epsilon as a share of the sum."""
+        """Composed epsilon as a share of the sum of 365 batches."""
         return self.composed / (365 * self.single)
 
 
 def true_epsilon(mechanism: Mechanism, values: Sequence[str], people: int, delta: float) -> float:
-    """Return the least epsilon at `delta` over all pairs of values and all values of others."""
+    """Return the true epsilon at `delta`: the least that holds for every pair and all other
+    values."""
     batches = [
         [(first[z], second[z]) for z in first]
         for one, other in permutations(values, 2)

@@ -1,13 +1,15 @@
-"""Is the default decoder of small sketches the better one, and are its discoveries true?
+"""Measure whether the default decoder of small sketches is the better one, with true discoveries.
 
-`python -m simulations.small_sketches` draws settings by a seed: a sketch (count mean sketch, its
-Hadamard form, local hashing) of 64 to 1,024 rows and 16 to 1,024 columns, epsilon 1 to 8, 30,000 to
-3 million reports, 100 to 2,000 candidates of which a part is held by Zipf or equal shares, and the
-heaviest none, one or five of them missing from the list. Of each setting it decodes the same tables
-by default and by both methods, and compares the root mean squared error of the held values with
-that of the better method, the share of false discoveries with the rate that is stated, and how many
-intervals hold. It times the largest table, 2**20 cells and 10,000 candidates. Prints the bars,
-writes them as JSON and exits 1 when one is missed; `--sample` takes five settings.
+`python -m simulations.small_sketches` draws settings by a seed. A sketch (count mean sketch, its
+Hadamard form, local hashing) has 64 to 1,024 rows, 16 to 1,024 columns and epsilon 1 to 8. There
+are 30,000 to 3 million reports and 100 to 2,000 candidates. A part of the candidates is held, by
+Zipf or equal shares. None, one or five of the heaviest values are missing from the list.
+
+Each setting's tables are decoded by default and by both methods. The root mean squared error of the
+held values is compared with that of the better method, and the share of false discoveries with the
+stated rate. It also counts how many intervals hold, and times the largest table, 2**20 cells and
+10,000 candidates. It prints the bars, writes them as JSON and exits 1 when one is missed;
+`--sample` takes five settings.
 """
 
 import math
@@ -32,9 +34,12 @@ METHODS = ("auto", "mean-sketch", "regression")
 
 @dataclass(frozen=True)
 class Row:
-    """A setting, in words, and of each method the root mean squared error of held values over that
-    of the better one, the mean share of false discoveries and its standard error, the number of
-    true ones, and the share of held values whose 95 % interval holds."""
+    """Result of a setting, which is given in words.
+
+    By method: `error`: root mean squared error of held values over that of the better method.
+    `false`, `false_error`: mean share of false discoveries, with its standard error. `found`:
+    number of true discoveries. `coverage`: share of held values whose 95 % interval holds.
+    """
 
     setting: str
     default: str
@@ -46,8 +51,12 @@ class Row:
 
 
 def setting_of(seed: int, number: int, table: int = 0) -> tuple[str, Any, np.ndarray, int]:
-    """Return a setting in words, its sketch, with other hash functions for each table, how many
-    people hold each candidate, the heaviest first, and how many of these are not listed."""
+    """Return a setting in words, its sketch, how many people hold each value, and the unlisted
+    ones.
+
+    The heaviest value comes first; the last figure is how many of the first are not listed. Each
+    `table` has other hash functions.
+    """
     draw = np.random.default_rng([seed, number])
     rows, columns = 2 ** int(draw.integers(6, 11)), 2 ** int(draw.integers(4, 11))
     epsilon, kind = float(draw.choice([1.0, 2.0, 4.0, 8.0])), int(draw.integers(3))
@@ -105,7 +114,7 @@ def row_of(seed: int, number: int, tables: int) -> Row:
 
 
 def seconds_of_the_largest() -> float:
-    """Return the processor seconds that the default takes for 2**20 cells, 10,000 candidates."""
+    """Return the processor seconds that the default takes for 2**20 cells and 10,000 candidates."""
     sketch = CountMeanSketch(epsilon=4.0, rows=1024, width=1024, seed="00ff")
     values, shares = [f"value {place}" for place in range(10_000)], 1 / np.arange(1, 1001)
     counts = np.zeros(10_000, dtype=np.int64)
@@ -117,7 +126,7 @@ def seconds_of_the_largest() -> float:
 
 
 def bars(rows: list[Row], tables: int) -> list[Bar]:
-    """Return the bars, of the default; the time of the largest table is measured."""
+    """Return the bars of the default; the time of the largest table is measured here."""
     seconds = seconds_of_the_largest()
     held = min(row.coverage["auto"] for row in rows)
     error = max(row.error["auto"] for row in rows)

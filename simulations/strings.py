@@ -1,11 +1,13 @@
-"""Are strings that nobody listed found by RAPPOR n-grams, in a minute, and what else finds them?
+"""Measure whether RAPPOR n-grams find strings that nobody listed, within a minute.
 
-`python -m simulations.strings` makes the reports of many populations of six-letter strings: five
-that are held alike, as in google/rappor's own try, and the 100 English words held by most, at
-google/rappor's parameters (128 bits, 2 hashes, 16 cohorts, every bit told truly with 3/4) and at a
-smaller epsilon; puts the strings together, times it, and lets Apple's puzzle and prefix extension
-look for them at the same total epsilon. It prints each bar beside the figure, writes all as JSON
-and exits 1 when one is missed. `--sample` runs the first of all.
+`python -m simulations.strings` makes the reports of many populations of six-letter strings. In one,
+five strings are held alike, as in google/rappor's own try. In the other two, people hold the 100
+most frequent English words. The parameters are google/rappor's (128 bits, 2 hashes, 16 cohorts,
+every bit truthful with 3/4), or have a smaller epsilon. It finds the strings and times that.
+Apple's puzzle and prefix extension search them too, at the same total epsilon.
+
+It prints each bar beside its figure, writes all as JSON and exits 1 when one is missed. `--sample`
+runs the first seed of every setting.
 """
 
 import argparse
@@ -36,14 +38,19 @@ SEEDS = 10
 LENGTH = 6
 SECONDS = 60
 PUBLISHED = 12 * log(3)
-"""What a report costs at google/rappor's parameters: 8 ln 3 for two n-grams, 4 ln 3 for the
-string."""
+"""Epsilon of a report at google/rappor's parameters.
+
+Two n-grams take 8 ln 3, the string takes 4 ln 3.
+"""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """`least`: of the 20 strings held by most (or of the five) so many must be found, in the median
-    of all seeds."""
+    """Population, its reports and their epsilon.
+
+    `least`: fewest of the 20 strings held by most (or of the five) that must be found, in the
+    median of all seeds.
+    """
 
     population: str
     reports: int
@@ -61,8 +68,12 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Run:
-    """Of one setting and seed: of the top 20, and all, how many were found; how many falsely; how
-    many were tested; seconds. `puzzle`, `prefix`: of the top 20, how many these find."""
+    """One setting and seed.
+
+    `top`: strings found of the top 20; `found`: strings found in all; `false`: those that nobody
+    holds; `tested`: strings tested. `puzzle`, `prefix`: strings of the top 20 that these methods
+    find.
+    """
 
     population: str
     reports: int
@@ -79,14 +90,14 @@ class Run:
 
 
 def five(generator: np.random.Generator) -> Population:
-    """Five strings of random letters, held alike."""
+    """Return a population of five strings of random letters, all equally frequent."""
     letters = np.array(list(ascii_lowercase))
     drawn = {"".join(generator.choice(letters, size=LENGTH)) for _ in range(5)}
     return Population(tuple(sorted(drawn)), frequencies=np.full(len(drawn), 1 / len(drawn)))
 
 
 def frequent() -> Population:
-    """The 100 English words of six letters held by most, 1 / rank."""
+    """Return the 100 most frequent English words of six letters, with shares by 1 / rank."""
     words = english()
     order = np.argsort(-words.shares, kind="stable").tolist()
     named = [words.values[i] for i in order if len(words.values[i]) == LENGTH][:100]
@@ -95,7 +106,7 @@ def frequent() -> Population:
 
 
 def run(setting: Setting, seed: int, words: Population | None) -> Run:
-    """All three on one population."""
+    """Run all three methods on one population."""
     generator = np.random.default_rng([seed, setting.reports, int(setting.epsilon)])
     people = (words or five(generator)).sample(setting.reports, generator)
     assert people.counts is not None
@@ -155,7 +166,7 @@ def run(setting: Setting, seed: int, words: Population | None) -> Run:
 
 
 def bars(runs: list[Run]) -> list[Bar]:
-    """Every line that must hold."""
+    """Return every bar with its figure."""
     made = []
     for setting in SETTINGS:
         asked = (setting.population, setting.reports, setting.epsilon)

@@ -1,10 +1,11 @@
-"""Do intervals of a regression of randomised answers cover what they say?
+"""Measure whether intervals of a regression of randomised answers hold as often as they say.
 
 `python -m simulations.surveys` draws 10,000 surveys of each setting (design, model, number of
-people, true share), fits each, prints the share of 95 % intervals that hold the true coefficient,
-writes them as JSON and exits 1 when one is below 94 or above 96 %. Wald's intervals of log odds may
-reach 98 %: near shares of 0 and 1 they are too wide. The twin, errors that take the
-answers for the outcomes, must miss. `--sample` draws 200 of each.
+people, true share) and fits each. It prints the share of 95 % intervals that hold the true
+coefficient, and writes all as JSON. It exits 1 when a share is below 94 or above 96 %. Wald's
+intervals of log odds may reach 98 %, because near shares of 0 and 1 they are too wide. The twin has
+errors that take the answers for the outcomes, and must miss. `--sample` draws 200 surveys of each
+setting.
 """
 
 import argparse
@@ -64,9 +65,11 @@ SETTINGS = [
 
 @dataclass(frozen=True)
 class Coverage:
-    """Shares of intervals of slope and intercept that hold the true ones, of the surveys whose fit
-    converged; `wald_slope`, `wald_intercept`: of Wald's, which those of the linear model are;
-    `naive`: of intervals whose errors are those of an outcome without noise."""
+    """Shares of intervals that hold the true value, of the surveys whose fit converged.
+
+    `slope`, `intercept`: of the model's intervals; `wald_slope`, `wald_intercept`: of Wald's, which
+    the linear model uses anyway. `naive`: of intervals with the errors of an outcome without noise.
+    """
 
     setting: Setting
     surveys: int
@@ -80,8 +83,10 @@ class Coverage:
 
 
 def truth_of(setting: Setting) -> tuple[float, float]:
-    """The true slope and intercept for a covariate from -1 to 1: shares from 0.5 to 1.5 times that
-    of the middle, or of its rest."""
+    """Return the true slope and intercept for a covariate from -1 to 1.
+
+    In the linear model, shares reach from 0.5 to 1.5 times the middle one, or the rest does.
+    """
     share = setting.share
     if setting.model == "linear":
         return 0.5 * min(share, 1 - share), share
@@ -89,7 +94,7 @@ def truth_of(setting: Setting) -> tuple[float, float]:
 
 
 def drawn(setting: Setting, generator: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-    """Covariates, true outcomes and answers of a survey, whose design may be estimated."""
+    """Return the covariates, the true outcomes and the answers of a survey."""
     slope, intercept = truth_of(setting)
     x = generator.uniform(-1, 1, setting.people)
     predictor = intercept + slope * x
@@ -101,7 +106,7 @@ def drawn(setting: Setting, generator: np.random.Generator) -> tuple[Floats, Flo
 
 
 def covered(setting: Setting, surveys: int, seed: int = 1) -> Coverage:
-    """The coverage of a setting over fresh surveys."""
+    """Return the coverage of a setting over fresh surveys."""
     generator = np.random.default_rng([seed, SETTINGS.index(setting)])
     design, started = DESIGNS[setting.design], time.process_time()
     holds, by_wald, naive, converged = np.zeros(2), np.zeros(2), 0, 0
@@ -133,7 +138,7 @@ def covered(setting: Setting, surveys: int, seed: int = 1) -> Coverage:
 
 
 def bars(results: list[Coverage], most: float) -> list[Bar]:
-    """What each coverage must be: within `most` of 95 %; the twin's below 90 %."""
+    """Return the bars: coverage within `most` of 95 %, the twin's below 90 %."""
     lines = []
     for result in results:
         what = " ".join(map(str, vars(result.setting).values()))

@@ -1,10 +1,11 @@
-"""How well the time of one call of `encode` tells a true report from a lie.
+"""Measure how well the time of one call of `encode` tells a true report from a lie.
 
-`python -m simulations.timing` encodes one value a hundred thousand times with each mechanism's
-first example and every published setting, with the system's randomness. It asks how often the best
-threshold on the time of a call, chosen on half of the calls, tells on the other half whether the
-report names what the value touches, or, where a permanent response is one column and a secret
-decides it, whether that is the true one; true reports and lies count alike, so that 50 % is chance.
+`python -m simulations.timing` encodes one value a hundred thousand times, with the system's
+randomness. It does so for each mechanism's first example and every published setting. It chooses
+the best threshold on the time of a call by half of the calls. On the other half it asks how often
+the threshold tells whether the report names what the value touches. Where a secret decides a
+permanent response of one column, it asks whether that response is the true one. True reports and
+lies count alike, so 50 % is chance.
 """
 
 import argparse
@@ -33,14 +34,16 @@ from simulations.campaign import Bar
 
 CALLS = 100_000
 MOST = 0.55
-"""Of calls told apart: a mechanism that misses it stands on the page about privacy."""
+"""Largest share of calls told apart; a mechanism that misses it is named on the privacy page."""
 NUMBERS = 4096
-"""Thresholds that are tried: so many quantiles of the times."""
+"""Number of thresholds that are tried, at quantiles of the times."""
 
 
 def is_true(mechanism: Mechanism, value: Value, report: bytes) -> bool | None:
-    """Return whether a report names the cells that the value touches; None in a row, which every
-    reader sees, where it touches none."""
+    """Return whether a report names the cells that the value touches.
+
+    Returns None in a row in which the value touches no cell; every reader sees the row.
+    """
     row, payload = split_report(report, mechanism.header, mechanism.layout)
     number = mechanism.layout.payload_number(payload)
     point = mechanism.addressing.point(value)
@@ -54,8 +57,10 @@ def is_true(mechanism: Mechanism, value: Value, report: bytes) -> bool | None:
 
 
 def told_apart(times: Ints, truths: Bools) -> float:
-    """Return the share of the second half of calls that a threshold on their time tells apart, true
-    reports and lies weighted alike; the threshold is the best one for the first half."""
+    """Return the share of the second half of calls that a threshold on their time tells apart.
+
+    True reports and lies have equal weights. The threshold is the best one for the first half.
+    """
     half = len(times) // 2
     places = np.unique(np.quantile(times[:half], np.linspace(0, 1, NUMBERS)))
 
@@ -85,8 +90,10 @@ def measured(mechanism: Mechanism, value: Value, calls: int) -> float:
 
 
 def permanent(mechanism: MemoisedMechanism, value: Value, calls: int) -> float:
-    """Return how well single calls, each of a device with a secret of its own, are told apart by
-    whether their permanent response is the true one."""
+    """Return how well single calls are told apart by whether their permanent response is true.
+
+    Each call is of a device with a secret of its own.
+    """
     clock, times = time.perf_counter_ns, np.empty(calls, np.int64)
     truths, memory = np.empty(calls, np.bool_), mechanism.memory
     for number in range(calls):

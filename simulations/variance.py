@@ -1,11 +1,11 @@
-"""Is the variance of an estimate the one that its formula states?
+"""Measure whether the variance of an estimate is the one that its formula states.
 
-`python -m simulations.variance` draws tables of a fixed population, each with hash functions of its
-own, estimates one value named beforehand in each, holds the variance of those estimates against
-`Mechanism.variance`, prints a line for each setting, writes them as JSON and exits 1 when a bar is
-missed. `--draws 400 --every 3` is a sample of every third row, `--sets` the rows of sets of answers
-alone. The relative standard error of a variance of N independent draws is sqrt((kurtosis - 1) / N),
-with the draws' own kurtosis (Cramér 1946, section 27.4).
+`python -m simulations.variance` draws tables of a fixed population, each with its own hash
+functions. In each it estimates one value that was chosen beforehand. It compares the variance of
+those estimates with `Mechanism.variance`. It prints a line for each setting, writes all as JSON and
+exits 1 when a bar is missed. `--draws 400 --every 3` is a sample of every third row; `--sets` runs
+only the rows of sets of answers. The relative standard error of a variance of N independent draws
+is sqrt((kurtosis - 1) / N), with the draws' own kurtosis (Cramér 1946, section 27.4).
 """
 
 import argparse
@@ -33,26 +33,26 @@ from ldp.tables.table import Table
 from simulations import campaign
 
 DRAWS = 90_000
-"""Of the full run: up to a kurtosis of 3.25 the sampling error is 0.5 % or less."""
+"""Draws of the full run; up to a kurtosis of 3.25 the sampling error is 0.5 % or less."""
 BATCH = 1_000
-"""Tables of one task; the first of each is decoded by `ldp.server.decode` too."""
+"""Tables of one task; `ldp.server.decode` also decodes the first of each task."""
 PROCESSES = 2
 MOST_OFF, MOST_SAMPLING, MOST_BIAS = 0.03, 0.005, 4.5
 
 REDRAWN = "redrawn"
-"""As a seed: every table has another one."""
+"""Seed that stands for another seed in every table."""
 VALUE = "lol"
 OTHERS = tuple(f"other-{i:02d}" for i in range(1, 13))
 CATEGORIES = (VALUE, *OTHERS[:7])
 PAIRS = tuple(frozenset(pair) for pair in zip(CATEGORIES, (*OTHERS[:7], OTHERS[0]), strict=True))
-"""Sets of two answers, of which the first alone has VALUE."""
+"""Sets of two answers, of which only the first set has VALUE."""
 BUCKETS = tuple(str(i + 0.5) for i in range(8))
 FREQUENCIES = (0.05, 0.4)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A mechanism: what it is given at every epsilon, then what sets each epsilon."""
+    """Mechanism: `parameters` at every epsilon, and the parameters that set each epsilon."""
 
     parameters: Mapping[str, Any]
     epsilons: tuple[Mapping[str, Any], ...]
@@ -77,12 +77,16 @@ SETS = (
         values=PAIRS,
     ),
 )
-"""Sets of answers through mechanisms whose settings in the catalogue are of single ones; after all
-others, whose draws follow from their places."""
+"""Sets of answers through mechanisms whose settings in the catalogue are of single answers.
+
+They come after all others, whose draws follow from their places.
+"""
 
 FIRST = ("unary", "cms", "hcms", "rappor")
-"""The mechanisms that come first, the others by their numbers on the wire: a row's draws follow
-from its place."""
+"""Mechanisms that come first; the others follow by their numbers on the wire.
+
+A row's draws follow from its place.
+"""
 
 
 def _place(kind: type[CatalogueMechanism]) -> tuple[int, int]:
@@ -90,8 +94,10 @@ def _place(kind: type[CatalogueMechanism]) -> tuple[int, int]:
 
 
 def catalogued() -> tuple[Subject, ...]:
-    """The settings that the mechanisms of the catalogue state, in an order that a new one, which
-    has the largest number, leaves as it is."""
+    """Return the settings that the mechanisms of the catalogue state.
+
+    A new mechanism has the largest number, so it leaves the order as it is.
+    """
     kinds = sorted(CATALOGUE.values(), key=_place)
     return tuple(_subject(kind, one) for kind in kinds if kind.is_whole for one in kind.settings)
 
@@ -114,15 +120,17 @@ def _subject(kind: type[CatalogueMechanism], setting: base.Setting) -> Subject:
 
 @dataclass(frozen=True)
 class Setting:
-    """One mechanism at one epsilon, and its population: `counts[0]` people hold `values[0]`, or the
-    answer VALUE."""
+    """One mechanism at one epsilon, and its population.
+
+    `counts[0]` people hold `values[0]`, or the answer VALUE.
+    """
 
     parameters: Mapping[str, Any]
     values: tuple[Any, ...]
     counts: Ints
 
     def mechanisms(self, generator: np.random.Generator) -> Iterator[Mechanism]:
-        """The mechanism for each table: every time with a new seed, if it has one."""
+        """Yield the mechanism for each table, each time with a new seed if it has one."""
         if "seed" not in self.parameters:
             yield from repeat(self._made({}))
         while True:
@@ -135,12 +143,13 @@ class Setting:
 
     @property
     def mechanism(self) -> Mechanism:
-        """With any seed: channel, shape and variance do not depend on it."""
+        """Mechanism with any seed; channel, shape and variance do not depend on the seed."""
         return next(self.mechanisms(np.random.default_rng(0)))
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """What the values are decoded by: themselves, their buckets or the single answers."""
+        """Candidates by which the values are decoded: themselves, their buckets or the single
+        answers."""
         mechanism = self.mechanism
         if isinstance(mechanism, BitFlip):
             points = map(mechanism.addressing.point, self.values)
@@ -166,8 +175,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the result. `collisions`: their share of the formula; `bias`: of the mean, in
-    standard errors of a mean; `sampling_error`: of `ratio`, which is measured / formula."""
+    """One line of the result.
+
+    `collisions`: share of collisions in the formula. `bias`: bias of the mean, in standard errors
+    of a mean. `ratio`: measured / formula; `sampling_error`: of `ratio`.
+    """
 
     mechanism: str
     parameters: Mapping[str, Any]
@@ -187,8 +199,10 @@ class Row:
 
 
 def settings(subjects: Iterable[Subject] | None = None) -> list[Setting]:
-    """Every subject, by default the catalogue's, at its epsilons and at both frequencies; the rest
-    hold the others as 1/rank."""
+    """Return every subject, by default the catalogue's, at its epsilons and at both frequencies.
+
+    The other people hold the other values by 1 / rank.
+    """
     made = []
     for subject in catalogued() if subjects is None else subjects:
         weights = 1 / np.arange(1, len(subject.values))
@@ -207,7 +221,10 @@ def _signs(width: int) -> Ints:
 
 
 def estimate(table: Table, point: np.uint64) -> float:
-    """The count of one value as docs/mechanisms states it, without what else a decoder computes."""
+    """Return the count of one value as docs/mechanisms states it.
+
+    What else a decoder computes is left out.
+    """
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
     at = np.arange(rows, dtype=np.uint32)
@@ -224,8 +241,10 @@ def estimate(table: Table, point: np.uint64) -> float:
 
 
 def draw(setting: Setting, draws: int, seed: np.random.SeedSequence) -> Floats:
-    """The estimates of the value in independent tables: shape (draws,). The first table's is held
-    to the decoder's own."""
+    """Return the estimates of the value in independent tables: shape (draws,).
+
+    The first table's estimate must equal the decoder's own.
+    """
     generator = np.random.default_rng(seed)
     found = np.empty(draws)
     for i, mechanism in enumerate(islice(setting.mechanisms(generator), draws)):
@@ -240,7 +259,7 @@ def draw(setting: Setting, draws: int, seed: np.random.SeedSequence) -> Floats:
 
 
 def formulas(setting: Setting) -> tuple[float, float]:
-    """The variance that the mechanism states, and how much of it is the collisions' own."""
+    """Return the variance that the mechanism states, and the part of it from collisions."""
     mechanism = setting.mechanism
     n, f, others = setting.reports, setting.frequency, setting.others_squared
     stated = float(mechanism.variance(n, f, others))
@@ -251,11 +270,12 @@ def formulas(setting: Setting) -> tuple[float, float]:
 
 
 def compare(setting: Setting, estimates: Floats, formula: float, *, sample: bool = False) -> Row:
-    """The bars: variance within 3 % of `formula`, its sampling error at most 0.5 %, mean within 4.5
-    standard errors. Of a sample the variance may be 4.5 sampling errors further off instead.
+    """Return the row with its bars: variance within 3 % of `formula`, mean within 4.5 standard
+    errors.
 
-    An exact formula misses a bar with a probability below 1e-5 for each row (two normal tails at
-    4.5, of which that of the mean is all but the whole).
+    The sampling error of the variance is at most 0.5 %. The variance of a sample may be 4.5
+    sampling errors further off instead. For an exact formula, a row misses a bar with a probability
+    below 1e-5. That is two normal tails at 4.5, almost all of it from the mean.
     """
     mechanism = setting.mechanism
     deviations = estimates - estimates.mean()
@@ -286,9 +306,11 @@ def compare(setting: Setting, estimates: Floats, formula: float, *, sample: bool
 
 
 def rows(draws: int, seed: int, *, are_sets: bool = False, every: int = 1) -> Iterator[Row]:
-    """The row of one setting in `every`, with `are_sets` only those of sets of answers. Tasks have
-    generators of their own, so the result depends neither on which process does which nor on the
-    other rows."""
+    """Yield the row of one setting in `every`, with `are_sets` only of sets of answers.
+
+    Tasks have generators of their own. So the result depends neither on which process does which
+    task, nor on the other rows.
+    """
     sizes = [min(BATCH, draws - start) for start in range(0, draws, BATCH)]
     all_settings = settings() + settings(SETS)
     seeds = np.random.SeedSequence(seed).spawn(len(all_settings) * len(sizes))
@@ -310,7 +332,7 @@ def rows(draws: int, seed: int, *, are_sets: bool = False, every: int = 1) -> It
 
 
 def line(row: Row) -> str:
-    """A row as printed; of the parameters the variant, or else the shape."""
+    """Return a row as it is printed; its parameters are the variant, or else the shape."""
     kind = row.parameters.get("variant", "x".join(map(str, row.shape)))
     return (
         f"{'ok  ' if row.passed else 'MISS'} {row.mechanism:5} {kind:9} {row.epsilon:5.2f} "

@@ -1,11 +1,12 @@
-"""Does the TypeScript client keep its promises when its browser or process is killed?
+"""Measure whether the TypeScript client keeps its promises when its browser or process is killed.
 
-`python -m simulations.web` kills Chromium and Node, 100 times each at random, in the middle
-of recording, sealing and sending. After that only the device's document and what arrived are looked
-at: what left was sealed, a batch that is sent twice is the same bytes, nothing sealed is lost,
-every report of fresh noise is charged once, no cap is passed (`clients/typescript/test/
-invariants.mjs`). A browser that is killed may discard all of its storage, as if the visitor had
-cleared it; that is counted. Prints every bar, writes all as JSON and exits 1 when one is missed.
+`python -m simulations.web` kills Chromium and Node, 100 times each at random, in the middle of
+recording, sealing and sending. Then it looks only at the device's document and at what arrived.
+What left was sealed, and a batch that is sent twice has the same bytes. Nothing sealed is lost, and
+every report of fresh noise is charged once. No cap is passed
+(`clients/typescript/test/invariants.mjs`). A browser that is killed may discard all of its storage,
+as if the visitor had cleared it; that is counted. It prints every bar, writes all as JSON and exits
+1 when one is missed.
 """
 
 import argparse
@@ -27,7 +28,7 @@ KILLS = 100
 
 
 def run(*command: str, **environment: str) -> str:
-    """What a command prints in the client's folder; raises CalledProcessError."""
+    """Return what a command prints in the client's folder; raise CalledProcessError if it fails."""
     done = subprocess.run(
         command,
         cwd=CLIENT,
@@ -41,7 +42,7 @@ def run(*command: str, **environment: str) -> str:
 
 
 def node_with_sqlite(folder: Path) -> str:
-    """A Node that has `node:sqlite`: the one on the PATH, or one that npm installs in a folder."""
+    """Return a Node that has `node:sqlite`: the one on the PATH, or one that npm installs."""
     major, minor = map(int, re.findall(r"\d+", run("node", "--version"))[:2])
     if (major, minor) >= LEAST_NODE:
         return "node"
@@ -51,7 +52,7 @@ def node_with_sqlite(folder: Path) -> str:
 
 
 def kill_processes(kills: int, folder: Path) -> dict[str, int]:
-    """What was left by a Node process that was killed so many times."""
+    """Return what a Node process left that was killed `kills` times."""
     node = node_with_sqlite(folder)
     words = ("--test", "--test-reporter=tap", "test/sqlite.test.mjs")
     printed = run(node, *words, KILLS=str(kills))
@@ -61,7 +62,7 @@ def kill_processes(kills: int, folder: Path) -> dict[str, int]:
 
 
 def kill_browser(kills: int) -> dict[str, int]:
-    """What was left by a browser that was killed so many times, tabs and all."""
+    """Return what a browser left that was killed `kills` times, with all its tabs."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or "chromium"
     return dict(json.loads(run("node", "test/kill-browser.mjs", chromium, str(kills))))
 

@@ -1,4 +1,4 @@
-"""Whole reports of RAPPOR with small filters, drawn by cohort and pattern, not report by report."""
+"""Draw whole reports of RAPPOR with small filters, by cohort and pattern instead of one by one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,8 +17,11 @@ from ldp.tables.patterns import Patterns
 def draw_patterns(
     mechanism: Rappor, values: Sequence[str], counts: Ints, generator: np.random.Generator
 ) -> Patterns:
-    """The patterns of one report of each of `counts` people for each of the `values`: the cohort of
-    each person is drawn, then of the people with one filter how many send each report."""
+    """Return the patterns of one report of each of `counts` people for each of the `values`.
+
+    The cohort of each person is drawn. Then it is drawn how many of the people with one filter send
+    each report.
+    """
     assert isinstance(mechanism.addressing, PolynomialBloom)
     cohorts, bits = mechanism.shape
     filters, _ = random_filter(bits, mechanism.hashes)
@@ -44,8 +47,11 @@ def draw_patterns(
 
 
 def table_of(patterns: Patterns) -> Any:
-    """The table that holds these whole reports. It is doubled for every binary digit, and the
-    patterns are added whose count has the digit, so that none is repeated."""
+    """Return the table that holds these whole reports.
+
+    The table is doubled for every binary digit. At each digit the patterns whose count has it are
+    added, so no pattern is repeated.
+    """
     mechanism = patterns.mechanism
     total: Any = empty_builder(mechanism).build()
     for digit in reversed(range(int(patterns.counts.max(initial=0)).bit_length())):

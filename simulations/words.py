@@ -1,10 +1,10 @@
-"""Does the puzzle find the words that most people write, and no word that nobody wrote?
+"""Measure whether the puzzle finds the words that most people write, and no word nobody wrote.
 
-`python -m simulations.words` draws reports of two populations, ten million of English words of six
-to ten letters (the package wordfreq: frequencies of 180,000 of them) and 100,000 of 1,000 words by
-a Zipf law, solves each puzzle at family-wise 0.001 with hash functions and a population redrawn for
-each seed and with each screen, prints each bar beside the figure, writes them as JSON and exits 1
-when one is missed. `--sample` runs one seed of each.
+`python -m simulations.words` draws reports of two populations. One has ten million English words of
+six to ten letters (the package wordfreq: frequencies of 180,000 of them). The other has 100,000
+reports of 1,000 words by a Zipf law. It solves each puzzle at family-wise 0.001, with each screen.
+Hash functions and population are redrawn for each seed. It prints each bar beside its figure,
+writes all as JSON and exits 1 when a bar is missed. `--sample` runs one seed of each.
 """
 
 import argparse
@@ -28,14 +28,17 @@ from simulations.campaign import Bar
 
 RULE = Rule(alpha=0.001, control="bonferroni")
 SCREENS = {"chance": None, "fdr": Rule(alpha=0.05, control="fdr"), "bonferroni": RULE}
-"""The first is the default."""
+"""Screens of the puzzle, the default first."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is run: `fragment_epsilon` of 8, and the fewest of the 20 words held by most that the
-    default screen must find (None: there to compare)."""
+    """Population and its puzzle.
+
+    `fragment_epsilon`: part of epsilon 8 for fragments. `fewest`: how many of the 20 words held by
+    most the default screen must find; None: only compared.
+    """
 
     population: str
     reports: int
@@ -68,7 +71,7 @@ class Run:
 
 
 def english() -> Population:
-    """English words of six to ten letters, with their shares of all such."""
+    """Return English words of six to ten letters, with their shares of all such words."""
     import wordfreq
 
     listed = wordfreq.get_frequency_dict("en")
@@ -78,7 +81,7 @@ def english() -> Population:
 
 
 def zipf() -> Population:
-    """1,000 words of four to eight random letters, each with a share of 1 / rank ** 1.1."""
+    """Return 1,000 words of four to eight random letters, each with a share of 1 / rank ** 1.1."""
     generator, words = np.random.default_rng(0), dict[str, None]()
     while len(words) < 1000:
         word = generator.choice(list(LETTERS), size=generator.integers(4, 9))
@@ -91,7 +94,7 @@ POPULATIONS = {"english": english, "zipf": zipf}
 
 
 def solve(task: Task, seed: int, words: Population) -> Iterator[Run]:
-    """One table, solved with each screen."""
+    """Draw one table, and solve it with each screen."""
     generator = np.random.default_rng([seed, int(task.fragment_epsilon), task.reports])
     people = words.sample(task.reports, generator)
     assert people.counts is not None
@@ -127,7 +130,7 @@ def solve(task: Task, seed: int, words: Population) -> Iterator[Run]:
 
 
 def bars(runs: list[Run]) -> list[Bar]:
-    """Every line that must hold: of each task with the screen that is the default."""
+    """Return every bar, for each task with the default screen."""
     default, made = next(iter(SCREENS)), []
     for task in TASKS:
         held = [
