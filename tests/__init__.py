@@ -1,1 +1,1 @@
-"""Tests mirror the package; conformance and audit run over the whole catalogue."""
+"""Tests, in folders like those of the package; conformance and audit run over the catalogue."""

@@ -1,4 +1,4 @@
-"""The structure and the words of the package, counted from its syntax trees.
+"""Count the structure and the words of the package from its syntax trees.
 
 `python -m tests.architecture` prints packages, edges, cycles, docstrings, names and lines;
 `tests/test_architecture.py` holds the bars.
@@ -78,7 +78,7 @@ class Module:
 
     @cached_property
     def name(self) -> str:
-        """Dotted name, of a package that of its folder."""
+        """Dotted name of the module; for a package, of its folder."""
         parts = self.path.relative_to(PACKAGE.parent).with_suffix("").parts
         return ".".join(parts).removesuffix(".__init__")
 
@@ -158,8 +158,10 @@ def edges_above_the_base(listed: list[Module]) -> set[tuple[str, str]]:
 
 
 def probes(listed: list[Module]) -> list[str]:
-    """Return the calls of getattr and hasattr, outside of `mechanisms`, that ask a mechanism what
-    it is."""
+    """Return the calls of getattr and hasattr that ask a mechanism what it is.
+
+    Calls within `mechanisms` are left out.
+    """
     attributes = {
         getattr(child, "name", "") or ast.unparse(child.target)  # type: ignore[union-attr]
         for module in listed
@@ -179,8 +181,11 @@ def probes(listed: list[Module]) -> list[str]:
 
 
 def is_probe(node: ast.Call, attributes: set[str]) -> bool:
-    """Return whether a call asks a mechanism, an addressing or a part for an attribute that it may
-    not have, or anything for one of the `attributes` of mechanisms."""
+    """Return whether a call asks for an attribute that its subject may not have.
+
+    The subject is a mechanism, an addressing or a part; or the attribute is one of the `attributes`
+    of mechanisms.
+    """
     if not _calls(node, "getattr", "hasattr"):
         return False
     subject, name = node.args[:2]
@@ -214,7 +219,7 @@ def _calls(node: ast.Call, *names: str) -> bool:
 
 
 def largest_file(listed: list[Module]) -> tuple[int, str]:
-    """Return the most lines of code of a file, and its name."""
+    """Return the largest number of lines of code of a file, and the file's name."""
     return max((module.code_lines, module.name) for module in listed)
 
 
@@ -224,7 +229,7 @@ def characters_of_a_line(listed: list[Module]) -> float:
 
 
 def lines_of_a_function(listed: list[Module]) -> float:
-    """Return the median number of lines of code of a function, with its first."""
+    """Return the median number of lines of code of a function, including its first line."""
     sizes = []
     for module in listed:
         for node in module.nodes:
@@ -241,7 +246,7 @@ def repeated_files(listed: list[Module]) -> list[str]:
 
 
 def repeated_names(listed: list[Module]) -> list[str]:
-    """Return the public functions and classes, but methods, that several files define."""
+    """Return the public functions and classes that several files define, without methods."""
     counts = Counter(
         node.name
         for module in listed
@@ -252,8 +257,7 @@ def repeated_names(listed: list[Module]) -> list[str]:
 
 
 def command_words() -> tuple[int, int]:
-    """Return the number of words after `ldp`, and the number of these and of the words after
-    them."""
+    """Return the number of words after `ldp`, and that number plus the words after them."""
     from ldp.cli import commands
 
     context = click.Context(commands)
@@ -324,7 +328,7 @@ def follows_the_law(node: ast.AST, docstring: str) -> bool:
 
 
 def documents_arguments(node: ast.AST, docstring: str) -> bool | None:
-    """Return whether a docstring names an argument or a shape; None without arguments."""
+    """Return whether a docstring names an argument or a shape; None if there are no arguments."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
     every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
@@ -336,8 +340,10 @@ def documents_arguments(node: ast.AST, docstring: str) -> bool | None:
 
 
 def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield (line, name) of everything that is bound: variables, attributes, arguments, functions,
-    classes, imported and caught names."""
+    """Yield (line, name) of everything that is bound.
+
+    That is variables, attributes, arguments, functions, classes, imported and caught names.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id if isinstance(node, ast.Name) else node.attr
@@ -352,8 +358,10 @@ def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def forbidden_names(listed: list[Module]) -> list[str]:
-    """Return public names, and arguments of public functions, that no noun or verb carries, and the
-    places where a participle alone is bound, private or not."""
+    """Return names that no noun or verb carries: public names, and arguments of public functions.
+
+    The places where a participle alone is bound follow, private or not.
+    """
     names = [
         f"{module.name}:{line} {name}"
         for module in listed
@@ -385,8 +393,7 @@ def forbidden_words(listed: list[Module]) -> list[str]:
 
 
 def kinds_of_results(listed: list[Module]) -> list[str]:
-    """Return the classes of tables and decoders that define how intervals are given or how a file
-    is written."""
+    """Return the classes of tables and decoders that define intervals, or how a file is written."""
     return [
         f"{module.name}.{node.name}"
         for module in listed
@@ -398,8 +405,7 @@ def kinds_of_results(listed: list[Module]) -> list[str]:
 
 
 def kinds_of_questions(listed: list[Module]) -> list[str]:
-    """Return the classes that join the error of a mechanism with its simulation: those with a body
-    of both methods."""
+    """Return the classes with a body for a mechanism's error and for its simulation."""
     kinds = []
     for module in listed:
         for node in module.tree.body:
@@ -416,8 +422,11 @@ def kinds_of_questions(listed: list[Module]) -> list[str]:
 
 @dataclass(frozen=True)
 class Words:
-    """Docstrings of public things: `total`, those that follow the law, functions with arguments,
-    and those whose docstring names one."""
+    """Counts of the docstrings of public things.
+
+    `lawful`: docstrings that follow the law of words. `documented`: functions `with_arguments`
+    whose docstring names an argument or a shape.
+    """
 
     total: int
     lawful: int

@@ -1,4 +1,4 @@
-"""A bucket for tests: moto's server on this machine, reached as a real one is."""
+"""Provide a bucket for tests: moto's server on this machine, used like a real bucket."""
 
 import logging
 import socket
@@ -16,7 +16,7 @@ SECRET = "a-secret-that-nobody-prints"
 
 @contextmanager
 def serving_bucket(patch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The server's address, which the environment names with credentials."""
+    """Yield the server's address, which the environment holds with credentials."""
     server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server.start()
@@ -31,7 +31,7 @@ def serving_bucket(patch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def listed(address: str, prefix: str) -> list[str]:
-    """The objects below a prefix of the bucket, whatever the code under test says."""
+    """Return the objects below a prefix of the bucket, without the code under test."""
     selector = fs.FileSelector(f"{BUCKET}/{prefix}", recursive=True, allow_not_found=True)
     infos = fs.S3FileSystem(endpoint_override=address).get_file_info(selector)
     return sorted(info.path.removeprefix(f"{BUCKET}/") for info in infos if info.is_file)
@@ -39,8 +39,10 @@ def listed(address: str, prefix: str) -> list[str]:
 
 @contextmanager
 def stalling(address: str, after: int) -> Iterator[tuple[str, threading.Event]]:
-    """An address that forwards so many bytes of all requests together, then no more; the event says
-    that it came to that."""
+    """Yield an address that forwards `after` bytes of all requests together, then no more.
+
+    The event is set when the limit is reached.
+    """
     target, left, is_stalled = urlsplit(address), after, threading.Event()
     listening = socket.create_server(("127.0.0.1", 0))
 

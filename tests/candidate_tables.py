@@ -1,4 +1,4 @@
-"""Tables and designs of RAPPOR's candidates."""
+"""Make tables and designs of RAPPOR's candidates."""
 
 import csv
 import gzip

@@ -1,5 +1,7 @@
-"""Clients that break the device protocol, each in one way; the audit of the client must catch every
-one. They stand before and behind a real client, whose inside they leave alone."""
+"""Clients that break the device protocol, each in one way; the audit must catch every one.
+
+The mutants change what goes into a real client and what comes out of it, not its inside.
+"""
 
 import os
 from collections import Counter
@@ -32,7 +34,7 @@ Change = Callable[[Batch], Batch]
 
 
 class _Altered:
-    """A destination that changes a batch before it is sent."""
+    """Destination that changes a batch before it is sent."""
 
     def __init__(self, destination: Any, change: Change) -> None:
         self._destination = destination
@@ -52,7 +54,7 @@ def _altering(change: Change) -> Callable[..., Client]:
 
 
 class FirstRecordOnly(Client):
-    """Of a period the first record of a metric is sent, not a random one."""
+    """Client that sends the first record of a metric in a period, not a random one."""
 
     def __init__(self, *args: Any, **others: Any) -> None:
         super().__init__(*args, **others)
@@ -70,7 +72,7 @@ class FirstRecordOnly(Client):
 
 
 class LastRecordOnly(Client):
-    """Of a period the last record of a metric is sent."""
+    """Client that sends the last record of a metric in a period."""
 
     def record(self, metric: str, value: Any) -> Any:
         if metric == "one" and value != "f":
@@ -79,7 +81,7 @@ class LastRecordOnly(Client):
 
 
 class SecretOfTwoBytes(Client):
-    """The device's secret is a number of two bytes, filled up with zeros."""
+    """Client whose secret is a number of two bytes, filled up with zeros."""
 
     def __init__(self, path: Path, **others: Any) -> None:
         path.with_name(f"{path.name}.secret").write_bytes(os.urandom(2).ljust(32, b"\0"))
@@ -87,7 +89,7 @@ class SecretOfTwoBytes(Client):
 
 
 class SecretOfTheProduct(Client):
-    """All devices have one secret."""
+    """Client whose devices all have one secret."""
 
     def __init__(self, path: Path, **others: Any) -> None:
         path.with_name(f"{path.name}.secret").write_bytes(bytes(range(32)))
@@ -95,7 +97,7 @@ class SecretOfTheProduct(Client):
 
 
 class SecretMadeAnew(Client):
-    """A new secret, and so a new permanent response, after every upload."""
+    """Client with a new secret, and so a new permanent response, after every upload."""
 
     def __init__(self, path: Path, **others: Any) -> None:
         super().__init__(path, **others)
@@ -109,7 +111,7 @@ class SecretMadeAnew(Client):
 
 
 class _OfPresence(Client):
-    """A client that alters a batch of its period where the hidden metric had a record."""
+    """Client that alters a batch of its period where the hidden metric had a record."""
 
     def __init__(self, path: Path, *, destination: Any, **others: Any) -> None:
         self._some, self._collector = False, destination
@@ -136,7 +138,8 @@ class _OfPresence(Client):
 
 
 class HalfOfPresence(_OfPresence):
-    """The hidden report stands in the first half where there was a record, else in the second."""
+    """Client whose hidden report is in the batch's first half after a record, else in the
+    second."""
 
     def batches(self, batch: Batch) -> list[Batch]:
         items = sorted(batch.items, key=lambda item: item.metric == "hidden")
@@ -147,7 +150,7 @@ class HalfOfPresence(_OfPresence):
 
 
 class NeighbourOfPresence(_OfPresence):
-    """The hidden report stands before that of another metric where there was a record."""
+    """Client whose hidden report comes directly before another metric's if there was a record."""
 
     def batches(self, batch: Batch) -> list[Batch]:
         if not self._some:
@@ -158,7 +161,7 @@ class NeighbourOfPresence(_OfPresence):
 
 
 class BatchOfPresence(_OfPresence):
-    """A period with a record leaves as two batches."""
+    """Client that sends a period with a record as two batches."""
 
     def batches(self, batch: Batch) -> list[Batch]:
         if not self._some:
@@ -168,7 +171,7 @@ class BatchOfPresence(_OfPresence):
 
 
 class SilentWithoutRecords(_OfPresence):
-    """A period without records of a hidden metric is not filled up."""
+    """Client that does not fill up a period without records of a hidden metric."""
 
     def batches(self, batch: Batch) -> list[Batch]:
         kept = tuple(item for item in batch.items if item.metric != "hidden" or self._some)
@@ -195,7 +198,7 @@ def order_as_recorded() -> Callable[..., Client]:
 
 
 def metrics_in_order() -> Callable[..., Client]:
-    """Reports of one metric are shuffled, the metrics are not."""
+    """Shuffle the reports of each metric, but not the metrics."""
     return _altering(
         lambda batch: batch._replace(items=tuple(sorted(batch.items, key=lambda each: each.metric)))
     )
@@ -217,7 +220,7 @@ def no_padding() -> Callable[..., Client]:
 
 
 def day_of_the_records() -> Callable[..., Client]:
-    """The batch says when its records were made, not when it was sealed."""
+    """Let the batch say when its records were made, not when it was sealed."""
     return _altering(lambda batch: batch._replace(day=batch.day - timedelta(days=1)))
 
 
@@ -236,17 +239,17 @@ SAMPLING_MUTANTS: dict[str, Callable[[], Callable[..., Client]]] = {
     "no padding": no_padding,
     "day of the records": day_of_the_records,
 }
-"""Caught by the stage "periods" of `ldp.audit.client.client_stages`."""
+"""Mutants that the stage "periods" of `ldp.audit.client.client_stages` catches."""
 SECRET_MUTANTS: dict[str, Callable[[], Callable[..., Client]]] = {
     "secret of two bytes": lambda: SecretOfTwoBytes,
     "secret of the product": lambda: SecretOfTheProduct,
     "secret made anew": lambda: SecretMadeAnew,
 }
-"""Caught by its stage "lives"."""
+"""Mutants that the stage "lives" of `ldp.audit.client.client_stages` catches."""
 
 
 def share_flips(patch: pytest.MonkeyPatch) -> None:
-    """Per value, a device flips the same bits of all its values."""
+    """Let a device flip the same bits of all its values, where they are memoised per value."""
     honest = KeyedFilter.response
     patch.setattr(
         KeyedFilter,
@@ -256,7 +259,7 @@ def share_flips(patch: pytest.MonkeyPatch) -> None:
 
 
 def _plain(mechanism: Any, value: Any) -> Report:
-    """The value itself, as bytes that could be a report."""
+    """Return the value itself, as bytes that could be a report."""
     payload = mechanism.layout.payload_of(
         mechanism.addressing.cells(mechanism.addressing.point(value), 0)
     )
@@ -264,8 +267,7 @@ def _plain(mechanism: Any, value: Any) -> Report:
 
 
 class _Calls:
-    """What a mutant knows of a call: of all on its device, the number of the device, the value and
-    the one before."""
+    """Calls of a device, of which a mutant may know: its device, its value and the value before."""
 
     def __init__(self) -> None:
         self.devices: dict[int, int] = {}
@@ -284,7 +286,10 @@ class _Calls:
 
 
 def _where(holds: Callable[[int, int, Any], bool]) -> Callable[[pytest.MonkeyPatch], None]:
-    """Reports of the metric "new" are plain where this holds of (device, call, value)."""
+    """Return the mutant that sends plain reports of the metric "new" under a condition.
+
+    The condition is a function of (device, call, value).
+    """
 
     def mutate(patch: pytest.MonkeyPatch) -> None:
         honest, calls = Responses.fresh_report, _Calls()
@@ -314,7 +319,7 @@ def _lie_names_the_value_before(patch: pytest.MonkeyPatch) -> None:
 
 
 def _doubled(mechanism: Any) -> Any:
-    """The mechanism with twice the epsilon, of all reports of a response."""
+    """Return the mechanism with twice the epsilon, of all reports of a response."""
     if isinstance(mechanism, Rappor):
         return replace(mechanism, f=0.54)
     if hasattr(mechanism, "lifetime_epsilon"):
@@ -323,7 +328,8 @@ def _doubled(mechanism: Any) -> Any:
 
 
 def _doubling(*methods: str) -> Callable[[pytest.MonkeyPatch], None]:
-    """These methods of `Responses` report with twice the epsilon, under the honest fingerprint."""
+    """Let these methods of `Responses` report with twice the epsilon, under the honest
+    fingerprint."""
 
     def doubled(honest: Callable[..., Any]) -> Callable[..., Any]:
         def report(self: Responses, metric: Metric, *of: Any) -> Any:
@@ -353,7 +359,7 @@ def _one_key_for_all_metrics(patch: pytest.MonkeyPatch) -> None:
 
 
 def _one_noise_for_all_epochs(patch: pytest.MonkeyPatch) -> None:
-    """Cohort and noise of an epoch are a function of device and metric."""
+    """Make cohort and noise of an epoch a function of device and metric."""
     honest = Responses.permanent_response
 
     def response(self: Responses, metric: Metric, value: Any) -> bytes:
@@ -364,7 +370,7 @@ def _one_noise_for_all_epochs(patch: pytest.MonkeyPatch) -> None:
 
 
 def _one_noise_for_metrics_of_an_epoch(patch: pytest.MonkeyPatch) -> None:
-    """Metrics of one mechanism share the noise of their first, second, ... epoch."""
+    """Let metrics of one mechanism share the noise of their first, second, ... epoch."""
     honest, calls = Responses.permanent_response, _Calls()
 
     def response(self: Responses, metric: Metric, value: Any) -> bytes:
@@ -386,7 +392,7 @@ def _first_response_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def _epochs_renewed(patch: pytest.MonkeyPatch) -> None:
-    """Every report of an epoch has a permanent response of its own."""
+    """Give every report of an epoch a permanent response of its own."""
     patch.setattr(
         Responses,
         "epoch_report",
@@ -395,7 +401,7 @@ def _epochs_renewed(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_dummies(patch: pytest.MonkeyPatch) -> None:
-    """Of a record's messages only the value's are full."""
+    """Send no dummies: of a record's messages only the value's are full."""
     honest, change = Dummies.encoder, CHEATS["no dummies"]
 
     def encoder(self: Dummies, bits: Any = None) -> Any:
@@ -411,12 +417,13 @@ def no_dummies(patch: pytest.MonkeyPatch) -> None:
 
 
 def few_responses(patch: pytest.MonkeyPatch, names: Sequence[str]) -> None:
-    """Memoise in these metrics only, which takes a third of the time."""
+    """Memoise only in these metrics, which takes a third of the time."""
     patch.setattr("ldp.audit.client.MEMOISED", {name: MEMOISED[name] for name in names})
 
 
 def one_report_a_window(patch: pytest.MonkeyPatch) -> None:
-    """Send one report where metrics with fresh noise have several, which no mutant changes."""
+    """Send one report where metrics with fresh noise have several; no mutant changes that
+    number."""
     patch.setattr("ldp.audit.client.TIMES", 1)
 
 
@@ -441,7 +448,7 @@ NOISE_MUTANTS: dict[str, tuple[str, Mutate]] = {
     ),
     "epsilon doubled, fresh": ("touched cells reported", _doubling("fresh_report")),
 }
-"""Caught by the stages "reports" in the metric "new", by a check of this name."""
+"""Mutants that the stages "reports" catch in the metric "new", by a check of this name."""
 RESPONSE_MUTANTS: dict[str, tuple[str, Mutate]] = {
     "epsilon doubled, per value": (
         "metric 'value-1': untouched unit decoded",
@@ -473,13 +480,16 @@ RESPONSE_MUTANTS: dict[str, tuple[str, Mutate]] = {
     ),
     "epochs renewed": ("metric 'epoch-1': devices of several cohorts", _epochs_renewed),
 }
-"""Caught by the stage "lives", by a check of this name."""
+"""Mutants that the stage "lives" catches, by a check of this name."""
 AUDIT_ALPHA = 1e-8
-"""Stricter than that of the audit, as a part of it has fewer counts to share it with."""
+"""Error rate stricter than that of the audit, since a part of it has fewer counts."""
 
 
 def missed(checks: Sequence[Checks], what: str) -> float:
-    """The chance that others like these checks would pass the audit: bounded by the one check of
-    this name, whose counts have the least that any can have of AUDIT_ALPHA."""
+    """Return the chance that other checks like these would pass the audit.
+
+    It is bounded by the one check of this name, whose counts have the smallest level that a count
+    can have of AUDIT_ALPHA.
+    """
     named = [check for check in checks if check[0] == what]
     return chance_missed(named[-1:], AUDIT_ALPHA / sum(check[1].size for check in checks))

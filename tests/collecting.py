@@ -1,4 +1,5 @@
-"""What the collector's tests share: a registry, batches, a collector in this process or its own."""
+"""Provide what the collector's tests share: a registry, batches, a collector here or in a
+process."""
 
 import asyncio
 import json
@@ -68,7 +69,7 @@ beta = 0.5
 
 
 def registry(folder: Path) -> Registry:
-    """The registry of these tests, written there."""
+    """Write the registry of these tests into the folder, and return it."""
     path = folder / "metrics.toml"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -77,19 +78,19 @@ def registry(folder: Path) -> Registry:
 
 
 def items(asked: Registry, metric: str, value: str, number: int) -> list[Item]:
-    """So many reports of a value."""
+    """Return `number` reports of a value."""
     one = asked.metric(metric)
     encoder = one.mechanism.encoder()
     return [Item(metric, one.version, encoder.encode(value)) for _ in range(number)]
 
 
 def batch(listed: Sequence[Item], day: date = TODAY, identity: bytes | None = None) -> bytes:
-    """A sealed batch."""
+    """Return a sealed batch."""
     return Batch(identity or os.urandom(16), day, tuple(listed)).to_bytes()
 
 
 def mixed(folder: Path) -> list[Item]:
-    """Reports of two metrics, and one item for each reason to refuse it."""
+    """Return reports of two metrics, and one item for each reason to refuse it."""
     asked = registry(folder)
     return [
         *items(asked, "city", "Oslo", 3),
@@ -102,7 +103,7 @@ def mixed(folder: Path) -> list[Item]:
 
 
 def filled(folder: Path, batches: int) -> list[bytes]:
-    """Puts batches of words into the buffer."""
+    """Put batches of words into the buffer."""
     asked = registry(folder)
     bodies = [batch(items(asked, "word", "hello", 20)) for _ in range(batches)]
     buffer, known = Buffer(folder / "buffer"), collected_metrics(asked)
@@ -115,7 +116,7 @@ def filled(folder: Path, batches: int) -> list[bytes]:
 
 
 def waiting(folder: Path) -> int:
-    """The number of reports in a buffer."""
+    """Return the number of reports in a buffer."""
     buffer = Buffer(folder)
     try:
         return sum(buffer.report_counts().values())
@@ -124,7 +125,7 @@ def waiting(folder: Path) -> int:
 
 
 def counted(store: Path, asked: Registry, metric: str) -> Table | JointTable:
-    """The table of all that the store holds; empty where there is nothing."""
+    """Return the table of all that the store holds, empty where there is nothing."""
     one = asked.metric(metric)
     if not any(store.glob(f"metric={metric}/version={one.version}/day=*/*.parquet")):
         return empty_builder(one.mechanism).build()
@@ -132,7 +133,10 @@ def counted(store: Path, asked: Registry, metric: str) -> Table | JointTable:
 
 
 def summed(asked: Registry, bodies: Iterable[bytes], metric: str) -> Table | JointTable:
-    """The table of a metric's reports in these batches, each once, counted without a collector."""
+    """Return the table of a metric's reports in these batches, counted without a collector.
+
+    Each batch counts once.
+    """
     one = asked.metric(metric)
     builder = empty_builder(one.mechanism)
     for body in bodies:
@@ -143,14 +147,14 @@ def summed(asked: Registry, bodies: Iterable[bytes], metric: str) -> Table | Joi
 
 
 def same_counts(one: Table | JointTable, other: Table | JointTable) -> bool:
-    """Whether they hold the same integers, whatever days they name."""
+    """Return whether two tables hold the same integers, whatever days they name."""
     assert isinstance(one, Table)
     assert isinstance(other, Table)
     return replace(one, windows=()) == replace(other, windows=())
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
-    """Returns when the condition holds; fails when it does not come to hold."""
+    """Wait until the condition holds; fail if it does not hold in time."""
     ends = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < ends, "it did not come to pass"
@@ -158,7 +162,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
 
 
 class Got(NamedTuple):
-    """An answer of the collector."""
+    """Answer of the collector."""
 
     status: int
     headers: dict[str, str]
@@ -172,7 +176,10 @@ class Got(NamedTuple):
 async def answer(
     app: Any, method: str, path: str, body: bytes | None, headers: dict[str, str]
 ) -> Got:
-    """The answer of an application to one request; without a body none ever comes."""
+    """Return the answer of an application to one request.
+
+    Without a body, no body ever arrives.
+    """
     scope = {
         "type": "http",
         "http_version": "1.1",
@@ -208,31 +215,31 @@ async def answer(
 
 
 class Clock:
-    """A clock of days that anybody may set, and one of seconds that only goes on."""
+    """Clock of days that a test can set, and a clock of seconds that only goes on."""
 
     def __init__(self, day: date = TODAY) -> None:
         self.day, self.seconds = day, 0.0
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments of a service that reads it."""
+        """Return the arguments of a service that reads this clock."""
         return {"today": lambda: self.day, "monotonic": lambda: self.seconds}
 
     def show(self, writer: Any, day: date, hours: int) -> None:
-        """Show a day for so many hours, in each of which a writer looks at it."""
+        """Show a day for `hours` hours; in each hour a writer reads the clock."""
         self.day = day
         for _ in range(hours):
             self.seconds += 3600
             writer.follow()
 
     def go_on(self, writer: Any, days: int) -> None:
-        """Show the next days, each as long as it is."""
+        """Show the next days, each for 24 hours."""
         for _ in range(days):
             self.show(writer, self.day + timedelta(days=1), 24)
 
 
 class Service:
-    """A collector in this process: its application without a socket, in a thread with a loop."""
+    """Collector in this process: its application without a socket, in a thread with a loop."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.registry, self.store = registry(folder), folder / "reports"
@@ -246,7 +253,7 @@ class Service:
         self._run(self._living.__aenter__())
 
     def build(self, **settings: Any) -> Any:
-        """The service itself."""
+        """Return the service itself."""
         settings.setdefault("shuffling", Shuffling(smallest=1))
         return Collector(self.registry, self.store, self.buffer, **settings)
 
@@ -269,22 +276,22 @@ class Service:
     def ask(
         self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
     ) -> Got:
-        """One request, as a server would hand it over."""
+        """Send one request, as a server would pass it on."""
         (got,) = self.ask_together([(method, path, body, headers or {})])
         return got
 
     def stall(self, headers: dict[str, str]) -> Got:
-        """A POST of which no byte ever comes."""
+        """Start a POST of which no byte ever arrives."""
         return self._run(self._one("POST", "/v1/reports", None, headers))  # type: ignore[no-any-return]
 
     def stall_for_a_while(self) -> "Future[Got]":
-        """The answer, when it comes, to a POST of which no byte ever comes."""
+        """Return the answer to a POST of which no byte ever arrives."""
         kind = {"content-type": MEDIA_TYPE}
         stalled = self._one("POST", "/v1/reports", None, kind)
         return asyncio.run_coroutine_threadsafe(stalled, self._loop)
 
     def ask_together(self, requests: Sequence[tuple[str, str, bytes, dict[str, str]]]) -> list[Got]:
-        """Requests at one time."""
+        """Send requests at the same time."""
 
         async def all_of_them() -> list[Got]:
             return await asyncio.gather(*(self._one(*request) for request in requests))
@@ -298,7 +305,7 @@ class Service:
 
 
 class Process:
-    """`ldp collect` as an operator starts it, with a port of its own; or another `command`."""
+    """`ldp collect`, or another `command`, as an operator starts it, with a port of its own."""
 
     def __init__(
         self,
@@ -328,16 +335,16 @@ class Process:
         self.url = first.split()[-1] if " on http" in first else ""
 
     def end(self, by: int = signal.SIGTERM) -> int:
-        """Its exit status, after this signal."""
+        """Send a signal to the process, and return its exit status."""
         self.process.send_signal(by)
         return self.ended()
 
     def ended(self) -> int:
-        """Its exit status, when it ends by itself."""
+        """Wait until the process ends by itself, and return its exit status."""
         self.process.communicate(timeout=60)
         return self.process.returncode
 
 
 def drain(folder: Path) -> None:
-    """Has everything that waits moved to the store."""
+    """Move everything that waits to the store."""
     assert Process(folder, "--drain", "--write-small").ended() == 0

@@ -1,4 +1,4 @@
-"""Costs add exactly, caps hold whatever is asked, and a refused charge changes nothing."""
+"""Costs add exactly, caps hold whatever is charged, and a refused charge changes nothing."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -115,7 +115,7 @@ def test_a_cost_has_a_possible_epsilon(bad: float) -> None:
 @pytest.mark.exact
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(-30, 60)), max_size=40))
 def test_no_history_passes_a_cap(asked: list[tuple[float, int]]) -> None:
-    """Charges of any size at any times, clocks set back included."""
+    """Charges of any size come at any times, and clocks are also set back."""
     ledger, now = Ledger({"g": CAPS}), START
     granted: list[tuple[datetime, Fraction]] = []
     latest = START
@@ -153,8 +153,10 @@ def test_the_window_slides_and_nothing_rolls_over() -> None:
 
 @pytest.mark.exact
 def test_very_many_charges_take_as_long_each_and_are_summed_exactly() -> None:
-    """A tenth is a little more than 1/10 as a double, so that 20,000 of them pass a cap of 2,000.
-    A ledger that adds them all up again for each takes half an hour."""
+    """A ledger that adds up all charges again for each new one would take half an hour.
+
+    A tenth is a little more than 1/10 as a double, so 20,000 charges pass a cap of 2,000.
+    """
     caps = Caps(window=DAY, window_epsilon=2_000.0, lifetime_epsilon=2_000.0)
     ledger = Ledger({"typing": caps})
     for _ in range(19_999):
@@ -168,7 +170,7 @@ def test_very_many_charges_take_as_long_each_and_are_summed_exactly() -> None:
 
 @pytest.mark.exact
 def test_threads_that_share_a_ledger_share_its_caps() -> None:
-    """Each reads what is spent before any other has charged, unless they take turns."""
+    """Each thread would read what is spent before any other has charged, unless they take turns."""
 
     class Slow(Ledger):
         def spent_in_window(self, group: str, *, now: datetime) -> float:

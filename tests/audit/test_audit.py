@@ -78,10 +78,10 @@ from tests.statistics import ALPHA, chance_missed
 
 SUBJECTS = tuple(dict.fromkeys(mechanism for _, mechanism in WHOLE_MUTANTS))
 TRIALS = 5000
-"""Those of `ldp audit`."""
+"""Trials of `ldp audit`."""
 FULL_SIZE_TRIALS = 3000
 ANY_VALUES = ("😂", "", "a text that is longer than a word", b"\xff\x00 is no text")
-"""What a sketch is tried on, which takes any value: short, empty, long and no text."""
+"""Values that any sketch takes: short, empty, long and no text."""
 BY_TURNS = (truth_told_every_other_call, truth_told_three_calls_of_six)
 NEED_MANY_COLUMNS = (
     true_flip_copied_three_to_the_right,
@@ -93,7 +93,7 @@ NEED_MANY_COLUMNS = (
 
 
 def _tried(example: Example | Tabled) -> tuple[Value, ...]:
-    """The values an example is audited on."""
+    """Return the values that an example is audited on."""
     for value in ANY_VALUES:
         try:
             example.mechanism.check(value)
@@ -118,7 +118,7 @@ def test_the_stated_epsilon_is_the_worst_ratio_of_the_enumerated_law(example: Ex
 @pytest.mark.statistical
 @sampling_everything
 def test_device_reports_have_the_law_they_claim(example: Example) -> None:
-    """False failure: ALPHA, and the seed is fixed. The twins are the mutants below."""
+    """Fails falsely with probability ALPHA; the seed is fixed. The twins are the mutants below."""
     encoder = example.mechanism.encoder(SeededBits(b"device"))
     audit = audit_encoder(
         example.mechanism, _tried(example), encoder.encode, trials=TRIALS, alpha=ALPHA
@@ -129,8 +129,10 @@ def test_device_reports_have_the_law_they_claim(example: Example) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [Index, Bits, Subset, Sign])
 def test_reports_of_each_kind_with_system_randomness_have_their_law(kind: Kind) -> None:
-    """The widest example of a kind; an honest encoder fails with probability ALPHA at most. The
-    twin sends its first report again in one call of ten."""
+    """Fails falsely with probability ALPHA at most, on the widest example of a kind.
+
+    The twin sends its first report again in one call of ten.
+    """
     widest = max(
         (example for example in CATALOGUED if example.mechanism.kind is kind),
         key=lambda example: example.mechanism.shape.columns,
@@ -154,7 +156,7 @@ def test_reports_of_each_kind_with_system_randomness_have_their_law(kind: Kind) 
 @pytest.mark.statistical
 @for_everything
 def test_device_reports_with_system_randomness_have_the_law_they_claim(example: Example) -> None:
-    """False failure: ALPHA an example. The twins are the mutants below."""
+    """Fails falsely with probability ALPHA an example. The twins are the mutants below."""
     encoder = example.mechanism.encoder(SystemBits())
     audit = audit_encoder(
         example.mechanism, _tried(example), encoder.encode, trials=4 * TRIALS, alpha=ALPHA
@@ -168,8 +170,10 @@ def is_caught(
     encode: Callable[[Value], bytes],
     trials: int,
 ) -> bool:
-    """Whether an audit fails, and would with fresh noise but for ALPHA; a tenth or a fifth of the
-    trials is enough to catch most, and a few take twice as many."""
+    """Return whether an audit fails, and would also fail with fresh noise except with ALPHA.
+
+    A tenth or a fifth of the trials catches most mutants; a few need twice as many.
+    """
     return any(
         chance_missed(encoder_checks(mechanism, values, encode, some), ALPHA) < ALPHA
         for some in (trials // 10, trials // 5, trials, 2 * trials)
@@ -180,10 +184,12 @@ def is_caught(
 @pytest.mark.parametrize("examples", [pytest.param("all", marks=pytest.mark.campaign), "some"])
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_the_audit_catches_the_mutant(mutant: Mutant, examples: str) -> None:
-    """Of the widest example of every mechanism, or of each kind of report. The cheats of
-    `ldp/audit/cheats.py` are tried with every example (tests/audit/test_certificate.py).
-    Fresh noise would miss one with probability ALPHA at most (`chance_missed`). The twins are the
-    honest ones."""
+    """Fresh noise would miss a mutant with probability ALPHA at most (`chance_missed`).
+
+    The mutant is of the widest example of every mechanism, or of each kind of report.
+    tests/audit/test_certificate.py tries the cheats of `ldp/audit/cheats.py` with every example.
+    The twins are the honest encoders.
+    """
     caught, widest = 0, sorted(CATALOGUED, key=lambda example: example.mechanism.shape.columns)
     every = {each.mechanism.name: each for each in widest if applies(mutant, each.mechanism)}
     some = {each.mechanism.kind: each for each in widest}
@@ -227,8 +233,11 @@ def test_the_exact_law_catches_the_mutant(mutant: LawMutant) -> None:
 
 @pytest.mark.statistical
 def test_thresholds_rounded_the_wrong_way_are_beyond_the_reach_of_reports() -> None:
-    """Only check A can see them: the bytes of an encoder that runs on them pass every other. False
-    failure: ALPHA, and the seed is fixed. The twin doubles epsilon, which these reports show."""
+    """Only check A sees them; the reports of such an encoder pass every other check.
+
+    Fails falsely with probability ALPHA; the seed is fixed. The twin doubles epsilon, which the
+    reports show.
+    """
     example = next(e for e in CATALOGUED if e.mechanism.name == "cms")
     wrong = thresholds_rounded_the_wrong_way(example.mechanism)
     encode = wrong.encoder(SeededBits(b"wrong way")).encode
@@ -249,8 +258,11 @@ def test_the_law_of_every_preset_is_exact(preset: str) -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_two_parts_that_share_their_noise_are_caught() -> None:
-    """False failure of the honest one: ALPHA, and seeds are fixed. The twins: the second part of a
-    joint report repeats the first one's stream, or tells its cell by the first one's row."""
+    """The honest report fails falsely with probability ALPHA; seeds are fixed.
+
+    In the twins, the second part of a joint report repeats the first one's stream, or names its
+    true cell by the first one's row.
+    """
     puzzle = SequenceFragmentPuzzle(
         epsilon=4.0,
         fragment_epsilon=2.0,
@@ -279,7 +291,7 @@ def test_two_parts_that_share_their_noise_are_caught() -> None:
     bits = SeededBits(b"knowing")
 
     def knowing(value: Value) -> bytes:
-        """The word's true cell is always told where the fragment's row is even."""
+        """Return a report whose word names its true cell where the fragment's row is even."""
         drawn = [part.encoder(bits).draw(part.addressing.point(value)) for _, part in puzzle.parts]
         (row, _), (word_row, word) = drawn
         if row % 2 == 0:
@@ -293,8 +305,10 @@ def test_two_parts_that_share_their_noise_are_caught() -> None:
 def _batch_findings(
     mechanism: CatalogueMechanism, values: Sequence[Value], trials: int, *about: Value
 ) -> list[str]:
-    """Findings of the same checks on reports made in bulk, which are `about` another value if one
-    is given."""
+    """Return the findings of the same checks on reports that are made in bulk.
+
+    The reports are `about` another value if one is given.
+    """
     generator = np.random.default_rng(7)
     checks: list[Checks] = []
     for value in values:
@@ -312,7 +326,8 @@ def _batch_findings(
 @pytest.mark.statistical
 @sampling_each_kind
 def test_bulk_reports_have_the_law_of_device_reports(example: Example) -> None:
-    """False failure: ALPHA, and the seed is fixed. The twin's reports are about another value."""
+    """Fails falsely with probability ALPHA; the seed is fixed. The twin's reports are about another
+    value."""
     assert _batch_findings(example.mechanism, _tried(example), TRIALS) == []
     first, *_, last = example.values
     assert _batch_findings(example.mechanism, [first], TRIALS, last) != []
@@ -332,7 +347,8 @@ for_each_full_size = pytest.mark.parametrize(
 @pytest.mark.statistical
 @for_each_full_size
 def test_device_reports_of_a_full_size_sketch_pass(preset: str) -> None:
-    """False failure: ALPHA, and the seed is fixed. The twins are the mutants at full size."""
+    """Fails falsely with probability ALPHA; the seed is fixed. The twins are the mutants at full
+    size."""
     mechanism = _full_size(preset)
     encoder = mechanism.encoder(SeededBits(b"full size"))
     audit = audit_encoder(
@@ -346,7 +362,8 @@ def test_device_reports_of_a_full_size_sketch_pass(preset: str) -> None:
 @pytest.mark.statistical
 @for_each_full_size
 def test_bulk_reports_of_a_full_size_sketch_pass(preset: str) -> None:
-    """False failure: ALPHA, and the seed is fixed. The twin's reports are about another value."""
+    """Fails falsely with probability ALPHA; the seed is fixed. The twin's reports are about another
+    value."""
     mechanism, (one, *_, other) = _full_size(preset), ANY_VALUES
     assert _batch_findings(mechanism, ANY_VALUES, FULL_SIZE_TRIALS) == []
     assert _batch_findings(mechanism, [one], FULL_SIZE_TRIALS, other) != []
@@ -357,9 +374,11 @@ def test_bulk_reports_of_a_full_size_sketch_pass(preset: str) -> None:
 @for_each_full_size
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_the_audit_catches_the_mutant_at_full_size(mutant: Mutant, preset: str) -> None:
-    """Fresh noise would miss one with probability ALPHA at most (`chance_missed`), signs that are
-    always true never, and those at twice the epsilon if more than 10 of 1,500 pairs lie: 1.1e-8
-    (binomial). The twins are the honest sketches above."""
+    """Fresh noise would miss a mutant with probability ALPHA at most (`chance_missed`).
+
+    Signs that are always true are never missed. Signs at twice the epsilon are missed if more than
+    10 of 1,500 pairs lie: 1.1e-8 (binomial). The twins are the honest sketches above.
+    """
     mechanism = _full_size(preset)
     if not applies(mutant, mechanism):
         return
@@ -428,7 +447,7 @@ def test_bins_of_a_binomial_count_have_their_probabilities(size: int, probabilit
 def test_an_audit_in_chunks_checks_what_one_of_a_piece_does(
     example: Example, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Checks keep their shapes whatever a chunk happens to hold, so that counts can be added."""
+    """Checks keep their shapes whatever a chunk holds, so that counts can be added."""
     for chunk in (7, 1000):
         monkeypatch.setattr("ldp.audit.encoder.CHUNK", chunk)
         encoder = example.mechanism.encoder(SeededBits(b"chunks"))
@@ -452,7 +471,8 @@ def test_a_p_value_is_twice_the_smaller_tail(number: int, share: float) -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("seen", [700, 300])
 def test_the_chance_that_an_audit_misses_is_that_of_the_count_that_refutes_best(seen: int) -> None:
-    """Summed over all counts that would pass; the twin is a count that passes, missed for sure."""
+    """The chance is summed over all counts that would pass. The twin is a count that passes, which
+    is missed for sure."""
     of, half = np.full(2, 1000), np.full(2, 0.5)
     every = np.arange(1001)
     passes = binomial_p(every, np.full(1001, 1000), np.full(1001, 0.5)) >= ALPHA / 2
@@ -466,9 +486,12 @@ def test_the_chance_that_an_audit_misses_is_that_of_the_count_that_refutes_best(
 
 @pytest.mark.exact
 def test_truth_that_is_told_in_calls_of_a_period_of_up_to_23_is_never_missed() -> None:
-    """Where all calls of one remainder tell the truth, none of them lies, so their count is no
-    matter of chance, and its p-value is below that of a finding among 100,000 counts (a whole audit
-    of this sketch has 85,859). Calls that are numbered modulo 256, the twin, mix remainders."""
+    """Where all calls of one remainder tell the truth, none of them lies.
+
+    Then their count is not a matter of chance, and its p-value is below that of a finding among
+    100,000 counts (a whole audit of this sketch has 85,859). In the twin, calls are numbered modulo
+    256, which mixes remainders.
+    """
     claimed = HadamardCountMeanSketch(epsilon=2.0, rows=64, width=64, seed="00").channel.touched
     level, calls = AUDIT_ALPHA / 4 / 100_000, np.arange(TRIALS)
 
@@ -489,12 +512,14 @@ def test_truth_that_is_told_in_calls_of_a_period_of_up_to_23_is_never_missed() -
     ids=[f"{mutant.__name__}-{mechanism.name}" for mutant, mechanism in WHOLE_MUTANTS],
 )
 def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism) -> None:
-    """At the level that the count of one of four ways to encode has, in a quarter of the audit's
-    reports. Fresh noise would miss one with probability ALPHA at most (`chance_missed`). In all
-    reports: the truth told by turns never, because in all calls of one remainder it is certain;
-    noise of 24 bits with 2.2e-5, if fewer than 2 of 15,000 reports repeat one of as many, of `hcms`
-    fewer than 89 of 40,000 (binomial), beside a quarter of all others. The twins are the honest
-    encoders below."""
+    """Fresh noise would miss a mutant with probability ALPHA at most (`chance_missed`).
+
+    The level is that of the count of one of four ways to encode, and a quarter of the audit's
+    reports is used. Two kinds of mutants have all reports. Truth that is told by turns is never
+    missed, because in all calls of one remainder it is certain. Noise of 24 bits is missed with
+    2.2e-5, if fewer than 2 of 15,000 reports repeat one of as many; with `hcms`, if fewer than 89
+    of 40,000 do (binomial). The twins are the honest encoders below.
+    """
     is_by_turns, is_repeated = mutant in BY_TURNS, mutant is noise_of_a_short_seed
     trials = TRIALS if is_by_turns else TRIALS // 4
     encode = mutant(mechanism, SeededBits(b"whole mutant"))
@@ -511,7 +536,7 @@ def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", SUBJECTS, ids=lambda each: each.describe())
 def test_the_whole_audit_passes_where_mutants_are_caught(mechanism: Mechanism) -> None:
-    """False failure: ALPHA, and seeds are fixed. The twins are the mutants above."""
+    """Fails falsely with probability ALPHA; seeds are fixed. The twins are the mutants above."""
     encode = mechanism.encoder(SeededBits(b"no mutant")).encode
     checks = [*chain.from_iterable(way_stages(mechanism, lambda: encode, TRIALS, Draws(0)))]
     checks += repeat_checks(mechanism, tried(mechanism)[0], encode, TRIALS)
@@ -523,7 +548,9 @@ def test_the_whole_audit_passes_where_mutants_are_caught(mechanism: Mechanism) -
 @pytest.mark.statistical
 @sampling_everything
 def test_the_whole_audit_runs_on_values_of_its_own(example: Example) -> None:
-    """As `ldp audit` does for a metric; each check is wrong with probability ALPHA at most. The
-    twins are `test_the_whole_audit_runs_the_memoised_encoder` (tests/audit/test_history.py) and
-    `test_an_audit_of_a_cheat_fails_with_status_1` (tests/cli/test_cli.py)."""
+    """Each check is wrong with probability ALPHA at most, as in `ldp audit` of a metric.
+
+    The twins are `test_the_whole_audit_runs_the_memoised_encoder` (tests/audit/test_history.py) and
+    `test_an_audit_of_a_cheat_fails_with_status_1` (tests/cli/test_cli.py).
+    """
     assert audited(example.mechanism.name, example.mechanism, 100).passed

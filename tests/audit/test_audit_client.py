@@ -34,8 +34,10 @@ SCALES = {
     "lies name the value before": 1.2,
     "epochs renewed": 0.8,
 }
-"""Parts of an audit's devices and days that show a mutant, missed with a probability that is below
-1e-25 as these show; all others have 2."""
+"""Factors on an audit's devices and days, by mutant; others have 2.
+
+With them, a mutant is missed with a probability below 1e-25.
+"""
 
 
 def checks_of(part: str, scale: float, make: Callable[..., Client] = Client) -> list[Checks]:
@@ -45,7 +47,7 @@ def checks_of(part: str, scale: float, make: Callable[..., Client] = Client) -> 
 
 @pytest.fixture
 def few_mechanisms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the metrics that the mutants change, which takes a tenth of the time."""
+    """Leave only the metrics that the mutants change, which takes a tenth of the time."""
     monkeypatch.setattr("ldp.audit.client.CATALOGUE", {})
 
 
@@ -53,14 +55,15 @@ def few_mechanisms(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("part", COMMON_PARTS)
 def test_the_audit_of_the_client_passes(part: str) -> None:
-    """False failure: ALPHA. The twins are the mutants below."""
+    """Fails falsely with probability ALPHA. The twins are the mutants below."""
     assert judge(checks_of(part, 0.5), ALPHA).findings == ()
 
 
 @pytest.mark.statistical
 @pytest.mark.usefixtures("few_mechanisms")
 def test_a_small_audit_of_the_client_passes() -> None:
-    """Of a tenth. False failure: ALPHA. The twins are the mutants below."""
+    """An audit at a tenth of the size fails falsely with probability ALPHA. The twins are the
+    mutants below."""
     assert audit_client(1, scale=0.1, alpha=ALPHA).findings == ()
 
 
@@ -71,8 +74,11 @@ def test_a_small_audit_of_the_client_passes() -> None:
 def test_noise_that_a_client_draws_again_after_a_start_is_refuted(
     source: Callable[[], BitSource], passes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of one start it looks random. False failure: ALPHA; that none of 40 reports differs though
-    the noise is new: below 1e-17."""
+    """Noise of one start looks random.
+
+    The test fails falsely with probability ALPHA. That none of 40 reports differs though the noise
+    is new has a probability below 1e-17.
+    """
     monkeypatch.setattr("ldp.audit.encoder.AFTER_START", 40)
 
     def make(path: Path, *, bits: BitSource, **others: Any) -> Client:
@@ -86,8 +92,11 @@ def test_noise_that_a_client_draws_again_after_a_start_is_refuted(
 @pytest.mark.statistical
 @pytest.mark.parametrize("mutant", SAMPLING_MUTANTS)
 def test_the_periods_of_one_device_catch_the_mutant(mutant: str) -> None:
-    """The weakest is 10 standard errors beyond its level, so missed with probability below
-    1e-20. The twin is the real client above."""
+    """The weakest mutant is 10 standard errors beyond its level, so missed with probability below
+    1e-20.
+
+    The twin is the real client above.
+    """
     assert judge(checks_of("periods", 0.27, SAMPLING_MUTANTS[mutant]()), AUDIT_ALPHA).findings
 
 
@@ -95,9 +104,12 @@ def test_the_periods_of_one_device_catch_the_mutant(mutant: str) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("mutant", SECRET_MUTANTS)
 def test_new_devices_catch_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No chance is involved: 240 bits of a secret of two bytes are 0 on all devices, every bit of
-    the product's is the same, and each of 64 devices would have to stay in its cohort when its
-    secret is made anew, of which one would be enough. The twin is the real client above."""
+    """No chance is involved; the twin is the real client above.
+
+    In one mutant, 240 bits of a secret of two bytes are 0 on all devices. In another, every bit of
+    the product's secret is the same. In the third, each of 64 devices would have to stay in its
+    cohort when its secret is made anew; one that moves is enough.
+    """
     few_responses(monkeypatch, ["value-1"])
     assert judge(checks_of("lives", 1.0, SECRET_MUTANTS[mutant]()), AUDIT_ALPHA).findings
 
@@ -109,7 +121,8 @@ def test_new_devices_catch_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPat
 def test_reports_with_fresh_noise_catch_the_mutant(
     mutant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Missed with probability ALPHA at most (`missed`). The twin is the real client above."""
+    """A mutant is missed with probability ALPHA at most (`missed`). The twin is the real client
+    above."""
     count, mutate = NOISE_MUTANTS[mutant]
     one_report_a_window(monkeypatch)
     mutate(monkeypatch)
@@ -123,7 +136,8 @@ def test_reports_with_fresh_noise_catch_the_mutant(
 @pytest.mark.statistical
 @pytest.mark.parametrize("mutant", RESPONSE_MUTANTS)
 def test_lives_catch_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Missed with probability ALPHA at most (`missed`). The twin is the real client above."""
+    """A mutant is missed with probability ALPHA at most (`missed`). The twin is the real client
+    above."""
     count, mutate = RESPONSE_MUTANTS[mutant]
     mode = "value" if "'value-" in count else "epoch"
     few_responses(monkeypatch, [f"{mode}-1", f"{mode}-2"])
@@ -136,8 +150,10 @@ def test_lives_catch_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_messages_for_a_shuffler_are_held_through_the_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The twin sends no dummies, and is missed with probability ALPHA at most (`missed`); the
-    honest client fails falsely with probability ALPHA."""
+    """The honest client fails falsely with probability ALPHA.
+
+    The twin sends no dummies, and is missed with probability ALPHA at most (`missed`).
+    """
     assert judge(checks_of("messages", 0.2), ALPHA).findings == ()
     no_dummies(monkeypatch)
     assert missed(checks_of("messages", 1.0), "records of 'a'") < ALPHA

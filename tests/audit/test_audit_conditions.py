@@ -1,5 +1,7 @@
-"""Cheats that show on some of the values that people have, or after some: the audit refutes them.
-The twins are the same encoders without a cheat. Bits are seeded, so results repeat."""
+"""The audit refutes cheats that show only on some of people's values, or after some of them.
+
+The twins are the same encoders without a cheat. Bits are seeded, so results repeat.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -79,7 +81,7 @@ def clear_where(condition: Callable[[Any], bool]) -> Cheat:
 
 
 def lie_names_the_value_before(honest: Encode, mechanism: Any) -> Encode:
-    """Of one column a report; the last byte is the column."""
+    """Let lies name the value before; a report is one column, which is its last byte."""
     before, point = mechanism.categories[0], mechanism.addressing.point
 
     def encode(value: Any) -> bytes:
@@ -92,7 +94,7 @@ def lie_names_the_value_before(honest: Encode, mechanism: Any) -> Encode:
 
 
 def true_where(condition: Callable[[Any], bool]) -> Cheat:
-    """Return the cheat that never lies about these values, but draws among their cells."""
+    """Return the cheat that never lies about these values, but still draws among their cells."""
 
     def cheat(honest: Encode, mechanism: Any) -> Encode:
         def encode(value: Any) -> bytes:
@@ -112,7 +114,7 @@ def true_where(condition: Callable[[Any], bool]) -> Cheat:
 
 
 def repeats_some_calls(honest: Encode, mechanism: Any) -> Encode:
-    """One call in 40 sends the last report about its value again, unless that is the report
+    """In one call of 40, send the last report about the value again, unless it is the report
     before."""
     last, calls, before = dict[Any, bytes](), count(), None
 
@@ -127,7 +129,7 @@ def repeats_some_calls(honest: Encode, mechanism: Any) -> Encode:
 
 
 def repeats_within_rows(honest: Encode, mechanism: Any) -> Encode:
-    """One call in 8 sends the last payload of its row, whatever its value."""
+    """In one call of 8, send the last payload of the row, whatever its value is."""
     last, calls = dict[int, bytes](), count()
 
     def encode(value: Any) -> bytes:
@@ -140,7 +142,7 @@ def repeats_within_rows(honest: Encode, mechanism: Any) -> Encode:
 
 
 def as_true_as_before(honest: Encode, mechanism: Any) -> Encode:
-    """One sign in 4 is true if the one before is, else a lie."""
+    """Make one sign in 4 true if the sign before is true, else a lie."""
     calls, was_true = count(), True
 
     def encode(value: Any) -> bytes:
@@ -176,8 +178,10 @@ def stages_of(mechanism: Any, encode: Encode) -> Iterator[list[Checks]]:
 
 
 def chance_to_pass(name: str) -> float:
-    """`chance_missed` of a cheat by its first stage, at a tenth of the level: later ones have less
-    than a tenth of the counts."""
+    """Return `chance_missed` of a cheat by its first stage, at a tenth of the level.
+
+    Later stages have less than a tenth of the counts.
+    """
     mechanism, cheat = (CHEATS | OF_TWO)[name]
     encode = cheat(mechanism.encoder(SeededBits(b"device")).encode, mechanism)
     return chance_missed(next(stages_of(mechanism, encode)), AUDIT_ALPHA / 10)
@@ -186,7 +190,7 @@ def chance_to_pass(name: str) -> float:
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", tiered(CHEATS, 4))
 def test_a_cheat_on_values_that_people_have_is_refuted(name: str) -> None:
-    """Fresh noise would miss one, with the same values tried again, with probability ALPHA at
+    """Fresh noise, with the same values tried again, would miss one with probability ALPHA at
     most."""
     assert chance_to_pass(name) < ALPHA
 
@@ -201,9 +205,11 @@ SLOW = [LATENCY, AMOUNT, HASHED, MANY, LISTS]
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", tiered([*HONEST, *SLOW], len(HONEST)))
 def test_the_honest_encoder_of_each_cheat_passes(mechanism: Any) -> None:
-    """False failure: AUDIT_ALPHA each. The twins are the cheats above. Sets of MANY answers have
-    too many choices for their whole law; the parts of LISTS name a column each, so that lies of
-    one part are not independent."""
+    """Each encoder fails falsely with probability AUDIT_ALPHA; the twins are the cheats above.
+
+    Sets of MANY answers have too many choices for their whole law. The parts of LISTS name a column
+    each, so lies of one part are not independent.
+    """
     stages = stages_of(mechanism, mechanism.encoder(SeededBits(b"device")).encode)
     assert judge([*chain.from_iterable(stages)], AUDIT_ALPHA).passed
 
@@ -222,8 +228,10 @@ def test_values_beyond_those_that_a_mechanism_is_made_for_are_drawn() -> None:
 
 
 def plain_sometimes(honest: Encode, mechanism: Any) -> Encode:
-    """One report in 28 is without noise: of every fourth call, if the value's place is 3 modulo
-    7."""
+    """Send one report in 28 without noise.
+
+    It is a report of every fourth call, if the value's place is 3 modulo 7.
+    """
     calls, (header, layout) = count(), (mechanism.header, mechanism.layout)
 
     def encode(value: Any) -> bytes:
@@ -239,8 +247,10 @@ def plain_sometimes(honest: Encode, mechanism: Any) -> Encode:
 
 
 def parity_sometimes(honest: Encode, mechanism: Any) -> Encode:
-    """A lie is as odd as the value's place after a value whose place is 0 modulo 3; the last byte
-    is the column."""
+    """After a value whose place is 0 modulo 3, make lies as odd as the value's place.
+
+    The last byte is the column.
+    """
     before, point = mechanism.categories[0], mechanism.addressing.point
 
     def encode(value: Any) -> bytes:
@@ -254,8 +264,10 @@ def parity_sometimes(honest: Encode, mechanism: Any) -> Encode:
 
 
 def third_sometimes(honest: Encode, mechanism: Any) -> Encode:
-    """A lie of every fourth call is the true column modulo 3, of what the value's hash makes of it;
-    the last byte is the column."""
+    """In every fourth call, make a lie the true column modulo 3.
+
+    The true column is that of the value's hash; the last byte is the column.
+    """
     calls, (header, layout) = count(), (mechanism.header, mechanism.layout)
 
     def encode(value: Any) -> bytes:
@@ -272,7 +284,7 @@ def third_sometimes(honest: Encode, mechanism: Any) -> Encode:
 
 
 def repeated_sometimes(honest: Encode, mechanism: Any) -> Encode:
-    """Every tenth call has the lie of the call five before."""
+    """In every tenth call, repeat the lie of the call five before."""
     calls, lie = count(), honest(mechanism.categories[0])
 
     def encode(value: Any) -> bytes:
@@ -302,8 +314,11 @@ def test_a_cheat_on_two_things_at_once_is_refuted(name: str) -> None:
 
 @pytest.mark.statistical
 def test_a_device_that_is_plain_on_some_calls_is_refuted() -> None:
-    """Every third device is plain on its odd calls: one device alone need not show it, nor new
-    devices that make a report each. False failure: AUDIT_ALPHA for the twin."""
+    """Every third device is plain on its odd calls, which one device alone need not show.
+
+    New devices that make one report each need not show it either. The twin fails falsely with
+    probability AUDIT_ALPHA.
+    """
     mechanism = ONE_OF_MORE
     devices = count()
 
@@ -329,8 +344,10 @@ def test_a_device_that_is_plain_on_some_calls_is_refuted() -> None:
 
 @pytest.mark.statistical
 def test_devices_that_cheat_for_a_few_hundred_calls_are_refuted() -> None:
-    """Each names its true category in its calls from 150 to 400: one device of thousands of calls
-    would show few of them, and new ones of CALLS_EACH none."""
+    """Each device names its true category in its calls from 150 to 400.
+
+    One device of thousands of calls would show few of these, and new ones of CALLS_EACH none.
+    """
 
     numbers = count()
 
@@ -353,9 +370,12 @@ def test_devices_that_cheat_for_a_few_hundred_calls_are_refuted() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("mechanism", tiered([ANSWERS, BITS]), ids=["columns", "bits"])
 def test_what_is_compared_is_binomial_given_how_often_it_could_be_seen(mechanism: Any) -> None:
-    """Over all reports of six values, by their exact probabilities: given the trials, what is seen
-    is binomial. Where each report is compared with the one before, it is not: one that repeats a
-    lie is a lie, which the next can repeat."""
+    """All reports of six values are enumerated with their exact probabilities.
+
+    Given the number of trials, the number that is seen is binomial. It would not be if each report
+    were compared with the one before: a report that repeats a lie is a lie, which the next one can
+    repeat.
+    """
     which = np.array([0, 1, 0, 0, 1, 0] if mechanism is ANSWERS else [0, 1, 0, 0])
     values, layout, calls = mechanism.categories, mechanism.layout, np.arange(which.size)
     cells = [mechanism.cells(values[at], 0) for at in which]
@@ -417,8 +437,11 @@ def test_sums_by_two_are_those_of_a_slow_way() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("chance", [0.2, 0.5, 0.9])
 def test_chances_are_made_equal(chance: float) -> None:
-    """What is seen keeps as much as it can of its own: P(seen before | seen) or P(seen | seen
-    before) is 1. False failure: ALPHA for each of 3 x 3 counts; the twin is another chance."""
+    """What is seen stays as it was where possible: P(seen before | seen) or P(seen | seen before)
+    is 1.
+
+    Each of 3 x 3 counts fails falsely with probability ALPHA; the twin is another chance.
+    """
     generator, trials = np.random.default_rng(5), 40_000
     for before in (0.1, 0.5, 0.95):
         seen = generator.random(trials) < before
@@ -430,8 +453,10 @@ def test_chances_are_made_equal(chance: float) -> None:
 
 @pytest.mark.statistical
 def test_all_checks_together_fail_as_often_as_alpha_says() -> None:
-    """2,000 audits of an honest coin, at alpha .2. False failure: ALPHA. The twin is judged at
-    three times that."""
+    """2,000 audits of an honest coin, at alpha .2, fail falsely with probability ALPHA.
+
+    The twin is judged at three times that alpha.
+    """
     generator, alpha, audits = np.random.default_rng(3), 0.2, 2000
 
     def failures(at: float) -> int:
@@ -451,8 +476,10 @@ def _coins(generator: np.random.Generator) -> list[Checks]:
 
 @pytest.mark.statistical
 def test_an_audit_can_stop_at_its_first_finding() -> None:
-    """With the size of the honest audit the first stage refutes a cheat, and later ones are not
-    made; the honest encoder passes all, but with AUDIT_ALPHA."""
+    """With the size of the honest audit, the first stage refutes a cheat and the audit stops.
+
+    The honest encoder passes all stages, except with probability AUDIT_ALPHA.
+    """
     mechanism, cheat = CHEATS["the value before"]
     size = size_of([*chain.from_iterable(encoder_stages(mechanism, TRIALS, (), Draws(0)))])
     honest = partial(encoder_stages, mechanism, TRIALS, ())
@@ -472,7 +499,7 @@ COINS, TOSSES = 100_000, 10_000
 
 
 def _play(draws: Draws, lie: float, coins: int = COINS) -> Iterator[list[Checks]]:
-    """Toss coins TOSSES times, one of them off by so many standard errors."""
+    """Toss coins TOSSES times, one of them biased by `lie` standard errors."""
     counts = draws.coins.binomial(TOSSES, 0.5, coins)
     at = draws.plan.integers(coins)
     counts[at] = draws.coins.binomial(TOSSES, 0.5 + lie / 2 / math.sqrt(TOSSES))
@@ -518,9 +545,11 @@ ALIGNED = [CITIES, JOINT, HASHED, SYMPTOMS, AMOUNT, *MEMOISED]
     "mechanism", tiered(ALIGNED, fast=2, slow=4), ids=lambda one: str(one.name)
 )
 def test_two_playings_count_one_thing_in_one_place(mechanism: Any) -> None:
-    """Without this a suspect would be sought in the wrong place. One count in 50 at most may be in
-    one playing only (of sizes, or pairs of days, that few reports have); measured: 30 of 20,000.
-    The twin is a playing that tries no strange values again."""
+    """Without this, a suspect would be sought in the wrong place.
+
+    One count in 50 at most may be in one playing only (sizes, or pairs of days, of few reports); 30
+    of 20,000 were measured. The twin is a playing that tries no strange values again.
+    """
 
     def places(draws: Draws) -> dict[tuple[str, int], int]:
         stages = [*encoder_stages(mechanism, 100, (), draws)]

@@ -1,4 +1,4 @@
-"""Checks of all metrics of a client together: what no metric shows by itself."""
+"""All metrics of a client are checked together, for what no metric shows by itself."""
 
 from collections.abc import Callable
 from itertools import product
@@ -24,13 +24,15 @@ from ldp.protocol.wire import split_report
 from tests.tiers import tiered
 
 ALPHA = 1e-6
-"""Probability at most that a test which expects no finding fails."""
+"""Largest probability that a test which expects no finding fails."""
 VALUES = ("a", "b", "c", "d")
 METRICS, DEVICES, DAYS = 21, 8, 64
 Report = tuple[int, bytes]
 Cheat = Callable[[int, int, str, Report, Report | None], Report]
-"""Report that leaves instead, given the metric, the call, the value, the report and the last one of
-its value."""
+"""Function that returns the report that leaves.
+
+Its arguments are the metric, the call, the value, the report and the last report of the value.
+"""
 
 
 def mechanism(number: int) -> CatalogueMechanism:
@@ -43,7 +45,7 @@ def mechanism(number: int) -> CatalogueMechanism:
 
 
 def checks(cheat: Cheat | None, seed: int) -> tuple[list[Checks], list[Checks]]:
-    """Return the checks of each metric, and of all together."""
+    """Return the checks of each metric, and the checks of all metrics together."""
     generator, pool, apart = np.random.default_rng(seed), list[Seen](), list[Checks]()
     for metric in range(METRICS):
         of_metric = mechanism(metric)
@@ -79,7 +81,7 @@ def tells_in_some(metric: int, call: int, value: str, report: Report, _: Report 
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", tiered(range(3)))
 def test_honest_metrics_pass_together(seed: int) -> None:
-    """Fails with a probability of ALPHA at most, for all seeds together 3 ALPHA."""
+    """Fails falsely with probability ALPHA at most, for all seeds together 3 ALPHA."""
     audit = judge(checks(None, seed)[1], ALPHA)
     assert audit.passed, audit.findings
 
@@ -105,7 +107,7 @@ SMALL = [
 
 @pytest.mark.exact
 def test_no_report_is_likelier_than_the_largest_chance() -> None:
-    """By enumeration of the exact law; of some the largest is that of a report."""
+    """The exact law is enumerated; for more than half of the parts a report attains the bound."""
     attained = 0
     for part, (value,) in SMALL:
         largest = max(map(float, exact_law(part, value).values()))
@@ -117,7 +119,7 @@ def test_no_report_is_likelier_than_the_largest_chance() -> None:
 
 @pytest.mark.exact
 def test_reports_are_repeated_with_one_probability_whatever_came_before() -> None:
-    """Over all sequences of four reports, weighted by their law, each sum has its binomial law."""
+    """All sequences of four reports, weighted by their law, give each sum its binomial law."""
     mechanism, which = mechanism_of_two(), np.array([0, 1, 0, 0])
     channel, layout, calls = mechanism.channel, mechanism.layout, np.arange(4)
     cells = [mechanism.cells(mechanism.categories[at], 0) for at in which]
@@ -135,7 +137,7 @@ def test_reports_are_repeated_with_one_probability_whatever_came_before() -> Non
             law[int(statistic.seen.sum())] += chance / draws
     expected = binom.pmf(range(3), 2, largest_chance(mechanism))
     # the variance of each sum is at most a quarter of its squared weights, which add to .032
-    error = 5.5 * np.sqrt(0.032 / 4 / draws)  # exceeded by one of three with 1.2e-7 at most
+    error = 5.5 * np.sqrt(0.032 / 4 / draws)  # one of three exceeds it with 1.2e-7 at most
     assert law.sum() == pytest.approx(1)
     assert np.abs(law - expected).max() < error
     assert np.abs(law - binom.pmf(range(3), 2, largest_chance(mechanism) - 0.05)).max() > error
@@ -148,9 +150,12 @@ def mechanism_of_two() -> RandomizedResponse:
 @pytest.mark.statistical
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_noise_that_metrics_share_is_refuted(is_shared: bool) -> None:
-    """Each metric has its law, and the sums of all have their means: only two together show it.
-    False failure: ALPHA. Of METRICS metrics of three kinds, those of one kind tell the truth
-    together, many standard errors more often."""
+    """Each metric has its law, and the sums of all have their means; only two metrics together show
+    it.
+
+    Fails falsely with probability ALPHA. METRICS metrics are of three kinds. Those of one kind tell
+    the truth together, many standard errors more often than they should.
+    """
     generator, pool, days = np.random.default_rng(5), list[Seen](), np.arange(DEVICES * DAYS)
     for metric in range(METRICS):
         of_metric, reports = mechanism(metric), list[Report]()

@@ -29,7 +29,8 @@ def bound(mechanism: Mechanism, mutant: Mutant | None = None, trials: int = 20_0
 @pytest.mark.statistical
 @sampling_each_mechanism
 def test_an_honest_encoder_stays_below_its_claim(example: Example) -> None:
-    """False failure: ALPHA, and the seed is fixed. The twin is the doubled epsilon below."""
+    """Fails falsely with probability ALPHA; the seed is fixed. The twin is the doubled epsilon
+    below."""
     first, *_, second = example.values  # numbers between two steps touch no cell for certain
     encode = example.mechanism.encoder(SeededBits(b"below")).encode
     found = epsilon_at_least(example.mechanism, (first, second), encode, trials=5000, error=ALPHA)
@@ -41,8 +42,8 @@ def test_an_honest_encoder_stays_below_its_claim(example: Example) -> None:
 def test_the_bound_comes_near_the_claim_and_passes_it_when_epsilon_is_doubled(
     mechanism: Mechanism,
 ) -> None:
-    """The bound is above the claim with probability ALPHA; the seed is fixed. The twin has the
-    doubled epsilon."""
+    """The bound is above the claim with probability ALPHA; the seed is fixed. The twin has twice
+    the epsilon."""
     assert 0.7 * mechanism.cost.epsilon < bound(mechanism) <= mechanism.cost.epsilon
     assert bound(mechanism, epsilon_doubled) > mechanism.cost.epsilon
 
@@ -50,14 +51,17 @@ def test_the_bound_comes_near_the_claim_and_passes_it_when_epsilon_is_doubled(
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_a_cell_that_is_never_flipped_is_seen_from_outside() -> None:
-    """The seed is fixed. The twin is the honest encoder, above 2 with probability ALPHA."""
+    """The seed is fixed. The twin is the honest encoder, whose bound is above 2 with probability
+    ALPHA."""
     assert bound(SUBJECTS[2], true_cell_never_flipped) > 2.5
     assert bound(SUBJECTS[2]) <= 2
 
 
 @pytest.mark.statistical
 def test_the_bound_never_claims_more_than_the_trials_show() -> None:
-    """Even an encoder without any noise, so that no chance is involved: 200 reports cannot prove a
-    large epsilon; 20,000, the twin, do."""
+    """200 reports cannot prove a large epsilon, even of an encoder without noise.
+
+    No chance is involved. The twin has 20,000 reports, which prove it.
+    """
     assert 0 < bound(SUBJECTS[0], true_cell_never_flipped, trials=200) < 3
     assert bound(SUBJECTS[0], true_cell_never_flipped) > 3

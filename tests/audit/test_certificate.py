@@ -1,4 +1,4 @@
-"""Certificates of audits: what they say, that they are repeated, and what a repetition notices."""
+"""Certificates say what was audited, are repeated, and show what a repetition changes."""
 
 import json
 from collections.abc import Callable
@@ -31,7 +31,7 @@ AUDIT = "audit home --registry metrics.toml --trials 200"
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The certificate of a metric, made once."""
+    """Return the certificate of a metric, which is made once."""
     folder = tmp_path_factory.mktemp("audit")
     (folder / "metrics.toml").write_text(REGISTRY)
     (folder / "cities.txt").write_text("\n".join(NAMES))
@@ -50,8 +50,11 @@ def certificate(text: str, here: Path) -> dict[str, Any]:
 
 @pytest.mark.statistical
 def test_a_certificate_says_what_was_audited_how_and_by_what(certificate: dict[str, Any]) -> None:
-    """An honest encoder fails with probability 2e-6; 200 reports show both cheats surely. The twins
-    are the certificates below that say otherwise, and the honest encoder taken for a cheat."""
+    """An honest encoder fails with probability 2e-6; 200 reports show both cheats for sure.
+
+    The twins are the certificates below that say otherwise, and the honest encoder taken for a
+    cheat.
+    """
     assert certificate["passed"]
     assert certificate["version"] == "0.1.0"
     assert {"made", "commit", "python", "trials", "seed", "alpha"} <= set(certificate)
@@ -75,8 +78,10 @@ def test_a_certificate_is_repeated_and_says_where_it_came_from(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """False failure: 2e-6, as above, for the noise of the repetition is fresh. The twins are the
-    certificates below that say otherwise."""
+    """Fails falsely with probability 2e-6, as above, since the noise of the repetition is fresh.
+
+    The twins are the certificates below that say otherwise.
+    """
     Path("home.json").write_text(json.dumps(certificate | {"version": "0.0.9"}))
     assert run("audit --verify home.json", monkeypatch) == 0
     shown = capsys.readouterr().out
@@ -87,7 +92,7 @@ def test_a_certificate_is_repeated_and_says_where_it_came_from(
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace every audit by one that finds nothing and catches both cheats, at once."""
+    """Replace every audit by one that at once finds nothing and catches both cheats."""
 
     def audited(name: str, mechanism: CatalogueMechanism, *_: Any, **__: Any) -> Verdict:
         return Verdict(name, mechanism.cost.epsilon, [], 1, [], 0.5, None)
@@ -224,7 +229,7 @@ def test_the_committed_certificate_is_of_the_mechanisms_as_they_are(entry: dict[
 @pytest.mark.slow
 @pytest.mark.exact
 def test_the_committed_certificate_is_whole() -> None:
-    """If it is not: ldp audit --all --report simulations/results/certificate.json."""
+    """If it is not, run: ldp audit --all --report simulations/results/certificate.json."""
     assert COMMITTED["passed"]
     assert COMMITTED["client"]["passed"]
     assert "dirty" not in COMMITTED["commit"]
@@ -262,8 +267,11 @@ def test_an_audit_that_is_not_written_down_tries_no_cheat(
 @pytest.mark.statistical
 @sampling_each_kind
 def test_every_cheat_is_caught_in_every_example(example: Example) -> None:
-    """An honest encoder would be refuted with probability ALPHA; each cheat moves some count by
-    much more than 2,000 reports need to show it. The twin is the honest encoder below."""
+    """An honest encoder would be refuted with probability ALPHA.
+
+    Each cheat moves some count by much more than 2,000 reports need to show it. The twin is the
+    honest encoder below.
+    """
     mechanism = example.mechanism
     caught = cheats_caught(mechanism, tried(mechanism), 2000, ALPHA)
     assert all(caught.values()), caught
@@ -272,7 +280,7 @@ def test_every_cheat_is_caught_in_every_example(example: Example) -> None:
 
 @pytest.mark.statistical
 def test_an_honest_encoder_is_not_caught_as_a_cheat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin; false failure: ALPHA."""
+    """This twin fails falsely with probability ALPHA."""
     (example, _) = CATALOGUE["rr"].examples()
 
     def honest(mechanism: CatalogueMechanism, encode: Any) -> Any:

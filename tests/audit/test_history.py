@@ -1,4 +1,5 @@
-"""Many days of a memoised value: what each mode promises, exactly and from outside (check C)."""
+"""Each mode keeps its promise over many days of a memoised value, exactly and from outside (check
+C)."""
 
 from fractions import Fraction
 from functools import partial
@@ -39,7 +40,7 @@ NOISY = Rappor(bits=2, scheme="identity", f=0.75, p=0.1, q=0.9)
 BLOOM = Rappor(bits=6, hashes=2, cohorts=4, f=0.75, p=0.1, q=0.9, seed="00ff")
 TRIALS = 2000
 DEFAULT_TRIALS = 5000
-"""Those of `ldp audit`."""
+"""Trials of `ldp audit`."""
 MEMOISING = (MemoisedResponse, MemoisedHashing, MemoisedBitFlip)
 
 
@@ -48,16 +49,19 @@ MEMOISING = (MemoisedResponse, MemoisedHashing, MemoisedBitFlip)
     ("days", "published", "by_epoch"), [(2, 1.47, 1.69), (4, 3.39, 2.13), (6, 5.49, 2.19)]
 )
 def test_what_a_changing_value_tells(days: int, published: float, by_epoch: float) -> None:
-    """Per value it grows beyond any bound; by epoch it never reaches eps_inf = 2.197."""
+    """Per value, it grows beyond any bound; by epoch, it never reaches eps_inf = 2.197."""
     pair = (stays("0", days), changes("1", "0", days))
     assert float(exact_epsilon(BASIC, pair, "per-value")) == pytest.approx(published, abs=0.005)
     assert float(exact_epsilon(BASIC, pair, "epoch")) == pytest.approx(by_epoch, abs=0.005)
 
 
 def _told_of_one_report(mechanism: MemoisedMechanism, others: int, reports: int) -> float:
-    """The worst log-ratio of all that two lives send that are about "0" and "1" in as many `others`
-    each, alike, and differ in `reports`: a sum over all permanent responses of two values, for
-    every unit of a report by itself, in whole numbers of a common denominator, which cancels."""
+    """Return the worst log-ratio of everything that two lives send.
+
+    Each life has `others` reports about "0" and as many about "1", and they differ in `reports`
+    more. The ratio is a sum over all permanent responses of two values, for each unit of a report
+    by itself. It is computed in whole numbers of a common denominator, which cancels.
+    """
     assert mechanism.permanent_channel
     permanent = mechanism.permanent_channel
     chances_of_one = (*mechanism.instantaneous, permanent.touched, permanent.untouched)
@@ -118,8 +122,10 @@ def _told_of_one_report(mechanism: MemoisedMechanism, others: int, reports: int)
 def test_no_life_tells_more_of_a_changing_value_than_its_figure(
     mechanism: MemoisedMechanism, reports: int
 ) -> None:
-    """By every report that can be sent, and by the audit's own law for longer lives: the more other
-    reports there are the more is told, up to the figure and never above."""
+    """Every report that can be sent is enumerated; longer lives use the audit's own law.
+
+    More other reports tell more, up to the figure and never above it.
+    """
     figure, before = reports * mechanism.changing_per_value, 0.0
     for others in range(3):
         told = _told_of_one_report(mechanism, others, reports)
@@ -147,7 +153,7 @@ def test_permanent_noise_alone_tells_a_changing_value_without_a_bound() -> None:
 def test_the_audit_refutes_a_smaller_figure_of_a_changing_value(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By the exact law alone: counts of reports, which say nothing of it, are left out."""
+    """The exact law alone refutes it; counts of reports, which do not show it, are left out."""
     monkeypatch.setattr("ldp.audit.verdict.judge_again", lambda *_: Audit(0, ()))
     assert audited("basic", BASIC, 200).exact == []
     figure = property(lambda mechanism: mechanism.cost.lifetime / 4)
@@ -157,7 +163,7 @@ def test_the_audit_refutes_a_smaller_figure_of_a_changing_value(
 
 @pytest.mark.exact
 def test_sixteen_days_tell_more_than_sixteen_reports_may_cost() -> None:
-    """Memoised reports are not independent: T eps_1 bounds nothing either."""
+    """Memoised reports are not independent, so T eps_1 is no bound either."""
     pair = (stays("0", 16), changes("0", "1", 16))
     assert float(exact_epsilon(BASIC, pair, "per-value")) > 16 * BASIC.cost.epsilon
 
@@ -213,9 +219,12 @@ def test_devices_keep_what_each_mode_promises_and_per_value_breaks_outside_its_c
 @pytest.mark.statistical
 @pytest.mark.parametrize("mutant", HISTORY_MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_check_c_catches_the_mutant(mutant: HistoryMutant) -> None:
-    """Missed with probability 1e-7: of 12 seeds the bounds of both others, 2.8 and 1.95 times the
-    lifetime epsilon, are 7.2 and 5.2 standard deviations above it; 50 devices that draw a cohort
-    for every report do not all stay in one. The twins are the honest devices above."""
+    """A mutant is missed with probability 1e-7; the twins are the honest devices above.
+
+    Of 12 seeds, the bounds of two mutants, 2.8 and 1.95 times the lifetime epsilon, are 7.2 and 5.2
+    standard deviations above it. In the third mutant, 50 devices that draw a cohort for every
+    report do not all stay in one.
+    """
     if mutant is cohort_drawn_for_every_report:
         device = device_of(lambda secret, bits: mutant(BLOOM, secret, bits))
         assert cohorts_named(BLOOM, UNCHANGING[0], device, trials=50) != {1}
@@ -228,8 +237,10 @@ def test_check_c_catches_the_mutant(mutant: HistoryMutant) -> None:
 
 
 def lives(mechanism: MemoisedMechanism, mode: str, device: MakeDevice) -> Audit:
-    """What the whole audit checks of lives in one mode, at its default trials; the other mode is
-    not played."""
+    """Return what the whole audit finds in lives of one mode, at its default trials.
+
+    The other mode is not played.
+    """
 
     def of_mode(*plays: Any, memoise: str, reports: Any) -> list[Checks]:
         return life_checks(*plays, memoise=memoise, reports=reports) if memoise == mode else []
@@ -256,8 +267,11 @@ def lives(mechanism: MemoisedMechanism, mode: str, device: MakeDevice) -> Audit:
 def test_the_lives_of_devices_catch_the_mutant(
     mutant: HistoryMutant, memoise: str, mechanism: MemoisedMechanism
 ) -> None:
-    """At a level that is stricter than that of the whole audit. Seeds are fixed; the weakest is 3
-    standard errors beyond it, and missed with probability 1e-3 with others. The twins are below."""
+    """The level is stricter than that of the whole audit, and seeds are fixed.
+
+    The weakest mutant is 3 standard errors beyond it, and missed with probability 1e-3 by other
+    seeds. The twins are below.
+    """
     device = device_of(lambda secret, bits: mutant(mechanism, secret, bits))
     assert not lives(mechanism, memoise, device).passed
 
@@ -270,7 +284,7 @@ def test_the_lives_of_devices_catch_the_mutant(
 def test_the_lives_of_honest_devices_have_their_law(
     mechanism: MemoisedMechanism, memoise: str
 ) -> None:
-    """False failure: ALPHA. The twins are the mutants above."""
+    """Fails falsely with probability ALPHA. The twins are the mutants above."""
     device = honest(mechanism, "e" if memoise == "epoch" else None)
     one, *_, other = tried(mechanism)
     lived = life_checks(mechanism, (one, other), lambda: one_by_one(device()), 200, memoise=memoise)
@@ -280,7 +294,7 @@ def test_the_lives_of_honest_devices_have_their_law(
 
 @pytest.mark.exact
 def test_the_law_of_two_times_is_that_of_all_their_reports() -> None:
-    """By summing over every sequence of reports."""
+    """The law is summed over every sequence of reports."""
     true, false = (_Unit.of(NOISY, touched) for touched in (True, False))
     for one, other, is_same in ((true, true, True), (true, false, False)):
         found = np.zeros(4)
@@ -307,8 +321,10 @@ def test_the_law_of_two_times_is_that_of_all_their_reports() -> None:
 def test_the_whole_audit_runs_the_memoised_encoder(
     cheat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The honest one fails with probability 2e-6; the cheats, its twins, give away the Bloom filter
-    or one response for all devices."""
+    """The honest encoder fails with probability 2e-6.
+
+    Its twins, the cheats, send the Bloom filter itself, or one response for all devices.
+    """
     mechanism = Rappor(bits=16, hashes=2, cohorts=4, f=0.5, p=0.25, q=0.75, seed="00ff")
     if cheat == "no permanent noise":
         monkeypatch.setattr(KeyedFilter, "response", lambda self, secret, metric, bloom: bloom)
@@ -330,8 +346,10 @@ def test_the_whole_audit_runs_the_memoised_encoder(
 def test_one_memoised_report_of_many_devices_has_the_law_of_a_fresh_one(
     mechanism: Rappor, epoch: str | None
 ) -> None:
-    """To somebody without the secret, keyed noise is noise: the same audit, cell by cell. False
-    failure: ALPHA, and seeds are fixed. The twin: devices that all have one secret."""
+    """Without the secret, keyed noise is noise: the same audit passes, cell by cell.
+
+    Fails falsely with probability ALPHA; seeds are fixed. In the twin, all devices have one secret.
+    """
     number = count()
 
     def encode(value: Value, own: bool = True) -> bytes:

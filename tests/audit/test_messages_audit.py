@@ -31,7 +31,8 @@ def test_the_audit_passes_what_is_drawn_and_catches_every_cheat(example: Any) ->
 def test_dummies_and_records_that_depend_on_each_other_are_caught(
     categories: int, slots: int
 ) -> None:
-    """Where all records are counted and where pairs are; fails of itself with probability 1e-6."""
+    """This holds where all records are counted, and where pairs are. Fails falsely with probability
+    1e-6."""
     names = tuple(map(str, range(categories)))
     mechanism = Dummies(categories=names, slots=slots, probability=0.5)
     assert judge(record_checks(mechanism, mechanism.encoder().encode, 500), 1e-6).passed
@@ -44,7 +45,7 @@ def test_dummies_and_records_that_depend_on_each_other_are_caught(
 def test_an_audit_catches_a_certificate_that_counts_more_people(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The twin: delta of a batch of one person more."""
+    """The twin has the delta of a batch of one person more."""
     delta = DummyMessages.delta
 
     def wrong(messages: DummyMessages, epsilon: float, *, reports: int) -> float:

@@ -1,4 +1,5 @@
-"""`ldp audit` holds the TypeScript package to each mechanism's law, and catches its mutants."""
+"""`ldp audit` checks the TypeScript package against each mechanism's law, and catches its
+mutants."""
 
 import shutil
 import sys
@@ -58,7 +59,7 @@ def test_the_shipped_encoder_has_the_law_that_it_claims(example: Example) -> Non
 def test_the_audit_catches_the_mutant(
     mechanism: CatalogueMechanism, mutant: str, trials: int
 ) -> None:
-    """A twin of each: the honest encoder passes where the mutant is caught, but less than once in
+    """Each honest encoder, the twin, passes where its mutant is caught, except less than once in
     5e5 runs."""
     assert not passed(mechanism, mutant, trials)
     assert passed(mechanism, "honest", min(trials, 300))
@@ -105,8 +106,10 @@ for line in sys.stdin:
 def test_noise_that_a_program_draws_again_after_a_start_is_refuted(
     mechanism: CatalogueMechanism, bits: str, status: int, tmp_path: Path
 ) -> None:
-    """Noise of one start looks random, so nothing else sees it. Three starts stand in one minute
-    twice at least; an honest program fails less than once in 5e5 runs."""
+    """Noise of one start looks random, so nothing else shows it.
+
+    Two of three starts are within one minute. An honest program fails less than once in 5e5 runs.
+    """
     (tmp_path / "program.py").write_text(PROGRAM.replace("BITS", bits))
     command = f"{sys.executable} {tmp_path / 'program.py'}"
     subject = AuditSubject("one", mechanism)

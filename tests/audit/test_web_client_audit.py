@@ -27,8 +27,10 @@ MUTANTS = {
     "repeatedByEpoch": ("lives", "metric 'epoch-1': untouched unit named by the first two", 0.7),
     "repeatedPerValue": ("lives", "metric 'value-1': untouched unit named by the first two", 0.7),
 }
-"""By name: a part of the audit that catches it, a check, and the scale at which it is missed with a
-probability below 1e-27."""
+"""Part of the audit that catches each mutant, the check, and the scale.
+
+At this scale a mutant is missed with a probability below 1e-27.
+"""
 
 
 def checks_of(mutant: str, scale: float, parts: Sequence[str]) -> list[Checks]:
@@ -42,8 +44,11 @@ def checks_of(mutant: str, scale: float, parts: Sequence[str]) -> list[Checks]:
 @pytest.mark.statistical
 @pytest.mark.parametrize("encoders", ["honest", "honestEncoders"])
 def test_the_typescript_client_passes(encoders: str) -> None:
-    """Also where each encoder is wrapped, as those of the mutants are. Its bits are the system's:
-    false failure ALPHA. The twins are the mutants below."""
+    """Fails falsely with probability ALPHA, also where each encoder is wrapped as those of the
+    mutants.
+
+    Its bits are the system's. The twins are the mutants below.
+    """
     assert judge(checks_of(encoders, 0.3, COMMON_PARTS), ALPHA).findings == ()
 
 
@@ -51,7 +56,8 @@ def test_the_typescript_client_passes(encoders: str) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_audit_catches_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Missed with probability ALPHA at most (`missed`). The twin is the honest client above."""
+    """A mutant is missed with probability ALPHA at most (`missed`). The twin is the honest client
+    above."""
     monkeypatch.setattr("ldp.audit.client.CATALOGUE", {})
     part, count, scale = MUTANTS[mutant]
     if part == "reports":
@@ -64,7 +70,7 @@ def test_the_audit_catches_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.exact
 def test_the_same_seed_makes_the_same_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And without a seed the bits are the platform's."""
+    """Without a seed, the bits are the platform's."""
     require_web_client()
     monkeypatch.setattr("ldp.audit.client.CATALOGUE", {})
     played = []

@@ -22,7 +22,7 @@ EDGES = [0, 1, 3 << 62, 1 << 63, (1 << 63) - 1, PROBABILITY_ONE - 2, PROBABILITY
 
 
 class Recorded:
-    """A generator that keeps the blocks of words it hands out."""
+    """Generator that keeps the blocks of words which it returns."""
 
     def __init__(self, seed: int) -> None:
         self.generator, self.blocks = np.random.default_rng(seed), list[list[int]]()
@@ -34,7 +34,7 @@ class Recorded:
 
 
 class Listed:
-    """Hands out the given words; `used` of them so far."""
+    """Source that returns the given words; `used` counts them."""
 
     def __init__(self, words: list[int]) -> None:
         self.words, self.used = words, 0
@@ -46,10 +46,11 @@ class Listed:
 
 
 def one_by_one(blocks: list[list[int]], threshold: int, words: int) -> list[int]:
-    """What the scalar sampler makes of the same words, a block left where 64 may not be enough.
+    """Return what the scalar sampler draws from the same words.
 
-    It draws to the end for lanes that tie with every 1 bit of the threshold so far; the bulk
-    sampler does not, because such a lane can no longer be below.
+    It leaves a block where 64 words may not be enough. It draws to the end for lanes that tie with
+    every 1 bit of the threshold so far; the bulk sampler does not, because such a lane can no
+    longer be below.
     """
     found: list[int] = []
     for block in blocks:
@@ -76,7 +77,7 @@ def test_packed_bits_are_those_of_the_scalar_sampler(threshold: int, words: int,
 def test_every_lane_of_a_word_compares_its_own_uniform(
     uniforms: list[int], threshold: int, data: st.DataObject
 ) -> None:
-    tied = data.draw(st.integers(-1, 1))  # decided by the last bit; random pairs never tie
+    tied = data.draw(st.integers(-1, 1))  # the last bit decides; random pairs never tie
     uniforms[data.draw(st.integers(0, 63))] = min(max(threshold + tied, 0), PROBABILITY_ONE - 1)
     stream = [
         sum((u >> position & 1) << lane for lane, u in enumerate(uniforms))
@@ -100,8 +101,10 @@ def test_a_word_is_not_begun_where_the_stream_might_end_within_it() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("threshold", [1 << 62, 0x1E84_8000_0000_0001, (1 << 63) + 12345])
 def test_the_number_of_ones_of_a_word_is_binomial(threshold: int) -> None:
-    """40,000 words, so that dozens of blocks end within: the ones of each are Binomial(64, p)
-    (false failure: ALPHA for each threshold)."""
+    """The ones of each of 40,000 words are Binomial(64, p); dozens of blocks end within.
+
+    Each threshold fails falsely with probability ALPHA.
+    """
     from scipy.stats import binom
 
     words = bulk.packed_bernoulli(np.random.default_rng(3), threshold, 40_000)
@@ -144,7 +147,7 @@ def test_counted_bits_are_the_sums_of_unpacked_bits(
 @pytest.mark.exact
 @pytest.mark.parametrize("columns", [27, 64, 200])
 def test_python_fits_subsets_as_compiled_code_does(columns: int) -> None:
-    """Words and the state of the generator after them."""
+    """Words, and the generator's state after them, are equal."""
     fitted = []
     for fit in (fit_subsets.function, fit_subsets.machine_code):
         generator = np.random.default_rng(columns)
@@ -192,8 +195,8 @@ def test_python_counts_and_compares_bits_as_compiled_code_does() -> None:
     ("most", "chance"), [(3, 0.12), (60, 0.5), (2000, 1e-3), (50, 0.6), (400, 0.3), (0, 0.2)]
 )
 def test_many_binomial_numbers_are_those_of_numpy(most: int, chance: float) -> None:
-    """To the last number, and so is the generator's state; the last three are left to numpy, or
-    are none."""
+    """Every number and the generator's state are equal; numpy draws the last three, or there are
+    none."""
     reports = np.random.default_rng(3).integers(0, most + 1, 512)
     held = np.random.default_rng(4).integers(0, reports[:, None] + 1, (512, 512))
     expected, generator = np.random.default_rng(5), np.random.default_rng(5)
@@ -206,8 +209,10 @@ def test_many_binomial_numbers_are_those_of_numpy(most: int, chance: float) -> N
 @pytest.mark.slow
 @pytest.mark.exact
 def test_where_nothing_is_writable_loops_are_compiled_without_a_cache() -> None:
-    """A read-only container without a home: numba finds no place for its cache. The twin, numba's
-    own decorator, raises there."""
+    """In a read-only container without a home, numba finds no place for its cache.
+
+    The twin, numba's own decorator, raises there.
+    """
     script = """
 from numba import njit
 from numba.core import caching

@@ -1,5 +1,7 @@
-"""Boosted clipped residuals: no two neighbours differ by more than is charged, whatever is released
-on the way; eight sets were held out by name."""
+"""No two neighbours differ by more than boosted clipped residuals charge for.
+
+That holds whatever is released on the way. Eight sets were held out by name.
+"""
 
 import math
 from types import SimpleNamespace
@@ -39,7 +41,10 @@ class Replayed:
 
 
 def squared_mu(one: Rows, other: Rows, budget: Budget, released: list[Floats]) -> float:
-    """The squared changes over the noise of all releases, as two data sets release the same."""
+    """Return the squared changes over the noise of all releases.
+
+    Both data sets see the same releases.
+    """
     heard = []
     for rows in (one, other):
         noise: Any = Replayed(released)
@@ -50,7 +55,7 @@ def squared_mu(one: Rows, other: Rows, budget: Budget, released: list[Floats]) -
 
 
 def neighbours_of(x: Floats, other: Floats, y: float, is_replaced: bool) -> tuple[Rows, Rows]:
-    """Data sets of which the first has the row (x, y) and the second (other, -y), or no row."""
+    """Return two data sets: the first has the row (x, y), the second (other, -y) or no such row."""
     generator = np.random.default_rng(4)
     X, target = generator.uniform(-1, 1, (ROWS, COLUMNS)), generator.uniform(-1, 1, ROWS)
 
@@ -66,12 +71,12 @@ def neighbours_of(x: Floats, other: Floats, y: float, is_replaced: bool) -> tupl
 
 
 def most_found(neighbours: Neighbours, released: list[Floats]) -> float:
-    """Most of `squared_mu` over pairs of rows at full length, over what is charged."""
+    """Return the largest `squared_mu` over pairs of rows at full length, over what is charged."""
     budget = Budget(epsilon=EPSILON, delta=DELTA, neighbours=neighbours)
     is_replaced = neighbours is Neighbours.REPLACE_VALUE
     corner, generator = np.ones(COLUMNS), np.random.default_rng(1)
     others = [corner * signs for signs in ((1, 1, 1), (1, 1, -1), (-1, -1, 1), (-1, -1, -1))]
-    for cosine in np.linspace(-1, 1, 21):  # rows of full length lie in the box's corners only
+    for cosine in np.linspace(-1, 1, 21):  # rows of full length lie only in the corners of the box
         turned = np.array([1.0, cosine, cosine])
         others.append(np.clip(turned, -1, 1))
     others += [*generator.uniform(-1, 1, (8, COLUMNS))]
@@ -100,8 +105,7 @@ NOTHING = releases(0.0, 0)
 def test_no_neighbours_differ_by_more_than_is_charged(
     neighbours: Neighbours, released: list[Floats]
 ) -> None:
-    """This holds for releases of zeros, where every residual is its target, and for large random
-    ones."""
+    """Releases are zeros, where every residual is its target, or large random numbers."""
     assert most_found(neighbours, released) <= 1
 
 
@@ -111,7 +115,8 @@ def test_no_neighbours_differ_by_more_than_is_charged(
 def test_a_wrong_boosting_is_caught(
     neighbours: Neighbours, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Residuals that are not clipped; rounds that are free, as in the published code."""
+    """In one mutant residuals are not clipped; in the other rounds are free, as in the published
+    code."""
     if wrong == "unclipped":
         monkeypatch.setattr(methods, "residuals", lambda rows, _: rows.target)
     else:
@@ -129,7 +134,8 @@ def test_the_releases_spend_the_delta_that_is_asked_for() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("length", [0.1, 3.0, 1e9])
 def test_a_residual_depends_on_its_row_alone(length: float) -> None:
-    """In any order and company, to the last bit; at coefficients of any size."""
+    """Rows come in any order and company, with coefficients of any size; residuals are equal to the
+    last bit."""
     generator = np.random.default_rng(3)
     X, y = generator.uniform(-1, 1, (1_000, 40)), generator.uniform(-1, 1, 1_000)
     rows = Rows.of(X, y, intercept=True, norm=None)
@@ -161,7 +167,7 @@ def test_with_hardly_any_noise_it_is_least_squares_of_what_is_not_clipped() -> N
 
 @pytest.mark.exact
 def test_eight_sets_were_held_out() -> None:
-    """By name: nothing may be chosen on them."""
+    """Nothing may be chosen on these sets, so they are named."""
     held_out = "diabetes expression friedman1 friedman2 friedman3 sparse heavy-tails skewed"
     assert list(study.HELD_OUT) == held_out.split()
     assert not {*study.HELD_OUT} & {*SETS, *study.MADE}
@@ -172,9 +178,12 @@ def test_eight_sets_were_held_out() -> None:
 def test_it_is_nearer_than_the_default_where_there_is_a_signal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """5,000 rows of five columns, epsilon 1: the error of the coefficients is less than .6 of the
-    default's in the median of 20 releases; .38 +- .04 with 21 seeds, so .6 is passed with
-    probability 1e-7. The twin's rounds are unclipped."""
+    """The median error of 20 releases is less than .6 of the default's, at 5,000 rows and epsilon
+    1.
+
+    It was .38 +- .04 with 21 seeds, so it passes .6 with probability 1e-7. In the twin, rounds are
+    not clipped.
+    """
     generator = np.random.default_rng(6)
     X = generator.uniform(-1, 1, (5_000, 5))
     slopes = np.array([0.3, -0.2, 0.1, 0.2, -0.1])

@@ -1,4 +1,5 @@
-"""The curator's mechanisms: their privacy exactly, their laws from both sources of noise."""
+"""The curator's mechanisms have their privacy exactly, and their laws from both sources of
+noise."""
 
 import math
 import sys
@@ -41,7 +42,8 @@ def sources() -> list[Noise]:
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0, 30.0])
 @pytest.mark.parametrize("mu", [0.01, 0.2, 1.0, 4.0])
 def test_the_gaussian_delta_is_the_mass_that_exceeds_epsilon(epsilon: float, mu: float) -> None:
-    """By quadrature of (density - e**epsilon other density)+, which cancels nothing."""
+    """The delta is computed by quadrature of (density - e**epsilon other density)+, which cancels
+    nothing."""
     start = epsilon / mu + mu / 2
 
     def excess(x: float) -> float:
@@ -134,8 +136,10 @@ def test_dp_accounting_agrees_with_the_analytic_gaussian() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("neighbour", [(1, 1, 4.01), (1, 1, 1, 4.01, 3), (1, 1, 1, 4.01, 4.02)])
 def test_the_exponential_mechanism_hides_a_bidder(neighbour: tuple[float, ...]) -> None:
-    """Every price's odds, between the four bidders of Boenisch 2019, section 3.2.4, and them
-    with one more or fewer."""
+    """Every price's odds keep to epsilon.
+
+    The data are the four bidders of Boenisch 2019, section 3.2.4, and they with one more or fewer.
+    """
     prices = np.array([1.00, 3.00, 4.01, 4.02])
 
     def worst(sensitivity: float) -> float:
@@ -147,13 +151,13 @@ def test_the_exponential_mechanism_hides_a_bidder(neighbour: tuple[float, ...]) 
         return float(np.abs(np.log(one / other)).max())
 
     assert worst(4.02) <= 1.0
-    assert worst(0.1) > 1.0  # a sensitivity that no bidder keeps to
+    assert worst(0.1) > 1.0  # a sensitivity that bidders exceed
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("source", tiered(sources()), ids=lambda one: type(one).__name__)
 def test_choices_have_the_exponential_mechanisms_law(source: Noise) -> None:
-    """Exact binomial tails, ALPHA over the answers; a scale a third too small is refused."""
+    """Binomial tails are exact, with ALPHA over the answers; a scale a third too small fails."""
     scores = np.array([0.0, 1.0, 2.5])
     mechanism = Exponential(epsilon=1.0, sensitivity=0.5)
     drawn = np.array([mechanism.choose(scores, source) for _ in range(4000)])
@@ -166,9 +170,11 @@ def test_choices_have_the_exponential_mechanisms_law(source: Noise) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("source", tiered(sources()), ids=lambda one: type(one).__name__)
 def test_noise_has_the_stated_law(source: Noise) -> None:
-    """Kolmogorov-Smirnov of 20,000 draws, exact p-values, each above ALPHA / 2. A scale a quarter
-    off is 0.041 or more away at its widest point, and 0.0195 would pass: 7 standard errors of the
-    share below that point, a chance below 1e-11."""
+    """Kolmogorov-Smirnov over 20,000 draws has exact p-values, each above ALPHA / 2.
+
+    A scale a quarter off is at least 0.041 away at its widest point, and 0.0195 would pass. That is
+    7 standard errors of the share below that point, a chance below 1e-11.
+    """
     zeros = np.zeros((100, 200))
     of_gaussian, of_laplace = Gaussian(epsilon=1.0, delta=1e-6), Laplace(epsilon=0.5)
     for drawn, law, scale in (
@@ -197,8 +203,11 @@ def test_counts_too_large_for_noise_are_held_to_the_largest_there_is() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("source", sources(), ids=lambda one: type(one).__name__)
 def test_discrete_noise_has_the_stated_law(source: Noise) -> None:
-    """Exact binomial tails at 41 integers, which hold all but 1e-8 of the law: of 20,000 draws one
-    is outside with probability 2e-4, which counts for nothing; false failure: ALPHA."""
+    """Binomial tails are exact at 41 integers, which hold all but 1e-8 of the law.
+
+    One of 20,000 draws is outside with probability 2e-4, which is negligible. Fails falsely with
+    probability ALPHA.
+    """
     mechanism = DiscreteLaplace(epsilon=1.0)
     points = np.arange(-20, 21)
     masses = np.tanh(0.5) * np.exp(-np.abs(points))

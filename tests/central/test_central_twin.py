@@ -1,5 +1,5 @@
-"""A curator's answers: their privacy exactly, their errors, and the command beside the local
-estimate."""
+"""A curator's answers have exact privacy and known errors, also in the command beside local
+ones."""
 
 import csv
 import itertools
@@ -40,7 +40,7 @@ from tests.tiers import tiered
 
 
 class Silence:
-    """Noise of 0, which remembers the scale that it was asked for."""
+    """Noise of 0 that remembers the scale it had to have."""
 
     is_simulation: ClassVar[bool] = True
 
@@ -90,8 +90,11 @@ def test_the_reach_of_noise_is_the_least_that_holds(epsilon: float, level: float
 def test_a_string_of_one_person_is_released_as_seldom_as_delta_says(
     epsilon: float, delta: float, neighbours: Neighbours, changed: int, at_most: int
 ) -> None:
-    """A person changes `changed` counts for each answer, and holds `at_most` strings alone; each is
-    released with delta over their number, or the threshold could be one less."""
+    """A string that only one person holds is released with probability delta at most.
+
+    A person changes `changed` counts for each answer, and holds `at_most` strings alone, which
+    share delta. A threshold that is one less would exceed it.
+    """
     silence = Silence()
     made = noisy_strings(
         {"rare": 1, "often": 10**6},
@@ -112,10 +115,13 @@ def test_a_string_of_one_person_is_released_as_seldom_as_delta_says(
 
 @pytest.mark.exact
 def test_the_release_of_strings_is_private_by_enumeration() -> None:
-    """Data sets that differ in one person's string, one becoming another, each held by nobody, one
-    or two others: every outcome of both counts up to 400. What e**epsilon leaves of the difference
-    is delta at most. The twin, a threshold one lower, has more; a delta that epsilon does not cover
-    has the threshold of both strings."""
+    """What e**epsilon leaves of the difference of two data sets is delta at most.
+
+    The data sets differ in one person's string, which becomes another one. Nobody, one or two
+    others hold each string. Every outcome of both counts up to 400 is enumerated. The twin, a
+    threshold one lower, exceeds delta. A delta that epsilon does not cover has the threshold of
+    both strings.
+    """
     epsilon, delta = 1.0, 1e-3
     made = noisy_strings({"x": 1}, epsilon=epsilon, delta=delta, noise=Silence())
     scale = made.mechanism.scale
@@ -130,7 +136,7 @@ def test_the_release_of_strings_is_private_by_enumeration() -> None:
             return np.array([1 - shares.sum(), *shares])
 
         worst = 0.0
-        for left, joined in product(range(3), repeat=2):  # of others with either string
+        for left, joined in product(range(3), repeat=2):  # others with either string
             first = np.outer(law(left + 1), law(joined))
             second = np.outer(law(left), law(joined + 1))
             gap = np.maximum(first - math.exp(epsilon) * second, 0).sum()
@@ -185,8 +191,11 @@ def test_a_mean_is_that_of_the_clipped_numbers_and_one_person_moves_it_by_the_se
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_of_a_curator_hold() -> None:
-    """4,000 releases each: a mean's interval holds in 95 to 96 %, that of a count, which is whole,
-    in 95 % or more, but for ALPHA each. The twin, half as wide, does not."""
+    """Of 4,000 releases, a mean's interval holds in 95 to 96 %, except with ALPHA.
+
+    That of a count, which is whole, holds in 95 % or more, except with ALPHA. The twin, half as
+    wide, does not.
+    """
     noise: Noise = Simulated(np.random.default_rng(1))
     held = np.zeros(4, int)
     for _ in range(4000):
@@ -264,8 +273,10 @@ def test_the_curators_answer_stands_beside_the_local_one(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Within 30 standard errors of the curator and 9 of the reports, of which 8 would fail once in
-    1e15; and the curator's are smaller."""
+    """Estimates are within 30 standard errors of the curator, and within 9 of the reports.
+
+    8 standard errors would fail once in 1e15. The curator's errors are smaller.
+    """
     command = CENTRAL.format(metric, data)
     assert run(f"{command} --out both.csv --level 0.9", monkeypatch) == 0
     shown = capsys.readouterr().out
@@ -347,8 +358,11 @@ def test_a_mistake_is_one_line(
 
 
 def noise_law(epsilon: float, number: int, weight: int, size: int) -> Floats:
-    """Return the law of `weight` times a sum of `number` discrete Laplace noises of scale
-    2 / epsilon, shape (size,): the probability of k is in place k modulo `size`."""
+    """Return the law of `weight` times a sum of `number` discrete Laplace noises.
+
+    Each has scale 2 / epsilon; the result has shape (size,), with the probability of k in place k
+    modulo `size`.
+    """
     q = math.exp(-epsilon / 2)
     angle = 2 * np.pi * weight * np.arange(size // 2 + 1) / size
     of_one = (1 - q) ** 2 / (1 - 2 * q * np.cos(angle) + q**2)
@@ -358,8 +372,11 @@ def noise_law(epsilon: float, number: int, weight: int, size: int) -> Floats:
 @pytest.mark.exact
 @pytest.mark.parametrize("epsilon", tiered([1.0, 0.1, 3.0, 8.0]))
 def test_noise_moves_a_percentile_no_farther_than_is_stated(epsilon: float) -> None:
-    """The law of the noise of L - q T at every edge of 2, 7 or 60 bins, exactly, in quarters of a
-    person; the twin, a normal reach, is too short."""
+    """The law of the noise of L - q T is exact, at edges of 2, 7 and 60 bins, in quarters of a
+    person.
+
+    The twin, a normal reach, is too short.
+    """
     size, normal_fails = 2**16, 0
     place = np.arange(size)
     far = np.minimum(place, size - place) / 4
@@ -382,7 +399,7 @@ def test_noise_moves_a_percentile_no_farther_than_is_stated(epsilon: float) -> N
 
 
 def percentile_of(counts: list[int], q: float, **how: float) -> ReleasedPercentile:
-    """Return the percentile of silent counts of the bins [0, 1), [1, 2), ..."""
+    """Return the percentile of counts without noise, of the bins [0, 1), [1, 2), ..."""
     held = {str(place): count for place, count in enumerate(counts)}
     made = noisy_histogram(
         held, categories=tuple(held), epsilon=how.pop("epsilon", 9.0), noise=Silence()
@@ -409,8 +426,10 @@ def test_a_percentile_is_where_the_counts_say() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_a_curators_percentile_lies_in_its_interval_as_often_as_stated() -> None:
-    """4,000 releases: every true percentile is held in 95 % or more of them, else this fails once
-    in 1e6; the twin, the bin of the estimate alone, holds it too seldom where counts are small."""
+    """95 % or more of 4,000 intervals hold each true percentile; this fails falsely once in 1e6.
+
+    The twin, the bin of the estimate alone, holds it too seldom where counts are small.
+    """
     counts, edges = [300, 40, 10, 5, 5, 10, 40, 300], [*range(9)]
     noise, held, narrow = Simulated(np.random.default_rng(5)), np.zeros(3, int), 0
     names = {str(place): count for place, count in enumerate(counts)}
@@ -443,8 +462,11 @@ epsilon = 4.0
 def test_percentiles_stand_beside_those_of_the_reports(
     shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """50,000 numbers, and as many by category: the curator's intervals have the truth, and are no
-    wider than those of the reports; one person in a category leaves its percentile open."""
+    """The curator's intervals have the truth, and are no wider than those of the reports.
+
+    There are 50,000 numbers, and as many by category. One person in a category leaves its
+    percentile open.
+    """
     with Path("metrics.toml").open("a") as file:
         file.write(STARTUP)
     Path("waits.csv").write_text("value,count\n3,30000\n50,18000\n700,2000\n")
@@ -502,9 +524,12 @@ def test_the_mechanism_of_numbers_is_that_of_the_smaller_error(epsilon: float) -
 
 @pytest.mark.statistical
 def test_numbers_are_compared_by_their_mean() -> None:
-    """Measured errors within 5.5 sampling errors of the predicted ones (3 rows, below 2e-7); the
-    price is the ratio, and a category's count is no part of it. The twin: predictions half as
-    large again."""
+    """Measured errors are within 5.5 sampling errors of the predicted ones, else with 2e-7 in 3
+    rows.
+
+    The price is the ratio; the errors of a category's count do not enter it. The twin has
+    predictions half as large again.
+    """
     made = compare_models(
         PEOPLE,
         users=2_000,
@@ -547,7 +572,8 @@ def test_the_command_compares_means(
 def test_the_twin_of_sets_counts_answers_with_the_noise_of_all_of_a_person(
     tmp_path: Path,
 ) -> None:
-    """Two answers of a person: replacing one moves four counts by one. Of three two are drawn."""
+    """Replacing a person with two answers moves four counts by one. Of three answers two are
+    drawn."""
     (tmp_path / "metrics.toml").write_text(SETS)
     people = Population(
         (frozenset("ab"), frozenset("abc"), frozenset[str]()),
@@ -576,7 +602,8 @@ def test_the_twin_of_sets_counts_answers_with_the_noise_of_all_of_a_person(
 def test_a_twin_without_a_local_answer_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three reports of one bit are about three of 100 buckets at most: only the curator answers."""
+    """Three reports of one bit tell of at most three of 100 buckets, so only the curator
+    answers."""
     words = """mechanism = "bit-flip"
 bounds = [0, 100]
 buckets = 100

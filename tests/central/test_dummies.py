@@ -28,7 +28,7 @@ SMALL = [
 @pytest.mark.exact
 @pytest.mark.parametrize(("messages", "people"), SMALL)
 def test_delta_is_never_below_enumerated_batches(messages: DummyMessages, people: int) -> None:
-    """And equal where the value is always sent."""
+    """Delta is equal where the value is always sent."""
     for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0, 3.0):
         delta = enumerated(messages, people, epsilon)
         bound = messages.delta(epsilon, reports=people)
@@ -39,7 +39,11 @@ def test_delta_is_never_below_enumerated_batches(messages: DummyMessages, people
 
 @pytest.mark.exact
 def test_a_bound_that_counts_more_slots_than_there_are_is_caught() -> None:
-    """The twins: a person more; and messages that hide one unsent as their mean number would."""
+    """In one twin there is a person more; in the other, the unsent messages hide as much as their
+    mean.
+
+    Both certify too little.
+    """
     messages, people = SMALL[0]
     assert messages.delta(1.0, reports=people + 1) < enumerated(messages, people, 1.0)
     messages, people = SMALL[3]
@@ -50,7 +54,8 @@ def test_a_bound_that_counts_more_slots_than_there_are_is_caught() -> None:
 
 @pytest.mark.exact
 def test_the_error_is_at_most_2_6_times_the_curators() -> None:
-    """Certified (1, 1e-6), replace-one; the Poisson limit has 42.7 dummies a value and 2.33."""
+    """The certified cost is (1, 1e-6), replace-one; the Poisson limit has 42.7 dummies a value and
+    ratio 2.33."""
     for values, users, ratio, most in (
         (2_600, 100_000, 2.333, 3),
         (2_600, 1_000_000, 2.335, 2),
@@ -68,7 +73,7 @@ def test_the_error_is_at_most_2_6_times_the_curators() -> None:
 
 @pytest.mark.exact
 def test_many_slots_are_summed_without_a_loss_of_digits() -> None:
-    """In 60-digit decimals, 200,000 slots: the bound is above, by less than 1e-9."""
+    """In 60-digit decimals, the bound of 200,000 slots is above the sum, by less than 1e-9."""
     messages = DummyMessages(values=2_500, slots=2, probability=0.5)
     with localcontext() as context:
         context.prec = 60
@@ -98,8 +103,10 @@ def test_batches_with_dummies_compose() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("sending", [1.0, 0.4])
 def test_estimates_have_the_error_that_is_stated(sending: float) -> None:
-    """Mean square over 400 values and 50 batches, which depend on each other hardly: within a chi
-    square's 1e-7 on either side. The twins, errors 8 % off, are not."""
+    """The mean square over 400 values and 50 batches is within a chi square's 1e-7 on either side.
+
+    The values hardly depend on each other. The twins, errors 8 % off, are outside.
+    """
     messages = DummyMessages(values=400, slots=2, probability=0.4, sending=sending)
     counts = np.full(400, 25)
     rng = np.random.default_rng(5)

@@ -1,5 +1,5 @@
-"""Private linear regression: sensitivities by brute force, every calibration's exact delta, and
-what the estimator promises."""
+"""Private linear regression: sensitivities by brute force, each calibration's exact delta,
+promises."""
 
 import itertools
 import math
@@ -72,8 +72,10 @@ def linear(n: int, columns: int, seed: int = 0, noise: float = 0.1) -> tuple[Flo
 @pytest.mark.exact
 @pytest.mark.parametrize("of", [list, np.array])
 def test_lows_and_highs_are_not_read_as_pairs(of: Any) -> None:
-    """A tuple of two lists, which other packages read as (lows, highs), is refused with both ways
-    to read it, also where it has the shape of pairs; pairs are read."""
+    """A tuple of two lists is refused with both ways to read it, even in the shape of pairs.
+
+    Other packages read it as (lows, highs). Pairs are read.
+    """
     X, y = linear(200, 2)
     wrong = (of([0, 1]), of([5, 10]))
     for call in (
@@ -99,8 +101,10 @@ def test_lows_and_highs_are_not_read_as_pairs(of: Any) -> None:
 
 
 def change(x: Floats, y: float, other: Person | None, scales: Scales) -> float:
-    """The squared change of the releases, in their scales, when (x, y) goes and `other` comes; of
-    the eigenvalue the most that Weyl's inequality allows."""
+    """Return the squared change of the releases, in their scales, when `other` replaces (x, y).
+
+    The eigenvalue changes by the most that Weyl's inequality allows.
+    """
     xx, xy, room = np.outer(x, x), x * y, x @ x
     if other is not None:
         xx, xy = xx - np.outer(other[0], other[0]), xy - other[0] * other[1]
@@ -116,15 +120,17 @@ def change(x: Floats, y: float, other: Person | None, scales: Scales) -> float:
 def test_no_pair_of_persons_changes_the_releases_by_more_than_the_joint_mu(
     neighbours: Neighbours, columns: int, ratio: float
 ) -> None:
-    """Brute force over lengths, directions and targets of one or two persons; the most found is
-    within 1 % of what is accounted for, so that no noise is wasted either."""
+    """Brute force covers lengths, directions and targets of one or two persons.
+
+    The largest change is within 1 % of what is accounted for, so that no noise is wasted.
+    """
     longest, highest = 1.5, 0.8
     scales = Scales(xx=1.0, xy=ratio, eigenvalue=3.0)
     accounted = joint_mu(scales, norm=longest, target=highest, neighbours=neighbours)
     generator = np.random.default_rng(columns)
     rows = generator.normal(size=(160, columns))
     rows *= longest / np.linalg.norm(rows, axis=1)[:, None]
-    # and pairs at every angle, at full length
+    # also pairs at every angle, at full length
     angles = np.linspace(0, np.pi, 181)
     if columns > 1:
         turned = np.zeros((len(angles), columns))
@@ -214,7 +220,7 @@ def test_shares_of_a_budget_leave_something_for_each(shares: dict[str, float]) -
 
 @pytest.mark.exact
 def test_accounting_jointly_takes_less_noise_than_the_theses() -> None:
-    """At epsilon 1, delta 1e-6, three releases: reference figures of Kalaja's and Wang's noise."""
+    """At epsilon 1, delta 1e-6 and three releases, the references are Kalaja's and Wang's noise."""
     thirds = BudgetShares.of(split=0.5, eigenvalue=1 / 3)
     made = calibrate(thirds, mu=gaussian_mu(1, 1e-6), norm=1, neighbours=Neighbours.ADD_REMOVE)
     assert made.xx == pytest.approx(7.3, abs=0.05)
@@ -230,9 +236,11 @@ def released_zeros(source: Noise, scales: Scales, times: int) -> list[Moments]:
 @pytest.mark.statistical
 @pytest.mark.parametrize("source", [Releases(), Simulated(np.random.default_rng(2))])
 def test_every_released_number_has_the_noise_that_is_accounted_for(source: Noise) -> None:
-    """Kolmogorov-Smirnov over 800 releases, each above ALPHA / 5. No noise is refused, and so is
-    half of it: that is 0.161 away at two points, and would pass if both were 4.0 standard errors
-    nearer, a chance below 1e-9."""
+    """Kolmogorov-Smirnov over 800 releases gives p-values above ALPHA / 5.
+
+    No noise fails, and so does half of it. Half is 0.161 away at two points; it would pass if both
+    were 4.0 standard errors nearer, a chance below 1e-9.
+    """
     scales = Scales(xx=2.0, xy=3.0, eigenvalue=5.0)
     made = released_zeros(source, scales, 800)
     assert all((one.xx == one.xx.T).all() for one in made)
@@ -279,8 +287,10 @@ def test_no_row_is_longer_than_the_norm_and_sums_are_exact(
 
 @pytest.mark.exact
 def test_as_many_rows_as_are_allowed_sum_exactly() -> None:
-    """The largest sums of products of parts are integers below 2**53 in their units; what adding
-    them rounds, of two neighbours, is below ROUNDED."""
+    """The largest sums of products of parts are integers below 2**53 in their units.
+
+    What adding them rounds, for two neighbours, is below ROUNDED.
+    """
     parts = ((Fraction(1), COARSE), (Fraction(1, 2 * COARSE), GRID))
     for (left, unit), (right, other) in itertools.product(parts, repeat=2):
         assert MOST_ROWS * left * right * unit * other <= 2**53
@@ -291,7 +301,7 @@ def test_as_many_rows_as_are_allowed_sum_exactly() -> None:
 
 @pytest.mark.exact
 def test_nothing_but_clipped_rows_is_read() -> None:
-    """Numbers beyond the bounds, and the same moved to the bounds, release the same."""
+    """Numbers beyond the bounds release the same as these numbers at the bounds."""
     X, y = linear(300, 3)
     far = np.where(np.abs(X) > 0.5, X * 50, X)
     with warnings.catch_warnings():
@@ -344,7 +354,7 @@ def test_turning_the_columns_turns_the_coefficients(seed: int, rule: str) -> Non
 
 @pytest.mark.exact
 def test_the_default_ridge_is_what_its_page_says() -> None:
-    """Eigenvalue by eigenvalue: the ridge is f**2 / s; large and far negative ones are exact."""
+    """For each eigenvalue the ridge is f**2 / s; large and far negative ones are exact."""
     for w in (-1e9, -3.0, 0.0, 3.0, 1e9):
         floor = math.sqrt(2) * 0.5
         (solved,) = ridge.floored(exact(np.array([[w]]), np.array([1.0]), 0.5))
@@ -380,7 +390,7 @@ def test_the_default_never_meets_a_singular_matrix_and_ssp_may() -> None:
     },
 )
 def test_scikit_learns_own_checks_pass(estimator: BaseEstimator, check: Any) -> None:
-    """One is expected to fail: a target that is no number raises nothing."""
+    """One check is expected to fail: a target that is no number raises nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check(estimator)
@@ -466,7 +476,7 @@ def test_constant_columns_few_rows_and_large_epsilon_are_served(name: str) -> No
 
 @pytest.mark.exact
 def test_missing_numbers_count_as_the_middle_and_infinite_ones_as_the_bound() -> None:
-    """An error would tell that somebody has none."""
+    """An error would tell that somebody's number is missing."""
     X, y = linear(20, 2)
     whole, holes = (X.copy(), y.copy()), (X.copy(), y.copy())
     whole[0][3, 1], whole[0][4, 0], whole[1][5], whole[1][6] = 0.0, 1.0, 0.0, -1.0
@@ -480,8 +490,7 @@ def test_missing_numbers_count_as_the_middle_and_infinite_ones_as_the_bound() ->
 @pytest.mark.exact
 @pytest.mark.parametrize("name", list(METHODS))
 def test_no_method_reads_the_number_of_rows(name: str) -> None:
-    """Noise and coefficients of 400 rows, and of these with as many rows of zeros without a column
-    of ones, are the same: nothing but sums is read."""
+    """Only sums are read: as many rows of zeros, without a column of ones, change nothing."""
     X, y = linear(400, 2)
     more = np.vstack([X, np.zeros((400, 2))]), np.append(y, np.zeros(400))
     given: dict[str, Any] = {"method": name, "neighbours": "add-remove", "fit_intercept": False}
@@ -491,9 +500,11 @@ def test_no_method_reads_the_number_of_rows(name: str) -> None:
 
 @pytest.mark.exact
 def test_rounding_moves_coefficients_by_less_than_noise_at_eight_million_rows() -> None:
-    """A column of three values is rounded the same way in every row. At MOST_ROWS rows their sums
-    are off by less than a twentieth of the noise of epsilon 8; the twin, numbers cut to multiples
-    of 2**-15 as before, is off by fifty times the noise."""
+    """A column of three values is rounded in the same way in every row.
+
+    At MOST_ROWS rows, sums are off by less than a twentieth of the noise of epsilon 8. The twin
+    cuts numbers to multiples of 2**-15, as before, and is off by fifty times the noise.
+    """
     budget = Budget(epsilon=8.0, delta=1e-8, neighbours=Neighbours.ADD_REMOVE)
     values = np.array([[0.3], [-0.7], [0.9]])
     rows = Rows.of(values, values[:, 0] / 3, intercept=True, norm=None)
@@ -546,8 +557,11 @@ def test_intervals_are_in_the_units_of_the_data_and_have_ends_where_there_are_an
 
 
 def coverage(repetitions: int, columns: int, least: float, shrink: float = 1.0) -> float:
-    """Return the share of intervals that hold at 95 %: X'X of smallest eigenvalue `least` scales,
-    true coefficients of length 1; `shrink`: factor on the variances of the noise as stated."""
+    """Return the share of intervals that hold at 95 %.
+
+    The smallest eigenvalue of X'X is `least` scales, and the true coefficients have length 1.
+    `shrink`: factor on the stated variances of the noise.
+    """
     generator = np.random.default_rng(columns)
     turn = np.linalg.qr(generator.normal(size=(columns, columns)))[0]
     xx = (turn * np.geomspace(least, 5 * least, columns)) @ turn.T
@@ -570,7 +584,10 @@ def coverage(repetitions: int, columns: int, least: float, shrink: float = 1.0) 
 @pytest.mark.parametrize("columns", tiered([2, 10], 0, 1))
 @pytest.mark.parametrize("least", tiered([24.0, 8.0, 200.0], 0, 1))
 def test_intervals_hold_in_95_percent_of_5000_repetitions(columns: int, least: float) -> None:
-    """Fixed seeds; intervals of one repetition are dependent, and at one column's worth of 5,000
-    a share of 95 % is within 1 % but for 1.2e-3. An error a fifth too small fails."""
+    """Seeds are fixed; a share of 95 % of 5,000 is within 1 %, except with probability 1.2e-3.
+
+    That is for one column, since intervals of one repetition depend on each other. An error a fifth
+    too small fails.
+    """
     assert abs(coverage(5000, columns, least) - 0.95) <= 0.01
     assert coverage(5000, columns, least, shrink=0.64) < 0.94

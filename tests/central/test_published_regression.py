@@ -1,6 +1,7 @@
-"""What published private regressions claim, held against the exact delta of what they release.
+"""Claims of published private regressions, compared with the exact delta of what they release.
 
-docs/regression.md names these tests row by row."""
+docs/regression.md names these tests row by row.
+"""
 
 import csv
 import math
@@ -75,14 +76,17 @@ def test_wangs_single_release_is_not_what_its_share_claims_but_the_three_togethe
 
 
 def boosted(epsilon: float, delta: float) -> Scales:
-    """BoostedAdaSSP as its repository has it: mu taken for a standard deviation."""
+    """Return the scales of BoostedAdaSSP as in its repository, which takes mu for a standard
+    deviation."""
     mu = gaussian_mu(epsilon, delta)
     return Scales(xx=mu * math.sqrt(3), xy=mu * math.sqrt(3), eigenvalue=mu * math.sqrt(3))
 
 
 def bare_diagonal(epsilon: float, delta: float) -> Scales:
-    """A diagonal released without noise, as diffprivlib 0.6.6 does for bounds (0, 1): a person
-    with x = (1, 0, ...) changes nothing else of X'X."""
+    """Return the scales of a diagonal released without noise, as in diffprivlib 0.6.6.
+
+    There it is so for bounds (0, 1): a person with x = (1, 0, ...) changes nothing else of X'X.
+    """
     honest = PUBLISHED["ssp-kalaja"].scales(epsilon, delta)
     return Scales(xx=0.0, xy=honest.xy)
 
@@ -97,8 +101,10 @@ def test_negative_controls_are_reported_as_failing_by_the_same_checker(control: 
 
 
 def laplace_loss(change: Floats, scale: float) -> float:
-    """The privacy loss of Laplace noise of this scale on numbers that change by `change`: largest
-    over outputs, number by number, from the densities themselves."""
+    """Return the privacy loss of Laplace noise of this scale on numbers that change by `change`.
+
+    It is the largest over outputs, number by number, from the densities themselves.
+    """
     seen = np.linspace(-60 * scale, 60 * scale, 2001)
     losses = [laplace.logpdf(seen, 0, scale) - laplace.logpdf(seen, c, scale) for c in change]
     return float(sum(np.abs(loss).max() for loss in losses))
@@ -107,7 +113,8 @@ def laplace_loss(change: Floats, scale: float) -> float:
 @pytest.mark.exact
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 2.0])
 def test_a_laplace_scale_that_should_be_its_inverse_is_found_out(epsilon: float) -> None:
-    """TukeyEM's distance test, 2024 to 2026: a count, sensitivity 1, with scale epsilon."""
+    """TukeyEM's distance test, 2024 to 2026, releases a count of sensitivity 1 with scale
+    epsilon."""
     assert laplace_loss(np.ones(1), 1 / epsilon) == pytest.approx(epsilon)
     assert (laplace_loss(np.ones(1), epsilon) > epsilon) is (epsilon < 1)
 
@@ -115,9 +122,10 @@ def test_a_laplace_scale_that_should_be_its_inverse_is_found_out(epsilon: float)
 @pytest.mark.exact
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_noise_on_predictions_is_not_private(epsilon: float) -> None:
-    """Boenisch 2019, method 1: Laplace noise of scale 3.01 / epsilon on each prediction. Leaving
-    out record 368 moves the 51 predictions of the first fold together by 3.7 times what is
-    claimed."""
+    """Boenisch 2019, method 1, adds Laplace noise of scale 3.01 / epsilon to each prediction.
+
+    Without record 368, the 51 predictions of the first fold together move by 3.7 times the claim.
+    """
     X, y, _ = boston()
     test, rest_X, rest_y = X[:51], X[51:], y[51:]
 
@@ -147,7 +155,7 @@ def test_boenischs_baselines_are_means_of_ten_folds_errors() -> None:
 
 
 class Recorder:
-    """Stands for a generator, and keeps the scales it is asked for."""
+    """Generator that keeps the scales which it had to draw."""
 
     def __init__(self) -> None:
         self.asked: list[float] = []
@@ -170,7 +178,7 @@ def test_the_noise_drawn_is_the_noise_that_is_checked(name: str) -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("name", [name for name in PUBLISHED if PUBLISHED[name].limit > 1])
 def test_without_noise_every_published_method_is_its_ridge(name: str) -> None:
-    """At an epsilon so large that noise is nothing, where the proof allows it."""
+    """Epsilon is so large that noise is nothing, where the proof allows it."""
     claim = PUBLISHED[name]
     generator = np.random.default_rng(0)
     X = generator.normal(size=(500, 4)) / 4

@@ -1,5 +1,7 @@
-"""What a private release says of the rows it was fed: the law of the noise, what it costs, when a
-release is refused, and what counts as unreadable."""
+"""What a private release says of its rows.
+
+Tested are the law of the noise, its cost, when a release is refused, and what counts as unreadable.
+"""
 
 import json
 import math
@@ -87,7 +89,7 @@ def released(
 
 @pytest.mark.exact
 def test_the_parts_of_epsilon_add_exactly() -> None:
-    """As rational numbers, and as the doubles that are printed."""
+    """They add as rational numbers, and as the doubles that are printed."""
     generator = np.random.default_rng(1)
     for _ in range(2000):
         epsilon = float(10 ** generator.uniform(-6, 3))
@@ -110,7 +112,7 @@ def test_the_parts_of_epsilon_add_exactly() -> None:
 
 
 class Recorded(Simulated):
-    """Noise that notes the scale it was asked for, and adds none."""
+    """Noise that notes the scale it had to have, and adds none."""
 
     def discrete_laplace(self, counts: Any, scale: float) -> Any:
         self.scale = scale
@@ -122,8 +124,10 @@ class Recorded(Simulated):
 def test_one_row_changes_the_counts_by_no_more_than_the_noise_hides(
     neighbours: Neighbours, changes: int
 ) -> None:
-    """The ratio of the probabilities of any noisy counts is at most e**(epsilon of the counts); a
-    noise of half the scale is not enough."""
+    """The ratio of the probabilities of any noisy counts is at most e**(epsilon of the counts).
+
+    Noise of half the scale is not enough.
+    """
     noise = Recorded(np.random.default_rng(1))
     counts = [5000, 300, 40]
     read = release_rows_read(counts, epsilon=1.0, neighbours=neighbours, noise=noise)
@@ -162,7 +166,8 @@ def test_a_release_is_refused_by_shares_that_tell_something_alone() -> None:
 
 @pytest.mark.exact
 def test_rows_that_are_all_readable_are_refused_in_one_file_of_2000_at_most() -> None:
-    """Half of the noisy count, by a discrete Laplace of the largest deviation that tells."""
+    """The threshold is half of the noisy count, with discrete Laplace noise of the largest
+    deviation."""
     scale = 10_000 * TELLING / math.sqrt(2)
     assert math.exp(-10_000 * LEAST_READABLE / scale) / 2 < 1 / 2000
 
@@ -198,8 +203,10 @@ def test_the_printed_epsilon_is_the_sum_of_both_parts(
 def test_rows_are_within_bounds_clipped_or_unreadable(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """60 % within, 30 % clipped, 10 % unreadable; noise of 1.4 % of the rows is within 12 of its
-    deviations but with probability 4e-8."""
+    """60 % are within, 30 % clipped and 10 % unreadable.
+
+    Noise of 1.4 % of the rows is within 12 of its deviations, except with probability 4e-8.
+    """
     good, clipped = rows_of("{},{}\n", 12_000), "11,5\n-1,inf\n" * 3000
     (here / "data.csv").write_text("x,y\n" + good + clipped + 'few,3\n1\n3,4,5\n"1\n' * 500)
     read = released(REGRESS, monkeypatch, capsys)["rows_read"]
@@ -215,7 +222,7 @@ def test_rows_are_within_bounds_clipped_or_unreadable(
 def test_what_a_release_costs_is_rounded_up(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """0.12345612 as six digits, and 1 % of it, which rows cost with add-remove."""
+    """The cost is 0.12345612 as six digits; rows cost 1 % of it with add-remove."""
     (here / "data.csv").write_text("x,y\n" + "3,4\n" * 20_000)
     words = REGRESS.replace("--epsilon 1 ", "--epsilon 0.12345612 ") + " --neighbours add-remove"
     assert run(words, monkeypatch) == 0
@@ -228,8 +235,10 @@ def test_what_a_release_costs_is_rounded_up(
 def test_a_column_of_texts_is_refused_at_its_price(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And with the decimal sign it is read; no error names a line or a value. Of 50 rows no share
-    tells anything: the release is made, and says so."""
+    """With the decimal sign the column is read; no error names a line or a value.
+
+    Of 50 rows no share tells anything, so the release is made, and says so.
+    """
     (here / "data.csv").write_text("x;y\n" + rows_of("{},25;{},75\n", 20_000))
     (here / "out.csv").write_text("before")
     assert run(f"{REGRESS} --out out.csv", monkeypatch) == 2
@@ -270,7 +279,8 @@ def test_a_curator_counts_an_unreadable_number_as_the_middle(tmp_path: Path) -> 
 
 @pytest.mark.exact
 def test_every_metric_counts_unreadable_people_without_an_error() -> None:
-    """Numbers by category, bounded or not, words and sets: one readable person or none."""
+    """The metrics are numbers by category, bounded or not, words and sets; one person is readable,
+    or none."""
     bounded = HierarchicalHistogram(epsilon=1.0, bounds=(0, 10), by=("a", "b"), outside="clip")
     for mechanism, good, wrong in (
         (bounded, ("a", "5"), ("a", "x")),
@@ -288,7 +298,7 @@ def test_every_metric_counts_unreadable_people_without_an_error() -> None:
 
 @pytest.mark.exact
 def test_a_count_that_is_none_is_one_unreadable_person(tmp_path: Path) -> None:
-    """ "x, y" without quotes, in a file of counts."""
+    """The line is "x, y" without quotes, in a file of counts."""
     path = tmp_path / "data.csv"
     path.write_text("value,count\nOslo,50\nBergen,49\nx, y,1\n")
     city = RandomizedResponse(categories=("Oslo", "Bergen"), epsilon=1.0)
@@ -303,7 +313,7 @@ def test_a_count_that_is_none_is_one_unreadable_person(tmp_path: Path) -> None:
 def test_a_curators_release_says_what_it_was_fed(
     metric: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody's answer is told in an error, nor its line; epsilon is that which was asked for."""
+    """No error tells a person's answer or line, and epsilon is the one asked for."""
     good = {"minutes": "3", "city": "Oslo"}[metric]
     words = f"central {metric} --registry metrics.toml --data data.csv --epsilon 1"
     (here / "data.csv").write_text(f"value;count\n{good};15000\nunlisted;5000\n")

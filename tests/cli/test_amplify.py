@@ -15,7 +15,7 @@ from tests.command_line import run
 from tests.tiers import tiered
 
 SIZES = (2_000, 4_000, 9_000)
-"""The smaller sizes of three batches."""
+"""Numbers of people in the three smaller batches."""
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_amplify_takes_a_preset_or_a_mechanism(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Of 20 people at most, shuffling changes hardly anything at so small a delta."""
+    """With 20 people at most, shuffling changes hardly anything at so small a delta."""
     assert run(f"amplify {words} --delta 1e-6 --json", monkeypatch) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["local"]["epsilon"] == (local and pytest.approx(local, rel=1e-3))
@@ -205,7 +205,7 @@ def test_amplify_takes_the_target_that_a_metric_states(
 def test_amplify_knows_every_mechanism_by_name(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """That a batch of each is certified: test_shuffling.py."""
+    """test_shuffling.py shows that a batch of each mechanism is certified."""
     parameters = CATALOGUE[name].examples()[0].mechanism.parameters()
     others = {key: text for key, text in parameters.items() if key not in ("mechanism", "seed")}
     words = ",".join(f"{key}={json.dumps(value)}" for key, value in others.items())

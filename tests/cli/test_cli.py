@@ -1,4 +1,4 @@
-"""The commands on a user's own data."""
+"""The commands work on a user's own data."""
 
 import csv
 import json
@@ -87,7 +87,7 @@ def test_results_as_json(
 def test_an_audit_of_a_metric_passes_and_is_written_down(
     metric: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fresh noise; false failure: 2e-6. The twin is the cheat below."""
+    """Noise is fresh, so this fails falsely with probability 2e-6. The twin is the cheat below."""
     words = f"audit {metric} --registry metrics.toml --trials 1000 --report audit.json"
     assert run(words, monkeypatch) == 0
     assert capsys.readouterr().out.startswith(f"ok   {metric}: epsilon")
@@ -100,7 +100,7 @@ def test_an_audit_of_a_metric_passes_and_is_written_down(
 def test_an_audit_of_a_cheat_fails_with_status_1(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All of 1,000 reports are true, where half would be: no chance is involved."""
+    """All of 1,000 reports are true, where half should be, so no chance is involved."""
 
     def truth(encoder: Encoder, value: Value) -> bytes:
         (cell,) = encoder._mechanism.cells(value, 0)
@@ -349,7 +349,7 @@ def test_progress_shows_on_a_terminal_after_two_seconds(
 @pytest.mark.exact
 @pytest.mark.parametrize("encoding", tiered(["cp437", "cp1252", "utf-8"]))
 def test_what_a_terminal_cannot_print_is_escaped(tmp_path: Path, encoding: str) -> None:
-    """And the command succeeds; a mistake is still one line. Files are UTF-8 all the same."""
+    """The command succeeds, and a mistake is still one line. Files are UTF-8 nevertheless."""
     (tmp_path / "metrics.toml").write_text(
         '[product]\nname = "x"\n[group.g]\nwindow = "1d"\nwindow_epsilon = 40\n'
         "lifetime_epsilon = 400\n[metric.mood]\nversion = 1\ngroup = 'g'\ndescription = 'a − b'\n"
@@ -383,7 +383,7 @@ def test_what_a_terminal_cannot_print_is_escaped(tmp_path: Path, encoding: str) 
 
 @pytest.mark.exact
 def test_no_epsilon_of_an_audit_is_rounded_down() -> None:
-    """Each is a little more than the digits that are printed say to the nearest."""
+    """Each epsilon is a little more than its printed digits would say to the nearest."""
     from ldp.audit.verdict import Memoised, Verdict
     from ldp.cli.audit import _line
 

@@ -1,4 +1,4 @@
-"""One clear line with status 2 for every mistake on the command line."""
+"""Every mistake on the command line gives one clear line and status 2."""
 
 import os
 import re
@@ -178,7 +178,7 @@ def test_a_mistake_of_ours_shows_no_traceback_unless_asked(
 def test_without_the_server_extra_the_command_says_so(
     tmp_path: Path, package: str, words: list[str]
 ) -> None:
-    """Also where another package brought click, and numpy is missing."""
+    """This holds also where another package brought click, and numpy is missing."""
     missing = f"raise ModuleNotFoundError('no {package}', name='{package}')"
     (tmp_path / f"{package}.py").write_text(missing)
     done = subprocess.run(

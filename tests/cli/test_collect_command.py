@@ -38,7 +38,7 @@ def test_a_registry_without_a_group_collects_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_the_command_serves_the_real_client_and_a_second_one_ends(tmp_path: Path) -> None:
-    """From `ldp collect` over the public client to a table: everything acknowledged is counted."""
+    """From `ldp collect` over the public client to a table, everything acknowledged is counted."""
     serving = Process(tmp_path, "--listen", "127.0.0.1:0")
     now = datetime.now(UTC) - timedelta(hours=1)
     with Client(
@@ -115,7 +115,8 @@ def test_a_wrong_watermark_is_set_right_by_an_option(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It says from which day on batches are taken, and where ids of earlier days are forgotten."""
+    """The command says from which day on it takes batches, and where ids of earlier days are
+    forgotten."""
     today = date(2026, 3, 1)
     monkeypatch.setattr("ldp.collection.service.utc_today", lambda: today)
     name, place = ("relay", "--collector http://127.0.0.1:1") if is_relay else ("collect", "")
@@ -146,7 +147,7 @@ def test_a_wrong_watermark_is_set_right_by_an_option(
 
 @pytest.mark.exact
 def test_aggregate_says_what_waits_in_the_buffer(tmp_path: Path) -> None:
-    """Where there is no file yet; of another metric nothing waits, and the plain message stays."""
+    """Here there is no file yet. Nothing of the other metric waits, so its plain message stays."""
     asked = registry(tmp_path)
     with Service(tmp_path) as service:
         service.send(batch(items(asked, "city", "Oslo", 7)))

@@ -1,4 +1,4 @@
-"""What the command line does for who types: numbers, names, what is missing, what comes next."""
+"""The command line helps people who type: numbers, names, what is missing, what comes next."""
 
 import ast
 import os
@@ -129,7 +129,7 @@ def test_on_a_terminal_the_last_line_is_the_next_command(
 @pytest.mark.slow
 @pytest.mark.exact
 def test_click_alone_is_enough_for_registries(tmp_path: Path) -> None:
-    """The extra `cli`: everything else of the server is out of reach in these processes."""
+    """With the extra `cli` alone, these processes cannot import the rest of the server."""
 
     def ldp(*words: str) -> subprocess.CompletedProcess[str]:
         command = [

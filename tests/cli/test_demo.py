@@ -1,4 +1,4 @@
-"""The demo does what it says: every report from the device encoder, every number from the files."""
+"""The demo does what it says: reports come from the device encoder, numbers from the files."""
 
 import csv
 import os
@@ -15,8 +15,10 @@ USERS = 3000
 
 
 def ldp(*words: str | Path, patch: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The command line in a process; `patch` is a folder whose sitecustomize every process of the
-    demo imports first."""
+    """Run the command line in a process.
+
+    Every process of the demo first imports the sitecustomize in the folder `patch`.
+    """
     path = os.pathsep.join(filter(None, [str(patch or ""), os.environ.get("PYTHONPATH", "")]))
     return subprocess.run(
         [sys.executable, "-m", "ldp", *map(str, words)],
@@ -36,7 +38,7 @@ def estimates(path: Path) -> dict[str, str]:
 
 
 def decoded(folder: Path, name: str) -> dict[str, str]:
-    """The demo's own store, aggregated and decoded again by hand."""
+    """Aggregate and decode the demo's own store again, and return the estimates."""
     table, out = folder / f"{name}.table", folder / f"{name}.csv"
     words = ("emoji", "--registry", folder / "metrics.toml", folder / "reports", "--out", table)
     assert ldp("aggregate", *words).returncode == 0
@@ -150,7 +152,7 @@ def test_the_estimates_come_from_the_files_alone(demo: Path) -> None:
 @pytest.mark.campaign
 @pytest.mark.exact
 def test_the_second_act_is_public_commands_and_its_page_shows_all_three(tmp_path: Path) -> None:
-    """The commands that it prints, run again by hand, make the same files."""
+    """The commands that it prints make the same files when they are run again by hand."""
     folder = tmp_path / "demo"
     done = ldp("demo", "--users", "100000", "--out", folder, "--seed", "1")
     assert done.returncode == 0, done.stderr

@@ -1,8 +1,7 @@
-"""Every file of estimates has an error and an interval a row, its level and a bound on damage; its
-page says the last two.
+"""Every file of estimates has an error and an interval a row, its level, and a bound on damage.
 
-The commands run on the examples of every mechanism of the catalogue, or make the same file by the
-call that they make it by where they read a store.
+The page of a file says the last two. The commands run on the examples of every mechanism of the
+catalogue. Where a command reads a store, its call makes the file instead.
 """
 
 import csv
@@ -38,8 +37,10 @@ PERCENTILES = ("p50", "p90", "p95", "p99")
 
 
 def lacking(path: Path, may_be_open: Collection[str] = ()) -> list[str]:
-    """Return what a file of estimates lacks; the rows `may_be_open` have ends where the reports set
-    some."""
+    """Return what a file of estimates lacks.
+
+    The rows `may_be_open` have ends only where the reports allow some.
+    """
     rows = list(csv.reader(path.read_text().splitlines()))
     summary = json.loads(path.with_suffix(".json").read_text())
     columns = [name for name in ("std_error", "low", "high") if name not in rows[0]]
@@ -57,8 +58,11 @@ def lacking(path: Path, may_be_open: Collection[str] = ()) -> list[str]:
 
 
 def is_unbounded(summary: Mapping[str, Any]) -> bool:
-    """Return whether a result is a regression on the cells of a table, where the figure of a linear
-    decoder is too small (`tests/simulation/test_attack.py`), so that there must be none."""
+    """Return whether a result is a regression on the cells of a table.
+
+    There the figure of a linear decoder is too small (`tests/simulation/test_attack.py`), so there
+    must be none.
+    """
     of_cells = summary.get("kind") == "values" and not summary.get("whole_reports")
     return of_cells and summary.get("method") in ("regression", "lasso-ols", "ngrams")
 
@@ -82,7 +86,7 @@ def ldp(*words: object) -> None:
 
 
 def text(value: Any) -> Any:
-    """Return a number, or a tuple of them, as populations have it."""
+    """Return a number, or a tuple of numbers, as populations have it."""
     if isinstance(value, tuple) and not isinstance(value[0], str):
         return ",".join(map(str, value))
     return str(value) if isinstance(value, int | float) else value
@@ -132,7 +136,7 @@ def outputs(example: Example, folder: Path) -> Iterator[Path]:
 def decoded_parts(
     mechanism: Any, values: tuple[Any, ...]
 ) -> Iterator[tuple[str, Mechanism, list[Any]]]:
-    """Yield the name, mechanism and values of every part whose counts `ldp decode` tells."""
+    """Yield the name, mechanism and values of every part whose counts `ldp decode` prints."""
     if not isinstance(mechanism, JointMechanism):
         if not isinstance(mechanism, PrefixExtension):
             yield "", mechanism, list(values)
@@ -165,7 +169,7 @@ def test_the_whole_catalogue_is_tried() -> None:
 
 @pytest.mark.exact
 def test_a_file_without_one_of_them_is_told(tmp_path: Path) -> None:
-    """The twin: each column, a cell, each key."""
+    """The twins lack a column, a cell or a key."""
     whole = {"std_error": "1.5", "low": "0.1", "high": "9"}
     made, beside = tmp_path / "made.csv", {"level": 0.95, "fakes_move": 3.0}
 
@@ -185,7 +189,7 @@ def test_a_file_without_one_of_them_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_a_page_without_one_of_them_is_told(tmp_path: Path) -> None:
-    """The twin: summaries without what made-up reports can do."""
+    """The twin's summary lacks what made-up reports can do."""
     path = tmp_path / "made.csv"
     table = draw_tables(
         RegressionMoments(features=1, bounds=((0, 1), (0, 1)), epsilon=4.0),

@@ -1,4 +1,4 @@
-"""`ldp init` and `ldp device`: from nothing to an app, and what its device holds."""
+"""`ldp init` leads from nothing to an app; `ldp device` shows what its device holds."""
 
 import json
 import runpy
@@ -25,7 +25,7 @@ WORDS = [
 
 
 def started(monkeypatch: pytest.MonkeyPatch, *words: str, line: Sequence[str] = WORDS) -> int:
-    """Exit status of `ldp init` with words that have spaces, or of another command."""
+    """Return the exit status of `ldp init` with words that have spaces, or of another command."""
     monkeypatch.setattr(sys, "argv", ["ldp", *line, *words])
     try:
         cli.main()
@@ -98,7 +98,7 @@ def test_a_registry_for_development_becomes_the_peoples_by_its_comments(
 
 
 def added(monkeypatch: pytest.MonkeyPatch, name: str, *words: str) -> int:
-    """Exit status of `ldp registry add` to metrics.toml."""
+    """Return the exit status of `ldp registry add` to metrics.toml."""
     line = ["registry", "add", "metrics.toml", "--metric", name, "--question", "Which city?"]
     return started(monkeypatch, *words, line=[*line, "--owner", "me@example.org"])
 
@@ -161,7 +161,7 @@ def test_a_metric_that_does_not_fit_leaves_the_registry_as_it_was(
 
 
 def require_one_line(error: str, message: str, folder: Path) -> None:
-    """Assert that one line was said, with the message, and nothing was left in the folder."""
+    """Assert that one line was printed, with the message, and that the folder has no new file."""
     assert message in error
     assert error.count("\n") == 1
     assert [*folder.iterdir()] == []

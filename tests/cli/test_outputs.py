@@ -35,7 +35,7 @@ CASES = [
 def test_an_output_never_replaces_an_input(
     here: Path, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every file is as it was, byte for byte, and the message names the output."""
+    """Every file stays as it was, byte for byte, and the message names the output."""
     assert run(f"{SIMULATE} --table city.table", monkeypatch) == 0
     assert run(f"{SIMULATE} --reports store", monkeypatch) == 0
     assert run("decode city.table --out estimates.csv", monkeypatch) == 0
@@ -93,7 +93,7 @@ def test_an_old_summary_beside_new_estimates_is_refused(
 @pytest.mark.exact
 @pytest.mark.parametrize("command", ["decode", "plan list", "audit"])
 def test_a_slow_command_is_among_those_that_say_so(command: str) -> None:
-    """decode took 16 s, plan 20 s, audit 13 s, and nothing was seen."""
+    """decode took 16 s, plan 20 s and audit 13 s without a sign of progress."""
     assert command in SILENT
 
 

@@ -1,4 +1,4 @@
-"""Every number that a command printed is printed still."""
+"""Commands still print every number that they printed."""
 
 import json
 

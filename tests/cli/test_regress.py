@@ -1,4 +1,4 @@
-"""`ldp regress`: a release of a CSV file, the comparison, and one clear line for every mistake."""
+"""`ldp regress` releases a CSV file and compares models; every mistake gives one clear line."""
 
 import json
 import re
@@ -149,7 +149,8 @@ def test_robust_regression_takes_clips_a_split_and_public_rows(
 def test_a_hole_in_a_release_is_no_error(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Words for numbers count as the middle of the bounds: the release says nothing of them."""
+    """Words in place of numbers count as the middle of the bounds; the release says nothing of
+    them."""
     (here / "b.csv").write_text("column,low,high\nx,0,4\ny,0,4\n")
     lines = [f"{i % 5},{(i + 1) % 5}" for i in range(5000)]
     shown = []
@@ -280,7 +281,8 @@ def test_coordinates_are_all_products_but_the_known_one() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_a_sign_report_is_epsilon_private(epsilon: float) -> None:
-    """The worst ratio over values in [-1, 1]: at the ends, e**epsilon, whatever the coordinate."""
+    """The worst ratio over values in [-1, 1] is e**epsilon, at the ends, whatever the coordinate
+    is."""
     high, low = ((1 + v / keep_ratio(epsilon)) / 2 for v in (1, -1))
     assert np.log(high / low) == pytest.approx(epsilon)
     assert np.log((1 - low) / (1 - high)) == pytest.approx(epsilon)
@@ -288,8 +290,11 @@ def test_a_sign_report_is_epsilon_private(epsilon: float) -> None:
 
 @pytest.mark.statistical
 def test_moments_of_signs_are_unbiased_with_the_stated_error() -> None:
-    """400 tables of 4,000 reports: every moment's mean within ALPHA / 10 of the truth by its own
-    scale (an upper bound, so the test is conservative); moments of another epsilon are not."""
+    """In 400 tables of 4,000 reports, every moment's mean is within ALPHA / 10 of the truth.
+
+    The scale is its own, an upper bound, so the test is conservative. Moments of another epsilon
+    are not within it.
+    """
     rows, generator = example_rows(4000), np.random.default_rng(0)
     made, wrong = [], []
     for _ in range(400):

@@ -1,4 +1,4 @@
-"""Settings in a file: what `--config` of collect, relay and publish takes, and what it refuses."""
+"""`--config` of collect, relay and publish reads settings from a file, and refuses wrong ones."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def command(name: str) -> click.Command:
 
 
 def parsed(name: str, folder: Path, text: str, *words: str) -> dict[str, Any]:
-    """The settings that a command would run with."""
+    """Return the settings with which a command would run."""
     (folder / "settings.toml").write_text(text)
     whole = ["--config", str(folder / "settings.toml"), *words]
     return command(name).make_context(name, whole).params
@@ -58,7 +58,7 @@ VALUES: dict[str, Any] = {
 @pytest.mark.exact
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_setting_can_stand_in_the_file(name: str, tmp_path: Path) -> None:
-    """As the type of each says; dates are TOML's."""
+    """Each setting has the type of its option; dates are TOML's."""
     values = dict[str, Any]()
     for option in command(name).params:
         key, kind = setting_name(option), option.type

@@ -1,4 +1,4 @@
-"""The client: every sentence of docs/device-protocol.md."""
+"""The client keeps every sentence of docs/device-protocol.md."""
 
 import sqlite3
 import stat
@@ -162,8 +162,10 @@ def test_a_record_that_is_not_drawn_is_never_encoded(
 def test_every_record_and_every_slot_is_as_likely_as_any_other(
     tmp_path: Path, records: int
 ) -> None:
-    """Three slots; which records are in which of them is uniform over all assignments. False
-    failure: ALPHA, and the seed is fixed."""
+    """Which records are in which of three slots is uniform over all assignments.
+
+    Fails falsely with probability ALPHA; the seed is fixed.
+    """
     made = App(tmp_path, {"city": {"reports": 3}})
     metric = Registry.load(tmp_path / "metrics.toml").metric("city")
     file, bits, trials, seen = DeviceFile(made.path), SeededBits(b"slots"), 6000, Counter[Any]()
@@ -193,8 +195,10 @@ def test_every_record_and_every_slot_is_as_likely_as_any_other(
 
 @pytest.mark.exact
 def test_the_file_holds_no_value_and_no_time(app: App) -> None:
-    """No column but the metric, its meaning, the slot, the report and the period's end; what was
-    sent keeps its day only."""
+    """Columns hold only the metric, its meaning, the slot, the report and the period's end.
+
+    What was sent keeps only its day.
+    """
     for hour in range(5):
         app.now = NOON + timedelta(hours=hour, seconds=7 * hour)
         app.client.record("city", "Hell")
@@ -234,7 +238,7 @@ def test_the_log_is_emptied_although_another_process_read_it(app: App) -> None:
 def test_one_reading_of_another_year_silences_a_device_for_two_windows_at_most(
     app: App, year: int
 ) -> None:
-    """And the windows that were charged before it went wrong are not charged again."""
+    """The windows that were charged before the clock went wrong are not charged again."""
     reports = []
     for day in range(8):
         now = app.now
@@ -272,8 +276,10 @@ def test_status_names_the_leap_of_a_clock(app: App) -> None:
 
 @pytest.mark.exact
 def test_a_window_is_sealed_once_whatever_the_clock_does(app: App) -> None:
-    """The cap of a window is two reports; of ten visits to it the first sends one, and the grant
-    that it did not use lapses."""
+    """The cap of a window is two reports.
+
+    Of ten visits to the window the first sends one report; the grant that it did not use lapses.
+    """
     for number in range(10):
         assert bool(app.client.record("city", "Oslo")) == (number == 0)
         app.now += DAY
@@ -289,7 +295,7 @@ def test_a_window_is_sealed_once_whatever_the_clock_does(app: App) -> None:
 def test_charges_are_forgotten_by_count_and_never_charged_again(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three windows are kept: the clock goes back to the first, whose charges are forgotten."""
+    """Three windows are kept. The clock goes back to the first, whose charges are forgotten."""
     monkeypatch.setattr("ldp.client.charges.MOST_WINDOWS", 3)
     start = app.now
     for _ in range(5):

@@ -1,4 +1,5 @@
-"""What a client may spend, whatever app, registry and clock do (docs/device-protocol.md)."""
+"""A client spends no more than it may, whatever app, registry and clock do
+(docs/device-protocol.md)."""
 
 import sqlite3
 from contextlib import closing
@@ -16,8 +17,11 @@ from tests.devices import DAY, App
 
 @pytest.mark.exact
 def test_a_grant_that_is_not_used_lapses(tmp_path: Path) -> None:
-    """The window holds two reports and the group has three metrics. Only one of them records: it is
-    sent in two days of three, although nobody else uses the allowance; never twice."""
+    """A window holds two reports, and the group has three metrics, of which only one records.
+
+    That metric sends in two of three days, although no other metric uses the allowance, and never
+    twice a day.
+    """
     made = App(tmp_path, {name: {} for name in ("city", "home", "work")})
     made.client = made.open(bits=SeededBits(b"grants"))
     made.client.grant()
@@ -56,9 +60,11 @@ STEPS = st.tuples(st.integers(-100, 100), st.integers(1, 4), st.integers(0, 12))
 def test_a_hostile_app_never_gets_more_than_the_caps(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, int]]
 ) -> None:
-    """Clocks that jump by hours either way, restarts at any moment, and metrics.toml edited without
-    a new version: other epsilons, slots, groups and names. What left is priced by the fingerprint
-    in its own header."""
+    """Clocks jump by hours either way, the client restarts at any moment, and metrics.toml changes.
+
+    Edits without a new version change epsilons, slots, groups and names. What left is priced by the
+    fingerprint in its own header.
+    """
     made = App(tmp_path_factory.mktemp("app"), EDITS[0])
     made.client.grant()
     prices = dict[bytes, float]()
@@ -99,7 +105,8 @@ def test_a_hostile_app_never_gets_more_than_the_caps(
 
 @pytest.mark.exact
 def test_a_report_is_never_charged_at_another_price(app: App) -> None:
-    """Recorded at epsilon 4, sealed by a registry that says 0.5 of the same version: not sent."""
+    """A report of epsilon 4 is not sent if a registry says 0.5 of the same version when it is
+    sealed."""
     for _ in range(40):
         app.client.close()
         app.write({"city": {}})
@@ -132,7 +139,7 @@ def test_a_new_name_for_everything_brings_no_new_life(app: App) -> None:
 
 @pytest.mark.exact
 def test_what_a_metric_that_is_gone_was_charged_counts_for_every_group(app: App) -> None:
-    """A metric renamed into another group, while its old group stays in the file."""
+    """A metric moves to another group under a new name, while its old group stays in the file."""
     for _ in range(3):
         app.client.record("city", "Oslo")
         app.now += DAY
@@ -193,7 +200,7 @@ def test_a_cap_that_was_raised_is_not_used_before_the_owner_is_asked_again(app: 
 
 @pytest.mark.exact
 def test_a_shorter_window_gives_no_more_before_the_owner_is_asked_again(app: App) -> None:
-    """Cap 8 of a day for reports of 4; halving the window would allow 16 of a day."""
+    """The cap is 8 a day for reports of 4; halving the window would allow 16 a day."""
     app.client.close()
     app.write({"city": {"reports": 2}})
     path = app.folder / "metrics.toml"

@@ -1,4 +1,4 @@
-"""Clocks that leap beside updates of the registry: no window tells more than its cap."""
+"""Clocks leap beside updates of the registry, and no window reveals more than its cap."""
 
 import random
 from collections.abc import Callable
@@ -89,8 +89,10 @@ def _loaded(plan: dict[str, dict[str, Any]], folder: Path, chance: random.Random
 
 
 def fault_of(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> str:
-    """Return which window of a life tells more than its cap, "" for none. Every record has a value
-    of its own, and every report says what it is about."""
+    """Return which window of a life reveals more than its cap, "" for none.
+
+    Every record has a value of its own, and every report names its subject.
+    """
     chance = random.Random(f"leaps and updates {seed}")  # noqa: S311, a life of nobody
     folder.mkdir()
     choices, now = registries(chance, folder), START
@@ -106,7 +108,7 @@ def fault_of(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> str:
             price = self._registry.metrics[item.metric].price
             kind, response, value = item.report.decode().split(":")
             number = str(len(told)) if kind == "fresh" else response or value
-            if (kind, value) != ("fresh", "none"):  # which tells nothing
+            if (kind, value) != ("fresh", "none"):  # which reveals nothing
                 told.append((group, (end - length, end), price, f"{item.metric} {number}", value))
         return items
 
@@ -149,7 +151,7 @@ def fault_of(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> str:
 
 
 def _above(told: list[tuple[str, Window, float, str, str]], begun: dict[str, Window]) -> str:
-    """Return the window about which, or of which, a group tells more than its cap."""
+    """Return the window about which, or in which, a group reveals more than its cap."""
     for last, (group, window, _, response, value) in enumerate(told):
         begins, ends = begun.get(value, (0, 0))
         about, sent = dict[str, float](), dict[str, float]()

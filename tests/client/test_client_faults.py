@@ -1,8 +1,8 @@
-"""What is left when a device's process ends at the wrong moment: only files are looked at.
+"""A device's process ends at a wrong moment, and only its files are examined.
 
-Each time: what left costs no more than the ledger says, nothing acknowledged is missing, a batch
-that is sent twice is the same bytes, memoised answers stay the same, and a later process goes on.
-`make campaign-device-faults` does the same a thousand times.
+What left costs no more than the ledger says. Nothing acknowledged is missing, and a batch that is
+sent twice has the same bytes. Memoised answers stay the same, and a later process goes on. `make
+campaign-device-faults` does the same a thousand times.
 """
 
 import os
@@ -49,16 +49,21 @@ while status == device.EXITED:
     sent = checked(folder, sent)
 print(statement, status)
 """
-"""Lives in processes of their own, which are forked because starting Python takes longer than they
-do."""
+"""Program of lives in processes of their own.
+
+They are forked, because starting Python takes longer than they do.
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.exact
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_process_may_end_before_any_statement(tmp_path: Path) -> None:
-    """Every third, from one left to chance. Two periods end in every life, so the statements of
-    record, seal, send and acknowledge are all passed; the next process goes on from there."""
+    """Every third statement is tried, from a random one of the first three.
+
+    Two periods end in every life, so that the statements of record, seal, send and acknowledge are
+    all passed. The next process goes on from there.
+    """
     command = [sys.executable, "-c", ENDING, str(tmp_path), str(secrets.randbelow(3))]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     statement, status = map(int, done.stdout.split()[-2:])
@@ -72,8 +77,10 @@ def test_a_process_may_end_before_any_statement(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
-    """25 times, at random; when a later one is left alone everything that waited has left. What is
-    checked holds at every moment: no chance is involved. The twin: a batch that is lost."""
+    """After 25 random kills, a life that is left alone sends everything that waited.
+
+    The checks hold at every moment, so no chance is involved. In the twin a batch is lost.
+    """
     sent = kills(tmp_path, 25, seed=1)
     assert len(sent) > 25
     (tmp_path / "sent" / f"{next(iter(sent))}.batch").unlink()
@@ -84,7 +91,8 @@ def test_a_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_what_was_synced_is_enough_when_the_power_fails(tmp_path: Path) -> None:
-    """At the moment at which a batch has arrived; the device goes on with what the disk kept."""
+    """Power fails at the moment at which a batch has arrived; the device goes on with what the disk
+    kept."""
     shim, sent = compiled(tmp_path), dict[str, bytes]()
     home = tmp_path / "home"
     home.mkdir()
@@ -107,7 +115,7 @@ def test_the_twin_that_does_not_sync_is_caught_by_a_power_cut(tmp_path: Path) ->
 @pytest.mark.slow
 @pytest.mark.exact
 def test_two_processes_may_share_a_file(tmp_path: Path) -> None:
-    """Each with records of its own; between them no period holds more than its cap."""
+    """Each has records of its own; between them no period holds more than its cap."""
     assert lived(tmp_path, "1")[0] == 0
     both = [device(tmp_path, "100") for _ in range(2)]
     printed = [process.communicate(timeout=120)[0] for process in both]
@@ -121,8 +129,10 @@ def test_two_processes_may_share_a_file(tmp_path: Path) -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("lifetime", tiered([64.0, 1e6], 0, 1))
 def test_a_hostile_app_lives_for_a_year_within_its_caps(tmp_path: Path, lifetime: float) -> None:
-    """Its days are drawn with a seed; the caps hold whatever they are. The twin is held to a
-    smaller cap than the device was."""
+    """A seed draws the days, and the caps hold whatever they are.
+
+    The twin is held to a smaller cap than the device was.
+    """
     assert len(hostile(tmp_path, 400, seed=2, lifetime=lifetime)) > 10
     (tmp_path / "metrics.toml").write_text(registry_text(4.0))
     with pytest.raises(Broken, match="more than a life"):
@@ -158,8 +168,10 @@ os._exit(0)
 @pytest.mark.exact
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_parent_and_child_of_a_fork_share_one_ledger(tmp_path: Path) -> None:
-    """The parent closes its client and opens another one while the child goes on with the old: both
-    live forty days, and together they say no more than one device may."""
+    """The parent opens another client while the child goes on with the old one.
+
+    Both live forty days, and together they send no more than one device may.
+    """
     places = {name: METRICS[name] for name in ("city", "home")}
     (tmp_path / "metrics.toml").write_text(registry_text(64.0, places))
     done = subprocess.run([sys.executable, "-c", FORKING, str(tmp_path)], cwd=ROOT, check=False)
@@ -190,7 +202,7 @@ def test_a_full_disk_declines_and_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_the_checker_sees_what_it_looks_for(tmp_path: Path) -> None:
-    """Books that were tampered with: a charge less, a batch changed, one vanished."""
+    """In the changed files, a charge lacks, a batch has other bytes, or a batch vanished."""
     assert lived(tmp_path, "7")[0] == 0
     sent = checked(tmp_path, {})
     assert len(sent) > 1

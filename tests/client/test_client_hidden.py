@@ -1,4 +1,4 @@
-"""Hidden presence, so that what is sent says nothing of what was recorded."""
+"""With hidden presence, what is sent says nothing of what was recorded."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -28,8 +28,10 @@ HIDDEN = 'presence = "hidden"\n'
 
 @pytest.mark.exact
 def test_hidden_periods_without_a_grant_share_nothing(home: Any) -> None:
-    """The budget holds one epoch; in the twelve after it every report is drawn afresh: that in each
-    of them all four are alike has a chance below 1e-17."""
+    """The budget holds one epoch; in the twelve after it every report is drawn anew.
+
+    The chance that in each of them all four reports are alike is below 1e-17.
+    """
     one = home(EPOCH + HIDDEN, lifetime=1.1 * PRICE)
     one.now = EPOCH_BEGINS
     one.client.withdraw()
@@ -62,8 +64,10 @@ categories = ["Main", "High"]
 @pytest.mark.exact
 @pytest.mark.parametrize("ahead", [0, 5])
 def test_hidden_a_record_moves_nothing_that_is_sent(home: Any, ahead: int) -> None:
-    """Beside a public metric, and with a clock that was days ahead for a moment: number, days and
-    sizes of what is sent, and the charges, are those of a device that recorded nothing hidden."""
+    """Number, days and sizes of what is sent, and the charges, do not depend on hidden records.
+
+    A public metric stands beside, and the clock was days ahead for a moment.
+    """
 
     def lived(records: bool) -> tuple[Any, ...]:
         one = home(RR + HIDDEN)
@@ -89,7 +93,7 @@ def test_hidden_a_record_moves_nothing_that_is_sent(home: Any, ahead: int) -> No
 @pytest.mark.exact
 @pytest.mark.parametrize(("how", "life"), [(RR, 20), (EPOCH, 5)], ids=["fresh", "epoch"])
 def test_hidden_every_period_sends_the_same_number(home: Any, how: str, life: float) -> None:
-    """Whatever was recorded, and also when nothing can be spent any more."""
+    """The number depends neither on records nor on whether anything can still be spent."""
     one = home(how + HIDDEN, reports=3, window=6, lifetime=life)
     for values in ([], ["Oslo"], ["Bergen"] * 9, []) * 6:
         one.day(*values)
@@ -101,7 +105,8 @@ def test_hidden_every_period_sends_the_same_number(home: Any, how: str, life: fl
 
 @pytest.mark.exact
 def test_hidden_periods_are_sealed_by_uploads_only_and_at_most_thirty(home: Any) -> None:
-    """Where more are over only the latest is: a leap of the clock does not spend thirty."""
+    """Where more periods are over, only the latest is sealed; a leap of the clock does not spend
+    thirty."""
     one = home(RR + HIDDEN)
     one.now += 2 * DAY
     one.client.record("city", "Oslo")
@@ -147,7 +152,10 @@ def test_hidden_a_new_group_sends_nothing_before_the_owner_is_asked(home: Any) -
 
 
 class Told(Responses):
-    """Instead of reports, what they are about: nothing is random but the draws of the protocol."""
+    """Responses of a client that hold what a report would be about, without noise.
+
+    So nothing is random but the draws of the protocol.
+    """
 
     def fresh_report(self, metric: Metric, value: Value) -> Report:
         return Report(super().fresh_report(metric, "none").report[:-1] + self._code(value))
@@ -180,8 +188,10 @@ ALL, ONE, TWO = 1000.0, 1.5, 2.5
 def told(
     folder: Path, how: str, lifetime: float, history: tuple[Event, ...], uploads: Sequence[int]
 ) -> tuple[tuple[Any, ...], list[int], float]:
-    """(days and sizes of what was sent; what the reports were about, in the order of periods; what
-    was charged), of a device whose records came at noon of the first three days."""
+    """Return (days and sizes of what was sent, what reports were about, what was charged).
+
+    Reports are in the order of periods. The device recorded at noon of the first three days.
+    """
     folder.mkdir(parents=True)
     one = Home(folder, how + HIDDEN, lifetime=lifetime)
     one.now = EPOCH_BEGINS
@@ -206,7 +216,7 @@ def told(
 
 
 def law(about: list[int]) -> dict[tuple[int, ...], Fraction]:
-    """Of all reports together, given what each of them is about."""
+    """Return the law of all reports together, given what each of them is about."""
     channel = RandomizedResponse(categories=CITIES, epsilon=2.0).channel
     found: dict[tuple[int, ...], Fraction] = {(): Fraction(1)}
     for cell in about:
@@ -221,7 +231,7 @@ def law(about: list[int]) -> dict[tuple[int, ...], Fraction]:
 
 @pytest.fixture
 def unshuffled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports in the order of their periods: the shuffle only mixes what is compared."""
+    """Keep reports in the order of their periods; the shuffle only mixes what is compared."""
     monkeypatch.setattr(runtime, "Responses", Told)
     monkeypatch.setattr("ldp.client.sealing.random_order", lambda items, bits: list(items))
 
@@ -232,8 +242,11 @@ def unshuffled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hidden_all_histories_have_one_count_and_laws_within_what_was_charged(
     tmp_path: Path, uploads: str, prices: float
 ) -> None:
-    """27 histories: the same days and sizes, and for every pair the ratio of the exact laws of all
-    bytes together is at most e to what was charged, which is the same for all of them."""
+    """In 27 histories days and sizes are the same.
+
+    For every pair, the ratio of the exact laws of all bytes together is at most e to the charge,
+    which is the same for all histories.
+    """
     _within_what_was_charged(tmp_path, 2.0 * prices, UPLOADS[uploads], HISTORIES)
 
 
@@ -257,7 +270,7 @@ def _within_what_was_charged(
 def test_hidden_one_that_falls_silent_when_its_budget_ends_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mutant sends, and charges for, what was recorded: the count tells the history."""
+    """The mutant sends, and charges for, what was recorded, so the count reveals the history."""
     histories = HISTORIES[:2] + HISTORIES[-1:]
     _within_what_was_charged(tmp_path / "honest", 3.0, UPLOADS["daily"], histories)
     monkeypatch.setattr(HiddenFresh, "take", Fresh.take)
@@ -274,9 +287,11 @@ def test_hidden_one_that_falls_silent_when_its_budget_ends_is_seen(
 def test_hidden_epochs_tell_one_value_each_and_only_of_the_epoch_before(
     tmp_path: Path, uploads: str, prices: float, epoch: str
 ) -> None:
-    """27 histories: same days, sizes and charges; every epoch's reports are about one value, drawn
-    among those of the epoch before, or none; so histories differ in at most as many responses, of
-    one price each, as were charged."""
+    """In 27 histories, days, sizes and charges are the same.
+
+    Every epoch's reports are about one value, drawn among those of the epoch before, or about none.
+    So histories differ in at most as many responses, of one price each, as were charged.
+    """
     how = EPOCH.replace("4d", epoch)
     found = [
         told(tmp_path / str(i), how, prices * PRICE, history, UPLOADS[uploads])
@@ -295,7 +310,7 @@ def test_hidden_epochs_tell_one_value_each_and_only_of_the_epoch_before(
     for one, other in combinations(abouts, 2):
         differing = {i // days for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b}
         assert len(differing) * PRICE <= charged + 1e-9
-    if prices > ONE:  # the first epoch, which can be about nothing, takes one price
+    if prices > ONE:  # the first epoch can be about nothing, and takes one price
         assert len({tuple(about) for about in abouts}) > 1
 
 
@@ -305,8 +320,10 @@ def test_hidden_epochs_tell_one_value_each_and_only_of_the_epoch_before(
 def test_hidden_the_value_of_an_epoch_is_drawn_uniformly(
     home: Any, is_uniform: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of three records each, by 60 devices; every count is binomial (60, 1/3): one outside of 3 to
-    40 has probability 1.4e-7. The twin keeps the last record."""
+    """60 devices have three records each, and every count is binomial (60, 1/3).
+
+    One outside of 3 to 40 has probability 1.4e-7. The twin keeps the last record.
+    """
     if not is_uniform:
         monkeypatch.setattr("ldp.client.pool.uniform_below", lambda bits, bound: 0)
     seen = Counter[int]()

@@ -1,4 +1,4 @@
-"""The client's memoised metrics, hidden presence, and witness: docs/device-protocol.md."""
+"""The client's memoised metrics, hidden presence and witness follow docs/device-protocol.md."""
 
 import stat
 from collections import Counter
@@ -22,8 +22,10 @@ PER_VALUE = BASIC + 'memoise = "per-value"\n'
 
 @pytest.mark.exact
 def test_the_first_record_of_an_epoch_is_the_only_one_that_is_told(home: Any) -> None:
-    """Twelve devices, so that no luck helps: reports of an epoch are all one response, whatever was
-    recorded later and however often the client restarted; the next epoch is new."""
+    """All reports of an epoch are one response, whatever is recorded later and after any restart.
+
+    The next epoch is new. There are twelve devices, so that luck cannot help.
+    """
     seen = Counter[bool]()
     for _ in range(12):
         one = home(EPOCH, reports=2)
@@ -44,9 +46,11 @@ def test_the_first_record_of_an_epoch_is_the_only_one_that_is_told(home: Any) ->
 @pytest.mark.statistical
 @pytest.mark.parametrize("memoise", ["epoch", "per-value"])
 def test_an_epoch_tells_of_its_first_value(home: Any, memoise: str) -> None:
-    """The bit of the first value is 1 with probability 7/8, that of a later one with 1/8: more than
-    half of 30 devices show the first and not the second, but with probability 8e-7. The twin
-    memoises per value, and shows the second, but with probability 7e-7."""
+    """The bit of the first value is 1 with probability 7/8, that of a later one with 1/8.
+
+    So more than half of 30 devices show the first and not the second, except with probability 8e-7.
+    The twin memoises per value and shows the second, except with probability 7e-7.
+    """
     first, later = 0, 0
     how = BASIC.replace("0.5", "0.25") + f'memoise = "{memoise}"\n'
     for _ in range(30):
@@ -121,7 +125,7 @@ def test_the_secret_is_the_owners_alone_and_goes_with_a_withdrawal(home: Any) ->
 
 @pytest.mark.exact
 def test_a_withdrawal_forgets_what_an_epoch_froze_and_silences_it(home: Any) -> None:
-    """What was told stays told and charged once; the next epoch is new."""
+    """What was revealed stays charged once; the next epoch is new."""
     one = home(EPOCH)
     one.now = EPOCH_BEGINS + timedelta(hours=12)
     one.day("Oslo")
@@ -148,7 +152,7 @@ def test_what_was_frozen_and_never_told_is_forgotten_by_a_withdrawal(home: Any) 
 
 @pytest.mark.exact
 def test_devices_of_one_account_give_one_response(home: Any) -> None:
-    """And a withdrawal keeps what was charged about it."""
+    """A withdrawal keeps what was charged about the response."""
     devices = [home(PER_VALUE) for _ in range(8)]
     for one in devices:
         one.restart(secret=b"an account's own")
@@ -219,7 +223,8 @@ def test_what_was_recorded_under_another_memoisation_is_never_sent(home: Any) ->
 
 @pytest.mark.exact
 def test_an_epoch_of_another_length_is_another_meaning(home: Any) -> None:
-    """Edited in the middle without a new version: what was recorded before is not sent."""
+    """The epoch's length changes within an epoch, without a new version; older records are not
+    sent."""
     one = home(EPOCH, reports=2)
     one.now = EPOCH_BEGINS + timedelta(hours=12)
     one.client.record("city", "Oslo")
@@ -233,7 +238,7 @@ def test_an_epoch_of_another_length_is_another_meaning(home: Any) -> None:
 
 @pytest.mark.exact
 def test_an_update_that_is_rolled_back_goes_on_with_what_was_frozen(home: Any) -> None:
-    """Version 2 has shorter epochs; what version 1 froze outlives its seals."""
+    """Version 2 has shorter epochs, but what version 1 froze outlives its seals."""
     for _ in range(8):
         one = home(EPOCH.replace("4d", "8d"), reports=2)
         one.now = datetime(2026, 1, 3, 12, tzinfo=UTC)  # 8 days begin at 20456 = 2026-01-03
@@ -250,8 +255,10 @@ def test_an_update_that_is_rolled_back_goes_on_with_what_was_frozen(home: Any) -
 
 @pytest.mark.exact
 def test_two_versions_do_not_both_tell_of_one_window(home: Any) -> None:
-    """Both freeze a value of one day; the second is sent. Once the update is rolled back the first
-    tells of a later day, not of that one."""
+    """Both freeze a value of one day, and the second is sent.
+
+    After the update is rolled back, the first tells of a later day instead.
+    """
     for _ in range(8):
         one = home(EPOCH.replace("4d", "8d"))
         one.now = datetime(2026, 1, 3, 12, tzinfo=UTC)
@@ -272,7 +279,7 @@ def test_two_versions_do_not_both_tell_of_one_window(home: Any) -> None:
 
 @pytest.mark.exact
 def test_an_epoch_keeps_its_cohort(home: Any) -> None:
-    """64 cohorts: all reports of an epoch name one, also after restarts."""
+    """With 64 cohorts, all reports of an epoch name one cohort, also after restarts."""
     how = EPOCH.replace('scheme = "identity"\ncategories = ["Oslo", "Bergen", "none"]', BLOOM)
     one = home(how)
     one.now = EPOCH_BEGINS + timedelta(hours=12)
@@ -284,7 +291,7 @@ def test_an_epoch_keeps_its_cohort(home: Any) -> None:
 
 @pytest.mark.exact
 def test_no_copy_of_the_secret_survives_a_withdrawal(home: Any) -> None:
-    """Also not the one of a process that was killed while it made one."""
+    """Not even the copy of a process survives that was killed while it made one."""
     one = home(PER_VALUE)
     one.day("Oslo")
     left = one.path.with_name("device.ldp.secret.new")

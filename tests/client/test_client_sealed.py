@@ -1,4 +1,4 @@
-"""A client that seals to a collector's key: once, to a listed key, and its owner reads all."""
+"""A client seals each report once, to a listed key, and its owner can read everything."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ HERE, RELAY = "http://127.0.0.1:1", "http://127.0.0.1:2"
 
 
 class Relay(Memory):
-    """A destination in memory to which reports go sealed."""
+    """Destination in memory that takes sealed reports."""
 
     def __init__(self, key: PrivateKey = KEY) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Relay(Memory):
 
 
 class SealingApp(App):
-    """An app whose client seals to a key, on a registry that lists two."""
+    """App whose client seals to a key, with a registry that lists two keys."""
 
     def write(self, metrics: Any) -> None:
         super().write(metrics)
@@ -43,7 +43,7 @@ class SealingApp(App):
         return super().open(strict=True, **changes)
 
     def pass_days(self, number: int) -> None:
-        """Record a city and a word on each of so many days, and upload on the last."""
+        """Record a city and a word on each of `number` days, and upload on the last."""
         for _ in range(number):
             self.client.record("city", "Oslo")
             self.client.record("word", "Bergen")
@@ -62,7 +62,7 @@ def app(tmp_path: Path) -> SealingApp:
 
 
 def received(app: App) -> list[Batch]:
-    """The batches that left the device, each as often as it was sent."""
+    """Return the batches that left the device, each as often as it was sent."""
     return [Batch.from_bytes(body) for _, body in app.server.got]
 
 
@@ -82,7 +82,7 @@ def test_what_leaves_is_sealed_to_the_key_of_one_size_and_opens(app: SealingApp)
 def test_a_sealed_batch_is_repeated_byte_for_byte_and_never_encrypted_again(
     app: SealingApp,
 ) -> None:
-    """Also by another process, with another key."""
+    """This holds also for another process with another key."""
     app.server.down = True
     app.pass_days(1)
     app.client.close()

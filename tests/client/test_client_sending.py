@@ -1,4 +1,4 @@
-"""How a client seals and sends batches (docs/device-protocol.md)."""
+"""A client seals and sends batches as docs/device-protocol.md says."""
 
 import socket
 import sqlite3
@@ -120,7 +120,7 @@ def test_one_batch_that_is_never_taken_does_not_block_the_others(app: App) -> No
 
 @pytest.mark.exact
 def test_an_upload_says_that_reports_were_refused(app: App) -> None:
-    """An app with another registry than its collector saw `acknowledged` and no reason."""
+    """An app whose registry differed from its collector's once saw `acknowledged` and no reason."""
 
     class Stranger:
         def send(self, identity: bytes, body: bytes) -> int:
@@ -137,8 +137,8 @@ def test_an_upload_says_that_reports_were_refused(app: App) -> None:
 
 @pytest.mark.exact
 def test_the_items_of_a_batch_are_in_random_order(tmp_path: Path) -> None:
-    """Two metrics, one report each: with a free seed 30 batches would all have them in the same
-    order with probability 2e-9."""
+    """With a random seed, 30 batches of two reports would all have one order with probability
+    2e-9."""
     made = App(tmp_path, {"city": {}, "home": {}})
     made.client = made.open(bits=SeededBits(b"order"))
     made.client.grant()
@@ -199,7 +199,7 @@ def test_a_folder_has_each_batch_once_and_whole(tmp_path: Path) -> None:
 
 
 class Answers(BaseHTTPRequestHandler):
-    """A collector that gives the answers it was told to, and keeps what it got."""
+    """Collector that gives the listed answers, and keeps what it got."""
 
     answers: list[tuple[int, dict[str, str], bytes]]
     got: list[tuple[str, bytes]]
@@ -315,7 +315,8 @@ def test_a_batch_is_dated_to_the_day_of_its_sealing(app: App) -> None:
 
 @pytest.mark.exact
 def test_a_batch_is_dropped_after_thirty_later_days_were_taken(app: App) -> None:
-    """A device that was away for longer than its group's lateness; one leap drops nothing."""
+    """The device was away for longer than its group's lateness; one leap of the clock drops
+    nothing."""
     app.client.close()
     app.write({"city": {"epsilon": 1.0}})
     app.client = app.open()
@@ -354,9 +355,11 @@ def test_of_too_many_batches_the_oldest_are_dropped(app: App) -> None:
 def test_reports_of_two_periods_are_mixed_in_their_batch(
     tmp_path: Path, is_mixed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At epsilon 8 a report tells the truth but for 7 in 10,000; in 30 devices that the first
-    period's is the first fewer than 3 times, or more than 27, has probability 1e-6. The twin keeps
-    the order, and passes with 2e-6."""
+    """At epsilon 8 a report is true, except 7 in 10,000; two orders must both appear.
+
+    That among 30 devices the first period's report is first fewer than 3 times, or more than 27,
+    has probability 1e-6. The twin keeps the order, and passes with 2e-6.
+    """
     if not is_mixed:
         monkeypatch.setattr("ldp.client.sealing.random_order", lambda items, bits: list(items))
     first = Counter[bool]()

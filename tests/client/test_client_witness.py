@@ -1,4 +1,4 @@
-"""A restored copy of a device's file says nothing more, and a crash is none."""
+"""A restored copy of a device's file sends nothing more, and a crash is not taken for one."""
 
 import shutil
 import sqlite3
@@ -85,7 +85,7 @@ def test_without_its_witness_a_file_is_not_used(home: Any, harm: str) -> None:
 
 @pytest.mark.exact
 def test_old_books_under_a_new_mark_are_a_restored_copy(home: Any) -> None:
-    """As when a backup puts the file back beside a newer log, which holds the page of the mark."""
+    """A backup can put the file back beside a newer log, which holds the page of the mark."""
     one = witnessed(home)
     one.day("Oslo")
     one.day("Oslo")
@@ -117,7 +117,7 @@ def test_a_restored_copy_does_not_undo_a_withdrawal(home: Any) -> None:
 
 
 class PowerCut(BaseException):
-    """Nothing after it happens."""
+    """Error that stands for a power cut: nothing happens after it."""
 
 
 @pytest.mark.exact
@@ -149,7 +149,7 @@ def test_a_crash_around_a_commit_is_no_restored_copy(
 
 @pytest.mark.exact
 def test_nothing_leaves_before_the_witness_confirms(home: Any, monkeypatch: Any) -> None:
-    """A copy made at any moment of a life: put back later, it is refused, unless nothing was sent
+    """A copy of any moment of a life is refused when it is put back, unless nothing was sent
     since."""
     one = witnessed(home)
     copies: list[tuple[bytes, int]] = []

@@ -1,4 +1,4 @@
-"""What `record` declines is counted by reason, without the value, and forgotten with consent."""
+"""Declined records are counted by reason, without the value, and forgotten with consent."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,8 @@ from tests.devices import App
 def test_declined_records_are_counted_by_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Over restarts; a record before consent is counted nowhere, since nothing is written then."""
+    """Counts survive restarts. A record before consent is counted nowhere, since nothing is written
+    then."""
     app = App(tmp_path, {"city": {"epsilon": 1.0}, "old": {"expires": "2026-01-01"}})
     assert not app.client.record("city", 7)
     assert not app.path.exists()

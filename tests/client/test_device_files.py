@@ -1,4 +1,4 @@
-"""The device's file and its default witness: older formats, copies, deletions."""
+"""The device's file and its default witness survive older formats, copies and deletions."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ ALTER TABLE frozen DROP COLUMN source;
 DROP TABLE sealed;
 INSERT OR REPLACE INTO state VALUES ('latest', 2051222400);
 PRAGMA user_version = 3"""
-"""Statements that make a file of format 3, whose clock once stood at 2035, of one of today."""
+"""Statements that turn a file of today into one of format 3, whose clock once stood at 2035."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def app(tmp_path: Path) -> Iterator[App]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of default witnesses, empty."""
+    """Return the folder of default witnesses, which is empty."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr("sys.platform", "linux")
     return tmp_path / "state" / "ldp"
@@ -57,7 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_device_file_of_commit_0bb2e93_gives_the_permanent_responses_it_gave(
     tmp_path: Path,
 ) -> None:
-    """Its reports are permanent responses: two metrics memoised per value, one by epoch."""
+    """Its reports are permanent responses: of two metrics memoised per value, and one by epoch."""
     for path in (DATA / "device-format-2").iterdir():
         shutil.copy(path, tmp_path)
     now, server = datetime(2026, 2, 3, 12, tzinfo=UTC), Memory()
@@ -173,7 +173,7 @@ def test_a_file_of_a_later_format_is_declined(app: App) -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("what", ["deleted", "replaced"])
 def test_a_file_that_is_deleted_while_it_is_open_takes_no_more_records(app: App, what: str) -> None:
-    """Before, records went on into a file that nobody would find again."""
+    """Records once went on into a file that nobody would find again."""
     assert app.client.record("city", "Oslo")
     for path in app.folder.glob("device.ldp*"):
         path.unlink()
@@ -187,7 +187,7 @@ def test_a_file_that_is_deleted_while_it_is_open_takes_no_more_records(app: App,
 
 @pytest.mark.exact
 def test_a_restored_copy_is_refused_by_the_default_witness(folder: Path, tmp_path: Path) -> None:
-    """Five restores of a file with a cap of 64 for life: 16 reports, not 80."""
+    """After five restores of a file with a cap of 64 for life there are 16 reports, not 80."""
     made = App(tmp_path)
     made.client.grant()
     made.client.record("city", "Oslo")

@@ -1,9 +1,9 @@
-"""Pairs of lives played through a real client, held to every figure that is printed about them.
+"""Pairs of lives of a real client never exceed any figure that is printed about them.
 
-Two lives differ in what was recorded within one span of time. Instead of reports the client sends
-what each report is about, so that the largest log-ratio of all reports of both lives together is a
-sum over fresh reports, epochs and memoised values that differ, each computed from the exact channel
-of its mechanism. Registries, times of records and uploads are drawn anew for every pair.
+Two lives differ in what was recorded within one span of time. The client sends what each report
+would be about, in place of reports. So the largest log-ratio of all reports of both lives is a sum
+over the fresh reports, epochs and memoised values that differ. Each term comes from the exact
+channel of its mechanism. Registries and times of records and uploads are drawn anew for every pair.
 """
 
 import random
@@ -34,15 +34,17 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 SPANS = ("window", "length of a window", "day", "year", "life")
 WINDOWS = ("5h", "6h", "12h", "1d", "36h", "2d", "7d", "30d")
 VALUES = tuple("abcdefgh")
-"""What people record outside the span that differs; inside, one life has the values in `ONE` and
-the other those in `OTHER`, so that values return at the same times in both."""
+"""Values that people record outside the span that differs.
+
+Inside it, one life has the values in `ONE` and the other those in `OTHER`. So values return at the
+same times in both.
+"""
 ONE, OTHER = "ijkl", "mnop"
 CATEGORIES = ", ".join(f'"{value}"' for value in (*VALUES, *ONE, *OTHER))
 
 
 class Pair(NamedTuple):
-    """A registry, and what happens at which time: an upload, or a record of a metric in both
-    lives."""
+    """Registry, and a list of what happens: an upload, or a record of a metric in both lives."""
 
     registry: Registry
     span: str
@@ -51,7 +53,7 @@ class Pair(NamedTuple):
 
 
 def drawn(chance: random.Random, folder: Path) -> Pair:
-    """A random registry, and two lives that differ within a random span."""
+    """Draw a registry, and two lives that differ within a random span."""
     text, groups = '[product]\nname = "product"\n', ["one", "two"][: chance.choice([1, 2])]
     for group in groups:
         text += _group(chance, group)
@@ -88,7 +90,7 @@ def drawn(chance: random.Random, folder: Path) -> Pair:
 
 
 def _group(chance: random.Random, group: str) -> str:
-    """A group of up to four metrics that want more than its caps allow."""
+    """Draw a group of up to four metrics that want more than its caps allow."""
     window, presence = chance.choice(WINDOWS), chance.choice(["public", "public", "hidden"])
     text, fresh, aside = "", 0.0, 0.0
     for number in range(chance.choice([1, 2, 3, 4])):
@@ -124,7 +126,7 @@ def _times(window: str, many: int) -> str:
 
 
 def sent(folder: Path, pair: Pair, which: int, seed: bytes) -> list[tuple[str, str]]:
-    """What a real client that lives one of the lives sends: (metric, subject) of every report."""
+    """Return (metric, subject) of every report that a real client sends in one of the lives."""
     now, server = START, Memory()
     folder.mkdir()
     with Client(
@@ -152,7 +154,7 @@ def sent(folder: Path, pair: Pair, which: int, seed: bytes) -> list[tuple[str, s
 
 
 def log_ratios(pair: Pair, folder: Path, seed: bytes) -> dict[str, float]:
-    """For every group the largest log-ratio of all reports of the two lives."""
+    """Return for every group the largest log-ratio of all reports of the two lives."""
     lives = [sent(folder / str(which), pair, which, seed) for which in (0, 1)]
     assert [_structure(report) for report in lives[0]] == [_structure(r) for r in lives[1]]
     subjects = Counter[tuple[str, str, str]]()
@@ -178,8 +180,11 @@ def _structure(report: tuple[str, str]) -> tuple[str, str, str]:
 
 
 def _largest(metric: Metric, reports: int, memoised: bool) -> float:
-    """The largest log-ratio of so many reports about one value or another: all of them tell the
-    first. Memoised ones share a permanent response, which is summed over."""
+    """Return the largest log-ratio of reports about one value or another.
+
+    It is largest where all of them tell the first value. Memoised reports share a permanent
+    response, which is summed over.
+    """
     mechanism: Any = metric.mechanism
     if not memoised:
         channel = mechanism.channel
@@ -193,7 +198,7 @@ def _largest(metric: Metric, reports: int, memoised: bool) -> float:
 
 
 def printed(pair: Pair, group: str) -> float:
-    """What is printed about a group for a span of the pair's length."""
+    """Return what is printed about a group for a span of the pair's length."""
     caps, worst = pair.registry.groups[group].caps, pair.registry.worst_case(group)
     if pair.span == "window":
         return min(caps.window_epsilon, worst["life"])
@@ -203,8 +208,10 @@ def printed(pair: Pair, group: str) -> float:
 
 
 def excess(pairs: range, span: str = "") -> Iterator[tuple[Pair, str, float, float]]:
-    """The pairs of lives whose log-ratio is above what is printed: (pair, group, ratio, printed),
-    of these numbers; of one kind of span only where one is named."""
+    """Return (pair, group, ratio, printed) of the lives whose log-ratio exceeds what is printed.
+
+    With `span`, only spans of that kind count.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for number in pairs:
             home = Path(folder) / str(number)
@@ -230,8 +237,10 @@ def subjects(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def changing(chance: random.Random, folder: Path) -> Pair:
-    """A random registry with a metric memoised per value, and two lives that differ in what one day
-    records, of values that both record on other days, too."""
+    """Draw a registry with a metric memoised per value, and two lives whose values change.
+
+    They differ in what one day records, of values that both record on other days too.
+    """
     p, q = chance.choice([(0.25, 0.75), (0.1, 0.6), (0.4, 0.5)])
     reports, f = chance.choice([1, 2, 3]), chance.choice([0.25, 0.5, 0.75])
     how = 'mechanism = "rappor"\nscheme = "identity"\nmemoise = "per-value"\n'
@@ -256,8 +265,10 @@ def changing(chance: random.Random, folder: Path) -> Pair:
 
 
 def losses_of_changes(pairs: range) -> Iterator[tuple[float, Registry]]:
-    """The largest log-ratio of all that two lives send whose values change, and their registry: by
-    the audit's law of histories, and that of every fresh report."""
+    """Return the largest log-ratio of all that two lives send whose values change.
+
+    The audit's law of histories gives it. Their registry and the ratio of fresh reports follow.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for number in pairs:
             home = Path(folder) / str(number)
@@ -292,8 +303,11 @@ def test_no_pair_of_lives_is_told_apart_by_more_than_is_printed(pairs: range) ->
 def test_no_pair_of_lives_whose_values_change_is_told_apart_by_more_than_is_printed(
     pairs: range,
 ) -> None:
-    """Nor is the figure too large; and the cap of a window, which was all that was printed, and a
-    figure that is a twentieth smaller are exceeded."""
+    """The figure is not too large either.
+
+    The cap of a window, which was once all that was printed, and a figure that is a twentieth
+    smaller are exceeded.
+    """
     shares, passed = [], 0
     for loss, registry in losses_of_changes(pairs):
         figure = registry.worst_case("one")["changing_per_value"]
@@ -308,7 +322,7 @@ def test_no_pair_of_lives_whose_values_change_is_told_apart_by_more_than_is_prin
 def test_the_twin_that_counts_any_span_of_a_windows_length_as_one_window_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What was printed before: the cap of a window for any span of its length."""
+    """The cap of a window was once printed for any span of its length."""
 
     def one_window(pair: Pair, group: str) -> float:
         return pair.registry.groups[group].caps.window_epsilon
@@ -323,7 +337,7 @@ def test_the_twin_that_counts_any_span_of_a_windows_length_as_one_window_is_seen
 def test_the_twin_whose_epochs_take_nothing_of_a_window_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What was granted before: an epoch that is paid reports beside a full window."""
+    """Once an epoch that is paid could report beside a full window."""
     monkeypatch.setattr(Registry, "set_aside", lambda *_: Fraction(0))
     pair, _, ratio, limit = next(excess(range(PAIRS), "window"))
     assert pair.span == "window"
@@ -335,8 +349,11 @@ def test_the_twin_whose_epochs_take_nothing_of_a_window_is_seen(
 def test_days_are_linked_by_names_alone_no_better_than_the_printed_bits(
     tmp_path: Path, experiments: int
 ) -> None:
-    """Real devices, each with an arm of every experiment. The attacker has the names in
-    the batches of two days, and links each to one with the same names."""
+    """Real devices have an arm of every experiment.
+
+    The attacker has the names in the batches of two days, and links each batch to one with the same
+    names.
+    """
     devices, chance = 60, random.Random(experiments)  # noqa: S311
     arms = [f"e{n}{arm}" for n in range(experiments) for arm in "ab"]
     text = '[product]\nname = "p"\n[group.one]\nwindow = "1d"\nwindow_epsilon = 99\n'

@@ -1,4 +1,4 @@
-"""Lives that a seed draws, through the Python and the TypeScript client: both keep the protocol."""
+"""In lives that a seed draws, the Python and the TypeScript client both keep the protocol."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -30,9 +30,11 @@ def lives_from(first: int, number: int, folder: Path) -> list[Life]:
 def test_the_python_client_lives_as_the_protocol_says(
     first: int, least: int, tmp_path: Path
 ) -> None:
-    """Lives have every kind of call, answer and end, or nothing would be compared: consents,
-    updates, caps that are spent, batches of each state, and at least so many charges while nothing
-    is recorded."""
+    """Lives have every kind of call, answer and end, or nothing would be compared.
+
+    These are consents, updates, spent caps, batches of each state, and `least` charges while
+    nothing is recorded.
+    """
     seen, states, hidden = set[Any](), dict[str, int](), 0
     for life in lives_from(first, AT_ONCE, tmp_path):
         steps = play(life, tmp_path / str(life["seed"]))
@@ -118,7 +120,7 @@ def test_twin_a_client_that_breaks_the_protocol_is_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In one of 200 lives. The first to be tried is the one that usually shows it."""
+    """One of 200 lives shows it; the first one tried usually does."""
     mutant(monkeypatch)
     lives = (make_life(seed, tmp_path) for seed in (usual, *range(usual), *range(usual + 1, 200)))
     assert any(difference(life, play(life, tmp_path / str(life["seed"]))) for life in lives)
@@ -128,8 +130,8 @@ def test_twin_a_client_that_breaks_the_protocol_is_found(
 def test_caps_hold_whatever_the_clock_shows_and_a_right_one_ends_the_silence(
     first: int, tmp_path: Path
 ) -> None:
-    """The twin, a device that sealed nothing after its clock was right, is found in a third of
-    them."""
+    """The twin, a device that sealed nothing after its clock was right, is found in a third of the
+    lives."""
     found = 0
     for seed in range(first, first + CLOCKS_AT_ONCE):
         life, new = make_clock_lives(seed, tmp_path)
@@ -196,7 +198,7 @@ def test_twin_a_client_that_believes_a_clock_is_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In one of 60 lives. The first to be tried is the one that usually shows it."""
+    """One of 60 lives shows it; the first one tried usually does."""
     for seed in (usual, *range(usual), *range(usual + 1, 60)):
         life, new = make_clock_lives(seed, tmp_path)
         begun = play(new, tmp_path / f"{seed} new")

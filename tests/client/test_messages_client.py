@@ -1,4 +1,4 @@
-"""A device and messages for a shuffler: its consent, and what leaves it."""
+"""A device asks for consent to messages for a shuffler, and sends nothing else."""
 
 import math
 import threading
@@ -44,7 +44,7 @@ def test_a_client_without_a_relay_and_its_key_is_refused(tmp_path: Path) -> None
 
 @pytest.mark.exact
 def test_a_device_of_tests_shows_each_message_and_stands_for_the_relay(tmp_path: Path) -> None:
-    """With the same number and sizes as those of a client that seals them."""
+    """Their number and sizes are those of a client that seals them."""
     loaded, memory = registry(tmp_path), Memory()
     person = Person(tmp_path / "d", loaded, way := ThroughRelay())
     with Device(tmp_path / "tested", registry=loaded, destination=memory) as device:
@@ -74,7 +74,7 @@ def test_a_device_of_tests_shows_each_message_and_stands_for_the_relay(tmp_path:
 
 @pytest.mark.exact
 def test_it_needs_a_consent_of_its_own(tmp_path: Path) -> None:
-    """Also where the group was there before, with noise of its own and the same caps."""
+    """This holds also where the group existed before, with noise of its own and the same caps."""
     person = Person(tmp_path / "d", registry(tmp_path), way := ThroughRelay())
     person.client.grant()
     assert person.client.status().unasked == ("trusting",)
@@ -94,7 +94,7 @@ def test_it_needs_a_consent_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_consent_that_is_taken_back_deletes_what_waits_of_it(tmp_path: Path) -> None:
-    """What is sealed and what is pooled; what is not under it stays."""
+    """That is what is sealed and what is pooled; other records stay."""
 
     class Down(ThroughRelay):
         down = True
@@ -133,7 +133,7 @@ def test_another_text_needs_another_consent(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_consent_is_that_of_the_group_under_which_a_record_was_sealed(tmp_path: Path) -> None:
-    """Its metric moves to another group, whose consent does not cover what waits."""
+    """The metric moves to another group, whose consent does not cover what waits."""
 
     class Down(ThroughRelay):
         def send(self, identity: bytes, body: bytes) -> int:
@@ -187,7 +187,8 @@ def test_taking_a_consent_back_waits_for_what_is_on_its_way(tmp_path: Path) -> N
 def test_a_record_leaves_as_a_batch_of_its_own_with_always_as_many_messages(
     tmp_path: Path,
 ) -> None:
-    """Of one size each, sealed one by one, and only the latest of the periods that are over."""
+    """All messages have one size and are sealed one by one, and only the latest finished period is
+    sent."""
     person = Person(tmp_path / "d", registry(tmp_path), way := ThroughRelay())
     for value in ("Oslo", "Bergen", "Hell"):
         person.client.record("mood", "good")
@@ -248,7 +249,7 @@ def test_nothing_is_left_of_a_life_that_is_spent_with_or_without_a_relay(
 
 @pytest.mark.exact
 def test_a_device_that_was_away_sends_the_latest_record_only(tmp_path: Path) -> None:
-    """So that a batch of a day of sealing has at most one record of a person."""
+    """So a batch of one day of sealing has at most one record of a person."""
     loaded = registry(tmp_path)
     person = Person(tmp_path / "d", loaded, way := ThroughRelay())
     sealer = person.client._sealer
@@ -285,7 +286,7 @@ def test_a_clock_that_leaps_seals_no_two_records_on_one_day(tmp_path: Path) -> N
 
 @pytest.mark.exact
 def test_sealed_messages_wait_for_a_relay_whatever_the_next_registry_says(tmp_path: Path) -> None:
-    """An app that no longer has the metric, and a destination without a relay."""
+    """Here an app no longer has the metric, and a destination has no relay."""
 
     class Down(ThroughRelay):
         def send(self, identity: bytes, body: bytes) -> int:

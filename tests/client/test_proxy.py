@@ -1,4 +1,4 @@
-"""A client's batches on their way: headers, TLS with an authority of one's own, and a proxy."""
+"""A client's batches pass headers, TLS with a private authority, and a proxy."""
 
 import select
 import socket
@@ -17,11 +17,11 @@ from ldp.errors import Unreachable
 from tests.folders import DATA
 
 TLS = DATA / "tls"
-"""A key and a certificate of localhost, made for these tests, valid until 2126."""
+"""Key and certificate of localhost, made for these tests and valid until 2126."""
 
 
 class Telemetry(BaseHTTPRequestHandler):
-    """Answers every batch, and keeps its headers."""
+    """Server that answers every batch, and keeps its headers."""
 
     seen: list[dict[str, str]]
 
@@ -38,7 +38,7 @@ class Telemetry(BaseHTTPRequestHandler):
 
 
 class Proxy(BaseHTTPRequestHandler):
-    """Connects to any port of this machine, for whoever knows the password."""
+    """Proxy that connects to any port of this machine, for everyone who knows the password."""
 
     asked: list[str]
 
@@ -73,7 +73,7 @@ def running(server: HTTPServer) -> Iterator[int]:
 
 @pytest.fixture
 def telemetry() -> Iterator[int]:
-    """The port of a collector behind TLS."""
+    """Yield the port of a collector behind TLS."""
     Telemetry.seen = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Telemetry)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,4 +1,4 @@
-"""Updates of the registry in a device's life: none lets a window tell more than its cap."""
+"""Updates of the registry in a device's life let no window tell more than its cap."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -30,7 +30,7 @@ def epoch(price: float, length: str, **keys: Any) -> dict[str, Any]:
 
 
 class Device:
-    """A client whose registry can be replaced, and what it sent."""
+    """Client whose registry can be replaced, with what it sent."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.server, self.now = folder, Memory(), at(0)
@@ -74,7 +74,7 @@ class Device:
                 self.client.record(name, value)
 
     def upload(self, day: int) -> list[str]:
-        """Everything that was sent until then."""
+        """Upload on a day, and return everything that was sent until then."""
         self.now = at(day)
         assert self.client is not None
         for _ in range(20):
@@ -92,7 +92,7 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
 
 @pytest.mark.exact
 def test_epochs_of_new_metrics_keep_to_the_cap_that_was_shown(device: Device) -> None:
-    """The cap was 4 a day; three epochs of 4 together need 12, which nobody agreed to."""
+    """The cap was 4 a day. Three epochs of 4 together need 12, to which nobody agreed."""
     device.use(device.registry({"m1": epoch(4.0, "7d")}, cap=4.0)).grant()
     metrics = {name: epoch(4.0, "7d") for name in ("m1", "m2", "m3")}
     client = device.use(device.registry(metrics, cap=12.0))
@@ -124,8 +124,10 @@ def test_windows_that_overlap_do_not_both_tell(device: Device, other: str) -> No
 @pytest.mark.exact
 @pytest.mark.parametrize("change", ["expires", "group"])
 def test_an_epoch_is_told_of_no_window_that_set_nothing_aside(device: Device, change: str) -> None:
-    """A metric expires, or moves to another group, before what it froze was sent, and comes back:
-    the other metric filled the window of that record."""
+    """A metric expires, or moves to another group, before what it froze was sent, and comes back.
+
+    The other metric filled the window of that record.
+    """
     window = "7d" if change == "expires" else "1d"
     there: dict[str, Any] = {"expires": "2026-01-02"} if change == "expires" else {"group": "h"}
     groups = f'[group.h]\nwindow = "{window}"\nwindow_epsilon = 8.0\nlifetime_epsilon = 64.0\n'
@@ -190,7 +192,7 @@ def _lose(device: Device, folder: Path) -> None:
 
 @pytest.fixture
 def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Path]:
-    """Switches between state folders, and gives the one it switched to."""
+    """Yield a function that switches between state folders and returns the new one."""
 
     def switch(number: int) -> Path:
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / f"home{number}"))
@@ -249,7 +251,7 @@ def test_a_name_for_the_witness_does_not_take_over_a_restored_copy(
 def test_witnesses_in_two_places_lock_nobody_out(
     device: Device, homes: Callable[[int], Path]
 ) -> None:
-    """A service and a session with other state folders: each finds the other's work newer."""
+    """A service and a session have different state folders; each finds the other's work newer."""
     registry = device.registry({"f": fresh(4.0)})
     device.use(registry).grant()
     for day in range(1, 7):

@@ -1,4 +1,4 @@
-"""What each client does with a value that an app may record: one table, held by both clients."""
+"""Both clients follow one table of what a client does with a value that an app may record."""
 
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ RECORDED: dict[str, list[Any]] = {
     "products": [[1, 0.5], [NAN, NAN], [9, -9]],
     "set": [{"set": ["a"]}, {"set": []}, {"set": ["a", "b", "other"]}],
 }
-"""Values that a metric takes; all others of the table are declined, as are those below."""
+"""Values that a metric takes; it declines all others of the table, and those below."""
 ODD: list[Any] = [
     None,
     True,
@@ -112,7 +112,9 @@ def test_both_clients_take_the_same_values(tmp_path: Path) -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("name", METRICS)
 def test_no_number_or_text_silences_a_report_of_public_presence(name: str, tmp_path: Path) -> None:
-    """Not a number is below all bounds, and what is not Unicode is replaced: a report fewer would
-    tell of such a value."""
+    """Not a number counts as below all bounds, and text that is not Unicode is replaced.
+
+    A missing report would reveal such a value.
+    """
     taken = answers(tmp_path, False)[name]
     assert [value for value in RECORDED[name] if value not in taken] == []

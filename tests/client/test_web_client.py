@@ -1,4 +1,4 @@
-"""The TypeScript client: its own tests run where Node is installed."""
+"""The TypeScript client's own tests run where Node is installed."""
 
 import itertools
 import json
@@ -93,7 +93,7 @@ def test_the_hashes_and_responses_without_vectors_are_those_of_python() -> None:
 
 
 def test_the_test_of_an_app_on_the_page_passes(tmp_path: Path) -> None:
-    """The page's test, with the registry of its first steps, beside the package."""
+    """The page's test runs beside the package, with the registry of the page's first steps."""
     require_web_client()
     page = (FOLDER.parents[1] / "docs" / "embedding-web.md").read_text("utf-8")
     toml = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
@@ -114,8 +114,10 @@ def test_the_test_of_an_app_on_the_page_passes(tmp_path: Path) -> None:
 
 
 def test_every_sentence_of_the_protocol_has_a_test_or_a_reason_here() -> None:
-    """Titles of the client's tests begin with the sentences that they hold; docs/embedding-web.md
-    lists those that cannot hold in a browser."""
+    """Titles of the client's tests begin with the sentences that they check.
+
+    docs/embedding-web.md lists the sentences that cannot hold in a browser.
+    """
     titles = [
         title
         for path in (FOLDER / "test").glob("*.test.mjs")

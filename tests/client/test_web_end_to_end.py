@@ -1,4 +1,5 @@
-"""The TypeScript client against a real `ldp collect`: simulated browsers, and a real one."""
+"""The TypeScript client works with a real `ldp collect`, in simulated browsers and in a real
+one."""
 
 import hashlib
 import json
@@ -71,7 +72,7 @@ class Handler(SimpleHTTPRequestHandler):
 
 @contextmanager
 def site(folder: Path) -> Iterator[str]:
-    """A folder as a static site, on another origin than the collector."""
+    """Yield the address of a folder as a static site, on another origin than the collector."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -86,7 +87,7 @@ def site(folder: Path) -> Iterator[str]:
 def test_10_000_reports_of_100_simulated_browsers_decode_within_their_intervals(
     tmp_path: Path,
 ) -> None:
-    """9 intervals of level 1 - 1e-9: fails falsely less than once in 1e8 runs."""
+    """9 intervals have level 1 - 1e-9, so this fails falsely less than once in 1e8 runs."""
     require_web_client()
     asked = registry(tmp_path, ALL)
     (tmp_path / "metrics.json").write_bytes(resolved_bytes(asked))
@@ -119,7 +120,8 @@ BROWSERS = {"chrome": ("chromium", "chromium-browser"), "firefox": ("firefox-esr
 @pytest.mark.exact
 @pytest.mark.parametrize("browser", BROWSERS)
 def test_the_example_runs_in_a_real_browser(tmp_path: Path, browser: str) -> None:
-    """Vectors, consent, two tabs, a closed page, an upload to another origin, a withdrawal."""
+    """It runs vectors, consent, two tabs, a closed page, an upload to another origin and a
+    withdrawal."""
     require_web_client()
     path = next(filter(None, map(shutil.which, BROWSERS[browser])), None)
     if path is None:
@@ -151,8 +153,10 @@ def test_the_example_runs_in_a_real_browser(tmp_path: Path, browser: str) -> Non
 @pytest.mark.slow
 @pytest.mark.exact
 def test_what_the_page_tells_a_web_developer_leads_to_a_count(tmp_path: Path) -> None:
-    """The blocks of docs/embedding-web.md, in a folder of their own, with the package that its own
-    words make of a fresh checkout."""
+    """The blocks of docs/embedding-web.md run in a folder of their own.
+
+    The package is the one that the page's own commands make of a fresh checkout.
+    """
     require_web_client()
     chromium = next(filter(None, map(shutil.which, BROWSERS["chrome"])), None)
     if chromium is None:
@@ -192,7 +196,7 @@ def test_what_the_page_tells_a_web_developer_leads_to_a_count(tmp_path: Path) ->
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_node_process_that_is_killed_loses_nothing_sealed(tmp_path: Path) -> None:
-    """Also every test of the file in SQLite; `make campaign-web` kills a hundred times."""
+    """Every test of the file in SQLite runs too; `make campaign-web` kills a hundred times."""
     require_web_client()
     try:
         node_with_sqlite(tmp_path)
