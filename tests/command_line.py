@@ -1,4 +1,4 @@
-"""The command line in this process, on a registry and a population of cities."""
+"""Run the command line in this process, on a registry and a population of cities."""
 
 import hashlib
 import json
@@ -60,7 +60,7 @@ sys.meta_path.insert(0, Missing())
 
 
 def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Runs a command line in this process; returns its exit status."""
+    """Run a command line in this process; return its exit status."""
     monkeypatch.setattr(sys, "argv", ["ldp", *words.split()])
     try:
         cli.main()
@@ -70,7 +70,7 @@ def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def settings(folder: Path, **values: Any) -> tuple[str, str]:
-    """The words that name a new file of these settings in a folder."""
+    """Return the words that name a new file of these settings in a folder."""
     text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
     path = folder / f"settings-{hashlib.sha256(text.encode()).hexdigest()[:8]}.toml"
     path.write_text(text)

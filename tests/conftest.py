@@ -1,6 +1,9 @@
-"""Hypothesis without deadlines, because a first call may compile a kernel, and with the same
-examples in every run, so that a failure is the same for everybody. Witnesses of devices go to a
-folder of the test run, not to the user's."""
+"""Configure Hypothesis, and the fixtures of all tests.
+
+Hypothesis has no deadlines, because a first call may compile a kernel. It has the same examples in
+every run, so that a failure is the same for everybody. Witnesses of devices go to a folder of the
+test run, not to the user's.
+"""
 
 import gc
 import shutil
@@ -23,7 +26,7 @@ gc.disable()  # what is collected stays: looking at it took a third of that time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests that wait longest come first, so that others compute meanwhile."""
+    """Run the tests that wait longest first, so that others compute meanwhile."""
     items.sort(key=lambda item: item.path.name != "test_nemesis.py")
 
 
@@ -35,7 +38,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder that stands for the user's state folder, also in processes that tests start."""
+    """Yield the folder that stands for the user's state folder, also in processes that tests
+    start."""
     folder = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
         for name in ("XDG_STATE_HOME", "LOCALAPPDATA"):
@@ -77,7 +81,7 @@ def home(tmp_path: Path) -> Iterator[Callable[..., Home]]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """The address of a PostgreSQL server of its own, which listens on a socket only."""
+    """Yield the address of a private PostgreSQL server, which listens on a socket only."""
     pytest.importorskip("psycopg")
     if not database.is_installed():
         pytest.skip("PostgreSQL is not installed")
@@ -87,7 +91,7 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture
 def postgres(postgres_server: str, tmp_path: Path) -> str:
-    """The address of an empty database."""
+    """Yield the address of an empty database."""
     import psycopg
     from psycopg.sql import SQL, Identifier
 
@@ -99,5 +103,5 @@ def postgres(postgres_server: str, tmp_path: Path) -> str:
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """A registry of eight metrics and a folder to publish them in."""
+    """Return a registry of eight metrics and a folder to publish them in."""
     return World(tmp_path)

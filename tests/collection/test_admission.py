@@ -1,4 +1,4 @@
-"""A deployment's own decision who may send: before a batch is read, and without its bytes."""
+"""A deployment decides who may send, before a batch is read and without its bytes."""
 
 import asyncio
 from functools import partial
@@ -19,7 +19,7 @@ TOKEN = "PrivateToken of a device"
 
 
 class _Door:
-    """Admits requests with the token; remembers what it was asked."""
+    """Function that admits requests with the token, and remembers what it was asked."""
 
     def __init__(self) -> None:
         self.asked = list[Arrival]()
@@ -32,7 +32,7 @@ class _Door:
 
 
 def test_a_function_sees_headers_sender_and_size_and_never_the_body(tmp_path: Path) -> None:
-    """A refused sender is answered though no byte of its body ever comes, and stores nothing."""
+    """A refused sender gets an answer before any byte of its body arrives, and stores nothing."""
     door = _Door()
     with Service(tmp_path, admits=door) as service:
         refused = service.stall({"content-type": MEDIA_TYPE, "content-length": "77"})
@@ -70,14 +70,17 @@ READ = {
     "/v1/openapi.json": 200,
     "/v1/queues": 200,
 }
-"""Status of GET and HEAD without a token, by route; 405 for every other method."""
+"""Status of GET and HEAD without a token, by route; every other method gives 405."""
 ASKED = {("POST", REPORTS_PATH), ("PUT", f"{REPORTS_PATH}/{'0' * 32}"), ("PUT", f"{REPORTS_PATH}/")}
-"""Methods and paths that can store, so a token is asked for; all others of reports are 405."""
+"""Methods and paths that can store, for which a token is needed.
+
+All other methods of these paths give 405.
+"""
 
 
 @pytest.mark.parametrize("kind", ["collector", "relay"])
 def test_no_way_in_stores_without_a_token(kind: str, tmp_path: Path) -> None:
-    """Every method of every route, as the application lists them, is answered as the table says."""
+    """Every method of every route that the application lists is answered as the table says."""
     door = _Door()
     make: Any = partial(Relaying, destination=Way(None)) if kind == "relay" else Service
     with make(tmp_path, admits=door) as service:
@@ -151,7 +154,7 @@ def test_a_function_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> No
 
 
 def test_without_a_function_everybody_may_send(tmp_path: Path) -> None:
-    """The twin of the test above."""
+    """The twin of the test above has no function."""
     with Service(tmp_path) as service:
         assert service.send(batch(items(service.registry, "city", "Oslo", 1))).status == 202
 

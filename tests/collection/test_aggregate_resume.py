@@ -34,7 +34,7 @@ def stored(store: Path, mechanism: CatalogueMechanism, files: int, seed: int = 0
 
 
 class Ended(BaseException):
-    """Stands for the end of the process."""
+    """Error that stands for the end of the process."""
 
 
 def ended_after(files: int, store: Path, checkpoint: Path, **options: Any) -> None:
@@ -57,7 +57,7 @@ def asked(store: Path, checkpoint: Path | None, **options: Any) -> Any:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that were read since."""
+    """Return the files that were read since."""
     found = list[Path]()
     module = import_module("ldp.collection.aggregate")
     original = module.read_reports
@@ -159,13 +159,13 @@ module.read_reports = reading
 from ldp.__main__ import main
 main()
 """
-"""`ldp aggregate` that says which files it reads, and is killed at one of them."""
+"""Program of `ldp aggregate` that lists the files that it reads, and is killed at one of them."""
 
 
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_command_that_is_killed_twice_goes_on_and_counts_the_same(tmp_path: Path) -> None:
-    """Of 420 files, when it reads the 130th, and then when it reads the 150th of the others."""
+    """Of 420 files, it is killed at the 130th, and later at the 150th of the others."""
     store, kept, log = tmp_path / "store", tmp_path / "m.table.checkpoint", tmp_path / "log"
     stored(store, SKETCH, 28)
     for path in [*store.rglob("*.parquet")]:

@@ -39,7 +39,7 @@ def missing(what: str) -> None:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    """A session on this machine, for all tests."""
+    """Yield a Spark session on this machine, for all tests."""
     if find_spec("pyspark") is None:
         missing("pyspark")
     if not shutil.which("java"):
@@ -60,7 +60,7 @@ def spark() -> Iterator[Any]:
 
 
 def stored(store: Path, mechanism: CatalogueMechanism, values: Any, reports: int) -> None:
-    """Eight files over three days."""
+    """Write eight files over three days."""
     people = Population(values, counts=np.full(len(values), reports // 8 // len(values)))
     for number in range(8):
         day, random = date(2026, 1, 1 + number % 3), np.random.default_rng(number)
@@ -99,8 +99,10 @@ def test_every_mechanism_gives_the_same_table(tmp_path: Path, spark: Any, exampl
 @pytest.mark.slow
 @pytest.mark.exact
 def test_spark_sql_counts_and_estimates_what_one_machine_does(tmp_path: Path, spark: Any) -> None:
-    """An example of each mechanism with estimates, signs, bits of several rows, and a category with
-    signs that a text of Spark SQL reads in another way, in one table."""
+    """One table holds an example of each mechanism with estimates, signs, and bits of several rows.
+
+    One category has signs that a text of Spark SQL reads in another way.
+    """
     odd = "it's ${x} a\\b \"q\" 'é😀\n2"
     named = RandomizedResponse(categories=("a", odd), epsilon=1.0)
     examples = {
@@ -159,7 +161,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, spark: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_damaged_files_are_left_out_as_on_one_machine(tmp_path: Path, spark: Any) -> None:
-    """The only file of a day, and one of three of another; then all of them."""
+    """At first the only file of a day and one of three of another are damaged, then all files."""
     from ldp.collection.spark import aggregate_on_spark
 
     stored(tmp_path, SKETCH, ("a",), 800)

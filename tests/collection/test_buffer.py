@@ -1,4 +1,4 @@
-"""The collector's buffer: its transactions, its formats, damage, and who may read it."""
+"""The collector's buffer: its transactions, its formats, its damage, and who may read it."""
 
 import shutil
 import sqlite3
@@ -52,7 +52,7 @@ def test_moving_a_metric_does_not_read_the_reports_of_others(tmp_path: Path) -> 
 
 @pytest.mark.exact
 def test_a_buffer_that_was_shared_is_refused_and_keeps_its_reports(tmp_path: Path) -> None:
-    """Other collectors may own them, so that moving them without asking would count them twice."""
+    """Other collectors may own its reports, so moving them at once could count them twice."""
     filled(tmp_path, 1)
     with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as connection, connection:
         connection.execute("INSERT INTO state VALUES ('owner', '5f0c')")
@@ -118,8 +118,7 @@ def test_a_file_that_is_no_buffer_is_left_alone(
 def test_damaged_reports_in_the_buffer_are_noticed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Any one bit of them: the row that holds it is left out and counted as damaged, the others are
-    stored."""
+    """If one bit differs, its row is left out and counted as damaged; the others are stored."""
     asked = registry(tmp_path)
     bodies = filled(tmp_path, 3)  # a row of each
     path = tmp_path / "buffer" / "buffer.db"
@@ -171,7 +170,7 @@ def test_a_buffer_with_a_damaged_cell_is_one_line(tmp_path: Path, statement: str
 
 @pytest.mark.exact
 def test_others_cannot_read_the_buffer(tmp_path: Path) -> None:
-    """In a folder that was there, with mode 755; also where an earlier version made the files."""
+    """Here the folder existed with mode 755, or an earlier version made the files."""
     place = tmp_path / "buffer"
     place.mkdir(mode=0o755)
     for _ in range(2):
@@ -212,7 +211,7 @@ def test_a_failed_commit_stores_nothing_and_says_so(tmp_path: Path) -> None:
 def test_batches_of_one_commit_share_rows_and_keep_their_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_bytes: int
 ) -> None:
-    """However few bytes a row of the buffer may have; with a retry and a conflict among them."""
+    """A row of the buffer may have few bytes, and a retry and a conflict are among the batches."""
     monkeypatch.setattr("ldp.collection.buffer.ROW_BYTES", row_bytes)
     asked = registry(tmp_path)
     known, buffer = collected_metrics(asked), Buffer(tmp_path)

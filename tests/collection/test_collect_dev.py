@@ -1,4 +1,4 @@
-"""`ldp collect --dev`: for registries for development, on this machine, everything in words."""
+"""`ldp collect --dev` serves registries for development on this machine, and says all in words."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ HERE = {"host": HOST}
 
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[Service, list[str]]]:
-    """A collector for development in this process, and what it prints."""
+    """Yield a collector for development in this process, and what it prints."""
     said: list[str] = []
     development = registry(folder)
     quick = Shuffling(least=1, longest=timedelta(0), smallest=1)
@@ -54,7 +54,7 @@ def test_every_batch_is_said_in_words_and_shown_on_the_page(tmp_path: Path) -> N
         reports += [Item("city", 7, b"x"), Item("none", 1, b"x")]
         body = batch(reports)
         assert service.send(body, **HERE).status == 202
-        assert service.send(body, **HERE).status == 202  # a retry is not said again
+        assert service.send(body, **HERE).status == 202  # a retry prints nothing
         assert said[0] == "12:00:00  a sealed batch with 62 reports"
         assert len(said) == 63
         oslo = [line for line in said if 'names "Oslo" of 3 answers' in line]
@@ -73,7 +73,7 @@ def test_every_batch_is_said_in_words_and_shown_on_the_page(tmp_path: Path) -> N
 
 
 def tried(service: Service, query: str) -> str:
-    """The page on which a value was typed, as it is read."""
+    """Return the text of the page on which a value was typed."""
     answer = service.ask("GET", f"/try{query}", headers=HERE)
     assert answer.status == 200
     return words(answer.body.decode())

@@ -1,4 +1,4 @@
-"""The collector's promises to senders and to the people whose reports it holds."""
+"""The collector keeps its promises to senders, and to the people whose reports it holds."""
 
 import json
 import sqlite3
@@ -77,9 +77,11 @@ def test_one_batch_sent_many_times_at_once_is_stored_once(tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_batch_of_which_everything_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
-    """1,000 batches of 500 items of no metric: the buffer grows by nothing. A batch that is refused
-    in part keeps its id and its answer, in a few bytes, and the answer stands when the registry has
-    changed meanwhile."""
+    """1,000 batches of 500 items of no metric do not make the buffer grow.
+
+    A batch that is refused in part keeps its id and its answer, in a few bytes. The answer stands
+    when the registry has changed meanwhile.
+    """
     asked = registry(tmp_path)
     listed = [Item("none", 1, b"x")] * 499
     part = batch([*listed, *items(asked, "city", "Oslo", 1)])
@@ -128,7 +130,7 @@ def test_a_batch_is_taken_from_the_watermark_to_tomorrow(
 
 
 def sent(service: Service, ago: int) -> int:
-    """The status of a new batch that was sealed so many days ago, by the calendar."""
+    """Return the status of a new batch that was sealed `ago` days ago, by the calendar."""
     return service.send(
         batch(items(service.registry, "city", "Oslo", 1), TODAY - timedelta(days=ago))
     ).status
@@ -136,7 +138,7 @@ def sent(service: Service, ago: int) -> int:
 
 @pytest.mark.exact
 def test_the_watermark_follows_the_clock_and_takes_its_ids_along(tmp_path: Path) -> None:
-    """Days that pass: a batch that was counted is never counted again."""
+    """As days pass, a batch that was counted is never counted again."""
     asked, clock = registry(tmp_path), Clock()
     body = batch(items(asked, "city", "Oslo", 1))
     with Service(tmp_path, **clock.settings) as service:
@@ -161,8 +163,11 @@ def test_the_watermark_follows_the_clock_and_takes_its_ids_along(tmp_path: Path)
 def test_a_wrong_clock_turns_nobody_away_for_longer_than_it_is_wrong(
     tmp_path: Path, years: int, hours: int
 ) -> None:
-    """By years for some days: batches of the week before are taken meanwhile and afterwards, but
-    for one of them for each half day that it was ahead; nothing is expired, and no id is lost."""
+    """A clock is wrong by years for some days; batches of the week before are still taken.
+
+    For each half day that it was ahead, one day of that week is lost. Nothing expires, and no id is
+    lost.
+    """
     asked, clock = registry(tmp_path), Clock()
     body = batch(items(asked, "city", "Oslo", 1))
     wrong = TODAY.replace(year=TODAY.year + years)
@@ -220,7 +225,7 @@ def test_a_buffer_of_before_goes_on_from_its_watermark(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_a_wrong_watermark_is_set_right_where_no_id_was_lost(tmp_path: Path) -> None:
-    """A new buffer believed 2036, or 1970; both ways lead back, and no batch counts twice."""
+    """A new buffer believed 2036, or 1970. Both ways lead back, and no batch counts twice."""
     for wrong in (date(2036, 1, 1), date(1970, 1, 1)):
         folder, clock = tmp_path / str(wrong), Clock(wrong)
         asked = registry(folder)
@@ -247,7 +252,8 @@ def test_a_wrong_watermark_is_set_right_where_no_id_was_lost(tmp_path: Path) -> 
 
 @pytest.mark.exact
 def test_a_watermark_is_not_set_below_ids_that_are_forgotten(tmp_path: Path) -> None:
-    """Eight days ahead the id of a batch of today is forgotten: it is never taken again."""
+    """Eight days ahead, the id of a batch of today is forgotten, so the batch is never taken
+    again."""
     asked, clock = registry(tmp_path), Clock()
     body = batch(items(asked, "city", "Oslo", 1))
     with Service(tmp_path, **clock.settings) as service:
@@ -264,7 +270,7 @@ def test_a_watermark_is_not_set_below_ids_that_are_forgotten(tmp_path: Path) -> 
 
 @pytest.mark.exact
 def test_a_later_version_puts_the_whole_batch_off(tmp_path: Path) -> None:
-    """Until the collector has the registry that the app has: nothing of it is refused for good."""
+    """The collector takes it once it has the app's registry; nothing is refused for good."""
     asked = registry(tmp_path)
     text = asked.path.read_text()
     few = items(asked, "city", "Oslo", 1)
@@ -283,7 +289,8 @@ def test_a_later_version_puts_the_whole_batch_off(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_a_batch_that_waits_for_long_is_shown(tmp_path: Path) -> None:
-    """A disk that hangs: its age is a gauge, and health says so after ten seconds."""
+    """The disk hangs. The age of the oldest batch is a gauge, and health shows it after ten
+    seconds."""
     clock, began, hung = Clock(), threading.Event(), threading.Event()
     body = batch(items(registry(tmp_path), "city", "Oslo", 1))
     with Service(tmp_path, **clock.settings) as service:
@@ -345,7 +352,8 @@ def test_what_is_no_batch_is_refused_and_nothing_is_stored(tmp_path: Path) -> No
 
 @pytest.mark.exact
 def test_a_batch_is_put_under_its_own_id_once(tmp_path: Path) -> None:
-    """As often as it is put or posted; under no other id, and with no other method."""
+    """It may be put or posted any number of times, but under no other id and with no other
+    method."""
     body = batch(items(registry(tmp_path), "city", "Oslo", 2), identity=bytes(range(16)))
     kind, path = {"content-type": MEDIA_TYPE}, "/v1/reports/"
     identity = "000102030405060708090a0b0c0d0e0f"
@@ -380,8 +388,10 @@ def test_a_header_that_states_the_id_states_that_of_the_batch(tmp_path: Path) ->
 
 @pytest.mark.exact
 def test_a_collector_of_a_range_of_ids_takes_no_other(tmp_path: Path) -> None:
-    """Every first digit, by POST and PUT: each batch is taken by one collector of three, and the
-    others say that it should come later, elsewhere."""
+    """For every first digit, by POST and PUT, one collector of three takes a batch.
+
+    The others answer that it should come later, elsewhere.
+    """
     asked = registry(tmp_path)
     kind = {"content-type": MEDIA_TYPE}
     ids = [bytes([digit << 4 | 15, *range(15)]) for digit in range(16)]
@@ -404,8 +414,10 @@ def test_a_collector_of_a_range_of_ids_takes_no_other(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_a_buffer_is_marked_with_its_range_of_ids(tmp_path: Path) -> None:
-    """Another range is refused, for a buffer without a mark (all ids) too: its ids would be known
-    to nobody else."""
+    """A buffer refuses another range, also one without a mark, which stands for all ids.
+
+    Nobody else would know its ids.
+    """
     with Service(tmp_path / "new", ids=range(4)):
         pass
     with Service(tmp_path / "old"):
@@ -459,7 +471,7 @@ def test_the_registry_has_a_tag_and_the_other_pages_say_what_they_are(tmp_path: 
 
 @pytest.mark.exact
 def test_the_same_version_may_not_come_to_mean_something_else(tmp_path: Path) -> None:
-    """Reports that wait would be counted as something that they are not."""
+    """Reports that wait would be counted as something else."""
     asked = registry(tmp_path)
     with Service(tmp_path) as service:
         service.send(batch(items(asked, "city", "Oslo", 1)))
@@ -475,7 +487,8 @@ def test_the_same_version_may_not_come_to_mean_something_else(tmp_path: Path) ->
 
 @pytest.mark.exact
 def test_the_disk_holds_no_address_no_header_and_no_order(tmp_path: Path) -> None:
-    """Each report is another word; the bytes of every file, while they wait and afterwards."""
+    """Each report is another word; the bytes of every file are searched, before and after the
+    move."""
     asked = registry(tmp_path)
     sent = [batch(items(asked, "word", f"word {n}", 1)) for n in range(200)]
     secrets = [b"203.0.113.77", b"4711", b"Spy/1.0", b"session-of-alice"]
@@ -507,7 +520,7 @@ def everything(folder: Path) -> bytes:
 
 
 def stored_bodies(store: Path, asked: object) -> list[bytes]:
-    """Of the metric of words, in the order of the store."""
+    """Return the bodies of the metric of words, in the order of the store."""
     from ldp.collection.store import read_reports
     from ldp.registry import Registry
 

@@ -1,4 +1,4 @@
-"""A real collector and 50 real clients, all killed and started again, agree on every report."""
+"""A real collector and real clients, all killed and started again, agree on every report."""
 
 import json
 import signal
@@ -29,7 +29,7 @@ ALPHA = 1e-6
 
 
 class Device:
-    """One of the clients, in its process."""
+    """Client in a process of its own."""
 
     def __init__(self, folder: Path, number: int, url: str, start: datetime) -> None:
         self.city, self.word = CITIES[number % 2], WORDS[number % 7]  # some are held by nobody
@@ -49,7 +49,7 @@ class Device:
         self.process.communicate()
 
     def acknowledged(self) -> Counter[str]:
-        """By metric, when it is done."""
+        """Return the acknowledged reports by metric, when the client is done."""
         printed, _ = self.process.communicate(timeout=300)
         assert self.process.returncode == 0
         return Counter(json.loads(printed))
@@ -60,8 +60,10 @@ class Device:
 def test_twelve_clients_and_a_collector_that_is_killed_agree_on_every_report(
     tmp_path: Path,
 ) -> None:
-    """All intervals hold at a joint level of 1 - 1e-6: false failure 1e-6. The twin, the interval
-    of a city that nobody is in, holds for no other."""
+    """All intervals hold at a joint level of 1 - 1e-6, so this fails falsely with probability 1e-6.
+
+    The twin, the interval of a city in which nobody is, holds for no other city.
+    """
     asked, moments = registry(tmp_path), np.random.default_rng(1)
     served = Served(tmp_path, *settings(tmp_path, shuffle_least=300))
     served.start()
@@ -97,8 +99,10 @@ def test_twelve_clients_and_a_collector_that_is_killed_agree_on_every_report(
 @pytest.mark.slow
 @pytest.mark.exact
 def test_the_readmes_app_sends_to_a_collector_as_it_does_to_a_folder(tmp_path: Path) -> None:
-    """Its lines as they stand, with the collector's address in the place of the folder; a day later
-    the app uploads once more, and the report can be counted."""
+    """The README's lines run as they stand, with the collector's address in place of the folder.
+
+    A day later the app uploads once more, and the report can be counted.
+    """
     readme = (ROOT / "README.md").read_text("utf-8")
     (tmp_path / "metrics.toml").write_text(readme.split("```toml\n")[1].split("```")[0])
     served = Served(tmp_path)

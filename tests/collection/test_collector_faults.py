@@ -1,5 +1,7 @@
-"""What was acknowledged is counted exactly once, whatever happens to the collector's process, disk
-and power: small runs of `simulations.collector`, whose campaign is the large one."""
+"""Acknowledged reports count exactly once, whatever happens to process, disk and power.
+
+These are small runs of `simulations.collector`, whose campaign is the large one.
+"""
 
 import os
 import shutil
@@ -41,7 +43,8 @@ def test_a_full_disk_puts_senders_off_and_loses_nothing(tmp_path: Path, most_byt
 @pytest.mark.exact
 @pytest.mark.parametrize("is_synced", tiered([True, False], 0, 1))
 def test_only_what_was_synced_survives_a_power_cut(tmp_path: Path, is_synced: bool) -> None:
-    """Twice, each time from what the disk held; without syncing (the twin) reports are lost."""
+    """Power fails twice, and each start has what the disk held. Without syncing, the twin, reports
+    are lost."""
     if not shutil.which("cc"):
         assert not os.environ.get("CI"), "a C compiler is missing"
         pytest.skip("no C compiler")

@@ -1,4 +1,4 @@
-"""Senders that are broken or hostile: no crash, no 5xx, nothing stored."""
+"""Broken or hostile senders cause no crash and no 5xx, and nothing is stored."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,11 @@ CHECKED = [
     checks.response_headers_conformance,
     checks.response_schema_conformance,
 ]
-"""Not that what fits the document is accepted: it cannot say which bytes are a batch."""
+"""Checks of schemathesis.
+
+None requires that everything that fits the document is accepted, as the document cannot say which
+bytes are a batch.
+"""
 NAMES = ("health", "metrics", "registry", "registry.json", "reports", "reports/{id}")
 
 
@@ -32,7 +36,7 @@ def _bytes(_: Any, value: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_the_document_says_what_the_collector_answers(tmp_path: Path) -> None:
-    """Requests drawn from the OpenAPI document by schemathesis, without its pytest plugin."""
+    """Schemathesis draws requests from the OpenAPI document, without its pytest plugin."""
     served = Served(tmp_path)
     served.start()
     paths = []
@@ -58,7 +62,8 @@ def test_the_document_says_what_the_collector_answers(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_bodies_that_are_no_batch_are_refused(tmp_path: Path) -> None:
-    """20,000, truncated, oversized, of another version, compressed, not UTF-8, and random."""
+    """There are 20,000: truncated, oversized, of another version, compressed, not UTF-8, and
+    random."""
     found = fuzzed(tmp_path, 20_000, seed=1)
     assert found.is_harmless, found
     assert sum(found.answers.values()) == 20_000

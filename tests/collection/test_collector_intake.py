@@ -1,4 +1,4 @@
-"""A batch is taken apart in bulk as item by item."""
+"""A batch is sorted in bulk as it is item by item."""
 
 from datetime import date
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.collecting import TODAY, batch, items, registry
 
 
 def each_by_each(data: bytes, asked: object) -> object:
-    """What one item at a time makes of a batch: the twin of the bulk way."""
+    """Return what sorting one item at a time makes of a batch: the twin of the bulk way."""
     from ldp.collection import intake
 
     try:
@@ -34,8 +34,8 @@ def each_by_each(data: bytes, asked: object) -> object:
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_the_bulk_way_takes_a_batch_apart_as_one_by_one_does(data: st.DataObject) -> None:
-    """Uniform and mixed batches, some damaged in one to three bytes, of every metric and of
-    none."""
+    """Batches are uniform or mixed, of every metric and of none; some are damaged in one to three
+    bytes."""
     asked = registry(SCRATCH)
     value = {"city": "Oslo", "word": "hello", "old": "yes"}
     names = data.draw(st.lists(st.sampled_from(["city", "word", "old", "city"]), max_size=4))
@@ -67,7 +67,8 @@ def test_the_bulk_way_takes_a_batch_apart_as_one_by_one_does(data: st.DataObject
 
 @pytest.mark.exact
 def test_a_mixed_batch_is_known_by_what_its_items_begin_with() -> None:
-    """One byte of a beginning, of a column out of range, or of the padding, and it is not."""
+    """One changed byte of a beginning, of a column out of range, or of the padding, and it is not
+    known."""
     from ldp.collection import intake
 
     asked = registry(SCRATCH)
@@ -89,8 +90,10 @@ EVERY = [
     (CountMeanSketch(epsilon=4.0, rows=256, width=64, seed="00"), "a"),
     (SubsetSelection(epsilon=1.0, categories=tuple("abcdefgh")), "a"),
 ]
-"""With a value of each. The bodies of the last two fill their bytes, but of the last not all that
-do are one."""
+"""Mechanisms, each with a value.
+
+The bodies of the last two fill their bytes; for the last, not every body that does is a report.
+"""
 
 
 @pytest.mark.exact
@@ -100,7 +103,7 @@ do are one."""
 def test_reports_of_any_bytes_are_judged_in_bulk_as_one_by_one(
     mechanism: CatalogueMechanism, value: Any
 ) -> None:
-    """50 good ones; then the same with random bytes for bodies, of one and of all."""
+    """50 reports are good; then one of them, or all, have random bytes as bodies."""
     from ldp.collection import intake
 
     encoder, random = mechanism.encoder(), np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""What a collector does with too much, too slow and no HTTP."""
+"""A collector withstands too much, too slow, and what is not HTTP."""
 
 import os
 import socket
@@ -24,7 +24,7 @@ from tests.collecting import Service, batch, items, registry, waiting
 
 @pytest.mark.exact
 def test_malformed_requests_do_not_fill_the_log(tmp_path: Path) -> None:
-    """300 of them leave one line, which names no address."""
+    """300 requests leave one line, which names no address."""
     served = Served(tmp_path)
     served.start()
     where = urlsplit(served.url)
@@ -71,8 +71,10 @@ def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_slow_bodies_give_way_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many bodies as may be awaited never come: whoever sends a whole one is answered at once,
-    and the body that was awaited longest is given up."""
+    """As many bodies as may be awaited never arrive.
+
+    A sender of a whole body is answered at once, and the body that was awaited longest is given up.
+    """
     asked = registry(tmp_path)
     monkeypatch.setattr(services, "SLOW_SECONDS", 60.0)
     with Service(tmp_path, limits=Limits(requests=3, body_seconds=60.0)) as service:
@@ -95,7 +97,7 @@ def test_slow_bodies_give_way_to_others(tmp_path: Path, monkeypatch: pytest.Monk
 def test_connections_that_are_held_open_keep_nobody_out(
     tmp_path: Path, silent: int, slow: int
 ) -> None:
-    """More of them than the collector has descriptors; the campaign has 1,100 and 600."""
+    """There are more of them than the collector has descriptors; the campaign has 1,100 and 600."""
     found, put_off, slowest = crowded(tmp_path, silent, slow, most_open=256, batches=20)
     assert found.is_none
     assert (put_off, found.sent) == (0, 120)
@@ -105,7 +107,8 @@ def test_connections_that_are_held_open_keep_nobody_out(
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_collector_that_is_stopped_at_once_stops(tmp_path: Path) -> None:
-    """SIGTERM at the moment it says that it is ready; the campaign does so 200 times."""
+    """SIGTERM comes at the moment at which it says that it is ready; the campaign does so 200
+    times."""
     assert stopped_at_once(tmp_path, 3) == 0
 
 
@@ -114,14 +117,14 @@ IMPATIENT = (
     "connections.REQUEST_SECONDS = 1.0;"
     "from ldp.__main__ import main; main()"
 )
-"""A collector that waits a second for a request."""
+"""Program of a collector that waits a second for a request."""
 
 
 @pytest.mark.slow
 @pytest.mark.exact
 def test_connections_have_clocks(tmp_path: Path) -> None:
-    """One that says nothing, one that stops in its head, one whose head does not end and one that
-    was answered: all are closed."""
+    """All four are closed: one that is silent, one that stops in its head, an endless head, one
+    answered."""
     served = Served(tmp_path)
     served.start(code=("-c", IMPATIENT))
     where = urlsplit(served.url)
@@ -166,8 +169,10 @@ PARTS = {
 
 @pytest.mark.exact
 def test_no_part_of_a_request_is_without_end(tmp_path: Path) -> None:
-    """Each ends the connection before 16 MiB of it are taken; all at one time, as the collector
-    ends each after a second."""
+    """Each part ends the connection before 16 MiB of it are taken.
+
+    All run at the same time, since the collector ends each after a second.
+    """
     served = Served(tmp_path)
     served.start()
     where = urlsplit(served.url)
@@ -193,7 +198,8 @@ def test_no_part_of_a_request_is_without_end(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_no_part_of_a_request_is_waited_for_without_end(tmp_path: Path) -> None:
-    """A byte of each every tenth of a second: the collector ends every connection by its clock."""
+    """One byte of each comes every tenth of a second; the collector ends every connection by its
+    clock."""
     served = Served(tmp_path)
     served.start(code=("-c", IMPATIENT))
     where, living = urlsplit(served.url), dict[str, tuple[socket.socket, Iterator[int]]]()
@@ -219,7 +225,7 @@ def test_no_part_of_a_request_is_waited_for_without_end(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_a_large_batch_that_is_refused_does_not_end_the_connection(tmp_path: Path) -> None:
-    """As large as a batch may be, and refused before it arrived: the next one is taken."""
+    """The batch is as large as may be, and refused before it arrived; the next one is taken."""
     served = Served(tmp_path)
     served.start()
     where, asked = urlsplit(served.url), Registry.load(served.registry_path)

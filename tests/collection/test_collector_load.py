@@ -1,4 +1,4 @@
-"""A short load: nothing fails, nothing is lost. What is fast enough is said by the benchmark."""
+"""Under a short load nothing fails and nothing is lost; the benchmark measures the speed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Counts that a database or another system made are the integers of `ldp aggregate`."""
+"""Counts from a database or another system are the integers of `ldp aggregate`."""
 
 import json
 import re
@@ -85,7 +85,7 @@ def as_decoded(table: Table) -> dict[str, tuple[str, str]]:
 def test_duckdb_estimates_what_decode_does(
     tmp_path: Path, mechanism: Mechanism, values: tuple[Any, ...]
 ) -> None:
-    """To the last printed digit."""
+    """Estimates are equal to the last printed digit."""
     duckdb = pytest.importorskip("duckdb")
     write(tmp_path, mechanism, values)
     query = counting_query("duckdb", "m", 1, mechanism, [tmp_path], estimates=True)
@@ -108,8 +108,10 @@ def test_queries_end_in_estimates_of_six_mechanisms_and_more(tmp_path: Path) -> 
 
 @pytest.mark.exact
 def test_each_file_is_counted_once_whatever_its_name(tmp_path: Path) -> None:
-    """A store that is named twice, a link to it, a file with two names, and names with the signs of
-    patterns, which would match the files of another store."""
+    """A store is named twice and has a link; one file has two names.
+
+    Names have the signs of patterns, which would match files of another store.
+    """
     duckdb = pytest.importorskip("duckdb")
     mechanism = RandomizedResponse(categories=("a", "b", "c"), epsilon=1.0)
     store, link = tmp_path / "row=1[*]?", tmp_path / "link"
@@ -140,8 +142,10 @@ def test_files_of_another_mechanism_fail_the_query(tmp_path: Path) -> None:
 def require_query(
     dialect: str, mechanism: Mechanism, expected: Table, folder: Path, rows_of: Callable[[str], Any]
 ) -> None:
-    """The rows of a query are the integers of `ldp aggregate`, and its estimates those of `ldp
-    decode`, to the last printed digit."""
+    """Assert that the rows of a query are the integers of `ldp aggregate`.
+
+    Its estimates must be those of `ldp decode`, to the last printed digit.
+    """
     lines = [COLUMNS, *rows_of(counting_query(dialect, "m", 1, mechanism))]
     texts = [",".join("" if cell is None else str(cell) for cell in line) for line in lines]
     counts = folder / "counts.csv"
@@ -155,7 +159,7 @@ def require_query(
 @pytest.mark.slow
 @pytest.mark.exact
 def test_postgres_counts_what_aggregate_counts(tmp_path: Path, postgres: str) -> None:
-    """Whole reports of all examples in one table: each query counts its own."""
+    """One table holds whole reports of all examples, and each query counts its own."""
     import psycopg
 
     expected = {}
@@ -181,7 +185,7 @@ CREATE MACRO points(value) AS
     [('0x' || substr(hex(value), 2 * i + 1, 2))::BIGINT FOR i IN range(octet_length(value))];
 CREATE TABLE reports (report BLOB);
 """
-"""Of bytes DuckDB has neither BigQuery's SUBSTRING nor TO_CODE_POINTS."""
+"""Macros for BigQuery's SUBSTRING of bytes and TO_CODE_POINTS, which DuckDB lacks."""
 
 
 @pytest.mark.exact
@@ -189,7 +193,7 @@ CREATE TABLE reports (report BLOB);
 def test_bigquery_counts_what_aggregate_counts(
     tmp_path: Path, mechanism: Mechanism, values: tuple[Any, ...]
 ) -> None:
-    """Its text is parsed as BigQuery's, and runs in DuckDB as what sqlglot translates it to."""
+    """Its text is parsed as BigQuery's, and runs in DuckDB in sqlglot's translation."""
     duckdb, sqlglot = pytest.importorskip("duckdb"), pytest.importorskip("sqlglot")
     write(tmp_path, mechanism, values)
 

@@ -1,4 +1,4 @@
-"""The collector's door for browsers: exact origins, and the registry that they read."""
+"""The collector answers browsers of exact origins, and serves the registry that they read."""
 
 import hashlib
 import json
@@ -131,7 +131,8 @@ def test_a_registry_for_development_says_so(tmp_path: Path) -> None:
 
 
 def test_the_registry_as_json_is_whole_and_always_the_same(tmp_path: Path) -> None:
-    """Clients pin these bytes by their SHA-256: they may change with the format's version only."""
+    """Clients pin these bytes by their SHA-256, so they may change only with the format's
+    version."""
     asked = registry(tmp_path)
     body = resolved_bytes(asked)
     pin = "66a0e709ec9246121519dfebdc88950e950d77a6740eb05b3a7e5b6dff6ef02a"
@@ -187,5 +188,6 @@ presence = "hidden"
 
 
 def test_the_media_type_is_what_a_preflight_asks_for() -> None:
-    """A POST of this type always has a preflight: no page of another origin sends without one."""
+    """A POST of this type always has a preflight, so no page of another origin sends without
+    one."""
     assert MEDIA_TYPE not in ("text/plain", "multipart/form-data")

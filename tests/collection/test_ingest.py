@@ -1,4 +1,4 @@
-"""From the buffer to the store: every way to end early, shuffling, retention."""
+"""Reports move from the buffer to the store, through every way to end early, and are shuffled."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def drained(folder: Path, day: date = TODAY) -> None:
 
 
 class Ended(BaseException):
-    """Stands for the end of the process."""
+    """Error that stands for the end of the process."""
 
 
 STEPS = ["decide", "write", "rename", "mark_written", "forget", "erase"]
@@ -55,7 +55,8 @@ STEPS = ["decide", "write", "rename", "mark_written", "forget", "erase"]
 def test_a_run_that_ends_anywhere_is_repeated_and_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, is_after: bool
 ) -> None:
-    """Before and after each step; the next run is on the next day, and more has come meanwhile."""
+    """It ends before or after each step. The next run is on the next day, and more has come
+    meanwhile."""
     bodies = filled(tmp_path, 5)
 
     def ending(work: object) -> object:
@@ -93,8 +94,11 @@ def test_a_run_that_ends_anywhere_is_repeated_and_counts_once(
 def test_a_metric_that_cannot_be_stored_does_not_hold_up_the_others(
     tmp_path: Path, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A file lies where its folder would be. The others move, the health page names it, one line is
-    logged, and it moves when the file is gone."""
+    """A file lies where the metric's folder would be.
+
+    The others move, the health page names the metric, and one line is logged. It moves when the
+    file is gone.
+    """
     asked = registry(tmp_path)
     body = batch([*items(asked, "city", "Oslo", 3), *items(asked, "word", "hello", 3)])
     (tmp_path / "reports").mkdir()
@@ -138,9 +142,12 @@ def test_a_version_that_cannot_be_stored_does_not_hold_up_the_next(tmp_path: Pat
 
 @pytest.mark.statistical
 def test_names_of_files_do_not_join_the_reports_of_a_device(tmp_path: Path) -> None:
-    """Ten devices, one after the other, each with a report of two metrics that becomes a file of
-    its own. In the order of names the files of both metrics stand in another order of devices:
-    false failure 1 in 10!, 3e-7. The twin: names that count."""
+    """Ten devices, one after the other, send a report of two metrics that becomes a file of its
+    own.
+
+    In the order of names, the files of both metrics have another order of devices; by chance they
+    have one order in 1 of 10!, 3e-7. In the twin, names are numbers that grow.
+    """
     asked = registry(tmp_path)
     for is_counting in (False, True):
         folder = tmp_path / str(is_counting)
@@ -172,8 +179,10 @@ def test_names_of_files_do_not_join_the_reports_of_a_device(tmp_path: Path) -> N
 
 @pytest.mark.exact
 def test_few_reports_wait_however_long(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """99 are not written for age, nor by a drain, and both say so; with one more they are. Others
-    that are more do not wait."""
+    """99 reports are not written for age, nor by a drain, and both say so; 100 are written.
+
+    More reports of another metric do not wait.
+    """
     asked = registry(tmp_path)
     settings = {"shuffling": Shuffling(longest=timedelta(0), smallest=100)}
     with Service(tmp_path, **settings) as service:
@@ -258,8 +267,11 @@ def test_old_files_go_and_young_ones_stay(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_files_are_kept_by_a_clock_that_nobody_set(tmp_path: Path) -> None:
-    """A collector retains 90 days. Leaps ahead delete nothing, for an hour, for half a day, at the
-    start of a process, or with the first reading of a new buffer; days that pass do."""
+    """A collector retains 90 days, and leaps ahead delete nothing; days that pass delete.
+
+    A leap lasts an hour or half a day, comes at the start of a process, or is the first reading of
+    a new buffer.
+    """
     asked, clock, keep = registry(tmp_path), Clock(), timedelta(days=90)
     filled(tmp_path, 2)
     drained(tmp_path)
@@ -306,8 +318,11 @@ def test_files_are_kept_by_a_clock_that_nobody_set(tmp_path: Path) -> None:
 def test_a_restored_copy_of_buffer_or_store_is_refused(
     tmp_path: Path, restored: str, is_moved: bool
 ) -> None:
-    """Both are copied, then batches come and are moved to the store or not. With both as they are,
-    or both of the copy, the collector starts; with one of the copy, or without one, it does not."""
+    """A copy is made, then batches come, and are moved to the store or not.
+
+    The collector starts with both as they are, or with both of the copy. It does not start with one
+    of the copy, or without one.
+    """
     with Service(tmp_path) as service:
         send_words(service)
         service.collector.move_everything()
@@ -335,7 +350,8 @@ def test_a_restored_copy_of_buffer_or_store_is_refused(
 def test_the_mark_rises_in_each_minute_in_which_batches_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once at the start; then after MARK_SECONDS with a batch, and neither before nor without."""
+    """It rises once at the start, then after MARK_SECONDS with a batch, and not before or
+    without."""
 
     def number() -> int:
         service.collector._ingestor.work()
@@ -376,8 +392,10 @@ def test_nothing_is_deleted_through_a_link(tmp_path: Path) -> None:
 
 @pytest.mark.statistical
 def test_a_block_is_in_random_order(tmp_path: Path) -> None:
-    """The place of the first report among 20, in 600 blocks: chi-square; false failure 1e-6, and
-    the seed is fixed. The twin: no randomness."""
+    """The place of the first report among 20, in 600 blocks, is tested by chi-square.
+
+    Fails falsely with probability 1e-6; the seed is fixed. The twin has no randomness.
+    """
     from scipy.stats import chi2
 
     filled(tmp_path, 1)

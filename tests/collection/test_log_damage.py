@@ -1,4 +1,4 @@
-"""Damage of a buffer's log, which SQLite takes for its end: known by the number of commits."""
+"""The number of commits reveals damage of a buffer's log, which SQLite takes for its end."""
 
 import os
 import shutil
@@ -27,8 +27,7 @@ def reports_in(folder: Path) -> int:
 
 
 def killed(tmp_path: Path, batches: int = 5) -> tuple[Path, list[int]]:
-    """Return the buffer of a collector that was killed, and the bytes of its log after each batch
-    that was acknowledged."""
+    """Return the buffer of a killed collector, and the size of its log after each batch."""
     asked, ends = registry(tmp_path), []
     with Service(tmp_path) as service:
         for _ in range(batches):
@@ -62,8 +61,10 @@ def overwrite(data: bytearray, at: int) -> None:
 def test_a_damaged_log_loses_nothing_in_silence(
     tmp_path: Path, damage: Callable[[bytearray, int], None]
 ) -> None:
-    """Wherever it is damaged the buffer is refused and left as it is, or holds every report; a
-    buffer without the number opens and has lost some: that is what the number is for."""
+    """Wherever the log is damaged, the buffer is refused and left as it is, or holds every report.
+
+    Without the number, a buffer opens and has lost some reports.
+    """
     folder, ends = killed(tmp_path)
     data, chance = (folder / "buffer.db-wal").read_bytes(), np.random.default_rng(3)
     places = {0, 8, ends[-2], ends[-1] - FRAME, ends[-1] - 1, *chance.integers(1, ends[-1], 20)}
@@ -99,7 +100,7 @@ def replace(path: Path) -> None:
 def test_what_a_restart_would_not_find_is_not_acknowledged(
     tmp_path: Path, file: str, damage: Callable[[Path], None]
 ) -> None:
-    """Before, SQLite went on in files that had no name any more, and the answer was 202."""
+    """Once SQLite went on in files that had no name any more, and the answer was 202."""
     asked = registry(tmp_path)
     with Service(tmp_path) as service:
         assert service.send(batch(items(asked, "word", "hello", 3))).status == 202
@@ -119,9 +120,11 @@ connection.close()
 def test_who_looks_into_the_buffer_of_a_running_collector_takes_nothing_away(
     tmp_path: Path,
 ) -> None:
-    """Before, the collector had dropped its locks when it opened its second connection, so that
-    any other program's last connection deleted the log: the collector went on in a log without a
-    name, and what it acknowledged from then on was lost with its process."""
+    """Once the collector dropped its locks when it opened its second connection.
+
+    Then the last connection of any other program deleted the log. The collector went on in a log
+    without a name, and lost with its process what it acknowledged.
+    """
     asked = registry(tmp_path)
     with Service(tmp_path) as service:
         for number in (3, 6, 9):
@@ -134,8 +137,10 @@ def test_who_looks_into_the_buffer_of_a_running_collector_takes_nothing_away(
 
 
 def test_what_a_power_cut_leaves_is_no_damage(tmp_path: Path) -> None:
-    """The last commit may be on the disk or not, in part or whole: none was acknowledged before the
-    number was written, and the number itself is not synced."""
+    """The last commit may be on the disk or not, in part or whole, since it was not acknowledged.
+
+    The number is written before an acknowledgement, and is itself not synced.
+    """
     folder, _ = killed(tmp_path)
     log, number = folder / "buffer.db-wal", folder / "buffer.db-commits"
     with log.open("ab") as file:  # a frame that was begun
@@ -149,7 +154,7 @@ def test_what_a_power_cut_leaves_is_no_damage(tmp_path: Path) -> None:
 
 
 def test_a_buffer_that_lost_commits_opens_when_its_number_is_deleted(tmp_path: Path) -> None:
-    """Also one whose log was removed, and one of which an older copy was put back."""
+    """The log of one was removed."""
     folder, ends = killed(tmp_path)
     shutil.copytree(folder, tmp_path / "older")
     (folder / "buffer.db-wal").unlink()

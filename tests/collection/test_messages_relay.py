@@ -1,4 +1,4 @@
-"""Messages for a shuffler, through a relay to a collector and no other way."""
+"""Messages for a shuffler travel through a relay to a collector, and no other way."""
 
 from datetime import date, timedelta
 from html import unescape
@@ -32,8 +32,10 @@ def small(**rules: Any) -> Holding:
 def test_messages_travel_by_relay_to_a_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nine people on one day, two on the next, whose batch never fills; and to a page, which does
-    not say that reports were randomised."""
+    """Nine people send on one day, and two on the next, whose batch never fills.
+
+    The page does not say that reports were randomised.
+    """
     for name in ("near", "far"):
         registry(tmp_path / name)
     loaded = Registry.load(tmp_path / "near" / "metrics.toml")
@@ -93,8 +95,10 @@ def test_messages_travel_by_relay_to_a_count(
 def test_requests_and_answers_that_are_lost_count_nobody_twice_and_nobody_in_parts(
     tmp_path: Path,
 ) -> None:
-    """One of four each, between devices and relay and between relay and collector. That a device is
-    unlucky all the time has a probability below 1e-6."""
+    """One of four requests and one of four answers is lost, on both ways of the relay.
+
+    That a device is unlucky all the time has a probability below 1e-6.
+    """
     for name in ("near", "far"):
         registry(tmp_path / name)
     loaded = Registry.load(tmp_path / "near" / "metrics.toml")
@@ -197,7 +201,7 @@ def test_a_collector_takes_them_from_a_known_relay_only(tmp_path: Path, number: 
 def test_messages_tied_together_are_taken_by_no_relay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin of a device that seals each message by itself: all in one."""
+    """This is the twin of a device that seals each message by itself: all messages are in one."""
     loaded = registry(tmp_path)
 
     def tied(self: Sealer, listed: list[Item], day: date) -> Any:

@@ -1,5 +1,8 @@
-"""What watches a collector and its results: series that are there before their first event, alerts,
-a dashboard whose queries run, and units of systemd whose commands run."""
+"""What watches a collector and its results works.
+
+Series exist before their first event, alerts fire, the dashboard's queries run, and so do the
+commands of systemd's units.
+"""
 
 import json
 import math
@@ -37,7 +40,7 @@ EXPRESSIONS = [target["expr"] for _, target in TARGETS if "expr" in target]
 
 
 def series(text: str) -> dict[str, float]:
-    """Values of a page of metrics, by name and labels."""
+    """Return the values of a page of metrics, by name and labels."""
     lines = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     return {name: float(value) for name, value in lines}
 
@@ -46,8 +49,10 @@ def series(text: str) -> dict[str, float]:
 def test_a_store_that_hangs_is_said_and_holds_up_no_batch_and_no_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a disk of the network that answers nothing: before, health was good for ever and SIGTERM
-    without effect."""
+    """A disk of the network may answer nothing.
+
+    Once health was then good for ever, and SIGTERM had no effect.
+    """
     asked, begun, answered = registry(tmp_path), threading.Event(), threading.Event()
 
     def hang(*_: Any, **__: Any) -> None:
@@ -73,7 +78,7 @@ def test_a_store_that_hangs_is_said_and_holds_up_no_batch_and_no_end(
 
 @pytest.mark.exact
 def test_series_are_there_before_their_first_event(tmp_path: Path) -> None:
-    """What a batch counts under is a series of 0 until then, but for its status of an admission."""
+    """What a batch can count under is a series of 0 before, except the status of an admission."""
     asked = registry(tmp_path)
     with Service(tmp_path) as service:
         before = series(service.ask("GET", "/v1/metrics").body.decode())
@@ -129,7 +134,7 @@ def test_alerts_panels_and_the_page_name_series_and_labels_that_there_are() -> N
 @pytest.mark.slow
 @pytest.mark.exact
 def test_promtool_accepts_alerts_and_panels(tmp_path: Path) -> None:
-    """The alerts of made-up series (tests/data/alerts-test.yml) are those that are to come."""
+    """The alerts of made-up series (tests/data/alerts-test.yml) are the expected ones."""
     if not (promtool := shutil.which("promtool")):
         pytest.skip("promtool is not installed (Debian's package prometheus)")
     shutil.copy(DOCS / "monitoring" / "alerts.yml", tmp_path)
@@ -150,7 +155,7 @@ def test_promtool_accepts_alerts_and_panels(tmp_path: Path) -> None:
 
 
 def filled(query: str, metric: str = "theme") -> str:
-    """A query as Grafana sends it, for these days."""
+    """Return a query as Grafana sends it, for these days."""
     days = [f"'{START + timedelta(days=day)}T00:00:00Z'" for day in (-1, 30)]
     between = rf"\1 BETWEEN {days[0]} AND {days[1]}"
     return re.sub(r"\$__timeFilter\((\w+)\)", between, query.replace("$metric", metric))
@@ -197,13 +202,13 @@ def test_the_queries_of_the_dashboard_run(world: World, postgres: str) -> None:
 
 
 def variable() -> str:
-    """The query of the dashboard's list of metrics."""
+    """Return the query of the dashboard's list of metrics."""
     (query,) = (v["query"] for v in DASHBOARD["templating"]["list"] if v["type"] == "query")
     return str(query)
 
 
 def units() -> dict[str, str]:
-    """The units of the page, by file name."""
+    """Return the units of the page, by file name."""
     page = (DOCS / "operating.md").read_text("utf-8")
     pairs: list[tuple[str, str]] = re.findall(
         r"`/etc/systemd/system/(\S+)`:\n\n```ini\n(.*?)```", page, re.S

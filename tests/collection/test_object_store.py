@@ -1,5 +1,7 @@
-"""Stores at a URL: what is counted, published and collected is what a folder would have, objects
-appear whole or not at all, and no key is in a URL or a message."""
+"""Stores at a URL count, publish and collect as a folder does.
+
+Objects appear whole or not at all, and no key is in a URL or a message.
+"""
 
 import subprocess
 import sys
@@ -40,7 +42,7 @@ def bucket() -> Iterator[str]:
 
 
 def stored(store: str | Path, day: date, reports: int = 50, part: str = "a") -> ReportWriter:
-    """A file of so many reports of the first column."""
+    """Write a file of `reports` reports of the first column."""
     with ReportWriter(store, "letters", 1, MECHANISM, day, part) as writer:
         writer.write(np.zeros(reports, np.uint32), np.zeros((reports, 1), np.uint8))
     return writer
@@ -160,7 +162,7 @@ def test_publish_and_aggregate_read_a_bucket(bucket: str, world: World) -> None:
 
 
 class BucketService(Service):
-    """A collector whose store is a prefix of the bucket, named as the test's folder."""
+    """Collector whose store is a prefix of the bucket, named as the test's folder."""
 
     def build(self, **settings: Any) -> Collector:
         place = f"s3://{BUCKET}/{self.store.parent.name}"
@@ -231,7 +233,7 @@ with ReportWriter(sys.argv[1], "letters", 1, mechanism, date(2026, 1, 5), "a") a
 def test_a_kill_in_the_middle_of_a_write_leaves_no_object(
     bucket: str, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bytes of an object of two parts stop, and the process is killed; run again, it is
+    """The bytes of an object of two parts stop, and the process is killed; a new run makes it
     whole."""
     place = f"s3://{BUCKET}/killed-{after}"
     command = [sys.executable, "-c", WRITE, place]

@@ -1,7 +1,8 @@
-"""The page about operating a collector: its commands run, on free ports, with reports sent to them.
+"""The commands of the page about operating a collector run, with reports sent to them.
 
-Data, which nothing here runs: what installs packages (it needs a network), and nginx's lines, of
-which only the addresses are held. Units of systemd are run by tests/collection/test_monitoring.py.
+They run on free ports. Not run are the commands that install packages, which need a network, and
+nginx's lines, of which only the addresses are checked. tests/collection/test_monitoring.py runs the
+units of systemd.
 """
 
 import json
@@ -51,8 +52,10 @@ def run(folder: Path, line: str) -> str:
 
 @contextmanager
 def collecting(folder: Path, line: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Have the collector run that a line of the page starts, on a free port: its URL and process.
-    What it prints first is what the page shows."""
+    """Yield the URL and the process of a collector that a line of the page starts, on a free port.
+
+    Its first output must be what the page shows.
+    """
     registry(folder)
     for name, text in FILES.items():
         (folder / name).write_text(text)
@@ -68,14 +71,14 @@ def collecting(folder: Path, line: str) -> Iterator[tuple[str, subprocess.Popen[
 
 
 def send(url: str, folder: Path, number: int, **headers: str) -> None:
-    """Send a batch of so many reports as a device does."""
+    """Send a batch of `number` reports as a device does."""
     reports = items(registry(folder), "city", "Oslo", number)
     body = batch(reports, datetime.now(UTC).date())
     assert Collector(url, headers=headers).send(body[10:26], body) == 0
 
 
 def move(folder: Path, process: "subprocess.Popen[str]") -> None:
-    """Have a collector move what waits, as the page says; wait until it is in the store."""
+    """Let a collector move what waits, as the page says; wait until it is in the store."""
     process.send_signal(signal.SIGHUP)
     wait_until(lambda: any((folder / "reports").rglob("*.parquet")))
 
@@ -121,8 +124,11 @@ def test_what_is_sent_to_the_collector_is_counted_as_shown(tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.exact
 def test_two_collectors_behind_nginx_count_what_a_device_sends_once(tmp_path: Path) -> None:
-    """A device sends 20 batches through the page's proxy: both collectors have some, and together
-    all. The twin: with the ranges exchanged in the map nothing is taken and nothing is lost."""
+    """A device sends 20 batches through the page's proxy; both collectors have some, and together
+    all.
+
+    In the twin, the map has the ranges exchanged, and nothing is taken and nothing lost.
+    """
     if nginx_program() is None:
         pytest.skip("nginx is not installed (Debian's package nginx-light)")
     (tmp_path / "nginx").mkdir()

@@ -1,4 +1,4 @@
-"""Reports that no honest device sends are set aside, honest ones are not."""
+"""Reports that no honest device sends are set aside; honest reports are not."""
 
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,10 @@ MECHANISMS = [example.mechanism for one in CATALOGUE.values() for example in one
 @pytest.mark.exact
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.describe())
 def test_honest_reports_are_hardly_ever_set_aside(mechanism: CatalogueMechanism) -> None:
-    """The exact chance among all cells, and among some (the candidates'), for a value that touches
-    none of them and for one that touches as many as any: half of it for each."""
+    """The exact chance is among all cells, and among the candidates' cells, with half for each.
+
+    The value touches none of these cells, or as many as any value does.
+    """
     from scipy.stats import binom
 
     for part in parts_of(mechanism):
@@ -59,7 +61,7 @@ def test_a_row_is_too_full_with_the_stated_chance(reports: int, rows: int) -> No
 
 @pytest.mark.exact
 def test_what_is_not_plausible_is_set_aside_and_counted_apart(tmp_path: Path) -> None:
-    """Among 2,000 honest reports: all ones, no ones, and 100 of one row."""
+    """Among 2,000 honest reports there are all ones, no ones, and 100 of one row."""
     mechanism = CountMeanSketch(epsilon=4.0, rows=256, width=1024, seed="00")
     encoder = mechanism.encoder(SeededBits(b"honest"))
     honest = np.frombuffer(
@@ -80,7 +82,10 @@ def test_what_is_not_plausible_is_set_aside_and_counted_apart(tmp_path: Path) ->
 @pytest.mark.exact
 def test_a_column_of_signs_that_far_too_many_reports_name_is_set_aside() -> None:
     """Column 0 has the sign + for every value, so a fake of it names all; honest reports draw
-    their column. 20,000 of them pass, 300 fakes in any row do not."""
+    theirs.
+
+    20,000 honest reports pass; 300 fakes in any row do not.
+    """
     mechanism = HadamardCountMeanSketch(epsilon=4.0, rows=256, width=1024, seed="00")
     generator = np.random.default_rng(1)
     rows, payloads = encode_points(mechanism, points_of(mechanism, ["a"] * 20_000), generator)
@@ -114,10 +119,13 @@ def test_the_cells_of_candidates_are_those_of_the_mechanism(mechanism: Any) -> N
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", [SKETCH, BLOOM])
 def test_a_report_that_names_many_candidates_is_set_aside(mechanism: Any) -> None:
-    """60 values nobody holds, all named by reports with as many ones as honest ones have; 2,000
-    honest reports beside them, of candidates and of others, stay: false failure 2e-6, and the seed
-    is fixed. Without the list (the twin) every fake passes, and a list of more values than cells is
-    of no use."""
+    """Reports that name all of 60 values that nobody holds are set aside; 2,000 honest reports
+    stay.
+
+    The fakes have as many ones as honest reports. Fails falsely with probability 2e-6; the seed is
+    fixed. Without the list, the twin, every fake passes; a list of more values than cells does not
+    help.
+    """
     random, few = np.random.default_rng(1), tuple(f"invented {number}" for number in range(60))
     encoder = mechanism.encoder(SeededBits(b"honest"))
     honest = np.frombuffer(
@@ -143,7 +151,7 @@ def test_a_report_that_names_many_candidates_is_set_aside(mechanism: Any) -> Non
 
 @pytest.mark.exact
 def test_a_collector_judges_by_the_dictionary_of_its_registry(tmp_path: Path) -> None:
-    """Reports whose ones are all of a listed word's neighbours go to the place of the set-aside."""
+    """Reports whose ones all belong to the neighbours of a listed word are set aside."""
     asked = registry(tmp_path)
     values = tuple(f"word {number}" for number in range(60))
     (tmp_path / "words.txt").write_text("\n".join(values))

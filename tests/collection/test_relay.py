@@ -1,4 +1,4 @@
-"""Relays between devices and a collector: whatever is lost on the way, every report counts once."""
+"""Relays between devices and a collector count every report once, whatever is lost on the way."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.collecting import Service, batch, counted, items, registry, same_coun
 
 
 class Flaky:
-    """The way to a collector, on which one request of three is lost and one answer of three."""
+    """Way to a collector that loses one request of three, and one answer of three."""
 
     def __init__(self, service: Service, seed: int) -> None:
         self._service, self._random = service, np.random.default_rng(seed)
@@ -30,7 +30,7 @@ class Flaky:
 
 
 def sent(body: bytes, *ways: Flaky) -> None:
-    """Repeats a batch, by one way after the other, until it is acknowledged."""
+    """Repeat a batch, by one way after the other, until it is acknowledged."""
     for attempt in range(200):
         try:
             ways[attempt % len(ways)].send(Batch.from_bytes(body).id, body)

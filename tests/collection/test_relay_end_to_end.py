@@ -20,12 +20,12 @@ from tests.tiers import tiered
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PARTS = 6
-"""Times that the services begin."""
+"""Number of times that the services start."""
 HOLDING = Holding(smallest=5, shortest=timedelta(0))
 
 
 class ToRelay:
-    """The way from devices to a relay in this process; some requests and some answers are lost."""
+    """Way from devices to a relay in this process, which loses some requests and some answers."""
 
     def __init__(self, fates: Any) -> None:
         self.key, self.fates = PublicKey(KEY.public), fates
@@ -47,9 +47,11 @@ class ToRelay:
 def test_devices_a_relay_and_a_collector_agree_on_every_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_sound: bool
 ) -> None:
-    """Three devices, thirty windows; one request of four is lost and one answer of four, and the
-    services begin anew every few windows. The twin: a collector that opens a report twice and a
-    relay that gives a repeated batch another id count too many."""
+    """Three devices live thirty windows; one request of four is lost, and one answer of four.
+
+    The services start anew every few windows. In the twin, a collector opens a report twice and a
+    relay gives a repeated batch another id, and both count too many.
+    """
     draws = np.random.default_rng(7)
     fates = iter(lambda: int(draws.integers(4)), None)
     for name in ("near", "far"):
@@ -113,7 +115,7 @@ def test_devices_a_relay_and_a_collector_agree_on_every_report(
 
 
 def _kept(device: Client) -> list[bytes]:
-    """The readable batches of a device, all of which are acknowledged."""
+    """Return the readable batches of a device, all of which are acknowledged."""
     assert device.status().waiting == 0
     with device._open_file().transaction(reads=True) as connection:
         return [body for (body,) in connection.execute("SELECT body FROM batches")]
@@ -139,7 +141,7 @@ def _break(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_processes_that_are_killed_agree_on_every_report(tmp_path: Path) -> None:
-    """Devices, two relays and two collectors, each killed at random moments."""
+    """Devices, two relays and two collectors are each killed at random moments."""
     result = campaign.killed(tmp_path, devices=2, windows=5, kills=3, seed=2)
     assert [bar for bar in campaign.bars(result) if not bar.met] == []
 
@@ -148,8 +150,10 @@ def test_processes_that_are_killed_agree_on_every_report(tmp_path: Path) -> None
 @pytest.mark.exact
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="reads memory as Linux shows it")
 def test_the_memory_disk_and_log_of_a_relay_hold_no_report(tmp_path: Path) -> None:
-    """The same search finds what was sealed, so that it would find a report. The body of a report
-    of a word has 129 bytes; 40 of them are looked for."""
+    """The same search finds what was sealed, so it would find a report.
+
+    The body of a report of a word has 129 bytes; 40 of them are searched for.
+    """
     asked = registry(tmp_path)
     plain = items(asked, "word", "hello", 5)
     hidden = sealed(asked, plain)
@@ -173,7 +177,7 @@ def test_the_memory_disk_and_log_of_a_relay_hold_no_report(tmp_path: Path) -> No
 
 
 def _memory(process: int) -> bytes:
-    """What a process can write in its memory."""
+    """Return what a process can write in its memory."""
     parts = list[bytes]()
     with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
         for line in maps:

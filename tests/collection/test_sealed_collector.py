@@ -1,4 +1,4 @@
-"""A collector that opens sealed reports: each is counted once, whoever repeats it, in any batch."""
+"""A collector that opens sealed reports counts each once, whoever repeats it, in any batch."""
 
 import json
 from collections.abc import Callable
@@ -33,14 +33,14 @@ WEEK, DAY = timedelta(days=7), timedelta(days=1)
 
 
 def suppressed(attempt: Callable[[], list[str]]) -> list[str] | None:
-    """Return what a try gives, None where the batch was given up."""
+    """Return the result of a try; None where the batch was given up."""
     with suppress(GivenUp):
         return attempt()
     return None
 
 
 def codes(service: Service, body: bytes) -> list[str]:
-    """Codes of the refused reports of a batch that is answered 202."""
+    """Return the codes of the refused reports of a batch that is answered 202."""
     answer = service.send(body)
     assert answer.status == 202, answer
     return [refusal["code"] for refusal in answer.json["refused"]]
@@ -96,7 +96,8 @@ def test_noise_in_sealed_batches_is_given_up_after_three(tmp_path: Path) -> None
 def test_reports_that_do_not_open_cost_the_batch_unless_a_relay_states_it(
     tmp_path: Path, bad: int
 ) -> None:
-    """Without a known relay they must be the fewer, in whatever order they are tried."""
+    """Without a known relay, such reports must be the fewer ones, in whatever order they are
+    tried."""
     asked = registry(tmp_path)
     reports = sealed(asked, items(asked, "city", "Oslo", 40))
     reports += sealed(asked, items(asked, "city", "Oslo", bad), key=FOREIGN)
@@ -175,7 +176,8 @@ def test_a_report_that_came_by_another_queue_is_malformed(tmp_path: Path) -> Non
 
 @pytest.mark.exact
 def test_a_conflict_uses_nothing_up(tmp_path: Path) -> None:
-    """Other bytes under a known id are refused, and their reports count when they come rightly."""
+    """Other bytes under a known id are refused; their reports count under a new
+    id."""
     asked = registry(tmp_path)
     one, two = sealed(asked, items(asked, "city", "Oslo", 2))
     identity = bytes(16)
@@ -202,8 +204,10 @@ def test_without_a_key_sealed_reports_are_not_lost(tmp_path: Path) -> None:
 def test_the_command_opens_with_the_keys_of_the_registry_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The collector does not start while devices may seal to a key that it has not got; what waits
-    in its buffer is open already, so draining it needs no key."""
+    """The collector does not start while devices may seal to a key that it lacks.
+
+    What waits in its buffer is already open, so draining it needs no key.
+    """
     keys = list[dict[str, str]]()
     for name in "aba":
         assert run(f"key {tmp_path / name} --json", monkeypatch) == 0

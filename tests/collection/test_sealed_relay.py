@@ -1,4 +1,4 @@
-"""A relay of sealed reports: it passes on full batches, in no order, once, and keeps nothing."""
+"""A relay passes on full batches of sealed reports, in no order, once, and keeps nothing."""
 
 import csv
 import random
@@ -38,18 +38,18 @@ AT_ONCE = Holding(smallest=6, shortest=timedelta(0))
 
 
 def texts(service: Service, number: int, word: str = "hello") -> list[Item]:
-    """So many sealed reports of a word."""
+    """Return `number` sealed reports of a word."""
     return sealed(service.registry, items(service.registry, "word", word, number))
 
 
 def reports(bodies: list[bytes]) -> list[bytes]:
-    """The sealed reports of batches, in their order."""
+    """Return the sealed reports of batches, in their order."""
     return [item.report for body in bodies for item in Batch.from_bytes(body).items]
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[Relaying, Service, Way]]:
-    """A relay that makes batches of six at once, a collector, and the way between them."""
+    """Yield a relay that makes batches of six at once, a collector, and the way between them."""
     with opening(tmp_path / "collector") as collector:
         way = Way(collector)
         with Relaying(tmp_path / "relay", destination=way, holding=AT_ONCE) as relay:
@@ -103,8 +103,10 @@ def test_a_batch_waits_for_its_time(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_a_batch_has_one_id_and_one_order_from_before_it_is_sent(pair: Pair) -> None:
-    """Whatever is lost on the way, and when a new process goes on: the collector gets the same
-    bytes, and counts each report once."""
+    """The collector gets the same bytes and counts each report once, whatever is lost on the way.
+
+    A new process also keeps id and order.
+    """
     relay, collector, way = pair
     relay.send(batch(texts(relay, 6)))
     way.service = None
@@ -141,7 +143,7 @@ def test_a_repeated_device_batch_and_a_repeated_report_leave_once(pair: Pair) ->
 
 @pytest.mark.exact
 def test_the_order_is_drawn_and_no_order_of_arrival_is_on_the_disk(tmp_path: Path) -> None:
-    """Reports leave in the order that is drawn from those of their bytes."""
+    """Reports leave in a drawn order, which starts from the order of their bytes."""
     with Relaying(tmp_path, destination=Way(None), holding=AT_ONCE) as relay:
         mine = texts(relay, 40)
         for text in mine:
@@ -157,8 +159,11 @@ def test_the_order_is_drawn_and_no_order_of_arrival_is_on_the_disk(tmp_path: Pat
 
 @pytest.mark.statistical
 def test_every_order_is_as_likely(tmp_path: Path) -> None:
-    """720 batches of three reports: chi-squared over the 6 orders, with 5 degrees of freedom, is
-    above 35.9 with probability 1e-6. The twin: an order that does nothing."""
+    """Chi-squared over the 6 orders of three reports in 720 batches exceeds 35.9 with probability
+    1e-6.
+
+    There are 5 degrees of freedom. In the twin the order does nothing.
+    """
     buffer = RelayBuffer(tmp_path, synchronous="OFF")
 
     def statistic(**settings: Any) -> float:
@@ -207,8 +212,11 @@ def test_what_is_not_full_at_the_lateness_is_dropped_and_counted(tmp_path: Path)
 
 @pytest.mark.exact
 def test_a_relay_dates_no_batch_by_a_clock_that_leaps(tmp_path: Path) -> None:
-    """The collector would take such a batch after years: until the clock has shown the day for an
-    hour, as after weeks without power, nothing leaves. Behind, the relay's day stands."""
+    """The collector would take such a batch after years.
+
+    So nothing leaves until the clock has shown the day for an hour, as after weeks without power.
+    When the clock is behind, the relay keeps its day.
+    """
     clock, way = Clock(), Way(None)
     with opening(tmp_path / "collector", **clock.settings) as collector:
         way.service = collector
@@ -282,8 +290,11 @@ def stated(queue: str, name: bytes, size: int, reports: list[Item]) -> Item:
 
 @pytest.mark.exact
 def test_an_attestation_counts_for_the_reports_of_its_batch_and_once(tmp_path: Path) -> None:
-    """Beside other reports, with fewer or more, in another order, or with none that are new, in a
-    batch that is sent directly."""
+    """Other reports, fewer or more reports, another order, or no new ones make it count for
+    nothing.
+
+    Such a batch is sent directly.
+    """
     verify = partial(verify_with, [RelayPublicKey(RELAY.public)])
     with opening(tmp_path, verify=verify) as service:
         reports, others = texts(service, 4), [texts(service, 2) for _ in range(2)]
@@ -338,7 +349,10 @@ def test_queues_do_not_mix_and_are_of_one_size(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_a_batch_with_a_target_is_of_one_day_and_one_version(tmp_path: Path) -> None:
-    """Of two days and two versions each batch has its own reports, and never fewer than asked."""
+    """Reports are of two days and two versions.
+
+    Each batch has reports of one day and version, and never fewer than the target.
+    """
     text = registry(tmp_path / "other").path.read_text()
     text = text.replace("categories", "shuffled_epsilon = 1.0\ncategories")
     (tmp_path / "metrics.toml").write_text(text)
@@ -365,8 +379,10 @@ def test_a_batch_with_a_target_is_of_one_day_and_one_version(tmp_path: Path) -> 
 
 @pytest.mark.exact
 def test_what_a_relay_attests_stands_beside_what_was_opened(tmp_path: Path) -> None:
-    """Of each metric of each batch, each report once. What came without a statement, or with one
-    of a relay that nobody knows, counts as a batch of size 0."""
+    """Each metric of each batch has a line, and each report counts once.
+
+    Reports without a statement, or with one of an unknown relay, count as a batch of size 0.
+    """
     verify = partial(verify_with, [RelayPublicKey(RELAY.public)])
     with opening(tmp_path / "far", verify=verify) as collector:
         asked, way = collector.registry, Way(collector)
@@ -393,7 +409,7 @@ def test_what_a_relay_attests_stands_beside_what_was_opened(tmp_path: Path) -> N
 
 
 def _sizes(path: Path) -> list[tuple[int, int]]:
-    """Attested and opened, of each batch."""
+    """Return (attested, opened) of each batch."""
     with path.open() as file:
         return [(int(row["attested"]), int(row["opened"])) for row in csv.DictReader(file)]
 
@@ -424,7 +440,7 @@ def test_a_batch_of_any_size_goes_into_sealed_batches(
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_queue_waits_until_its_shuffled_epsilon_is_met(tmp_path: Path) -> None:
-    """One report fewer is not certified; of fakes as many more are wanted."""
+    """One report fewer is not certified; with fakes, as many more reports are needed."""
     text = registry(tmp_path / "other").path.read_text()
     (tmp_path / "metrics.toml").write_text(
         text.replace("categories", "shuffled_epsilon = 1.0\ncategories")
@@ -458,7 +474,7 @@ def test_a_queue_waits_until_its_shuffled_epsilon_is_met(tmp_path: Path) -> None
 def test_a_relay_says_how_many_reports_a_shuffled_epsilon_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It begins with none that a batch cannot hold."""
+    """The relay does not start if a batch cannot hold that many."""
     monkeypatch.chdir(tmp_path)
     path = registry(tmp_path).path
     path.write_text(path.read_text().replace("categories", "shuffled_epsilon = 0.005\ncategories"))
@@ -483,8 +499,11 @@ def test_the_buffers_of_a_relay_and_a_collector_are_not_mistaken(tmp_path: Path)
 def test_the_relays_disk_holds_no_payload_and_no_sender_and_forgets_what_left(
     pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """While reports wait: ciphertexts only. When they have left: ids and digests of device batches
-    only. The collector has no id of a device's batch, and another order (false failure 1 in 12!).
+    """While reports wait, the disk holds only ciphertexts; later only ids and digests of device
+    batches.
+
+    The collector has no id of a device's batch, and another order, except with probability 1 in
+    12!.
     """
     relay, collector, way = pair
     asked = relay.registry

@@ -1,4 +1,4 @@
-"""The report store and aggregation: whole files, exact counts, damage named."""
+"""The report store writes whole files, aggregation counts exactly, and damage is named."""
 
 import os
 from dataclasses import replace
@@ -25,7 +25,7 @@ PEOPLE = Population(("a", "b", "c"), counts=np.array([3000, 2000, 150]))
 
 
 def stored(store: Path, seed: int, day: date = DAY) -> Path:
-    """One file of 5,150 simulated reports."""
+    """Write one file of 5,150 simulated reports."""
     generator = np.random.default_rng(seed)
     with ReportWriter(store, "letters", 1, MECHANISM, day) as writer:
         for batch in draw_reports(MECHANISM, PEOPLE, generator):
@@ -97,7 +97,7 @@ def test_replacing_a_thousand_reports_changes_the_table_by_exactly_those(tmp_pat
 
 @pytest.mark.exact
 def test_reports_that_somebody_has_are_stored_shuffled(tmp_path: Path) -> None:
-    """Those of one column and of a joint mechanism; an invalid one leaves no file."""
+    """These are reports of one column and of a joint mechanism; an invalid one leaves no file."""
     cities = RandomizedResponse(categories=("a", "b", "c"), epsilon=2.0)
     cases: list[tuple[Any, Any]] = [
         (MECHANISM, "a"),
@@ -273,7 +273,7 @@ def test_a_built_table_takes_no_more_reports_and_no_row_is_negative() -> None:
 
 @pytest.mark.exact
 def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path) -> None:
-    """60 single-bit flips all over a file: none is counted as another report."""
+    """Of 60 single-bit flips all over a file, none is counted as another report."""
     path = stored(tmp_path, 1)
     good, data = counted(tmp_path), path.read_bytes()
     refused = 0
@@ -339,7 +339,7 @@ def test_a_pipe_among_the_files_is_not_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_a_file_with_several_names_is_counted_once(tmp_path: Path) -> None:
-    """Hard links and symbolic links, in a store and in a copy of it made of links."""
+    """Names are hard links and symbolic links, in a store and in a copy that is made of links."""
     mechanism = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
     with ReportWriter(tmp_path / "store", "letters", 1, mechanism, DAY) as writer:
         writer.write(np.zeros(5, np.uint32), np.zeros((5, 1), np.uint8))
