@@ -150,7 +150,7 @@ def test_what_cannot_be_associated_is_one_line() -> None:
 
 
 def all_reports(mechanism: UnaryEncoding) -> Floats:
-    """Probability of every report, shape (reports, values)."""
+    """Return the probability of every report, shape (reports, values)."""
     p, q = float(mechanism.channel.touched), float(mechanism.channel.untouched)
     size = len(mechanism.categories)
     bits = np.array(list(product([0, 1], repeat=size)))
@@ -160,10 +160,12 @@ def all_reports(mechanism: UnaryEncoding) -> Floats:
 
 @pytest.mark.exact
 def test_cell_counts_of_the_exact_law_are_the_true_counts_with_the_exact_variance() -> None:
-    """Of all pairs of reports in their proportions: the weights have mean 1 under their own value
-    and 0 under others, the products sum to the counts of values that depend on each other, some of
-    them 0, and the variance is that of independent reports of the table's people. The twin takes
-    the variance of people drawn anew."""
+    """All pairs of reports come in their exact proportions.
+
+    Weights have mean 1 under their own value and 0 under others. The products sum to the counts of
+    values that depend on each other, some of them 0. The variance is that of independent reports of
+    the table's people; the twin takes the variance of people drawn anew.
+    """
     laws = all_reports(KINDS), all_reports(ANSWERS)
     held = 1000 * np.array([[0.5, 0.1], [0.0, 0.3], [0.1, 0.0]])
     seen = np.einsum("xi,yj,ij->xy", *laws, held).ravel()
@@ -185,10 +187,12 @@ def test_cell_counts_of_the_exact_law_are_the_true_counts_with_the_exact_varianc
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_counts_are_unbiased_where_everybody_holds_one_cell() -> None:
-    """Values that nobody holds have shares of 0, on both sides of which the most likely ones must
-    fall. Mean distances over standard errors are within 0.2 (there are 2,000 reports) and 4.5
-    standard errors of a mean, which with a free seed one of 20 cells would pass with probability
-    2e-4. The twin takes weights at the most likely shares of 0 or more."""
+    """The likeliest shares of values that nobody holds fall on both sides of 0.
+
+    With 2,000 reports, mean distances are within 0.2 standard errors, and 4.5 standard errors of a
+    mean more. With a free seed, one of 20 cells would exceed that with probability 2e-4. The twin
+    takes weights at the most likely shares of 0 or more.
+    """
     generator, distances = np.random.default_rng(1), (list[Floats](), list[Floats]())
     laws = [np.full((size, size), 1.0) + np.eye(size) * (math.e**2 - 1) for size in (2, 10)]
     factors = [np.repeat(laws[0], 10, axis=0), np.tile(laws[1], (2, 1))]
@@ -212,7 +216,7 @@ def test_counts_are_unbiased_where_everybody_holds_one_cell() -> None:
 
 
 def _at(factor: Floats, counts: Ints, shares: Floats) -> Floats:
-    """Weights from the law of reports that these shares have."""
+    """Return the weights from the law of reports with these shares."""
     relative = factor / (factor @ shares)[:, None]
     information = relative.T @ (relative * (counts / counts.sum())[:, None])
     return np.asarray(relative @ np.linalg.inv(information))
@@ -255,7 +259,7 @@ NAMING = (
 def test_cells_of_many_rows_are_those_of_each(
     scheme: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows in blocks of one, of a few, all together: the cells that a device would touch."""
+    """Blocks have one row, a few, or all; the cells are those that a device would touch."""
     monkeypatch.setattr("ldp.decoding.association.MOST_POINTS", most)
     seed = "01" if scheme == "polynomial" else ""
     part = Rappor(bits=8, hashes=2, cohorts=4, f=0.0, p=0.25, q=0.75, scheme=scheme, seed=seed)
@@ -270,7 +274,7 @@ def test_cells_of_many_rows_are_those_of_each(
 def test_likelihoods_of_a_report_that_names_a_column_or_a_set_are_in_the_laws_ratio(
     part: Mechanism,
 ) -> None:
-    """The twin takes every column for a bit of its own, as in unary encoding."""
+    """The twin takes every column for an independent bit, as in unary encoding."""
     values = part.addressing.categories  # type: ignore[attr-defined]
     touched = touch_matrix(part, values)
     numbers = [*part.layout.numbers()]
@@ -296,8 +300,10 @@ def test_likelihoods_of_a_report_that_names_a_column_or_a_set_are_in_the_laws_ra
 def test_members_that_name_a_column_or_a_set_go_from_encoder_to_association(
     first: Mechanism,
 ) -> None:
-    """No cell of 3 x 3 is off by more than 6 standard errors. False failure: 2e-8, nine normal
-    errors. The twin: counts of values in another order."""
+    """No cell of 3 x 3 is off by more than 6 standard errors, else with probability 2e-8.
+
+    Errors are nine normal ones. The twin has the counts of values in another order.
+    """
     hashed = LocalHashing(epsilon=3.0, rows=64, seed="00")
     mechanism = JointReport(of=(first, hashed))
     pairs = tuple(product("abc", ("lol", "brb", "afk")))
@@ -319,10 +325,12 @@ def test_members_that_name_a_column_or_a_set_go_from_encoder_to_association(
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_intervals_and_discoveries_hold_for_cells_that_few_and_that_nobody_hold() -> None:
-    """Of 600 sets of reports: the interval of a cell of each kind holds in 92.5 to 97.5 %, and of
-    the cells discovered at 5 % at most 8 % on average are held by nobody. False failure: 4 ALPHA
-    (a mean of 600 shares in [0, 1]: Hoeffding allows 5 + 10.6 %; measured 3 %). The twin, an
-    interval around the maximum, holds an empty cell in all but 1 %."""
+    """Of 600 sets, the interval of a cell of each kind holds in 92.5 to 97.5 %.
+
+    Of the cells discovered at 5 %, nobody holds 8 % on average at most. Fails falsely with
+    probability 4 ALPHA (a mean of 600 shares in [0, 1]: Hoeffding allows 5 + 10.6 %; measured 3 %).
+    The twin, an interval around the maximum, holds an empty cell in 1 % or less.
+    """
     sets, generator = 600, np.random.default_rng(21)
     shares = np.array([[0.3, 0.2], [0.298, 0.2], [0.002, 0.0]])
     held, wald, false = np.zeros(3), 0, list[float]()
@@ -343,9 +351,12 @@ def test_intervals_and_discoveries_hold_for_cells_that_few_and_that_nobody_hold(
 @pytest.mark.statistical
 @pytest.mark.campaign
 def test_one_string_on_no_list_is_in_the_errors_of_all_cells() -> None:
-    """Of 100 sets with hash functions of their own, 30 % holding one unlisted string: the interval
-    of a cell holds in 90 to 98 %. False failure: ALPHA. The twin leaves the error of its columns
-    out and fails."""
+    """Of 100 sets, the interval of a cell holds in 90 to 98 %; fails falsely with probability
+    ALPHA.
+
+    Sets have their own hash functions, and 30 % of the people hold one unlisted string. The twin
+    leaves the error of its columns out and fails.
+    """
     generator, held, without, sets = np.random.default_rng(22), 0, 0, 100
     listed = ["a", "b"]
     pairs: Any = tuple(product("abc", repeat=2))
@@ -380,10 +391,12 @@ def test_one_string_on_no_list_is_in_the_errors_of_all_cells() -> None:
 @pytest.mark.statistical
 @pytest.mark.campaign
 def test_errors_and_the_test_of_independence_hold() -> None:
-    """Of 500 sets of reports of independent values: the 95 % intervals of cells well inside hold in
-    93 to 97 %, and independence is rejected at 5 % in 3 to 7.5 %; of as many that depend it is
-    rejected in nine of ten. False failure: 3 ALPHA. Twins: intervals of half the width, and the
-    rejections of the dependent ones, fail the same bounds."""
+    """Of 500 sets of independent values, 95 % intervals of cells well inside hold in 93 to 97 %.
+
+    Independence is rejected at 5 % in 3 to 7.5 % of them, and in nine of ten sets of dependent
+    values. Fails falsely with probability 3 ALPHA. The twins, intervals of half the width and the
+    rejections of dependent values, fail the same bounds.
+    """
     even = np.outer([0.5, 0.3, 0.2], [0.6, 0.4]).ravel()
     dependent = [0.36, 0.14, 0.16, 0.14, 0.08, 0.12]
     generator, tables = np.random.default_rng(20), 500
@@ -407,8 +420,10 @@ def test_errors_and_the_test_of_independence_hold() -> None:
 
 @pytest.mark.statistical
 def test_a_hidden_value_goes_to_other_and_moves_no_other_cell() -> None:
-    """A fifth of the people hold a string that is on no list. No cell is off by more than 5.5
-    standard errors: false failure 1e-6 for 25 normal errors; the fixed seed is far from it."""
+    """A fifth of the people hold a string on no list; no cell is off by over 5.5 standard errors.
+
+    Fails falsely with probability 1e-6 for 25 normal errors; the fixed seed is far from it.
+    """
     bloom = [
         Rappor(bits=16, hashes=2, cohorts=16, f=0.25, p=0.25, q=0.75, seed=seed)
         for seed in ("01", "02")
@@ -452,7 +467,7 @@ def test_independence_of_one_column_of_ones_has_no_freedom() -> None:
 
 @pytest.mark.exact
 def test_one_report_discovers_nothing() -> None:
-    """Its counts have no spread, and that is no certainty."""
+    """The counts of one report have no spread, but are not certain."""
     mixed = JointReport(
         of=(
             RandomizedResponse(categories=("a", "b"), epsilon=1.5),
@@ -466,9 +481,12 @@ def test_one_report_discovers_nothing() -> None:
 
 @pytest.mark.statistical
 def test_discoveries_of_few_reports_are_true() -> None:
-    """20 held cells of 400 in 2,000 reports at epsilon 6: of 40 simulated tables the share of
-    false discoveries was .03, with a standard deviation of .034, so that the mean of 10 is below
-    .09 but with probability 1e-7 (normal). The twin, normal tails alone, has .17 on average."""
+    """The mean share of false discoveries of 10 tables is below .09, except with probability 1e-7.
+
+    Of 400 cells, 20 are held by 2,000 reports at epsilon 6. In 40 simulated tables the share was
+    .03 with a standard deviation of .034 (normal). The twin, normal tails alone, has .17 on
+    average.
+    """
     first, second = (
         RandomizedResponse(categories=tuple(f"{part}{i}" for i in range(20)), epsilon=6.0)
         for part in "ab"
@@ -491,9 +509,11 @@ def test_discoveries_of_few_reports_are_true() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_reports_that_are_all_alike_are_no_certainty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """50 people hold one pair, and at epsilon 8 most of their reports are the same: the share of
-    100 tables in which the intervals of all six cells hold is 0.85 or more, at ALPHA, and cells
-    that nobody holds are discovered in few. The twin has the errors that the reports show."""
+    """50 people hold one pair, and at epsilon 8 most of their reports are the same.
+
+    The intervals of all six cells hold in 85 % of 100 tables or more, at ALPHA, and cells that
+    nobody holds are discovered in few tables. The twin has the errors that the reports show.
+    """
     parts = (
         RandomizedResponse(categories=("a", "b", "c"), epsilon=8.0),
         RandomizedResponse(categories=("x", "y"), epsilon=8.0),

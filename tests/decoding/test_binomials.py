@@ -1,4 +1,4 @@
-"""Intervals of mechanisms with a cell for every category: all that can be seen, enumerated."""
+"""Intervals of mechanisms with a cell for every category, by enumeration of all outcomes."""
 
 import numpy as np
 import pytest
@@ -17,8 +17,10 @@ LEVEL = 0.95
 def _coverage(
     mechanism: Mechanism, reports: int, held: list[int]
 ) -> tuple[list[float], list[float]]:
-    """The exact probability that the interval holds each count: now, and of estimates less and plus
-    quantiles of the law of a value that nobody holds."""
+    """Return the exact probability that the interval holds each count, and that of the twin's.
+
+    The twin adds quantiles of the law of a value that nobody holds to the estimates.
+    """
     channel, seen = mechanism.support, np.arange(reports + 1)
     p, q = float(channel.touched), float(channel.untouched)
     count = channel.holders(seen, reports)
@@ -44,8 +46,11 @@ def _sum_of_two(reports: int, held: int, p: float, q: float) -> Floats:
 @pytest.mark.parametrize("reports", [1, 2, 5, 20, 100, 2000])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0, 16.0])
 def test_intervals_hold_at_the_level_or_more(epsilon: float, reports: int) -> None:
-    """For every count tried, however few reports there are; the approximation of the tails may cost
-    1e-3. The twin, quantiles of one law for all counts, does not: 0.85 at 2,000 and epsilon 8."""
+    """They hold for every count tried, however few reports there are.
+
+    The approximation of the tails may cost 1e-3. The twin, quantiles of one law for all counts,
+    holds in 0.85 at 2,000 reports and epsilon 8.
+    """
     shares = np.array([0, 0.001, 0.003, 0.01, 0.1, 0.3, 0.8, 1])
     held = sorted({*np.rint(shares * reports).astype(int).tolist(), min(reports, 3)})
     response = RandomizedResponse(categories=NAMES, epsilon=epsilon)
@@ -59,7 +64,8 @@ def test_intervals_hold_at_the_level_or_more(epsilon: float, reports: int) -> No
 
 @pytest.mark.exact
 def test_intervals_of_a_population_hold_at_the_level_or_more() -> None:
-    """The expected number of holders among as many reports: what is seen is one binomial."""
+    """The truth is the expected number of holders among as many reports; what is seen is one
+    binomial."""
     mechanism = RandomizedResponse(categories=NAMES, epsilon=8.0)
     channel, n = mechanism.support, 500
     seen = np.arange(n + 1)

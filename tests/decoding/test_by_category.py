@@ -1,4 +1,4 @@
-"""Numbers by category: one tree each, ratios with errors that hold, and files and commands."""
+"""Numbers by category have one tree each, ratios whose errors hold, files and commands."""
 
 import csv
 import json
@@ -64,7 +64,7 @@ other = "other"
 
 
 def _people(users: int) -> tuple[list[Any], np.ndarray]:
-    """Pairs and how many hold each: the numbers of a version are around 20, 40 or 60."""
+    """Return pairs, and how many people hold each; a version's numbers are around 20, 40 or 60."""
     values = [*product(VERSIONS, (f"{place / 4 + 0.125}" for place in range(400)))]
     middle = {"2.0": 20.0, "2.1": 40.0, "other": 60.0}
     weights = [
@@ -123,8 +123,10 @@ def test_wrong_categories_are_refused() -> None:
 
 @pytest.mark.exact
 def test_nodes_without_noise_have_the_percentiles_of_each_category() -> None:
-    """A table whose counts are what reports have on average is decoded to the truth, and as the
-    reports of a category alone are."""
+    """A table has the counts that reports have on average.
+
+    It is decoded to the truth, and like the reports of one category alone.
+    """
     values, shares = _people(0)
     points = [
         (BY.addressing.point(value), share) for value, share in zip(values, shares, strict=True)
@@ -160,7 +162,7 @@ def test_nodes_without_noise_have_the_percentiles_of_each_category() -> None:
 
 @pytest.mark.exact
 def test_errors_are_those_of_the_law_of_one_report_and_of_a_total_that_is_estimated() -> None:
-    """The twin takes the total for known: at the 95th percentile its error is another."""
+    """The twin takes the total for known; its error at the 95th percentile differs."""
     values, shares = _people(0)
     counts = np.round(shares * 100_000).astype(int)
     table = draw_table(BY, values, counts=counts, generator=np.random.default_rng(2))
@@ -196,8 +198,10 @@ def test_errors_are_those_of_the_law_of_one_report_and_of_a_total_that_is_estima
     ],
 )
 def test_intervals_of_each_category_hold(mechanism: HierarchicalHistogram, tables: int) -> None:
-    """Tables of three categories: fewer than 94 % of the intervals of one statistic would hold
-    with probability ALPHA. The twin decodes a category as if it had all reports."""
+    """Each of three categories would fall below 94 % for one statistic with probability ALPHA.
+
+    The twin decodes a category as if it had all reports.
+    """
     (values, shares), generator = _people(0), np.random.default_rng(3)
     held: dict[Any, int] = {}
     twin = 0
@@ -226,8 +230,10 @@ def _add(held: dict[Any, int], key: Any, holds: bool) -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_intervals_of_means_and_shares_of_each_category_hold() -> None:
-    """60 tables: fewer than 94 % of the intervals of one statistic would hold with probability
-    ALPHA. The twin has the error of the sum of numbers and not of the ratio."""
+    """Of 60 tables, one statistic would fall below 94 % with probability ALPHA.
+
+    The twin has the error of the sum of numbers instead of the ratio's.
+    """
     (values, shares), generator = _people(0), np.random.default_rng(4)
     truths = {
         version: (
@@ -316,8 +322,8 @@ def test_days_add_and_files_have_the_category_beside_the_statistic(tmp_path: Pat
 
 @pytest.mark.exact
 def test_intervals_hold_for_the_honest_under_fakes() -> None:
-    """3 % of made-up reports that name the top bins of a version move p95 out of its interval
-    unless it allows for them."""
+    """3 % of made-up reports name the top bins of a version; p95 leaves its interval unless that
+    allows for them."""
     values, shares = _people(0)
     table = draw_table(
         BY, values, frequencies=shares, users=400_000, generator=np.random.default_rng(6)
@@ -339,9 +345,12 @@ def test_intervals_hold_for_the_honest_under_fakes() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_of_categories_that_do_not_differ_few_are_said_to() -> None:
-    """60 tables of categories that hold the same numbers: at alpha 0.05 more than 12 have a
-    difference with probability 1e-5. The twin, intervals of one standard error, has more. Numbers
-    around 20, 40 and 60 differ in every table."""
+    """All categories hold the same numbers; in 60 tables at alpha 0.05, more than 12 differ with
+    1e-5.
+
+    The twin, intervals of one standard error, has more. Numbers around 20, 40 and 60 differ in
+    every table.
+    """
     same: list[Any] = [(version, f"{place + 0.5}") for version in VERSIONS for place in range(50)]
     values, shares = _people(0)
     wrong, twin = 0, 0
@@ -475,8 +484,10 @@ def test_a_statistic_that_is_not_known_stands_on_the_page_without_a_dot(tmp_path
 def test_a_percentile_without_an_interval_that_supports_it_is_no_number(
     epsilon: float, tmp_path: Path
 ) -> None:
-    """Eight countries of 3 to 35 %, as data of one's own have them: what is shown in bold is at
-    most twice the truth, or half of it, and what is not told is told with what it takes."""
+    """Eight countries have 3 to 35 %. What is shown in bold is within a factor of two of the truth.
+
+    A number that is not shown comes with what it would take.
+    """
     generator = np.random.default_rng(4)
     shares = dict(zip("abcdefgh", (0.35, 0.25, 0.15, 0.08, 0.06, 0.05, 0.03, 0.03), strict=True))
     mechanism = HierarchicalHistogram(epsilon=epsilon, by=tuple(shares), magnitudes=(1, 1e5))
@@ -549,9 +560,12 @@ def test_rows_of_the_data_set_have_the_category_as_their_value(tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_a_plan_by_category_says_what_reports_then_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    """15 tables of the recommended way: the median interval of each category is as long as planned,
-    within two bins at each end, and with each of 10 other seeds exactly as planned. The twin, a
-    plan that takes a category for all users, says another length."""
+    """The median interval of each category in 15 tables is as long as planned, within two bins at
+    each end.
+
+    The way is the recommended one, and with each of 10 other seeds the length was exactly as
+    planned. The twin, a plan that takes a category for all users, states another length.
+    """
     monkeypatch.setattr("ldp.planning.percentiles.OF_RANGE", (64, 256))  # 1,024 are not best
     users, numbers = 40_000, tuple(f"{place / 4}" for place in range(400))
     shared: Any = {"bounds": (0.0, 100.0), "epsilon": 2.0, "users": users}

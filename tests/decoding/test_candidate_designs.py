@@ -1,4 +1,5 @@
-"""Designs of RAPPOR's candidates and the solvers behind them, against least squares and by hand."""
+"""Designs of RAPPOR's candidates, and their solvers, agree with least squares and with hand
+results."""
 
 import hashlib
 from importlib import import_module
@@ -29,7 +30,7 @@ from tests.candidate_tables import CASES, NAMES, shipped, small_case
 
 @pytest.mark.exact
 def test_the_worked_example_of_the_thesis() -> None:
-    """Three answers on bits {1,2}, {1,3}, {2,3}; the bits count 6,000, 7,000 and 5,000."""
+    """Three answers use the bits {1,2}, {1,3} and {2,3}; the bits count 6,000, 7,000 and 5,000."""
     columns = np.array([[1.0, 1, 0], [1, 0, 1], [0, 1, 1]])
     target = np.array([6000.0, 7000, 5000])
     chosen = nonnegative_lasso(columns, target)
@@ -66,7 +67,7 @@ def test_a_column_that_others_determine_has_no_error_to_speak_of() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("copies", [0, 1])
 def test_both_solvers_say_the_same_on_either_side_of_the_bound(copies: int) -> None:
-    """Cholesky gives up where the ratio of eigenvalues may pass 1e9, so for a repeated column."""
+    """Cholesky gives up where the ratio of eigenvalues may exceed 1e9, as for a repeated column."""
     generator = np.random.default_rng(4)
     columns = generator.normal(size=(90, 30)) * np.logspace(0, 3, 30)
     columns = np.column_stack([columns, *[columns[:, 7]] * copies])
@@ -89,8 +90,10 @@ def test_both_solvers_say_the_same_on_either_side_of_the_bound(copies: int) -> N
 def test_the_design_is_that_of_its_docstring(
     dense_bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every method against columns weight (x_j - mean) made of scalar hashes; products of columns
-    both ways."""
+    """Every method is compared with columns weight (x_j - mean) from scalar hashes.
+
+    Products of columns are compared both ways.
+    """
     monkeypatch.setattr(candidates, "DENSE_BITS", dense_bits)
     generator, places = np.random.default_rng(5), PolynomialBloom("00ff", 8, 3)
     values = [f"value {i}" for i in range(20)]
@@ -115,8 +118,10 @@ def test_the_design_is_that_of_its_docstring(
 def test_the_inverse_of_nearly_orthogonal_columns_is_a_series(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """To two thousandths, with a largest sum of squared cosines of .02; the twin, of columns that
-    are farther from orthogonal, is exact."""
+    """It is right to two thousandths, with a largest sum of squared cosines of .02.
+
+    The twin's columns are farther from orthogonal, and it is exact.
+    """
     generator = np.random.default_rng(6)
     monkeypatch.setattr(import_module("ldp.regression.least_squares"), "MOST_EXACT", 10)
     for rows, tolerance in ((4000, 2e-3), (90, 1e-9)):
@@ -168,9 +173,11 @@ def test_few_columns_without_noise_are_fitted_as_by_least_squares() -> None:
 def test_columns_that_come_in_portions_have_the_fit_of_all_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """2,000 columns of 300 equations, at most 20 at once: the same columns are chosen at the same
-    penalty, and all estimates are the same but for rounding. The twin, without what still passes
-    after the first portion, has another fit."""
+    """2,000 columns of 300 equations, at most 20 at once, give the same choice at the same penalty.
+
+    All estimates are equal but for rounding. The twin, without what still passes after the first
+    portion, has another fit.
+    """
     generator = np.random.default_rng(3)
     matrix, truth = generator.normal(size=(300, 2000)), np.zeros(2000)
     truth[:60] = np.linspace(0.8, 0.1, 60)
@@ -200,10 +207,13 @@ def test_columns_that_come_in_portions_have_the_fit_of_all_at_once(
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_more_columns_than_equations_have_unbiased_estimates_with_honest_errors() -> None:
-    """200 designs of 900 columns and 300 equations: z-scores of a column held by most, of one near
-    the noise and of an absent one have mean 0 (5 standard errors: 6e-7 each) and variance within
-    30 % of 1 (a standard error of it is 10 %: 3e-3 each, and seeds are fixed). The twin, the
-    coefficients as the lasso shrinks them, is off by more than 5 standard errors."""
+    """In 200 designs of 900 columns and 300 equations, z-scores have mean 0 and variance 1.
+
+    They are those of a column held by most, of one near the noise and of an absent one. The mean is
+    within 5 standard errors (6e-7 each), the variance within 30 % (a standard error of it is 10 %:
+    3e-3 each); seeds are fixed. The twin, the coefficients as the lasso shrinks them, is off by
+    more than 5 standard errors.
+    """
     truth = np.zeros(900)
     truth[:30] = np.linspace(0.6, 0.1, 30)
     z, shrunk = [], []
@@ -255,7 +265,7 @@ def test_the_map_and_its_sums_equal_the_scalar_hashes(places: Bloom) -> None:
 
 @pytest.mark.exact
 def test_what_is_added_to_cells_by_several_threads_is_all() -> None:
-    """Of whole numbers, so that no order of adding matters."""
+    """Numbers are whole, so the order of adding does not matter."""
     random = np.random.default_rng(1)
     places, factors = random.integers(0, 8, (5000, 128, 1), np.uint8), np.arange(5000.0)
     added = [np.bincount(places[:, row, 0], factors, 8) for row in range(128)]
@@ -265,7 +275,8 @@ def test_what_is_added_to_cells_by_several_threads_is_all() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("rows", [1, 7, 300])
 def test_compiled_md5_equals_hashlib_at_every_length(rows: int) -> None:
-    """Up to three blocks; 51, 52, 115 and 116 letters are where the padding needs another one."""
+    """Texts have up to three blocks; at 51, 52, 115 and 116 letters the padding needs another
+    one."""
     letters = np.random.default_rng(1).integers(0, 256, size=150, dtype=np.uint8)
     for size in range(151):
         found = md5_of_rows(letters[:size], rows)
@@ -291,9 +302,12 @@ def test_our_hashes_are_those_of_google_rappors_maps(name: str) -> None:
 def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders(
     dense_bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Against one matrix of all covariances of all bits, off the diagonal within a cohort what the
-    holders of a filter do together; without that and without the table's own part it is larger.
-    That of the sum of all estimates likewise, of which three are corrected residuals."""
+    """The variance equals that of one matrix of all covariances of all bits.
+
+    Off its diagonal, within a cohort, is what the holders of a filter do together. Without that,
+    and without the table's own part, the variance is larger. The sum of all estimates is treated
+    likewise; three of them are corrected residuals.
+    """
     monkeypatch.setattr(candidates, "DENSE_BITS", dense_bits)
     generator, values = np.random.default_rng(8), tuple(f"v{i}" for i in range(6))
     mechanism = Rappor(bits=8, hashes=2, cohorts=8, f=0.25, p=0.0, q=1.0, seed="00ff")

@@ -1,4 +1,4 @@
-"""RAPPOR's decoders: known answers, google/rappor's own cases, error rates."""
+"""RAPPOR's decoders give known answers, decode google/rappor's own cases, and keep error rates."""
 
 import csv
 import json
@@ -42,8 +42,11 @@ METHODS = ("regression", "lasso-ols")
 def test_google_rappors_cases_are_decoded_at_least_as_well_as_by_its_own_decoder(
     name: str, method: str
 ) -> None:
-    """Of every shipped case: fewer false strings, no fewer of those of 3 standard deviations but
-    one, no larger total variation. 3 to 10 % of the strings that are held are not on the lists."""
+    """Every shipped case has fewer false strings, and no larger total variation.
+
+    At most one string of 3 standard deviations fewer is found. 3 to 10 % of the strings that are
+    held are not on the lists.
+    """
     table, candidates, truth, reference = shipped(name)
     estimates = decode(table, candidates, method=method)
     score = scored(estimates, truth, reference["noise_sd"])
@@ -71,9 +74,12 @@ def test_candidates_of_one_filter_cannot_be_told_apart_and_the_others_can(method
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_named_candidates_estimate_is_unbiased_and_its_error_honest() -> None:
-    """Fitted together with all others, over redrawn hash functions: z-scores of one candidate named
-    beforehand have mean 0 and variance 1, both to 5 standard errors: farther off with probability
-    6e-7 and 4e-6, and the seed is fixed. The twin: errors stated a quarter too small."""
+    """Over redrawn hash functions, z-scores of a candidate named beforehand have mean 0 and
+    variance 1.
+
+    The candidate is fitted together with all others. Both are within 5 standard errors, else with
+    probability 6e-7 and 4e-6; the seed is fixed. The twin states errors a quarter too small.
+    """
     generator, values = np.random.default_rng(4), tuple(f"v{i}" for i in range(40))
     counts = np.arange(40)[::-1] * 500
     z = []
@@ -101,7 +107,7 @@ def test_strings_that_are_missing_from_the_list_are_noticed() -> None:
 
 @pytest.mark.exact
 def test_a_residual_of_two_values_is_told_by_its_square_and_a_symmetric_one_is_not() -> None:
-    """One missing string without any other noise: a residual is one of two values."""
+    """One string is missing, without other noise, so a residual has one of two values."""
 
     def predicted(residual: Floats) -> Floats:
         return noise_from_squares(residual, np.ones(residual.size), np.ones(residual.size))
@@ -117,9 +123,12 @@ def test_a_residual_of_two_values_is_told_by_its_square_and_a_symmetric_one_is_n
 
 @pytest.mark.exact
 def test_the_skewness_of_few_reports_alone_is_no_missing_string() -> None:
-    """Counts of mean .8 are skewed by themselves. Less the variance at the observed share, their
-    squares tell nothing; less that at the expected one, the twin, they take away noise that a
-    candidate's share is estimated from: 1 - 1 / 2.6 of the variance is left."""
+    """Counts of mean .8 are skewed by themselves.
+
+    Minus the variance at the observed share, their squares tell nothing. Minus the variance at the
+    expected share, the twin, they take away noise from which a candidate's share is estimated: 1 -
+    1 / 2.6 of the variance is left.
+    """
     counts = np.random.default_rng(1).poisson(0.8, size=100_000).astype(float)
     residual, even = counts - 0.8, np.ones(counts.size)
     left, twin = (residual - noise_from_squares(residual, v, even) for v in (counts, 0.8 * even))
@@ -132,10 +141,13 @@ def test_the_skewness_of_few_reports_alone_is_no_missing_string() -> None:
 def test_a_popular_string_that_is_missing_costs_less_than_its_variance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A fifth of a million people hold a string that is not on the list: typical errors are less
-    than 0.7 of those without `noise_from_squares`, the twin, and honest in both: of 10 times 20
-    tables the mean squared z-score was 1.026, standard deviation 0.023, so that 0.15 from 1
-    is six of them away: 3e-9, and seeds are fixed."""
+    """A fifth of a million people hold a missing string; typical errors are below 0.7 of the
+    twin's.
+
+    The twin is without `noise_from_squares`; errors are honest in both. In 10 times 20 tables, the
+    mean squared z-score was 1.026 with standard deviation 0.023. So it is 0.15 from 1 with
+    probability 3e-9; seeds are fixed.
+    """
     strings = tuple(f"v{i}" for i in range(200))
     shares = np.exp(-np.arange(100) / 20)
     counts = np.append((800_000 * shares / shares.sum()).astype(int), [0] * 100)
@@ -179,8 +191,10 @@ def test_reports_too_few_for_normal_errors_are_said_to_be(
 
 @pytest.mark.exact
 def test_only_a_permanent_response_is_pooled() -> None:
-    """Of fresh noise the count in the table has the error of before, and the population's has that
-    of half as many people."""
+    """With fresh noise, the count in the table keeps its error.
+
+    The population's count has the error of half as many people.
+    """
     sketch = CountMeanSketch(epsilon=4.0, rows=64, width=16, seed="00")
     table = draw_table(sketch, ("a",), counts=np.array([100]), generator=np.random.default_rng(1))
     once, twice = (decode(table, ("a",), weighted_reports_per_client=k) for k in (None, 2))
@@ -270,8 +284,10 @@ def test_the_command_writes_googles_files_and_no_input_over(
 def test_a_map_of_one_hash_and_one_cohort_says_which_bit_is_whose(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line such as `b,1` is a candidate and its bit in a map, and is no count beside it: with the
-    bits exchanged the counts are."""
+    """In a map, a line such as `b,1` is a candidate and its bit, not a count.
+
+    When the bits are exchanged, so are the counts.
+    """
     monkeypatch.chdir(tmp_path)
     Path("params.csv").write_text("k,h,m,p,q,f\n4,1,1,.25,.75,0\n")
     Path("counts.csv").write_text("4000,2500,1500,1000,1000\n")
@@ -299,7 +315,7 @@ def test_a_map_of_one_hash_and_one_cohort_says_which_bit_is_whose(
 
 @pytest.mark.exact
 def test_clients_reports_are_summed_highest_bit_first(tmp_path: Path) -> None:
-    """The noised column is taken, not the filter beside it."""
+    """The noised column is read, not the filter beside it."""
     (tmp_path / "params.csv").write_text("k,h,m,p,q,f\n4,1,2,.25,.75,.5\n")
     (tmp_path / "reports.csv").write_text(
         "client,cohort,bloom,prr,irr\n1,0,1111,1111,0001\n2,1,1111,1111,1000\n3,1,0000,0,1010\n"
@@ -401,10 +417,12 @@ def test_more_candidates_than_a_map_holds_are_refused_with_the_number_that_fits(
 def test_a_table_of_few_bits_is_solved_by_least_squares_of_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One cohort of four bits and three answers: the mean of 100 estimates of each is within 6 of
-    its own standard errors of what is held, and so is not by chance with probability 6e-9; their
-    spread is what is said, within 5 of its own (100 / sqrt(200) %). The twin, the lasso that many
-    equations have, misses by far more."""
+    """One cohort has four bits and three answers; the mean of 100 estimates of each is right.
+
+    It is within 6 of its standard errors of what is held, else with probability 6e-9. The spread is
+    as stated, within 5 of its own standard errors (100 / sqrt(200) %). The twin, the lasso for many
+    equations, misses by far more.
+    """
     values, counts = ("a", "b", "c"), np.array([6000, 3000, 1000])
     mechanism = Rappor(bits=4, hashes=2, cohorts=1, f=0.5, p=0.25, q=0.75, seed="01")
     generator = np.random.default_rng(4)
@@ -451,7 +469,7 @@ def test_more_candidates_than_few_bits_can_tell_apart_are_said_to_be_and_none_is
 
 @pytest.mark.exact
 def test_too_few_equations_to_check_the_list_are_said_to_be() -> None:
-    """A string that is missing goes to those that share its bits, and no residual tells."""
+    """A missing string is counted for those that share its bits, and no residual shows it."""
     mechanism = Rappor(bits=4, hashes=1, cohorts=1, f=0.0, p=0.25, q=0.75, seed="03")
     values, counts = ("a", "b", "c", "d"), np.array([8000, 6000, 200, 6000])
     table = draw_table(mechanism, values, counts=counts, generator=np.random.default_rng(1))
@@ -473,8 +491,11 @@ def test_residuals_that_are_all_alike_leave_a_normal_law() -> None:
 
 @pytest.mark.exact
 def test_no_standard_error_is_less_than_the_noise_of_the_bits() -> None:
-    """A design that can hardly tell its candidates apart, where what the population adds was taken
-    off to nothing: counts of tens of thousands were certain."""
+    """A design can hardly tell its candidates apart, and all of the population's part was taken
+    off.
+
+    Once counts of tens of thousands were then certain.
+    """
     mechanism = Rappor(bits=16, hashes=2, cohorts=2, f=0.0, p=0.25, q=0.75, seed="0055")
     values, counts = tuple(f"v{i}" for i in range(30)), np.repeat([3000, 0], [5, 25])
     generator = np.random.default_rng(1)
@@ -488,7 +509,7 @@ def test_no_standard_error_is_less_than_the_noise_of_the_bits() -> None:
 def test_a_sketch_of_many_candidates_is_not_fitted_by_default(
     candidates: int, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """250,000 candidates of 1,024 rows took all of 24 GiB."""
+    """250,000 candidates of 1,024 rows once took all of 24 GiB."""
     monkeypatch.setattr("ldp.decoding.counts.MOST_PLACES", 200 * 64)
     sketch = CountMeanSketch(epsilon=4.0, rows=64, width=64, seed="00")
     values = tuple(map(str, range(candidates)))

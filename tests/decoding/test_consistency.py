@@ -1,4 +1,4 @@
-"""Counts made consistent: nearest of their kind, labelled, and never by themselves."""
+"""Consistent counts are the nearest of their kind, are labelled, and never come by default."""
 
 import numpy as np
 import pytest
@@ -30,8 +30,10 @@ def estimates(count: np.ndarray, reports: int = 1000) -> Estimates:
 @pytest.mark.exact
 @given(COUNTS, st.integers(1, 10**5))
 def test_the_nearest_counts_that_add_up(count: np.ndarray, total: int) -> None:
-    """A point of the simplex is the nearest one if and only if no direction to a corner leads
-    nearer (the variational inequality of a projection)."""
+    """A point of the simplex is nearest if and only if no direction to a corner leads nearer.
+
+    That is the variational inequality of a projection.
+    """
     found = np.maximum(count - simplex_shift(count, total), 0)
     assert found.sum() == pytest.approx(total)
     residual = count - found
@@ -76,9 +78,12 @@ def test_a_kind_that_is_not_there_and_nothing_to_add_up() -> None:
 
 @pytest.mark.statistical
 def test_the_projection_has_a_quarter_of_the_error_of_a_long_tail_at_most() -> None:
-    """A thousand values, Zipf 1.1, epsilon 2, 100,000 reports: the unbiased estimates have the
-    squared error of their formula, to 25 % (5 standard errors of a sum of 1,000 squares: false
-    failure below 1e-6), the projected ones at most a quarter of it; cutting alone does not do."""
+    """A thousand values follow Zipf 1.1, with epsilon 2 and 100,000 reports.
+
+    The unbiased estimates have the squared error of their formula, to 25 % (5 standard errors of a
+    sum of 1,000 squares; fails falsely below 1e-6). The projected ones have a quarter of it at
+    most; cutting alone does not reach that.
+    """
     values = tuple(f"v{i}" for i in range(1000))
     mechanism = UnaryEncoding(categories=values, epsilon=2.0, variant="optimized")
     weights = np.arange(1.0, 1001) ** -1.1
@@ -98,10 +103,12 @@ def test_the_projection_has_a_quarter_of_the_error_of_a_long_tail_at_most() -> N
 
 @pytest.mark.statistical
 def test_a_nearer_list_is_further_at_the_top() -> None:
-    """A Zipf list of 1,000 values and 20 tables: the squared error of all counts falls, that of the
-    20 largest rises by a tenth at least. False failure: 6e-6; of 16 seeds the means of all four
-    numbers are 4.4 standard deviations (sum-to-n, the largest: 1.55 with .10) or more from their
-    limits. The twin, which cuts below 0, does neither."""
+    """In 20 tables of a Zipf list of 1,000 values, the squared error of all counts falls.
+
+    The error of the 20 largest rises by a tenth or more. Fails falsely with probability 6e-6: of 16
+    seeds, the means of all four numbers are 4.4 standard deviations (sum-to-n, the largest: 1.55
+    with .10) or more from their limits. The twin, which cuts below 0, does neither.
+    """
     names = tuple(f"v{i}" for i in range(1_000))
     counts = np.floor(20_000 / np.arange(1, 1_001)).astype(np.int64)
     mechanism, generator = UnaryEncoding(categories=names, epsilon=1.0), np.random.default_rng(1)

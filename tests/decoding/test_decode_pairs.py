@@ -20,7 +20,7 @@ from tests.registries import GROUP, JOINT, METRIC
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    """The command line in this process."""
+    """Return a function that runs the command line in this process."""
     sys.argv = ["ldp", *map(str, words)]
     status = 0
     try:
@@ -33,7 +33,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A registry and the reports of its joint metric."""
+    """Return a registry and the reports of its joint metric."""
     folder = tmp_path_factory.mktemp("joint")
     shown = (
         'mechanism = "rappor"\nbits = 16\nhashes = 2\ncohorts = 4\nf = 0.0\np = 0.25\nq = 0.75\n'
@@ -104,7 +104,7 @@ def test_ldp_decode_writes_the_cells_and_prints_the_test(
 def test_a_table_that_is_simulated_at_once_is_that_of_the_reports(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same command, with `--table` in place of `--reports` and of `ldp aggregate`."""
+    """The same command has `--table` in place of `--reports` and of `ldp aggregate`."""
     source = ("--registry", store / "metrics.toml", "--population", store / "pairs.csv")
     words = ("simulate", "banner", *source, "--seed", 3)
     for out in (("--table", tmp_path / "a.table"), ("--reports", tmp_path / "reports")):

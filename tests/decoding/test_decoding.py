@@ -1,4 +1,4 @@
-"""Estimates: unbiased, with intervals that cover and discoveries that keep their error rate."""
+"""Estimates are unbiased, their intervals hold, and discoveries keep their error rate."""
 
 import csv
 import io
@@ -53,12 +53,13 @@ def hadamard_sketch(seed: int) -> HadamardCountMeanSketch:
 
 
 def randomized(seed: int) -> RandomizedResponse:
-    """Of a closed list: the estimates add to the reports, so they are not independent."""
+    """Return a mechanism of a closed list, whose estimates depend on each other: they add up."""
     return RandomizedResponse(categories=NAMES, epsilon=4.0)
 
 
 def bloom(seed: int) -> Rappor:
-    """Few cohorts: candidates share bits, so their estimates are not independent."""
+    """Return RAPPOR with few cohorts, whose estimates depend on each other: candidates share
+    bits."""
     return Rappor(bits=8, hashes=2, cohorts=16, f=0.0, p=0.25, q=0.75, seed=f"{seed:08x}")
 
 
@@ -67,8 +68,10 @@ def _squares(table: Table) -> float:
 
 
 def errors(mechanism: str, repeats: int) -> tuple[Floats, Floats]:
-    """estimate - truth and the stated standard errors of all candidates, shape (repeats,
-    candidates), over independent tables; sketches redraw their hash functions."""
+    """Return estimate - truth and the stated standard errors, shape (repeats, candidates).
+
+    Tables are independent; sketches redraw their hash functions.
+    """
     generator = np.random.default_rng(3)
     found, stated = [], []
     chosen: Mechanism
@@ -91,9 +94,12 @@ def errors(mechanism: str, repeats: int) -> tuple[Floats, Floats]:
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", tiered(["rr", "cms", "hcms"], 0, 2))
 def test_estimates_are_unbiased_with_right_errors_and_intervals(mechanism: str) -> None:
-    """Over 250 independent tables every candidate's error averages to 0, and the squared errors of
-    a table to their stated variance (normal tails, split over the candidates); nominal intervals
-    cover. False failure: 3 ALPHA, and the seed is fixed."""
+    """Over 250 independent tables, every candidate's error averages to 0.
+
+    The squared errors of a table average to their stated variance (normal tails, split over the
+    candidates), and nominal intervals hold. Fails falsely with probability 3 ALPHA; the seed is
+    fixed.
+    """
     found, stated = errors(mechanism, 250)
     for column in found.T:
         assert mean_p(column, 0.0, column.std(ddof=1)) > ALPHA / found.shape[1]
@@ -111,9 +117,11 @@ def test_estimates_are_unbiased_with_right_errors_and_intervals(mechanism: str) 
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_many_reports_need_the_collision_term() -> None:
-    """At 1e8 reports in 256 rows the hash functions are most of the error: intervals hold with
-    the term in the variance (false failure: ALPHA, if those of a table are independent; the seed is
-    fixed), and fall far short without it, the twin."""
+    """At 1e8 reports in 256 rows, the hash functions are most of the error.
+
+    Intervals hold with their term in the variance; this fails falsely with probability ALPHA, if
+    those of a table are independent; the seed is fixed. Without it, in the twin, far fewer hold.
+    """
     generator = np.random.default_rng(9)
     counts = COUNTS * 10_000
     held = bare = trials = 0
@@ -131,7 +139,7 @@ def test_many_reports_need_the_collision_term() -> None:
 
 @pytest.mark.statistical
 def test_the_sum_of_squares_is_estimated_without_bias() -> None:
-    """False failure: ALPHA, and the seed is fixed. The twin claims a tenth more."""
+    """Fails falsely with probability ALPHA; the seed is fixed. The twin claims a tenth more."""
     generator = np.random.default_rng(4)
     counts = COUNTS * 1000
     found = np.array(
@@ -147,7 +155,7 @@ def test_the_sum_of_squares_is_estimated_without_bias() -> None:
 
 @pytest.mark.exact
 def test_the_sum_of_squares_does_not_overflow() -> None:
-    """1e12 reports in 64 rows: sums of squares of the counts pass 2**63."""
+    """With 1e12 reports in 64 rows, sums of squares of the counts exceed 2**63."""
     counts = np.array([6, 3, 1]) * 10**11
     chosen = CountMeanSketch(epsilon=4.0, rows=64, width=1024, seed="01")
     table = draw_table(chosen, NAMES[:3], counts=counts, generator=np.random.default_rng(1))
@@ -164,13 +172,15 @@ def test_the_sum_of_squares_is_never_negative() -> None:
 
 
 def most_p(samples: Floats, most: float) -> float:
-    """One-sided normal p-value of "the average of many such samples is at most `most`"."""
+    """Return the one-sided normal p-value of "the mean of many such samples is at most `most`"."""
     return float(norm.sf((samples.mean() - most) / (samples.std(ddof=1) / samples.size**0.5)))
 
 
 def discoveries(repeats: int, make: Callable[[int], Mechanism], *controls: str) -> list[Floats]:
-    """Return for each control the false-discovery proportions of the same independent tables, with
-    redrawn hash functions."""
+    """Return the false-discovery proportions of each control, over the same independent tables.
+
+    Hash functions are redrawn.
+    """
     generator, proportions = np.random.default_rng(8), []
     for seed in range(repeats):
         table = draw_table(make(seed), NAMES, counts=COUNTS, generator=generator)
@@ -185,8 +195,10 @@ def discoveries(repeats: int, make: Callable[[int], Mechanism], *controls: str) 
 @pytest.mark.statistical
 @pytest.mark.parametrize("make", tiered([sketch, randomized, bloom, hadamard_sketch], 0, 3))
 def test_discoveries_keep_the_false_discovery_rate(make: Callable[[int], Mechanism]) -> None:
-    """At most 0.05 with 30 of 40 candidates held by nobody (normal tail; false failure: ALPHA); the
-    twin: uncorrected."""
+    """The mean is at most 0.05 with 30 of 40 candidates held by nobody (normal tail).
+
+    Fails falsely with probability ALPHA. The twin is uncorrected.
+    """
     controlled, uncorrected = discoveries(200, make, "fdr", "none")
     assert most_p(controlled, 0.05) > ALPHA
     assert most_p(uncorrected, 0.05) < ALPHA
@@ -214,10 +226,13 @@ def test_discoveries_keep_the_false_discovery_rate(make: Callable[[int], Mechani
 def test_values_nobody_holds_are_rarely_discovered_at_any_shape(
     rows: int, width: int, reports: int, held: int, listed: bool
 ) -> None:
-    """1,000 candidates that nobody holds, beside those that somebody holds or without them:
-    Bonferroni at 0.05 finds any of them in at most 0.05 of 24 tables (exact binomial). Where
-    collisions are rare and heavy, or reports few, a normal tail finds some in most tables. False
-    failure: ALPHA, and the seed is fixed."""
+    """Of 1,000 candidates that nobody holds, Bonferroni at 0.05 discovers one in 0.05 of 24 tables
+    at most.
+
+    Others are held, or none is (exact binomial). Where collisions are rare and heavy, or reports
+    few, a normal tail discovers some in most tables. Fails falsely with probability ALPHA; the seed
+    is fixed.
+    """
     generator = np.random.default_rng(6)
     weights = 1 / np.arange(1, held + 1)
     names = tuple(f"held-{i}" for i in range(held))
@@ -245,10 +260,13 @@ def test_values_nobody_holds_are_rarely_discovered_at_any_shape(
 @pytest.mark.statistical
 @pytest.mark.parametrize("method", ["regression", "mean-sketch"])
 def test_heavy_values_that_are_not_listed_make_no_discoveries(method: str) -> None:
-    """64 rows of 1,024 columns: hardly a candidate meets one of three heavy values, and one that
-    does is as wrong as a lump of reports. Of 1,000 that nobody holds Bonferroni at 0.05 finds any
-    in at most 0.05 of 24 tables (exact binomial, false failure: ALPHA; the seed is fixed). The
-    twin, a normal tail, finds some in all."""
+    """Of 1,000 candidates that nobody holds, Bonferroni at 0.05 discovers one in 0.05 of 24 tables
+    at most.
+
+    With 64 rows of 1,024 columns, hardly a candidate meets one of three heavy values, and its error
+    is then a lump of reports. Fails falsely with probability ALPHA (exact binomial); the seed is
+    fixed. The twin, a normal tail, discovers some in all tables.
+    """
     generator, failures, normal = np.random.default_rng(6), 0, 0
     for seed in range(24):
         table = draw_table(
@@ -268,8 +286,10 @@ def test_heavy_values_that_are_not_listed_make_no_discoveries(method: str) -> No
 @pytest.mark.statistical
 @pytest.mark.parametrize(("rows", "width"), [(256, 1024), (2048, 512)])
 def test_intervals_of_discoveries_hold_where_collisions_are_skewed(rows: int, width: int) -> None:
-    """At 95 %, false failure: ALPHA, if those of a table are independent; the seed is fixed. The
-    twin: intervals of half the width."""
+    """At 95 %, this fails falsely with probability ALPHA, if intervals of a table are independent.
+
+    The seed is fixed. The twin has intervals of half the width.
+    """
     generator = np.random.default_rng(2)
     weights = 1 / np.arange(1, 301)
     names = tuple(f"value-{i}" for i in range(1500))
@@ -295,9 +315,12 @@ def test_intervals_of_discoveries_hold_where_collisions_are_skewed(rows: int, wi
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_direct_intervals_hold_for_a_rare_category_in_few_reports() -> None:
-    """8 categories at epsilon 9, 1,300 reports: a category nobody holds is named 0.2 times on
-    average, and an interval of two normal standard errors, the twin, holds in 85 % only. False
-    failure: ALPHA."""
+    """1,300 reports of 8 categories at epsilon 9 name a category that nobody holds 0.2 times on
+    average.
+
+    An interval of two normal standard errors, the twin, holds in 85 % only. Fails falsely with
+    probability ALPHA.
+    """
     names = tuple("abcdefgh")
     mechanism = RandomizedResponse(categories=names, epsilon=9.0)
     counts = np.array([1300, 0, 0, 0, 0, 0, 0, 0])
@@ -372,9 +395,12 @@ def toy(p_values: list[float]) -> Estimates:
 
 @pytest.mark.exact
 def test_the_false_discovery_rate_on_a_worked_example() -> None:
-    """The 15 p-values of Benjamini and Hochberg 1995, section 4.1. Four are above a half, so that
-    10 seem to be held by nobody: 0.0344 <= 8 x 0.05 / 10 is discovered, 0.0459 > 9 x 0.05 / 10 not.
-    With another 15 of 1.0 it is their own rule at 30 candidates, and three pass."""
+    """The 15 p-values are those of Benjamini and Hochberg 1995, section 4.1.
+
+    Four are above a half, so nobody seems to hold 10. So 0.0344 <= 8 x 0.05 / 10 is discovered, and
+    0.0459 > 9 x 0.05 / 10 is not. With another 15 p-values of 1.0, it is their own rule at 30
+    candidates, and three pass.
+    """
     published = [
         *(0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344),
         *(0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0),
@@ -405,8 +431,10 @@ def test_what_is_discovered_passes_a_test_alone_and_bonferroni_implies_it(
 @pytest.mark.statistical
 @pytest.mark.parametrize("held", [0, 5, 15])
 def test_independent_p_values_keep_the_false_discovery_rate(held: int) -> None:
-    """20 candidates, `held` of them at 3 standard errors (normal tail; false failure: ALPHA); the
-    twin: twice alpha."""
+    """Of 20 candidates, `held` are at 3 standard errors (normal tail).
+
+    Fails falsely with probability ALPHA. The twin has twice alpha.
+    """
     z = np.random.default_rng(9).normal(size=(20_000, 20))
     z[:, :held] += 3
     pairs = [*zip(z, norm.sf(z), strict=True)]
@@ -496,10 +524,12 @@ def test_any_csv_quotes_a_carriage_return() -> None:
 def test_a_regression_is_the_remedy_where_rows_are_few(
     kind: type[CountMeanSketch] | type[HadamardCountMeanSketch],
 ) -> None:
-    """16 rows of 64 cells, 50 of 200 values held: 20 tables' worth of 4,000 intervals hold in 95 %
-    +- 2.5 % (6 standard errors between tables: 2e-9), discoveries keep their rate, and the typical
-    error is less than half of that of the mean sketch, whose collisions do not average out. The
-    twin: half of the errors hold in 67 %."""
+    """There are 16 rows of 64 cells, and 50 of 200 values are held.
+
+    The 4,000 intervals of 20 tables hold in 95 % +- 2.5 % (6 standard errors between tables: 2e-9),
+    and discoveries keep their rate. The typical error is less than half of the mean sketch's, whose
+    collisions do not average out. The twin, half of the errors, holds in 67 %.
+    """
     values, generator = tuple(f"v{i}" for i in range(200)), np.random.default_rng(1)
     counts, weights = np.zeros(200, dtype=np.int64), 1 / np.arange(1.0, 51)
     counts[:50] = generator.multinomial(200_000, weights / weights.sum())
@@ -536,10 +566,13 @@ def test_a_regression_is_refused_a_table_that_is_too_large_for_it() -> None:
 def test_a_collision_many_standard_errors_away_has_the_probability_it_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One value holds all 6,400 reports of 64 rows with 531,442 buckets: a candidate shares its
-    cell in J rows, J binomial, and is then named by half of the value's reports there, which are
-    Poisson, and by the lies. That is some 60 standard errors. The twin reckons with 40 at most,
-    beyond which nothing has a probability."""
+    """One value holds all 6,400 reports of 64 rows with 531,442 buckets; a candidate shares J of
+    its cells.
+
+    J is binomial. The candidate is named by half of the value's reports there, which are Poisson,
+    and by the lies, which is some 60 standard errors. The twin computes with 40 at most, beyond
+    which nothing has a probability.
+    """
     rows, reports = 64, 6400
     mechanism = LocalHashing(epsilon=13.183, rows=rows, seed="00")
     p, q = float(mechanism.channel.touched), float(mechanism.channel.untouched)
@@ -579,7 +612,10 @@ def test_a_collision_many_standard_errors_away_has_the_probability_it_has(
     ids=lambda mechanism: mechanism.name,
 )
 def test_the_moments_of_the_error_law_are_those_it_states(mechanism: MeanSketch) -> None:
-    """Also where a touched cell varies by more than one that is not; and those of the formula."""
+    """A touched cell may vary by more than another.
+
+    The moments equal those of the formula too.
+    """
     rows, width = mechanism.shape
     known = Collisions(
         channel=mechanism.channel,
@@ -603,10 +639,12 @@ def test_the_moments_of_the_error_law_are_those_it_states(mechanism: MeanSketch)
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_the_sum_of_a_sketch_s_estimates_varies_as_it_says() -> None:
-    """100 tables with hash functions of their own, over a population of which some is on no list:
-    the squared errors of the unexplained over its variance add to a chi-square; 10 % more is
-    allowed, because the variance is estimated too. False with probability ALPHA. The twin adds the
-    variances of the candidates, as if their errors had nothing in common."""
+    """The squared errors of the unexplained, over its variance, add to a chi-square in 100 tables.
+
+    Hash functions are redrawn, and a part of the population is on no list. 10 % more is allowed,
+    because the variance is estimated too. Fails falsely with probability ALPHA. The twin adds the
+    variances of the candidates, as if their errors had nothing in common.
+    """
     tables = 100
     values = tuple(f"v{i}" for i in range(60))
     counts, generator = np.array([300] * 10 + [40] * 50), np.random.default_rng(11)

@@ -1,5 +1,4 @@
-"""The law of a sketch's error: of a value that many hold, of one that no list names, and of very
-many reports."""
+"""The law of a sketch's error holds for heavy values, unlisted values and very many reports."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -31,8 +30,11 @@ from tests.tiers import tiered
     ids=lambda mechanism: mechanism.name,
 )
 def test_a_value_that_many_hold_does_not_collide_with_itself(mechanism: MeanSketch) -> None:
-    """Where one value is held by 150 and no other is heavy, 350 reports collide one by one: its
-    law is the sum of two binomials. The twin, the law of a value that nobody holds, is not."""
+    """One value is held by 150 and no other is heavy; the other 350 reports collide one by one.
+
+    So the value's law is the sum of two binomials. The twin, the law of a value that nobody holds,
+    is not.
+    """
     rows, width = mechanism.shape
     p, q = float(mechanism.channel.touched), float(mechanism.channel.untouched)
     known = Collisions(
@@ -54,7 +56,7 @@ def test_a_value_that_many_hold_does_not_collide_with_itself(mechanism: MeanSket
 @pytest.mark.exact
 @pytest.mark.parametrize("reports", [10**8, 10**10, 10**12, 10**14])
 def test_the_law_of_very_many_reports_is_normal(reports: int) -> None:
-    """What a transform rounds does not grow with the reports: each factor is taken around its
+    """What a transform rounds does not grow with the reports, as each factor is taken around its
     mean."""
     channel = CountMeanSketch(epsilon=4.0, rows=65_536, width=1_024, seed="00").channel
     law = Collisions(channel=channel, reports=reports, rows=65_536, width=1_024).law()
@@ -76,9 +78,12 @@ def _tables(
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_of_values_that_many_hold_hold() -> None:
-    """Local hashing of few rows at epsilon 8, 60 tables with hash functions of their own: the share
-    of intervals lies in [0.92, 0.98], tested as if the 8 of a table were independent, at ALPHA. The
-    twin gives every value the law of one that nobody holds."""
+    """The share of intervals that hold in 60 tables is in [0.92, 0.98], tested at ALPHA.
+
+    The 8 intervals of a table count as independent. The mechanism is local hashing of few rows at
+    epsilon 8, with redrawn hash functions. The twin gives every value the law of one that nobody
+    holds.
+    """
     values = tuple(f"v{i}" for i in range(8))
     counts = [50_000, 20_000, 10_000, *[1_000] * 5]
     held = absent = 0
@@ -99,9 +104,12 @@ def test_intervals_of_values_that_many_hold_hold() -> None:
 def test_a_heavy_value_that_no_list_names_makes_no_discoveries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """60 % of the reports hold a value that is not on the list. With Bonferroni at 0.05 a table has
-    a false discovery with that probability; 14 of 25 tables or more have one with probability below
-    ALPHA. The twin takes what is unknown for many small values."""
+    """60 % of the reports hold a value that is not on the list.
+
+    With Bonferroni at 0.05, a table has a false discovery with that probability, and 14 of 25
+    tables or more have one with probability below ALPHA. The twin takes what is unknown for many
+    small values.
+    """
     values = tuple(f"v{i}" for i in range(13))
     absent = tuple(f"absent-{i}" for i in range(1000))
     mechanisms = [
@@ -122,9 +130,12 @@ def test_a_heavy_value_that_no_list_names_makes_no_discoveries(
 
 
 def test_what_is_clearly_held_depends_on_how_many_candidates_there_are() -> None:
-    """Of 100,000 candidates that nobody holds hundreds share so many cells with the three heavy
-    values that their counts are four standard errors from 0. Were they taken for held, 16 % of the
-    absent candidates' intervals would hold 0."""
+    """Of 100,000 candidates that nobody holds, hundreds share many cells with the three heavy
+    values.
+
+    Their counts are four standard errors from 0. If they counted as held, 16 % of the absent
+    candidates' intervals would hold 0.
+    """
     values = tuple(f"v{i}" for i in range(1003))
     counts = [300_000, 200_000, 150_000, *[350] * 1000]
     absent = tuple(f"absent-{i}" for i in range(100_000))
@@ -153,8 +164,10 @@ def test_what_is_clearly_held_depends_on_how_many_candidates_there_are() -> None
     ids=lambda mechanism: f"{mechanism.name}-{mechanism.rows}",
 )
 def test_intervals_of_two_reports_of_a_sketch_hold(mechanism: MeanSketch) -> None:
-    """Both hold the value. Of 500 tables the share of intervals that hold 2 is not below 0.93, at
-    ALPHA. The twin has the intervals of the error's distribution alone."""
+    """Both reports hold the value; of 500 tables, 0.93 or more intervals hold 2, at ALPHA.
+
+    The twin has the intervals of the error's distribution alone.
+    """
     values, generator = ("v0", "v1"), np.random.default_rng(3)
     counts = np.array([2, 0])
     tables = [draw_table(mechanism, values, counts=counts, generator=generator) for _ in range(500)]
@@ -178,7 +191,8 @@ def test_intervals_of_two_reports_of_a_sketch_hold(mechanism: MeanSketch) -> Non
     ids=lambda mechanism: mechanism.name,
 )
 def test_hardly_any_reports_discover_nothing(mechanism: Rappor | LocalHashing) -> None:
-    """Of one report a regression discovered 21 of 30 values that nobody holds, or six of ten."""
+    """From one report, a regression once discovered 21 of 30 values that nobody holds, or six of
+    ten."""
     values, generator = tuple(f"v{i}" for i in range(30)), np.random.default_rng(4)
     for reports in (1, 2, 5):
         counts = np.array([reports, *[0] * 29])
@@ -191,9 +205,11 @@ def test_hardly_any_reports_discover_nothing(mechanism: Rappor | LocalHashing) -
 @pytest.mark.statistical
 @pytest.mark.parametrize("is_other", [False, True])
 def test_what_two_periods_share_is_as_stated(is_other: bool) -> None:
-    """4,000 values that nobody holds, in two periods of the same people: their errors correlate by
-    the stated share, of which the standard error is below .02. The twin has other hash functions
-    in the second period."""
+    """The errors of 4,000 values that nobody holds, in two periods, correlate by the stated share.
+
+    The people are the same, and the standard error is below .02. The twin has other hash functions
+    in the second period.
+    """
     values, absent = ("a", "b"), tuple(f"absent-{i}" for i in range(4_000))
     seeds = ("01", "02" if is_other else "01")
     sketches = [CountMeanSketch(epsilon=4.0, rows=4_096, width=16, seed=seed) for seed in seeds]

@@ -1,4 +1,4 @@
-"""Intervals of a mean hold for any number of reports, by enumeration of all that can be seen."""
+"""Intervals of a mean hold for any number of reports, by enumeration of all outcomes."""
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ from ldp.server import Table, decode_mean
 from tests.tiers import tiered
 
 POPULATIONS = (((0, 1.0),), ((1, 1.0),), ((0, 0.5), (1, 0.5)), ((0, 0.97), (1, 0.03)))
-"""Places in the range and the shares of people there."""
+"""Populations: places in the range, and the shares of people there."""
 
 
 def _sums(mechanism: Numeric, population: tuple[tuple[int, float], ...], reports: int) -> Floats:
-    """The law of the sum of the reports' bins."""
+    """Return the law of the sum of the reports' bins."""
     q, gain = float(mechanism.channel.untouched), mechanism.channel.gain
     bins, width = mechanism.bins, mechanism.width
     one = np.full(bins, q)
@@ -29,7 +29,7 @@ def _sums(mechanism: Numeric, population: tuple[tuple[int, float], ...], reports
 
 
 def _with_sum(mechanism: Numeric, reports: int, total: int) -> Table:
-    """A table whose bins add to `total`, as alike as they can be."""
+    """Return a table whose bins add to `total`, as alike as they can be."""
     counts = np.zeros((1, mechanism.bins), dtype=np.uint32)
     low, more = divmod(total, reports)
     counts[0, low] += reports - more
@@ -42,8 +42,11 @@ def _with_sum(mechanism: Numeric, reports: int, total: int) -> Table:
 @pytest.mark.parametrize("epsilon", [0.5, 4.0, 8.0])
 @pytest.mark.parametrize("kind", ["one bit", "windows"])
 def test_the_interval_of_few_reports_holds(kind: str, epsilon: float, reports: int) -> None:
-    """In 95 % or more, for people who all hold one bound, and for two kinds of people. The twin, a
-    normal interval, holds in a tenth where a single report is about half 0 and half 10."""
+    """Intervals hold in 95 % or more, where all people hold one bound and where there are two
+    kinds.
+
+    The twin, a normal interval, holds in a tenth where a single report is about half 0 and half 10.
+    """
     bounds = (0.0, 10.0)
     mechanism: Numeric = OneBitMean(bounds=bounds, epsilon=epsilon)
     if kind == "windows":

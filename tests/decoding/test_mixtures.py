@@ -1,4 +1,4 @@
-"""The fit of shares to likelihoods: the maximum is the maximum, and its covariance."""
+"""The fit of shares to likelihoods is the maximum, and its covariance is right."""
 
 import numpy as np
 import pytest
@@ -12,12 +12,12 @@ from ldp.decoding.mixtures import Mixture, accelerated_em, fit_shares, newton
 
 
 def factors(generator: np.random.Generator, groups: int, *values: int) -> list[Floats]:
-    """Likelihoods of reports that tell something."""
+    """Return likelihoods of reports that carry information."""
     return [generator.random((groups, size)) ** 3 + 0.01 for size in values]
 
 
 def plain(first: Floats, second: Floats, counts: Floats, steps: int) -> Floats:
-    """EM as it is written in the paper, with a table of all cells for every report."""
+    """Run EM as the paper writes it, with a table of all cells for every report."""
     cells = first[:, :, None] * second[:, None, :]
     shares = np.full(cells.shape[1:], 1 / cells[0].size)
     for _ in range(steps):
@@ -51,8 +51,11 @@ def test_a_step_is_that_of_the_paper_and_the_likelihood_never_falls(
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32))
 def test_the_fit_is_the_maximum(seed: int) -> None:
-    """No cell's slope is above 1, and those of cells in use are 1: the conditions of a maximum of a
-    concave function on the simplex. Accelerated EM alone comes near it."""
+    """No cell's slope is above 1, and those of used cells are 1.
+
+    These are the conditions of a maximum of a concave function on the simplex. Accelerated EM alone
+    only comes near it.
+    """
     generator = np.random.default_rng(seed)
     first, second = factors(generator, 200, 3, 4)
     mixture = Mixture.of([first, second], np.ones(200))
@@ -68,7 +71,7 @@ def test_the_fit_is_the_maximum(seed: int) -> None:
 
 @pytest.mark.exact
 def test_the_fit_is_within_1e_4_of_plain_em_run_to_its_end() -> None:
-    """And plain EM that stops when no cell changes by 1e-6 is not there yet: the twin."""
+    """The twin, plain EM that stops when no cell changes by 1e-6, is not there yet."""
     generator = np.random.default_rng(3)
     first, second = factors(generator, 2000, 4, 4)
     mixture, ones = Mixture.of([first, second], np.ones(2000)), np.ones(2000)
@@ -103,7 +106,7 @@ def test_the_information_is_its_definition() -> None:
 def test_reports_in_blocks_that_share_rows_of_a_factor_sum_to_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Fifty reports of 7 and 5 different parts, three at a time, beside a row of each their own."""
+    """Fifty reports have 7 and 5 different parts, three at a time, beside rows of their own."""
     generator = np.random.default_rng(6)
     different = factors(generator, 7, 3, 2)[0], factors(generator, 5, 3, 2)[1]
     places = [generator.integers(0, len(factor), 50) for factor in different]
@@ -123,7 +126,7 @@ def test_reports_in_blocks_that_share_rows_of_a_factor_sum_to_the_same(
 
 @pytest.mark.exact
 def test_the_covariance_of_shares_that_are_seen_is_the_multinomials() -> None:
-    """When a report tells its cell the information is n / share, and the rest follows."""
+    """When a report shows its cell, the information is n / share, and the covariance follows."""
     shares, n = np.array([0.5, 0.3, 0.2]), 1000
     expected = (np.diag(shares) - np.outer(shares, shares)) / n
     assert np.allclose(covariance(np.diag(n / shares)), expected)

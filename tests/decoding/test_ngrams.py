@@ -42,7 +42,7 @@ STRICT = Rule(alpha=0.001, control="bonferroni")
 
 
 def reports(words: Sequence[str] = HEAVY, each: int = 2000, seed: int = 1, **change: Any) -> Any:
-    """So many reports of each word."""
+    """Return `each` reports of each word."""
     mechanism = RapporNgrams(**{**BASE, "seed": f"{seed:04x}", **change})
     people = Population(tuple(words), counts=np.full(len(words), each))
     return whole_table(mechanism, draw_reports(mechanism, people, np.random.default_rng(seed)))
@@ -149,11 +149,13 @@ def test_information_about_some_cells_is_a_part_of_that_about_all(
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_words_are_found_because_their_fragments_go_together() -> None:
-    """2,000 reports of each of five words: every one is found, in each of five puzzles. The twin:
-    the same reports, but of every pair the second filter is another person's of the same row, so
-    that every position tells the same and nothing goes together but what is frequent: no word that
-    is not made of the most frequent fragments is put together any more. Seeds are fixed; with
-    others a false word is found with probability 5e-3 at most, 0.001 a puzzle."""
+    """In each of five puzzles, every one of five words with 2,000 reports is found.
+
+    In the twin, the second filter of every pair is that of another person of the same row. Every
+    position then has the same counts, and only frequent fragments go together, so fewer pairs are
+    kept. Seeds are fixed; with others a false word is found with probability 5e-3 at most, 0.001 a
+    puzzle.
+    """
     for seed in range(5):
         assert found(discover_ngrams(reports(seed=seed), rule=STRICT)) == set(HEAVY)
     table = reports()
@@ -184,9 +186,11 @@ LEVELS = {"strict": STRICT, "wild": Rule(alpha=0.2, control="none")}
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_hardly_any_word_is_found_that_nobody_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """20 puzzles with the screens set wide open: of the words tested each time most are held by
-    nobody. At family-wise 0.001 two false ones or more have probability 2e-4. The twin, every word
-    at 0.2 by itself, has false ones in every puzzle."""
+    """Two false words or more in 20 puzzles at family-wise 0.001 have probability 2e-4.
+
+    The screens are wide open, so nobody holds most of the tested words. The twin, every word at 0.2
+    by itself, has false words in every puzzle.
+    """
     monkeypatch.setattr(ngram_search, "CHANCE", 40)
     generator, false, tested = np.random.default_rng(5), dict.fromkeys(LEVELS, 0), 0
     for seed in range(20):
@@ -227,8 +231,10 @@ def test_what_cannot_be_solved_is_one_clear_line(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.statistical
 def test_few_reports_find_nothing_and_say_so() -> None:
-    """The seed is fixed; with another a word is found with probability 0.001 at most. The twin,
-    with 2,000 reports of each word, is above."""
+    """The seed is fixed; with another a word is found with probability 0.001 at most.
+
+    The twin, with 2,000 reports of each word, is above.
+    """
     estimates = discover_ngrams(reports(each=1), rule=STRICT)
     assert found(estimates) == set()
     assert estimates.reports == len(HEAVY)

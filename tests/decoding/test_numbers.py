@@ -1,4 +1,4 @@
-"""Numbers: means, histograms and regressions from rounded values."""
+"""Means, histograms and regressions are decoded from rounded values."""
 
 import math
 from dataclasses import replace
@@ -70,7 +70,8 @@ def test_a_number_stays_what_it_is_on_average(number: float, bins: int) -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
 @pytest.mark.parametrize("place", [0.0, 0.3, 0.77, 1.0])
 def test_the_variance_of_a_number_is_that_of_its_law(epsilon: float, place: float) -> None:
-    """`mean_variance` against the enumerated law, and the decoder's formula is unbiased in it."""
+    """`mean_variance` equals the variance of the enumerated law, in which the decoder's formula is
+    unbiased."""
     for mechanism in (
         OneBitMean(bounds=(0.0, 1.0), epsilon=epsilon),
         Piecewise(bounds=(0.0, 1.0), epsilon=epsilon, bins=24),
@@ -86,8 +87,12 @@ def test_the_variance_of_a_number_is_that_of_its_law(epsilon: float, place: floa
 
 
 def means(mechanism: Numeric, repeats: int) -> tuple[int, int, float]:
-    """How many 95 % intervals hold the mean of the distribution that people are drawn from, how
-    many of half the width, and the mean error in standard errors."""
+    """Return how many 95 % intervals hold the true mean, how many of half the width, and the mean
+    error.
+
+    The true mean is of the distribution from which people are drawn; the error is in standard
+    errors.
+    """
     generator = np.random.default_rng(3)
     values, shares = ["1", "2.5", "9"], np.array([0.5, 0.3, 0.2])
     truth = float(shares @ np.array([float(value) for value in values]))
@@ -105,8 +110,10 @@ def means(mechanism: Numeric, repeats: int) -> tuple[int, int, float]:
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [OneBitMean, Piecewise])
 def test_intervals_of_a_mean_hold_as_often_as_they_say(kind: type[Numeric]) -> None:
-    """600 tables; a count below or above what 94 or 96 % would give has probability ALPHA each, a
-    bias of 5 standard errors 6e-7. The twin: intervals of half the width."""
+    """Of 600 tables, a count outside of what 94 to 96 % would give has probability ALPHA each.
+
+    A bias of 5 standard errors has 6e-7. The twin has intervals of half the width.
+    """
     repeats = 600
     held, narrow, bias = means(kind(bounds=(0.0, 10.0), epsilon=1.0), repeats)
     least, most = binom.ppf(ALPHA, repeats, 0.94), binom.ppf(1 - ALPHA, repeats, 0.96)
@@ -138,8 +145,10 @@ def test_a_mean_needs_reports_and_numbers() -> None:
 
 @pytest.mark.statistical
 def test_a_regression_is_recovered_from_signs() -> None:
-    """Y = 9 x_1 + 6 x_2 + 5 exactly; 4e8 reports leave errors of 0.05 (12 other seeds), so that 0.5
-    has probability 1e-23. The twin, which reads plus for minus, is farther off."""
+    """Y = 9 x_1 + 6 x_2 + 5 exactly; 4e8 reports leave errors of 0.05 (12 other seeds).
+
+    So an error of 0.5 has probability 1e-23. The twin, which reads plus for minus, is farther off.
+    """
     mechanism = RegressionMoments(features=2, bounds=((0, 10), (0, 1), (0, 100)), epsilon=4.0)
     people = ["2,0.2,24.2", "4,0.9,46.4", "8,0.5,80", "6,0.1,59.6"]
     generator = np.random.default_rng(1)
@@ -153,9 +162,12 @@ def test_a_regression_is_recovered_from_signs() -> None:
 
 @pytest.mark.statistical
 def test_a_histogram_has_the_variance_it_states() -> None:
-    """600 tables of bit flips: bias and mean squared error of each of 5 buckets within 5.5 standard
-    errors: false failure 2e-7 and 1.3e-6, if errors are normal. The twin: errors stated half as
-    large."""
+    """Bias and mean squared error of each of 5 buckets are within 5.5 standard errors in 600
+    tables.
+
+    That fails falsely with 2e-7 and 1.3e-6, if errors are normal. The twin states errors half as
+    large.
+    """
     mechanism = BitFlip(bounds=(0, 10), buckets=5, bits=2, epsilon=2.0)
     values, counts = ("1", "5", "9.5"), np.array([600, 300, 100])
     truth = np.array([600, 0, 300, 0, 100])
@@ -219,8 +231,10 @@ def test_what_is_out_of_bounds_is_clipped_however_large(value: str | float, plac
 
 @pytest.mark.exact
 def test_fakes_that_choose_their_bucket_move_it_as_far_as_said() -> None:
-    """1 % fakes, all about one bucket: the estimate rises by `fakes_move`, in expectation; counting
-    them like honest reports, as the twin does, says a twentieth."""
+    """1 % fakes about one bucket raise the expected estimate by `fakes_move`.
+
+    The twin counts fakes like honest reports, and states a twentieth.
+    """
     mechanism = BitFlip(bounds=(0, 24), buckets=24, bits=1, epsilon=4.0)
     n, channel = 1_000_000, mechanism.channel
     asked = 0.99 * n / 24 + 0.01 * n
@@ -231,9 +245,11 @@ def test_fakes_that_choose_their_bucket_move_it_as_far_as_said() -> None:
 
 @pytest.mark.statistical
 def test_intervals_of_a_held_bucket_hold_where_sampling_outweighs_noise() -> None:
-    """500 tables: neither fewer than 94 % nor more than 96 % would give with probability ALPHA. The
-    twin: intervals of half the width. The law of an empty bucket's noise holds fewer as well, but
-    91 % are too many for 500 tables to tell."""
+    """A count outside of what 94 to 96 % would give in 500 tables has probability ALPHA.
+
+    The twin has intervals of half the width. The law of an empty bucket's noise holds fewer too,
+    but 500 tables cannot tell 91 %.
+    """
     mechanism = BitFlip(bounds=(0, 6), buckets=6, bits=1, epsilon=6.0)
     counts, held, narrow, noise = np.array([800, 600, 400, 200]), 0, 0, 0
     law = Collisions(channel=mechanism.channel, reports=int(counts.sum()) // 6).law()
@@ -259,7 +275,7 @@ def test_one_report_of_a_mean_claims_little() -> None:
         found = decode_mean(Table(mechanism, cells, cells.sum(axis=1, dtype=np.int64)))
         low, high = found.interval(0.95)
         assert 0 <= low <= high <= 10
-        assert found.std_error * cells.sum() ** 0.5 > 3  # told 3.3 each, the real one is 4.9
+        assert found.std_error * cells.sum() ** 0.5 > 3  # with 3.3 each stated; the real one is 4.9
 
 
 @pytest.mark.exact

@@ -1,4 +1,4 @@
-"""Errors of who reports are of people, however many reports one of them sends."""
+"""Errors from sampling people depend on people, however many reports one of them sends."""
 
 import json
 from dataclasses import replace
@@ -38,7 +38,7 @@ def table(mechanism: Any, values: list[Any]) -> Any:
 
 @pytest.mark.exact
 def test_a_share_has_k_times_the_variance_of_people() -> None:
-    """To 2 %: the exact interval of one report a person is not quite that of a normal law."""
+    """This holds to 2 %: the exact interval of one report a person is not quite a normal one."""
     once = decode(table(RandomizedResponse(categories=("a", "b"), epsilon=EPSILON), ["a", "b"]))
     often = once.at(reports_per_person=K)
     assert isinstance(often, Estimates)
@@ -122,7 +122,7 @@ def test_categories_and_coefficients_are_of_people_too() -> None:
 def test_the_windows_of_a_period_are_counted(
     world: World, days: int, hours: int, most: int
 ) -> None:
-    """By another way: the windows that each of many periods touches."""
+    """Another way gives the same: the windows that each of many periods touches."""
     metric = (
         Registry.load(world.top / "metrics.toml").metric("theme")._replace(reports_per_window=2)
     )

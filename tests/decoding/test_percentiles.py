@@ -110,8 +110,11 @@ def test_a_number_out_of_range_is_refused_where_that_is_asked_for() -> None:
     ids=str,
 )
 def test_two_passes_solve_the_normal_equations(tree: Tree, is_open: bool) -> None:
-    """Generalised least squares by a dense inverse, with a multiplier where the bins add to a
-    number; the twin, with the weights in another order, differs."""
+    """The solution is that of generalised least squares by a dense inverse.
+
+    It has a multiplier where the bins add to a number. The twin, with the weights in another order,
+    differs.
+    """
     generator = np.random.default_rng(1)
     groups = tree.sums(np.eye(tree.bins))
     weight, share, variance = generator.uniform(0.5, 50.0, (3, len(groups)))
@@ -132,7 +135,8 @@ def test_two_passes_solve_the_normal_equations(tree: Tree, is_open: bool) -> Non
 
 @pytest.mark.exact
 def test_edges_of_a_bin_begin_nodes_that_have_a_parent_in_common_with_its_own() -> None:
-    """Of nine bins in threes, edges by what lies before them; from the right for those after it."""
+    """Of nine bins in threes, edges are listed by what lies before them, or after them from the
+    right."""
     before, after = (
         [sorted({*row}) for row in (edges + 1).tolist()] for edges in Tree(9, (3, 1)).edges
     )
@@ -145,8 +149,10 @@ def test_edges_of_a_bin_begin_nodes_that_have_a_parent_in_common_with_its_own() 
 
 @pytest.mark.statistical
 def test_draws_of_the_error_have_its_covariance() -> None:
-    """All variances and covariances of the draws: one is off by 7 standard errors with probability
-    ALPHA. The twin has no covariance from sampling."""
+    """Of all variances and covariances of the draws, one is off by 7 standard errors with ALPHA.
+
+    The twin has no covariance from sampling.
+    """
     near = HierarchicalHistogram(epsilon=20.0, bounds=(0.0, 8.0), buckets=8, branching=2)
     held, generator = np.array([60_000, 40_000]), np.random.default_rng(2)
     table = draw_table(near, ["0.5", "1.5"], counts=held, generator=generator)
@@ -184,7 +190,7 @@ def test_levels_that_agree_are_put_together_without_a_change() -> None:
 
 @pytest.mark.exact
 def test_standard_errors_are_those_of_the_law_of_one_report() -> None:
-    """The twin, without what sampling makes nodes of a level share, is larger."""
+    """The twin lacks the part of sampling that nodes of a level share, and is larger."""
     table = draw_table(SMALL, VALUES, counts=np.full(200, 50), generator=np.random.default_rng(2))
     found = decode_distribution(table)
     weight = np.cumsum(np.ones(len(SMALL.bins)))
@@ -207,8 +213,10 @@ def test_standard_errors_are_those_of_the_law_of_one_report() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("values", [VALUES, ("3", "4", "100")], ids=["spread", "ties"])
 def test_intervals_of_percentiles_hold(values: tuple[str, ...]) -> None:
-    """200 tables: fewer than 94 % would hold with probability ALPHA each. The twin takes the
-    bin of the estimate, which is enough for ties."""
+    """Of 200 tables, fewer than 94 % would hold with probability ALPHA each.
+
+    The twin takes the bin of the estimate, which is enough for ties.
+    """
     generator, held, twin = np.random.default_rng(3), np.zeros(2), np.zeros(2)
     shares = np.full(len(values), 1 / len(values))
     numbers = np.array(values, float)
@@ -229,9 +237,11 @@ def test_intervals_of_percentiles_hold(values: tuple[str, ...]) -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_just_beside_a_tie_an_interval_holds_a_little_less_often() -> None:
-    """Shares .3, .4 and .3 of three numbers, and a quantile of .7001: of 2,455 tables 93 % held, as
-    the page says, where 95 are wanted. The range fails by chance with 1e-6; the twin is an interval
-    at 80 %."""
+    """Three numbers have shares .3, .4 and .3, and the quantile is .7001.
+
+    Of 2,455 tables 93 % held, as the page says, where 95 are wanted. The range fails by chance with
+    1e-6; the twin is an interval at 80 %.
+    """
     mechanism = HierarchicalHistogram(epsilon=2.0, bounds=(0, 256), buckets=256, branching=2)
     generator, held, held_at_80 = np.random.default_rng(1), 0, 0
     for _ in range(400):
@@ -375,10 +385,12 @@ def test_a_column_of_values_is_a_population(tmp_path: Path) -> None:
 def test_a_plan_says_what_reports_then_say(
     bounds: tuple[float, float] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """20 tables of the recommended way: their median interval is as long as planned, within a bin
-    at each end. False failure: 0.003 with a free seed; of 10 seeds it is off by -.13 of what is
-    allowed on average, with a standard deviation of .32. The twin, a plan for a hundredth of the
-    users, says another length."""
+    """The median interval of 20 tables is as long as planned, within a bin at each end.
+
+    The way is the recommended one. Fails falsely with 0.003 by a free seed; of 10 seeds it is off
+    by -.13 of what is allowed on average, with a standard deviation of .32. The twin, a plan for a
+    hundredth of the users, states another length.
+    """
     monkeypatch.setattr("ldp.planning.percentiles.OF_RANGE", (64, 256))  # 1,024 are not best
     users, generator = 200_000, np.random.default_rng(8)
     people = Population(VALUES, counts=np.ones(200, int)) if bounds is None else None
@@ -447,7 +459,7 @@ def curated(
 @pytest.mark.exact
 @pytest.mark.parametrize("bounds", [None, (0.0, 10.0)])
 def test_a_curator_tells_a_percentile_that_many_people_hold(bounds: Any) -> None:
-    """Where the candidates were numbers, all above 5 were as good as 5: the error was 2e8."""
+    """If candidates were numbers, all above 5 would be as good as 5; the error was once 2e8."""
     question = curated(RATINGS, HELD, bounds)
     curator = question.curator(np.random.default_rng(1), 10)
     assert question.truth == 5
@@ -463,8 +475,10 @@ def test_a_curator_says_0_of_numbers_below_it_that_have_no_bins() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("gone", tiered([0, 4, 1, 2, 3]))
 def test_a_curators_law_is_private(gone: int) -> None:
-    """Over all ways in which one of twenty people, of these, says another rating; the twin, a law
-    of four times the epsilon, is not."""
+    """Every way is tried in which one of twenty people, of these, gives another rating.
+
+    The twin, a law of four times the epsilon, is not private.
+    """
     counts = [2, 2, 3, 6, 7]
 
     def ratios(epsilon: float) -> Iterator[float]:
@@ -483,8 +497,10 @@ def test_a_curators_law_is_private(gone: int) -> None:
 def test_a_curator_has_less_error_of_a_percentile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The measured error, of 40 tables, is half to twice the predicted one: farther off with
-    probability below 1e-6. The twin, the curator's prediction for devices, is."""
+    """The measured error of 40 tables is half to twice the predicted one, except below 1e-6.
+
+    The twin, the curator's prediction for devices, is outside of it.
+    """
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("value\n" + "\n".join(VALUES) + "\n")
     command = "compare --population people.csv --quantile 0.5 --epsilon 2 --users 50000 --seed 1"
@@ -503,9 +519,12 @@ def test_a_curator_has_less_error_of_a_percentile(
 @pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "users"), [(1.0, 20), (1.0, 50), (2.0, 50), (0.5, 100)])
 def test_few_reports_have_wide_intervals_and_no_error(epsilon: float, users: int) -> None:
-    """Shares of few reports are noise, clipped at 0 they add to far more than 1: the draws still
-    have the errors that are stated. 500 draws: a mean square within 0.7 to 1.4 but for 1e-6; drawn
-    with shares that add to 176 it was 61. The twin: errors stated a third too small."""
+    """Shares of few reports are noise: clipped at 0 they add to far more than 1.
+
+    The draws still have the stated errors. The mean square of 500 draws is within 0.7 to 1.4,
+    except with 1e-6; drawn with shares that add to 176 it was 61. The twin states errors a third
+    too small.
+    """
     generator = np.random.default_rng(users)
     mechanism = HierarchicalHistogram(epsilon=epsilon)
     shares = np.full(len(VALUES), 1 / len(VALUES))
@@ -552,9 +571,11 @@ def test_an_error_does_not_depend_on_the_level() -> None:
 def test_percentiles_of_few_reports_hold_where_noise_is_small(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of 200 tables of 20 people, drawn from numbers spread evenly over 16 bins, the share of
-    intervals of the 5th and 95th percentiles that hold is not below 0.93, tested at ALPHA as if the
-    two were independent. The twin knows the sampling of people from the estimated shares only."""
+    """Of 200 tables of 20 people, 0.93 or more intervals of the 5th and 95th percentiles hold.
+
+    Numbers are spread evenly over 16 bins. The test is at ALPHA, as if the two intervals were
+    independent. The twin knows the sampling of people only from the estimated shares.
+    """
     generator = np.random.default_rng(6)
     mechanism = HierarchicalHistogram(epsilon=12.0, bounds=(0, 16), buckets=16)
     encoder = mechanism.encoder(SeededBits(b"6"))

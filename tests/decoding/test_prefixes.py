@@ -1,4 +1,4 @@
-"""Words found from their beginnings: what is found is there, and nothing else."""
+"""Words are found from their beginnings, and hardly ever one that nobody holds."""
 
 import numpy as np
 import pytest
@@ -30,8 +30,10 @@ def drawn(mechanism: PrefixExtension, scale: int = 1, seed: int = 1) -> Table:
 
 @pytest.mark.statistical
 def test_words_of_all_lengths_are_found_and_their_counts_told() -> None:
-    """Each of 6 counts lies within 6 standard errors (false failure: 2e-8); the twin, counts not
-    scaled to all reports, does not."""
+    """Each of 6 counts is within 6 standard errors, else with probability 2e-8.
+
+    The twin, counts not scaled to all reports, is not.
+    """
     found = discover_prefixes(
         drawn(small(rows=8192), 100), rule=Rule(alpha=1e-6, control="bonferroni")
     )
@@ -46,10 +48,12 @@ def test_words_of_all_lengths_are_found_and_their_counts_told() -> None:
 
 @pytest.mark.statistical
 def test_fakes_about_whole_words_move_a_count_by_what_is_printed() -> None:
-    """1 % fakes, all naming one word, less the share of it that they take from honest reports: half
-    a percent of the rise is allowed for noise that is not in both tables. False failure: 1e-9; of
-    12 seeds it is off by 0.05 % on average, with a standard deviation of 0.07 %. The twin has the
-    channel's leverage alone, which is half of it."""
+    """1 % fakes all name one word; a part of its share is taken from honest reports.
+
+    Half a percent of the rise is allowed for noise that is not in both tables. Fails falsely with
+    probability 1e-9; of 12 seeds it is off by 0.05 % on average, with a standard deviation of 0.07
+    %. The twin has only the channel's leverage, which is half of the rise.
+    """
     mechanism = small()
     honest = drawn(mechanism, 99)
     each = honest.total // 99 // 256
@@ -71,9 +75,11 @@ def test_fakes_about_whole_words_move_a_count_by_what_is_printed() -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_intervals_of_found_words_hold_and_false_words_are_as_rare_as_said() -> None:
-    """200 tables: intervals of one word within 90..99 % (binomial tails at ALPHA); a false word
-    at 0.05 in at most what binomial tails allow. False failure: 3 ALPHA, and seeds are fixed. The
-    twin: intervals of half the width."""
+    """Intervals of one word hold in 90 to 99 % of 200 tables (binomial tails at ALPHA).
+
+    A false word at 0.05 is in no more tables than binomial tails allow. Fails falsely with
+    probability 3 ALPHA; seeds are fixed. The twin has intervals of half the width.
+    """
     held = narrow = false = 0
     for seed in range(200):
         found = discover_prefixes(drawn(small(), 4, seed), rule=Rule(control="bonferroni"))
@@ -93,9 +99,11 @@ def test_intervals_of_found_words_hold_and_false_words_are_as_rare_as_said() -> 
 def test_intervals_of_a_word_of_few_reports_hold(
     is_wrong: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of 20 people hold a word, of whom some 5 report whole words: of 100 tables or more it
-    is in an interval of 95 % as often as that, or the test fails with probability ALPHA at most.
-    The twin takes estimates for the true counts."""
+    """Half of 20 people hold a word, and some 5 of them report whole words.
+
+    In 100 tables or more its interval holds in 95 % at least, else with probability ALPHA at most.
+    The twin takes estimates for the true counts.
+    """
     if is_wrong:
         monkeypatch.setattr("ldp.decoding.prefixes.bounds_of_few", lambda *few, is_sample: None)
     held = tables = 0

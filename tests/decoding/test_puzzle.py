@@ -55,7 +55,7 @@ def found(estimates: Estimates, rule: Rule | None = None) -> set[str]:
 
 
 def kept(mechanism: SequenceFragmentPuzzle, words: Sequence[str], tag: int) -> Bools:
-    """As if just the fragments of these words were kept, under this tag."""
+    """Return which fragments are kept if only those of these words are, under this tag."""
     spelling = mechanism.fragments.spelling
     fragments, size = fragments_of(spelling), spelling.fragment
     marked = np.zeros((spelling.positions, 1 << spelling.tag_bits, len(fragments)), dtype=np.bool_)
@@ -69,7 +69,7 @@ def kept(mechanism: SequenceFragmentPuzzle, words: Sequence[str], tag: int) -> B
 
 @pytest.mark.exact
 def test_every_word_is_found_where_there_is_hardly_noise() -> None:
-    """At epsilon 64 a bit is wrong with probability 1e-7: counts are off by collisions only."""
+    """At epsilon 64 a bit is wrong with probability 1e-7, so counts are off only by collisions."""
     mechanism = small(epsilon=64.0, fragment_epsilon=32.0)
     table = drawn(mechanism, HEAVY, [2000] * len(HEAVY))
     estimates = discover(table)
@@ -112,7 +112,7 @@ def test_after_padding_there_is_only_padding() -> None:
 
 @pytest.mark.exact
 def test_joining_equals_filtering_all_products() -> None:
-    """Every subset of five fragments at each of three positions, against the definition."""
+    """Every subset of four fragments at each of three positions is compared with the definition."""
     some = ["ab", "ba", "a" + PAD, PAD + PAD]
     subsets = [[f for i, f in enumerate(some) if bits >> i & 1] for bits in range(16)]
     for parts in product(subsets, repeat=3):
@@ -136,7 +136,7 @@ def test_a_word_must_have_the_tag_that_its_fragments_carry() -> None:
 
 @pytest.mark.exact
 def test_what_a_tag_puts_together_is_what_has_that_tag() -> None:
-    """Fragments of two words under one tag: of their products those with another tag are gone."""
+    """Fragments of two words have one tag; their products with another tag are left out."""
     mechanism = small()
     addressing = mechanism.fragments.addressing
     tag = addressing.tag(addressing.spelling.pad("abcdef"))
@@ -163,7 +163,7 @@ def test_a_tag_that_spells_too_much_is_left_out_and_said_to_be(
 
 @pytest.mark.exact
 def test_the_cap_is_met_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """3 x 3 x 3 words in all; whether a part of them does not fit shows only at the end."""
+    """There are 3 x 3 x 3 words in all; only the end shows whether a part of them does not fit."""
     parts = [["ab", "ba", "aa"]] * 3
     monkeypatch.setattr(puzzle, "MOST_WORDS", 27)
     assert len(join(parts) or ()) == 27
@@ -237,11 +237,13 @@ WILD = Rule(alpha=0.001, control="none")
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_hardly_any_word_is_found_that_nobody_holds() -> None:
-    """24 puzzles with hash functions of their own: four heavy words, 2,000 rare ones, and 200
-    fragments of each position joined, so that of 1,600 words tested each time 1,400 are
-    held by nobody. At family-wise 0.001 a false word is in one puzzle with probability 0.024 at
-    most, and in two, which fails, with 3e-4; at 0.2 in 17 or more with ALPHA. The twin, every
-    word by itself, has false ones in two of three. Seeds are fixed."""
+    """A false word in two of 24 puzzles at family-wise 0.001, which fails, has probability 3e-4.
+
+    Hash functions are redrawn. There are four heavy words, 2,000 rare ones, and 200 fragments of
+    each position joined. So of 1,600 words tested each time, nobody holds 1,400. A false word in
+    one puzzle has probability 0.024 at most; at 0.2, in 17 or more it has ALPHA. The twin, every
+    word by itself, has false ones in two of three. Seeds are fixed.
+    """
     generator, false = np.random.default_rng(5), dict.fromkeys([*LEVELS, "wild"], 0)
     for seed in range(24):
         heavy = {"".join(generator.choice(list("abcdef"), size=6)) for _ in range(4)}
@@ -261,9 +263,11 @@ def test_hardly_any_word_is_found_that_nobody_holds() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_heavy_words_are_found_and_words_of_one_report_each_are_not() -> None:
-    """Heavy: 10 and more standard errors of every position and of the words' table. The seeds are
-    fixed; with others a false word is found with probability 0.001 a puzzle at most. Each half is
-    the other's twin."""
+    """Heavy words have 10 or more standard errors of every position and of the words' table.
+
+    Seeds are fixed; with others a false word is found with probability 0.001 a puzzle at most. Each
+    half is the other's twin.
+    """
     for seed in range(20):
         table = drawn(small(seed), HEAVY, [8000] * len(HEAVY), seed)
         assert found(discover(table, rule=STRICT, screen=STRICT)) == set(HEAVY)
@@ -275,11 +279,13 @@ def test_heavy_words_are_found_and_words_of_one_report_each_are_not() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_the_default_screen_lets_a_hundred_words_of_noise_through() -> None:
-    """20 puzzles of one report each of 3,888 words, none of which stands out: the mean number of
-    words put together is within a factor of 2 of 100, and none is found. It is 162, more than of
-    noise alone because all words end with one of six fragments; the mean of 20 has a standard
-    error of 8, so with free seeds it would leave the range with probability 1e-6. The twin, a
-    strict screen, lets fewer through."""
+    """In 20 puzzles of one report each of 3,888 words, the mean number put together is 50 to 200.
+
+    No word stands out, and none is found. The mean is 162, more than of noise alone, because all
+    words end with one of six fragments. The mean of 20 has a standard error of 8, so with free
+    seeds it would leave the range with probability 1e-6. The twin, a strict screen, lets fewer
+    through.
+    """
     alone = ["".join(letters) for letters in product("abcdef", repeat=5)][::2]
     made, twin = [], []
     for seed in range(20):
@@ -295,9 +301,12 @@ def test_the_default_screen_lets_a_hundred_words_of_noise_through() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_the_default_screen_finds_words_that_bonferroni_does_not_let_pass() -> None:
-    """16 words of 400 reports in 18,000: 5 standard errors of a position, 5 of the words' table.
-    Of ten puzzles it finds 59 words more; the sum has a standard deviation of 6, so with free seeds
-    20 would be missed with probability 1e-9. The twin, the strict screen, finds none more."""
+    """In ten puzzles of 18,000 reports, it finds 59 more of 16 words with 400 reports each.
+
+    A word has 5 standard errors of a position, and 5 of the words' table. The sum has a standard
+    deviation of 6, so with free seeds 20 would be missed with probability 1e-9. The twin, the
+    strict screen, finds no more words.
+    """
     generator = np.random.default_rng(2)
     words = sorted({"".join(generator.choice(list("abcdef"), size=6)) for _ in range(16)})
     rare = ["".join(letters) for letters in product("abcdef", repeat=5)][::2]

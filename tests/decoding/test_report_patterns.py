@@ -1,4 +1,4 @@
-"""RAPPOR decoded from whole reports: exact against enumeration, then the discoveries."""
+"""RAPPOR decoded from whole reports is exact by enumeration, and its discoveries are honest."""
 
 import hashlib
 import json
@@ -42,15 +42,18 @@ CHROME = Rappor(bits=8, hashes=2, cohorts=16, f=0.5, p=0.25, q=0.75, seed="00ff"
 
 
 def of(mechanism: Rappor, counts: Ints, seed: int = 1) -> tuple[Table, Patterns]:
-    """Table and patterns of reports about v0, v1, ..., `counts` of each."""
+    """Return the table and the patterns of reports about v0, v1, ..., `counts` of each."""
     values, generator = tuple(f"v{i}" for i in range(counts.size)), np.random.default_rng(seed)
     patterns = draw_patterns(mechanism, values, counts, generator)
     return table_of(patterns), patterns
 
 
 def expected() -> tuple[PatternEquations, Floats]:
-    """Equations of SMALL whose shares of reports are their probabilities, where OTHERS hold random
-    strings, with the probability of each filter of a person, shape (cohorts, filters)."""
+    """Return the equations of SMALL, and the probability of each filter of a person.
+
+    Shares of reports are their probabilities, where OTHERS hold random strings. The second result
+    has shape (cohorts, filters).
+    """
     table, patterns = of(SMALL, np.array([4000, 3000, 2000, 1000]))
     equations = PatternEquations.of(table, patterns, candidate_bits(table, VALUES))
     filters = np.tile(OTHERS * equations.mean, (SMALL.cohorts, 1))
@@ -78,7 +81,7 @@ def test_filters_of_random_strings_and_their_reports_are_those_of_all_hashes(has
 
 @pytest.mark.exact
 def test_without_noise_the_estimates_are_the_shares_at_any_weights() -> None:
-    """Whatever distribution the weights are taken at, in the fit and far from it."""
+    """The weights are taken at any distribution, that of the fit or far from it."""
     equations, _ = expected()
     for fit in (
         None,
@@ -93,8 +96,11 @@ def test_without_noise_the_estimates_are_the_shares_at_any_weights() -> None:
 
 
 def covariances(equations: PatternEquations, filters: Floats, fit: Sparse) -> list[Floats]:
-    """Covariance of the target of each cohort, by enumeration of all reports: of each report the
-    target that a cohort of only such reports would have, with the report's probability."""
+    """Return the covariance of the target of each cohort, by enumeration of all reports.
+
+    A report's target is that of a cohort of only such reports; it is weighted by the report's
+    probability.
+    """
     blocks = []
     for cohort in range(len(filters)):
         chance = equations.channel @ filters[cohort]
@@ -113,8 +119,10 @@ def covariances(equations: PatternEquations, filters: Floats, fit: Sparse) -> li
 
 @pytest.mark.exact
 def test_the_variance_is_that_of_all_reports_by_enumeration() -> None:
-    """Estimates of least squares, and the sum of all. The twins: weights of another distribution,
-    and the variance of a new table."""
+    """Variances are those of the least-squares estimates and of their sum.
+
+    In one twin the weights are of another distribution; the other has the variance of a new table.
+    """
     equations, filters = expected()
     fit = Sparse(np.arange(4), SHARES, np.empty(0), 0.0)
     n = equations.table.total
@@ -143,7 +151,7 @@ def test_the_variance_is_that_of_all_reports_by_enumeration() -> None:
 
 @pytest.mark.exact
 def test_what_a_column_leaves_is_counted_over_all_strings() -> None:
-    """The mean over all filters in each cohort, one by one, of x' (1 - H) x and of (x'r)**2."""
+    """It is the mean over all filters in each cohort of x' (1 - H) x, and of (x'r)**2."""
     equations, _ = expected()
     fit = Sparse(np.array([0, 2]), SHARES[[0, 2]], np.empty(0), 0.0)
     design, target = equations.at(fit)
@@ -172,8 +180,10 @@ def test_what_a_column_leaves_is_counted_over_all_strings() -> None:
 
 @pytest.mark.exact
 def test_the_drawn_patterns_are_those_of_encoded_reports() -> None:
-    """Totals of every cohort and report of 200,000 people, drawn both ways: a chi-square of 48
-    cells whose p-value would be below 1e-9 by chance once in a thousand million."""
+    """Totals of every cohort and report of 200,000 people are drawn both ways.
+
+    The p-value of the chi-square of 48 cells is below 1e-9 by chance once in a thousand million.
+    """
     from scipy.stats import chi2_contingency
 
     counts = np.array([80_000, 60_000, 40_000, 20_000])
@@ -190,11 +200,13 @@ def test_the_drawn_patterns_are_those_of_encoded_reports() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_whole_reports_find_more_with_honest_errors() -> None:
-    """40 tables of 30,000 people and 100 strings on a list of 200: discoveries of bits were 6.0 and
-    of whole reports 10.8 a table, standard errors 0.5 and 0.6. z-scores of strings that are held
-    and of those that are not have a variance of 1 within 0.15 (measured 0.97 and 0.92, standard
-    errors 0.02). Seeds are fixed; with others each bar is missed with probability 3e-4 (3.4 and 3.5
-    standard errors). The twin, errors as if all reports were of bits, is outside."""
+    """In 40 tables, discoveries of bits were 6.0 and of whole reports 10.8 a table.
+
+    There are 30,000 people and 100 strings on a list of 200; the standard errors are 0.5 and 0.6.
+    z-scores of strings that are held, and of others, have variance 1 within 0.15 (measured 0.97 and
+    0.92, standard errors 0.02). Seeds are fixed; with others each bar is missed with probability
+    3e-4 (3.4 and 3.5 standard errors). The twin, errors as if all reports were of bits, is outside.
+    """
     shares = np.exp(-np.arange(100) / 20)
     found, z = {"bits": 0, "whole": 0}, []
     listed = tuple(f"v{i}" for i in range(200))
@@ -214,8 +226,11 @@ def test_whole_reports_find_more_with_honest_errors() -> None:
 
 @pytest.mark.exact
 def test_made_up_reports_move_a_count_by_what_is_stated() -> None:
-    """1 % of the reports are the filter of v9, which nobody holds: its count rises by 0.8 to 1.1
-    of what is stated. The twin, what a report of bits moves, is less than half of it."""
+    """1 % of the reports are the filter of v9, which nobody holds.
+
+    Its count rises by 0.8 to 1.1 of what is stated. The twin, what a report of bits moves, is less
+    than half of that.
+    """
     table, patterns = of(replace(CHROME, cohorts=64), np.array([60_000, 40_000, 20_000]))
     places, listed = candidate_bits(table, ("v9",))[0], tuple(f"v{i}" for i in range(10))
     codes = np.array([sum(1 << bit for bit in {*bits.tolist()}) for bits in places], np.uint8)
@@ -269,7 +284,7 @@ def test_whole_reports_that_cannot_be_decoded_are_one_line() -> None:
 def run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object
 ) -> tuple[int, str, str]:
-    """The command line in this process: status, output and errors."""
+    """Return a function that runs the command line in this process: status, output and errors."""
     monkeypatch.setattr(sys, "argv", ["ldp", *map(str, words)])
     status = 0
     try:
@@ -337,7 +352,10 @@ def test_ldp_decode_reads_whole_reports_from_a_store(
 def test_whole_reports_of_a_memoised_metric_are_kept_where_a_device_sends_one(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of one day; of two days, also in the file of progress, and where it may send two, none."""
+    """They are kept of one day, but not of two days, nor where a device may send two reports.
+
+    The file of progress has none of them either.
+    """
     path = folder / "metrics.toml"
     text = path.read_text().replace("f = 0.0", 'f = 0.25\nmemoise = "per-value"')
     text = text.replace("window_epsilon = 8.0", "window_epsilon = 64.0")
@@ -368,8 +386,11 @@ def test_whole_reports_of_a_memoised_metric_are_kept_where_a_device_sends_one(
 
 @pytest.mark.exact
 def test_a_table_keeps_whole_reports_through_files_and_sums() -> None:
-    """A sum has them where both have, but for a memoised metric of several days; a file without
-    them is as ever, and one that does not fit its version, or its counts, is refused."""
+    """A sum has them where both have, except for a memoised metric of several days.
+
+    A file without them has its old bytes. A file that does not fit its version, or its counts, is
+    refused.
+    """
     first, second = (
         replace(table, whole=whole, windows=(day,))
         for day, (table, whole) in (
@@ -430,11 +451,13 @@ UNLISTED = {
 def test_errors_hold_beside_popular_strings_that_are_not_listed(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A million people, 100 strings on a list of 200 and others that no list names: errors at most
-    `most` of those from bits, mean squared z-scores of 1,200 estimates 1 within 0.2 (one standard
-    error of as many independent ones is 0.04: 6e-7; measured 0.97 to 1.06). The twin, which
-    subtracts strings whose filters are in doubt as well, has errors that are too small, and is the
-    same where there are no others."""
+    """Errors are at most `most` of those from bits, with squared z-scores of 1 within 0.2.
+
+    A million people hold 100 strings on a list of 200, and others that no list names. The z-scores
+    are of 1,200 estimates (one standard error of as many independent ones is 0.04: 6e-7; measured
+    0.97 to 1.06). The twin also subtracts strings whose filters are in doubt. Its errors are too
+    small, except where there are no others.
+    """
     noise, unlisted, most, in_doubt = UNLISTED[name]
     listed, shares = tuple(f"v{i}" for i in range(200)), np.exp(-np.arange(100) / 20)
     others = (1_000_000 * np.array(unlisted)).astype(int)

@@ -1,9 +1,9 @@
-"""Every number of every mechanism at its smallest, decoded against the exact law of its reports.
+"""Every number of every mechanism at its smallest is decoded against the exact law of reports.
 
-The smallest values come from the catalogue: each field that is a whole number or a list is lowered
-until the mechanism refuses it, alone and together with all others, and a refusal says why. A table
-of what reports are on average, enumerated, must decode into what people hold, and a standard error
-be the root of the enumerated variance: of sketches the closed form with their collisions, of a
+The smallest values come from the catalogue. Each field that is a whole number or a list is lowered
+until the mechanism refuses it, alone and together with all others; a refusal says why. A table of
+the enumerated mean reports must decode into what people hold. A standard error must be the root of
+the enumerated variance. For sketches that is the closed form with their collisions, for a
 regression what its equations determine.
 """
 
@@ -32,7 +32,7 @@ from ldp.server import Estimates, Table, decode
 from ldp.tables.joint_table import empty_builder
 
 N = 10**12
-"""Number of reports of a table, so that rounding its counts moves no share by 1e-10."""
+"""Number of reports of a table, so large that rounding its counts moves no share by 1e-10."""
 MOST = 4096
 """Most different reports of a mechanism whose law is enumerated here."""
 LINEAR = ("direct", "geometry")
@@ -40,7 +40,7 @@ LINEAR = ("direct", "geometry")
 
 
 def sizes(mechanism: CatalogueMechanism) -> dict[str, Any]:
-    """The parameters that are numbers of something, and lists of texts."""
+    """Return the parameters that are numbers of something, and lists of texts."""
     values = {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}
     return {
         name: value
@@ -50,13 +50,15 @@ def sizes(mechanism: CatalogueMechanism) -> dict[str, Any]:
 
 
 def smaller(value: Any) -> list[Any]:
-    """All that is below a number or a list, from the smallest on."""
+    """Yield all that is below a number or a list, from the smallest on."""
     return [value[:n] for n in range(len(value))] if isinstance(value, tuple) else [*range(value)]
 
 
 def lowered(mechanism: CatalogueMechanism, name: str) -> tuple[CatalogueMechanism, list[str]]:
-    """The mechanism with the least number `name` that it takes, other numbers as they are or by
-    default, and what it says of those that it refuses."""
+    """Return the mechanism with the least number `name` that it takes, and its refusals.
+
+    Other numbers are as they are, or by default.
+    """
     changing: Any = mechanism
     said = []
     defaults = [
@@ -71,7 +73,7 @@ def lowered(mechanism: CatalogueMechanism, name: str) -> tuple[CatalogueMechanis
             except ParameterError as error:
                 said.append(str(error))
                 continue
-            if getattr(small, name) == value:  # 0 is "by default" of some
+            if getattr(small, name) == value:  # for some, 0 means "by default"
                 return small, said
     return mechanism, said
 
@@ -86,7 +88,8 @@ def all_lowered(mechanism: CatalogueMechanism) -> CatalogueMechanism:
 
 
 def smallest_ones() -> Iterator[Any]:
-    """Each example of the catalogue with each number at its smallest, and with all of them."""
+    """Yield each example of the catalogue with each number at its smallest, and with all of
+    them."""
     for kind in METRIC_MECHANISMS.values():
         for number, example in enumerate(kind.examples()):
             mechanisms = {name: lowered(example.mechanism, name)[0] for name in sizes(example[0])}
@@ -120,7 +123,8 @@ IN_ONE_TABLE = [
 
 
 def shares_of(mechanism: Mechanism, values: list[Any]) -> dict[Any, Fraction]:
-    """Shares of people who hold each value, all different: of the examples, and of categories."""
+    """Return shares of people who hold each value, all different: of the examples, or of
+    categories."""
     labels = [name for name in mechanism.labels if mechanism.answers == "values"]
     held = list(dict.fromkeys([*values, *filter(lambda name: takes(mechanism, name), labels)]))
     weights = range(len(held), 0, -1)
@@ -128,14 +132,14 @@ def shares_of(mechanism: Mechanism, values: list[Any]) -> dict[Any, Fraction]:
 
 
 def adds(mechanism: Mechanism, number: int, column: int) -> int:
-    """What a payload adds to a cell: 1 or 0, or for SIGN its sign in its column."""
+    """Return what a payload adds to a cell: 1 or 0, or for SIGN its sign in its column."""
     if not mechanism.kind.is_signed:
         return int(mechanism.layout.names(number, column))
     return (1 - 2 * (number & 1)) * (number >> 1 == column)
 
 
 def expected_table(mechanism: Mechanism, shares: Mapping[Any, Fraction]) -> Table:
-    """The table of N reports of people with these shares, each cell at its mean."""
+    """Return the table of N reports of people with these shares, each cell at its mean."""
     rows, columns = mechanism.shape
     cells, reports = ([Fraction(0)] * columns for _ in range(rows)), [Fraction(0)] * rows
     counts = [*cells]
@@ -156,7 +160,7 @@ def expected_table(mechanism: Mechanism, shares: Mapping[Any, Fraction]) -> Tabl
 
 
 def enumerated_variance(mechanism: Mechanism, shares: Mapping[Any, Fraction], e: Estimates) -> Any:
-    """The variance of each estimate for a report, from the estimates of single reports."""
+    """Return the variance of each estimate for a report, from the estimates of single reports."""
     columns, variance = range(mechanism.shape.columns), np.zeros(len(e.values))
     weights = dict[tuple[int, int], Floats]()
     for value, share in shares.items():
@@ -174,8 +178,10 @@ def enumerated_variance(mechanism: Mechanism, shares: Mapping[Any, Fraction], e:
 
 
 def sketch_counts(mechanism: Mechanism, shares: Mapping[Any, Fraction], names: list[str]) -> Any:
-    """Expected shares of a mean sketch: m / (m - 1) times those of a cell, less 1 / m, for m
-    columns and the mean over rows."""
+    """Return the expected shares of a mean sketch.
+
+    They are m / (m - 1) times those of a cell, minus 1 / m, for m columns, in the mean over rows.
+    """
     rows, columns = mechanism.shape
     cells = {v: [tuple(mechanism.cells(v, row)) for row in range(rows)] for v in names}
     alike = [
@@ -199,7 +205,7 @@ def test_what_people_hold_is_decoded_at_the_smallest_of_every_number(
 
 @pytest.mark.exact
 def test_a_table_of_another_channel_is_not_decoded_into_what_people_hold() -> None:
-    """The twin: the same counts, decoded with an epsilon that is larger by a thousandth."""
+    """The twin has the same counts, and is decoded with an epsilon larger by a thousandth."""
     case = next(case for case in IN_ONE_TABLE if case.values[0].name == "rr")
     shares = shares_of(*case.values)
     table = expected_table(case.values[0], shares)
@@ -210,7 +216,7 @@ def test_a_table_of_another_channel_is_not_decoded_into_what_people_hold() -> No
 
 
 def require_decoded(table: Table, shares: Mapping[Any, Fraction]) -> None:
-    """Hold the estimates of an expected table to what people hold."""
+    """Assert that the estimates of an expected table are what people hold."""
     mechanism = table.mechanism
     if mechanism.is_numeric:
         require_numbers(table, shares)
@@ -241,7 +247,8 @@ def require_decoded(table: Table, shares: Mapping[Any, Fraction]) -> None:
 
 
 def require_numbers(table: Table, shares: Mapping[Any, Fraction]) -> None:
-    """Hold the mean, the line or the shares of bins to those of the values that people hold."""
+    """Assert that the mean, the line or the shares of bins are those of the values that people
+    hold."""
     numbers = decode_numbers(table)
     weights = np.array([float(share) for share in shares.values()])
     if isinstance(numbers, MeanEstimate):
@@ -271,7 +278,7 @@ def require_numbers(table: Table, shares: Mapping[Any, Fraction]) -> None:
 def test_a_single_report_is_decoded_or_refused_in_words(
     mechanism: Mechanism, values: list[Any]
 ) -> None:
-    """The smallest table: numbers, none of them NaN, or one line of reason."""
+    """The smallest table gives numbers, none of them NaN, or one line of reason."""
     names = [*(mechanism.labels or map(str, values))]
     builder = empty_builder(mechanism)
     encoder = mechanism.encoder(SeededBits(b"single"))
@@ -291,7 +298,7 @@ def test_a_single_report_is_decoded_or_refused_in_words(
 def test_words_and_pairs_decode_at_the_smallest_or_say_why_not(
     mechanism: CatalogueMechanism, values: list[Any]
 ) -> None:
-    """Of 300 reports: an estimate for each word and cell, or one line of reason."""
+    """300 reports give an estimate for each word and cell, or one line of reason."""
     builder = empty_builder(mechanism)
     encoder = mechanism.encoder(SeededBits(b"smallest"))
     builder.add_all([encoder.encode(values[i % len(values)]) for i in range(300)])

@@ -1,4 +1,4 @@
-"""The error of the sum of all estimates, which is that of the reports no candidate explains."""
+"""The error of the sum of all estimates is that of the reports no candidate explains."""
 
 from collections.abc import Callable
 
@@ -23,8 +23,10 @@ HELD = np.array([3000, 1000, 500, 100, 100, 300, 0, 0, 200, 200])
 def test_of_sets_of_columns_it_is_that_of_the_exact_law(
     kind: type[ProjectiveGeometry] | type[HadamardResponse], listed: int
 ) -> None:
-    """Of a table in the proportions of the law, 10**5 times as many reports as people, so that
-    rounding is little. The twin adds up the candidates' variances."""
+    """A table has the proportions of the law, with 10**5 times as many reports as people.
+
+    So rounding is small. The twin adds up the candidates' variances.
+    """
     mechanism, times = kind(categories=LETTERS, epsilon=2.0), 100_000
     columns = range(mechanism.shape.columns)
     member = np.array([[c in mechanism.cells(value, 0) for c in columns] for value in LETTERS])
@@ -42,9 +44,12 @@ def test_of_sets_of_columns_it_is_that_of_the_exact_law(
 def squares_add_up(
     tables: int, draw: Callable[[int], tuple[Estimates, float, float]], slack: float = 1.0
 ) -> None:
-    """Check that the squared error of the sum over its variance, of independent tables, add to a
-    chi-square but for the factor `slack`, and that they do not with the twin's error. `draw` gives
-    estimates, the true sum and the twin's error. False failure: ALPHA."""
+    """Check that the squared errors of the sum, over its variance, add to a chi-square.
+
+    Tables are independent, the factor `slack` is allowed, and the twin's error must exceed it.
+    `draw`: returns estimates, the true sum and the twin's error. Fails falsely with probability
+    ALPHA.
+    """
     stated = twin = 0.0
     for number in range(tables):
         found, truth, other = draw(number)
@@ -60,7 +65,10 @@ def squares_add_up(
 @pytest.mark.statistical
 @pytest.mark.parametrize("listed", [3, 8])
 def test_of_bit_flips_it_counts_which_holders_were_asked(listed: int) -> None:
-    """The twin has the noise of the bits alone. False failure: ALPHA, and the seed is fixed."""
+    """The twin has only the noise of the bits.
+
+    Fails falsely with probability ALPHA; the seed is fixed.
+    """
     mechanism = BitFlip(bounds=(0.0, 8.0), buckets=8, bits=2, epsilon=8.0)
     numbers, generator = tuple(f"{i + 0.5}" for i in range(8)), np.random.default_rng(1)
 
@@ -92,8 +100,10 @@ def test_of_pooled_bit_flips_it_grows_with_the_reports_of_a_client() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_of_prefixes_it_is_scaled_to_all_reports() -> None:
-    """10 % more is allowed, because the variance is estimated too. The twin is not scaled. False
-    failure: ALPHA, and seeds are fixed."""
+    """10 % more is allowed, because the variance is estimated too; the twin is not scaled.
+
+    Fails falsely with probability ALPHA; seeds are fixed.
+    """
     words, counts = ("abba", "cab", "ca", "b", "aaaa", ""), np.array([40, 30, 20, 15, 10, 5]) * 400
 
     def draw(number: int) -> tuple[Estimates, float, float]:
@@ -116,9 +126,11 @@ def test_of_prefixes_it_is_scaled_to_all_reports() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("method", ["regression", "lasso-ols"])
 def test_of_filters_it_holds_for_candidates_in_the_fit_and_not(method: str) -> None:
-    """Of candidates of which most are held by nobody, and of whom a tenth of the people hold none;
+    """Nobody holds most of the candidates, and a tenth of the people hold none of them.
+
     30 % are allowed, because errors are those of a fit that chooses. The twin has the errors of as
-    many candidates as were fitted. False failure: ALPHA, and seeds are fixed."""
+    many candidates as were fitted. Fails falsely with probability ALPHA; seeds are fixed.
+    """
     values, counts = tuple(f"v{i}" for i in range(40)), np.array([3000] * 8 + [200] * 32)
     listed, generator = (*values[:30], *(f"none-{i}" for i in range(170))), np.random.default_rng(3)
 
