@@ -1,4 +1,4 @@
-"""A registry for development, or the same for people, that several files share."""
+"""Make a registry for development, or the same one for people, which several files share."""
 
 from pathlib import Path
 

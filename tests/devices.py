@@ -1,4 +1,4 @@
-"""A device to test the client with: an app with a clock of its own, and a destination in memory."""
+"""Provide a device to test the client with: an app with its own clock, a destination in memory."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ DAY = timedelta(days=1)
 
 
 class Memory:
-    """A destination that keeps what it gets, and can be out of reach."""
+    """Destination that keeps what it gets, and can be out of reach."""
 
     def __init__(self) -> None:
         self.got: list[tuple[bytes, bytes]] = []
@@ -67,7 +67,7 @@ class Memory:
 
 
 class App:
-    """A client with a clock of its own, on a registry of these metrics: name -> what differs."""
+    """Client with a clock of its own, on a registry of these metrics: name -> what differs."""
 
     def __init__(self, folder: Path, metrics: Mapping[str, dict[str, Any]] | None = None) -> None:
         self.folder, self.now, self.server = folder, NOON, Memory()

@@ -1,8 +1,8 @@
-"""The tables of the documentation that list mechanisms, from the catalogue, and JSON Schemas.
+"""Write the documentation's tables of mechanisms from the catalogue, and JSON Schemas.
 
 `python -m tests.doc_tables` (`make tables`) writes them into the pages, and
-`tests/docs/test_docs.py` holds the pages to them. A table is found by its header. The ranges of
-parameters are prose, in a table by parameter on the same page.
+`tests/docs/test_docs.py` compares the pages with them. A table is recognised by its header. The
+ranges of parameters are prose, in a table by parameter on the same page.
 """
 
 import json
@@ -38,7 +38,7 @@ def table(page: str) -> str:
 
 
 def committed(page: str) -> str:
-    """Return the same lines as they stand on the page."""
+    """Return the lines of the page's table as they are committed."""
     _, below = (DOCS / page).read_text("utf-8").split(HEADERS[page])
     return below.split("\n\n")[0] + "\n"
 
@@ -68,7 +68,7 @@ def _form(kind: type[CatalogueMechanism]) -> str:
 
 
 def _summary(kind: type[CatalogueMechanism]) -> str:
-    """Return the first sentence of the docstring, as far as its colon: a page has the rest."""
+    """Return the first sentence of the docstring up to its colon; a page has the rest."""
     sentence = " ".join(str(kind.__doc__).split("\n\n")[0].split())
     return sentence.partition(":")[0].removesuffix(".")
 
@@ -100,7 +100,7 @@ def schemas() -> dict[str, str]:
 
 
 def commands_page() -> str:
-    """Return the page of commands, from the commands themselves."""
+    """Return the page of commands, made from the commands themselves."""
     parts = [COMMANDS_HEAD]
     for name in commands.list_commands(click.Context(commands)):
         command = commands.get_command(click.Context(commands), name)
@@ -144,7 +144,7 @@ def _option(option: click.Option, context: click.Context) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text of help as Markdown that shows the same."""
+    """Return a text of help as Markdown that renders as the same text."""
     return re.sub(r"([|*<>_\[\]])", r"\\\1", text)
 
 

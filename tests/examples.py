@@ -1,6 +1,6 @@
-"""What the catalogue-wide tests run on: every mechanism's own examples, and one toy.
+"""Give the catalogue-wide tests their subjects: every mechanism's own examples, and one toy.
 
-The toy is a sign without hashing, and the proof that a mechanism is one class: nothing else here
+The toy is a sign without hashing. It proves that a mechanism is one class, since nothing else here
 knows it.
 """
 
@@ -24,7 +24,7 @@ from ldp.protocol.kinds import Kind, Sign
 
 @dataclass(frozen=True, kw_only=True)
 class SignToy(Mechanism):
-    """One Hadamard coefficient of a category, its sign told truly with e**eps / (e**eps + 1)."""
+    """One Hadamard coefficient of a category, whose sign is true with e**eps / (e**eps + 1)."""
 
     name: ClassVar[str] = "sign-toy"
     wire_id: ClassVar[int] = 255
@@ -51,14 +51,15 @@ class SignToy(Mechanism):
 
 
 class Tabled(NamedTuple):
-    """An example of a mechanism whose reports have one part, counted in one table."""
+    """Example of a mechanism whose reports have one part, counted in one table."""
 
     mechanism: Mechanism
     values: tuple[Value, ...]
 
 
 def _kind(mechanism: CatalogueMechanism) -> object:
-    """What a report of the mechanism is: its parts' kinds, and whether its noise is memoised."""
+    """Return the kind of a mechanism's reports: its parts' kinds, and whether its noise is
+    memoised."""
     kinds = tuple(dict.fromkeys(part.kind for part in parts_of(mechanism)))
     return kinds, isinstance(mechanism, JointReport), isinstance(mechanism, MemoisedMechanism)
 
@@ -66,8 +67,11 @@ def _kind(mechanism: CatalogueMechanism) -> object:
 def _named(
     examples: Sequence[Example | Tabled], sampled: bool = False, slow: bool = True
 ) -> list[pytest.ParameterSet]:
-    """With `sampled` the first example of each kind of report is for the fast tests, the first of
-    each mechanism for the slow ones, if there are any, and all others for the campaign."""
+    """Return the examples as parameters of tests, with their marks.
+
+    With `sampled`, the first example of each kind of report is for the fast tests. The first of
+    each mechanism is for the slow tests, if there are any, and all others are for the campaign.
+    """
     parameters, kinds, names = [], set[object](), list[str]()
     for number, example in enumerate(examples):
         mechanism = example.mechanism
@@ -91,7 +95,7 @@ def _tabled(examples: Iterable[Example]) -> list[Tabled]:
 
 
 WHOLE = [example for mechanism in CATALOGUE.values() for example in mechanism.examples()]
-"""Everything in the catalogue, reports of several parts too."""
+"""Everything in the catalogue, also reports of several parts."""
 CATALOGUED = _tabled(WHOLE)
 for_everything = pytest.mark.parametrize("example", _named(WHOLE))
 for_each_mechanism = pytest.mark.parametrize("example", _named(CATALOGUED))
@@ -106,8 +110,10 @@ for_each_kind = pytest.mark.parametrize(
 def part_numbers(
     mechanism: CatalogueMechanism, row: int, payload: bytes
 ) -> list[tuple[Mechanism, int, int]]:
-    """Mechanism, row and payload, as an integer, of every part of a report; raises ReportError when
-    one is out of range."""
+    """Return mechanism, row and payload, as an integer, of every part of a report.
+
+    Raises ReportError when a part is out of range.
+    """
     mechanism.layout.payload_number(payload)
     split = mechanism.layout.split(row, payload)
     return [

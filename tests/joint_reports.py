@@ -1,4 +1,4 @@
-"""Two joint mechanisms, and tables of their reports, for tests of what goes together."""
+"""Make two joint mechanisms, and tables of their reports, for tests of associations."""
 
 from itertools import product
 from typing import Any
@@ -19,12 +19,12 @@ LOUD = JointReport(
         UnaryEncoding(categories=("x", "y"), epsilon=64.0),
     )
 )
-"""Hardly a bit is ever flipped."""
+"""Joint mechanism that hardly ever flips a bit."""
 
 
 def table_of(
     mechanism: JointReport, pairs: Any, counts: Any, generator: np.random.Generator
 ) -> Any:
-    """The table, with whole reports, of as many people with each pair as `counts` says."""
+    """Return the table, with whole reports, of `counts` people with each pair."""
     people = Population(pairs, counts=np.array(counts))
     return whole_table(mechanism, draw_reports(mechanism, people, generator))

@@ -1,4 +1,4 @@
-"""Reports that say what they are about, and metrics of any memoisation."""
+"""Make reports that name their subject, and metrics of any memoisation."""
 
 from ldp.client.responses import Report, Responses
 from ldp.protocol.hashing import Value
@@ -18,7 +18,7 @@ categories = ["none", {categories}]
 
 
 class Subjects(Responses):
-    """Reports that say what they are about: a kind, a response and a value."""
+    """Responses of a client that name their subject: a kind, a response and a value."""
 
     frozen_responses = 0
 

@@ -37,7 +37,7 @@ def generator(seed: int) -> np.random.Generator:
 
 @cache
 def about(mechanism: MemoisedMechanism, row: int, value: Value) -> Floats:
-    """P(permanent response | value), by its payload."""
+    """Return P(permanent response | value), by its payload."""
     truth, columns = (
         mechanism.layout.payload_of(mechanism.cells(value, row)),
         mechanism.shape.columns,
@@ -53,7 +53,7 @@ def about(mechanism: MemoisedMechanism, row: int, value: Value) -> Floats:
 
 @cache
 def shown(mechanism: MemoisedMechanism) -> Floats:
-    """P(report | permanent response), shape (responses, payloads)."""
+    """Return P(report | permanent response), shape (responses, payloads)."""
     (high, low), columns = map(float, mechanism.instantaneous), mechanism.shape.columns
     if mechanism.kind is Index:
         return np.where(np.eye(columns, dtype=bool), high, low)
@@ -62,7 +62,10 @@ def shown(mechanism: MemoisedMechanism) -> Floats:
 
 
 def bits(number: int, truth: int, high: float, low: float, columns: int) -> float:
-    """P(these bits | those), each 1 with `high` where the truth is and else with `low`."""
+    """Return P(these bits | the true bits).
+
+    A bit is 1 with probability `high` where the truth is 1, else with `low`.
+    """
     chance = 1.0
     for bit in range(columns):
         one = high if truth >> bit & 1 else low
@@ -73,13 +76,13 @@ def bits(number: int, truth: int, high: float, low: float, columns: int) -> floa
 def lasting_law(
     mechanism: MemoisedMechanism, row: int, value: Value, numbers: Sequence[int]
 ) -> float:
-    """P(reports | value, row) of reports that share a permanent response."""
+    """Return P(reports | value, row) of reports that share a permanent response."""
     told = shown(mechanism)[:, list(numbers)].prod(axis=1)
     return float(about(mechanism, row, value) @ told)
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mutant: a permanent response is drawn for every report."""
+    """Draw a permanent response for every report: this is a mutant."""
 
     def draw(self: Fleet, devices: Ints, places: Ints) -> Ints:
         return self._draw_responses(places, self._cohorts[devices])

@@ -1,4 +1,4 @@
-"""A device whose metric is memoised, for tests of the client's memory."""
+"""Provide a device whose metric is memoised, for tests of the client's memory."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -34,11 +34,11 @@ reports_per_window = {reports}
 
 
 EPOCH_BEGINS = datetime(2026, 1, 7, tzinfo=UTC)
-"""Epochs of one, two and four days begin here."""
+"""Time at which epochs of one, two and four days begin."""
 
 
 class Home(App):
-    """A device whose registry is written in this file's words."""
+    """Device whose registry is made from the texts of this file."""
 
     def __init__(
         self, folder: Path, how: str, reports: int = 1, window: float = 100, lifetime: float = 1000
@@ -54,7 +54,7 @@ class Home(App):
         (self.folder / "metrics.toml").write_text(text)
 
     def day(self, *values: str) -> list[Recorded | Declined]:
-        """Records these, and uploads a day later."""
+        """Record these values, and upload a day later."""
         answers = [self.client.record("city", value) for value in values]
         self.now += DAY
         self.client.upload()
@@ -81,7 +81,7 @@ f = 0.5
 p = 0.0
 q = 1.0
 """
-"""No instantaneous noise: a report is the permanent response itself."""
+"""Mechanism without instantaneous noise, whose report is the permanent response itself."""
 RR = 'mechanism = "rr"\nepsilon = 2.0\ncategories = ["Oslo", "Bergen", "none"]\n'
 EPOCH = BASIC + 'memoise = "epoch"\nepoch = "4d"\n'
 PRICE = Rappor(bits=3, f=0.5, p=0, q=1, scheme="identity", categories=CITIES).cost.lifetime

@@ -1,4 +1,4 @@
-"""A registry with messages for a shuffler, people who send them, and what a relay gets."""
+"""Provide a registry with messages for a shuffler, people who send them, and what a relay gets."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -52,7 +52,7 @@ OSLO = Dummies(categories=("Oslo", "Bergen", "Hell"), slots=2, probability=0.5)
 
 
 def registry(folder: Path, *changes: tuple[str, str]) -> Registry:
-    """The registry with some texts replaced."""
+    """Return the registry with some texts replaced."""
     folder.mkdir(exist_ok=True)
     text = MESSAGES
     for old, new in changes:
@@ -63,7 +63,8 @@ def registry(folder: Path, *changes: tuple[str, str]) -> Registry:
 
 
 class ThroughRelay:
-    """A destination that keeps what a relay gets; with a relay in this process, hands it on."""
+    """Destination that keeps what a relay gets, and hands it on if there is a relay in this
+    process."""
 
     has_relay = True
 
@@ -80,7 +81,7 @@ class ThroughRelay:
 
 
 class Person:
-    """A device with a clock of its own."""
+    """Device with a clock of its own."""
 
     def __init__(self, path: Path, loaded: Registry, way: Any) -> None:
         self.now = NOON
@@ -101,5 +102,5 @@ class Person:
 
 
 def items(way: ThroughRelay) -> list[Item]:
-    """What is in the batches that it got."""
+    """Return the items of the batches that the destination got."""
     return [item for body in way.got for item in Batch.from_bytes(body).items]

@@ -1,7 +1,7 @@
 """Encoders that break their promise, each in one way; the audit must catch every one.
 
-Most alter `encode` only: their mechanism, and so the channel that they are held to, stays honest.
-The lists at the end say which check of the audit catches each.
+Most change only `encode`: their mechanism, and so the channel that they are held to, stays honest.
+The lists at the end say which check of the audit catches each mutant.
 """
 
 import hashlib
@@ -42,7 +42,8 @@ Mutant = Callable[[Mechanism, BitSource], Encode]
 def _altered(
     mechanism: Mechanism, bits: BitSource, change: Callable[[int, int, Sequence[int]], int]
 ) -> Encode:
-    """An honest encoder whose payload is changed: change(row, number, true cells) -> number."""
+    """Return an honest encoder whose payload is changed: change(row, number, true cells) ->
+    number."""
     honest = mechanism.encoder(bits)
 
     def encode(value: Value) -> bytes:
@@ -55,7 +56,7 @@ def _altered(
 
 
 def _truth(mechanism: Mechanism, number: int, true_cells: Sequence[int]) -> int:
-    """The payload without noise; of a sign the column stays."""
+    """Return the payload without noise; a sign keeps its column."""
     if mechanism.kind is Bits:
         return sum(1 << cell for cell in true_cells)
     cell = true_cells[0]
@@ -65,7 +66,7 @@ def _truth(mechanism: Mechanism, number: int, true_cells: Sequence[int]) -> int:
 
 
 def true_cell_never_flipped(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The bug of pure-LDP's RAPPOR: what the value touches is always reported."""
+    """Report what the value touches always, as the bug of pure-LDP's RAPPOR did."""
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         for cell in true_cells:
@@ -76,7 +77,7 @@ def true_cell_never_flipped(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def last_bit_unnoised(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The bug of OpenDP's bit vector: a loop that ends one bit early."""
+    """End the loop over the bits one early, as the bug of OpenDP's bit vector did."""
     last = mechanism.shape.columns - 1
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
@@ -86,7 +87,7 @@ def last_bit_unnoised(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def last_category_never_a_lie(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The same off-by-one where the report is an index: the last column is only ever the truth."""
+    """Make the same off-by-one where the report is an index: the last column is never a lie."""
     last = mechanism.shape.columns - 1
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
@@ -96,7 +97,7 @@ def last_category_never_a_lie(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def epsilon_doubled(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Thresholds of twice the epsilon under the honest header."""
+    """Use thresholds of twice the epsilon under the honest header."""
     encoder = Encoder(mechanism, bits)
     channel = mechanism.channel
     if mechanism.kind is Bits:
@@ -126,7 +127,7 @@ def _doubled(probability: Fraction) -> Fraction:
 
 
 def noise_reused_for_neighbour(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Every odd column repeats the flip of the column before it; each column alone looks right."""
+    """Let every odd column repeat the flip of the column before; each column alone looks right."""
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         truth = _truth(mechanism, number, true_cells)
@@ -139,14 +140,14 @@ def noise_reused_for_neighbour(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def _payload(mechanism: Mechanism, bits: BitSource, cells: Sequence[int]) -> int:
-    """An honest payload about cells of a row."""
+    """Return an honest payload about cells of a row."""
     channel = mechanism.channel
     touched = threshold(mechanism.layout.any_probability(channel.touched, mechanism.touches))
     return mechanism.layout.draw(bits, cells, touched, threshold(channel.untouched))
 
 
 def row_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The row is a function of the value, so it gives the value away."""
+    """Make the row a function of the value, which reveals the value."""
 
     def encode(value: Value) -> bytes:
         row = mechanism.addressing.point(value) % mechanism.shape.rows
@@ -157,7 +158,8 @@ def row_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def _replayed(mechanism: Mechanism, bits: BitSource, noise: Callable[[int], int]) -> Encode:
-    """Call t draws from the stream number noise(t): calls of one number share all their noise."""
+    """Let call t draw from the stream number noise(t); calls of one number share all their
+    noise."""
     seed = bits.draw(64)
     encoder = mechanism.encoder(bits)
     calls = count()
@@ -170,27 +172,29 @@ def _replayed(mechanism: Mechanism, bits: BitSource, noise: Callable[[int], int]
 
 
 def same_noise_every_call(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """A generator seeded anew for every report."""
+    """Seed the generator anew for every report."""
     return _replayed(mechanism, bits, lambda call: 0)
 
 
 def noise_kept_for_two_calls(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Calls (0, 1), (2, 3).. share their noise: each report alone looks right."""
+    """Let calls (0, 1), (2, 3).. share their noise; each report alone looks right."""
     return _replayed(mechanism, bits, lambda call: call // 2)
 
 
 def noise_kept_for_two_calls_after_the_first(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Calls (1, 2), (3, 4).. share their noise: out of step with an audit of every second pair."""
+    """Let calls (1, 2), (3, 4).. share their noise, out of step with an audit of every second
+    pair."""
     return _replayed(mechanism, bits, lambda call: (call + 1) // 2)
 
 
 def noise_of_a_double_buffer(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Call t + 2 repeats the noise of call t: neighbouring reports are independent."""
+    """Let call t + 2 repeat the noise of call t; neighbouring reports are independent."""
     return _replayed(mechanism, bits, lambda call: call // 4 * 2 + call % 2)
 
 
 def payload_noise_kept_for_two_calls(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Every report has a fresh row, but every second one the flips of the one before."""
+    """Draw every report's row anew, but let every second report repeat the flips of the one
+    before."""
     calls, flips = count(), 0
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
@@ -215,23 +219,25 @@ def _flip_copied(mechanism: Mechanism, bits: BitSource, step: int) -> Encode:
 
 
 def true_flip_copied_to_the_right(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The cell right of the true one is flipped when the true one is: together they name it."""
+    """Flip the cell right of the true one when the true one is flipped: together they name it."""
     return _flip_copied(mechanism, bits, 1)
 
 
 def true_flip_copied_to_the_left(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The same with the cell left of the true one."""
+    """Flip the cell left of the true one when the true one is flipped."""
     return _flip_copied(mechanism, bits, -1)
 
 
 def true_flip_copied_three_to_the_right(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The same three cells on, where no power of two lies."""
+    """Flip the cell three to the right when the true one is flipped; no power of two is there."""
     return _flip_copied(mechanism, bits, 3)
 
 
 def truth_told_in_half_the_rows(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The true cell is always told in even rows and lied about twice as often in odd ones: over
-    all rows it looks right."""
+    """Report the true cell always in even rows, and lie twice as often in odd rows.
+
+    Over all rows it looks right.
+    """
     lie = min(Fraction(1), 2 * (1 - mechanism.channel.touched))
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
@@ -244,12 +250,12 @@ def truth_told_in_half_the_rows(mechanism: Mechanism, bits: BitSource) -> Encode
 
 
 def noise_of_24_calls_ago(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Calls 24 to 47 repeat the noise of calls 0 to 23, and so on."""
+    """Let calls 24 to 47 repeat the noise of calls 0 to 23, and so on."""
     return _replayed(mechanism, bits, lambda call: call // 48 * 24 + call % 24)
 
 
 def one_word_of_noise_for_the_row(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """64 columns' flips, repeated over the whole row."""
+    """Repeat 64 columns' flips over the whole row."""
     columns = mechanism.shape.columns
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
@@ -262,7 +268,7 @@ def one_word_of_noise_for_the_row(mechanism: Mechanism, bits: BitSource) -> Enco
 
 
 def half_words_of_noise(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Columns 32 to 63 of every 64 repeat the flips of columns 0 to 31."""
+    """Let columns 32 to 63 of every 64 repeat the flips of columns 0 to 31."""
     columns = mechanism.shape.columns
     lower = sum(((1 << 32) - 1) << start for start in range(0, columns, 64))
 
@@ -275,7 +281,7 @@ def half_words_of_noise(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def two_percent_without_noise(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """One report in fifty is the plain truth."""
+    """Send one report in fifty as the plain truth."""
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         return number if uniform_below(bits, 50) else _truth(mechanism, number, true_cells)
@@ -284,21 +290,23 @@ def two_percent_without_noise(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def long_values_without_noise(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Values of more than 4 bytes are sent as they are."""
+    """Send values of more than 4 bytes as they are."""
     honest = mechanism.encoder(bits).encode
     plain = _altered(mechanism, bits, lambda _, number, cells: _truth(mechanism, number, cells))
     return lambda value: (plain if len(value_bytes(value)) > 4 else honest)(value)
 
 
 def seeded_generator_on_the_device(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Every device's generator starts from the same seed: one device alone looks right, so only an
-    audit of many devices' first reports sees it."""
+    """Start every device's generator from the same seed.
+
+    One device alone looks right, so only an audit of many devices' first reports sees it.
+    """
     seed = bits.draw(64).to_bytes(8, "little")
     return lambda value: mechanism.encoder(SeededBits(seed)).encode(value)
 
 
 def lie_is_the_next_column(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """A lie is always the column after the true one, which hashing spreads over all columns."""
+    """Make a lie always the column after the true one, which hashing spreads over all columns."""
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         true = true_cells[0]
@@ -308,7 +316,7 @@ def lie_is_the_next_column(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def lies_keep_parity(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """A lie is odd where the truth is odd."""
+    """Make a lie odd where the truth is odd."""
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         same = range(true_cells[0] % 2, mechanism.shape.columns, 2)
@@ -323,7 +331,7 @@ def lies_keep_parity(mechanism: Mechanism, bits: BitSource) -> Encode:
 def _plain_where(
     mechanism: Mechanism, bits: BitSource, is_plain: Callable[[Value], bool]
 ) -> Encode:
-    """No noise on some values; a number between two steps is rounded at random before."""
+    """Leave some values without noise; a number between two steps is rounded at random before."""
     honest = mechanism.encoder(bits)
     addressing = mechanism.addressing
 
@@ -342,43 +350,45 @@ def _plain_where(
 
 
 def only_four_categories_randomised(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """A loop over the categories that ends after four."""
+    """End the loop over the categories after four."""
     return _plain_where(mechanism, bits, lambda value: mechanism.addressing.point(value) >= 4)
 
 
 def middle_category_told(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """One category of many is always told."""
+    """Report one category of many always."""
     middle = mechanism.shape.columns // 2
     return _plain_where(mechanism, bits, lambda value: mechanism.addressing.point(value) == middle)
 
 
 def last_category_told(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Whoever holds the last category always says so; other bits keep their noise."""
+    """Report the last category always truly for its holders; other bits keep their noise."""
     last = mechanism.shape.columns - 1
     return _altered(mechanism, bits, lambda _, number, cells: number | (last in cells) << last)
 
 
 def plain_within_the_bounds(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Only the bounds and the number half way between them are randomised."""
+    """Randomise only the bounds and the number half-way between them."""
     low, high = mechanism.parameters()["bounds"]
     return _plain_where(mechanism, bits, lambda value: value not in (low, high, (low + high) / 2))
 
 
 def plain_unless_ascii(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Values with other letters take another way through the code, without noise."""
+    """Send values with other letters another way through the code, without noise."""
     return _plain_where(mechanism, bits, lambda value: not value_bytes(value).isascii())
 
 
 def plain_digits(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The same for values with a digit."""
+    """Send values with a digit another way through the code, without noise."""
     return _plain_where(
         mechanism, bits, lambda value: any(48 <= byte < 58 for byte in value_bytes(value))
     )
 
 
 def _truth_by(mechanism: Mechanism, bits: BitSource, is_told: Callable[[int, int], bool]) -> Encode:
-    """The truth is told where is_told(row, number), and lied about twice as often elsewhere: over
-    all it looks right."""
+    """Report the truth where is_told(row, number) is true, and lie twice as often elsewhere.
+
+    Over all reports it looks right.
+    """
     lie = threshold(min(Fraction(1), 2 * (1 - mechanism.channel.touched)))
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
@@ -393,28 +403,28 @@ def _truth_by(mechanism: Mechanism, bits: BitSource, is_told: Callable[[int, int
 
 
 def truth_told_in_even_columns(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The sign at an even column of the Hadamard matrix is always true."""
+    """Make the sign at an even column of the Hadamard matrix always true."""
     return _truth_by(mechanism, bits, lambda row, number: number & 2 == 0)
 
 
 def truth_told_where_row_bits_agree(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Each bit of the row alone says nothing about it, two of them together do."""
+    """Report the truth where two bits of the row agree; each bit alone says nothing about it."""
     return _truth_by(mechanism, bits, lambda row, number: (row & 0b1001).bit_count() % 2 == 0)
 
 
 def truth_told_where_row_and_column_bits_agree(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The same of a bit of the row and a bit of the column."""
+    """Report the truth where a bit of the row and a bit of the column agree."""
     return _truth_by(mechanism, bits, lambda row, number: (row ^ number >> 1) & 4 == 0)
 
 
 def truth_told_every_other_call(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """By turns."""
+    """Report the truth in every other call."""
     calls = count()
     return _truth_by(mechanism, bits, lambda row, number: next(calls) % 2 == 0)
 
 
 def truth_told_three_calls_of_six(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The same with a period that is no power of two."""
+    """Report the truth with a period that is no power of two."""
     calls = count()
     return _truth_by(mechanism, bits, lambda row, number: next(calls) % 6 < 3)
 
@@ -424,7 +434,7 @@ def _hash(value: Value) -> int:
 
 
 def row_low_bits_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The row modulo 16 is a hash of the value."""
+    """Make the row modulo 16 a hash of the value."""
 
     def encode(value: Value) -> bytes:
         row = uniform_below(bits, mechanism.shape.rows) // 16 * 16 + _hash(value) % 16
@@ -435,7 +445,7 @@ def row_low_bits_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def column_low_bits_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """The column of a sign modulo 8 is a hash of the value; the sign has its noise."""
+    """Make the column of a sign modulo 8 a hash of the value; the sign has its noise."""
     honest = mechanism.encoder(bits).encode
 
     def encode(value: Value) -> bytes:
@@ -451,7 +461,7 @@ def column_low_bits_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def noise_of_a_short_seed(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """A generator that is seeded with 24 bits for every report."""
+    """Seed the generator with 24 bits for every report."""
 
     def encode(value: Value) -> bytes:
         seed = bits.draw(24).to_bytes(3, "little")
@@ -463,7 +473,8 @@ def noise_of_a_short_seed(mechanism: Mechanism, bits: BitSource) -> Encode:
 def _of_answers(
     mechanism: Mechanism, bits: BitSource, change: Callable[[Sequence[int]], Sequence[int]]
 ) -> Encode:
-    """An honest report about changed cells: change(cells of the answers and pads) -> cells."""
+    """Return an honest report about changed cells: change(cells of the answers and pads) ->
+    cells."""
     addressing = mechanism.addressing
     assert isinstance(addressing, Answers)
 
@@ -476,7 +487,7 @@ def _of_answers(
 
 
 def set_size_told(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Smaller sets have no pads, so their reports name fewer of them."""
+    """Give smaller sets no pads, so that their reports name fewer of them."""
     first_pad = mechanism.shape.columns - mechanism.touches
     return _of_answers(
         mechanism, bits, lambda cells: [cell for cell in cells if cell < first_pad] or [0]
@@ -484,7 +495,7 @@ def set_size_told(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def wrong_pads(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Pads are taken from the last one on."""
+    """Take pads from the last one on."""
     columns, first_pad = mechanism.shape.columns, mechanism.shape.columns - mechanism.touches
     return _of_answers(
         mechanism,
@@ -496,14 +507,14 @@ def wrong_pads(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def first_answers_kept(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """Of too many answers the first in the list are reported, not any."""
+    """Report the first answers in the list if there are too many, not random ones."""
     encoder = mechanism.encoder(bits)
     most = mechanism.at_most_answers
     return lambda value: encoder.encode(frozenset(sorted(value)[:most]))  # type: ignore[arg-type]
 
 
 def larger_sets_told(mechanism: Mechanism, bits: BitSource) -> Encode:
-    """A set of more answers than a report may tell of is told without noise."""
+    """Report a set without noise that has more answers than a report may hold."""
     honest, most = mechanism.encoder(bits), mechanism.at_most_answers
 
     def encode(value: Value) -> bytes:
@@ -517,7 +528,7 @@ def larger_sets_told(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 
 def applies(mutant: Mutant, mechanism: Mechanism) -> bool:
-    """Whether the mutant makes sense for the mechanism's kind of report and shape."""
+    """Return whether the mutant makes sense for the mechanism's kind of report and shape."""
     bits, index = mechanism.kind is Bits, mechanism.kind is Index
     rows, columns = mechanism.shape
     special: dict[Mutant, bool] = {
@@ -534,7 +545,7 @@ def applies(mutant: Mutant, mechanism: Mechanism) -> bool:
         one_word_of_noise_for_the_row: bits and columns > 64,
         half_words_of_noise: bits and columns > 32,
         # With few columns an honest report is often the plain truth, and 2 % more of them are lost
-        # among 20,000; with 64 there is hardly ever one.
+        # among 20,000; with 64 columns it hardly ever is.
         two_percent_without_noise: bits and columns >= 64,
         long_values_without_noise: isinstance(mechanism.addressing, PolynomialRows),
     }
@@ -564,7 +575,7 @@ MUTANTS: tuple[Mutant, ...] = (
     long_values_without_noise,
     seeded_generator_on_the_device,
 )
-"""Caught by check B, the bytes of reports: `audit_encoder`."""
+"""Mutants that check B catches, by the bytes of reports: `audit_encoder`."""
 
 _TEN = tuple("abcdefghij")
 _MANY = tuple(map(str, range(5000)))
@@ -627,13 +638,17 @@ WHOLE_MUTANTS: tuple[tuple[Mutant, Mechanism], ...] = (
         HadamardCountMeanSketch(epsilon=2.0, rows=1024, width=32768, seed=_SEED),
     ),
 )
-"""Caught by what the whole audit does with one encoder, `way_stages` and `repeat_checks`, at its
-default trials, each on a small mechanism where it shows."""
+"""Mutants that the whole audit of one encoder catches: `way_stages` and `repeat_checks`.
+
+It runs at its default trials, each mutant on a small mechanism where it shows.
+"""
 
 
 def thresholds_rounded_the_wrong_way(mechanism: Mechanism) -> Mechanism:
-    """One step more truth, one less of lies, of 2**-64 as most are: no number of reports would show
-    it."""
+    """Round one step of 2**-64 towards more truth and fewer lies.
+
+    No number of reports would show it.
+    """
     wrong, channel = copy(mechanism), mechanism.channel
     step = Fraction(1, DOUBLE if isinstance(mechanism, PairedFilters) else PROBABILITY_ONE)
     lies = channel.untouched
@@ -652,7 +667,7 @@ def thresholds_rounded_the_wrong_way(mechanism: Mechanism) -> Mechanism:
 
 
 def a_bit_too_many_told(mechanism: Mechanism) -> Mechanism:
-    """Claims two values to differ in fewer cells than they do."""
+    """Claim that two values differ in fewer cells than they do."""
     wrong = copy(mechanism)
     first, second = mechanism.channel.differing
     fewer = replace(mechanism.channel, differing=(first, max(0, second - 1)))
@@ -661,14 +676,14 @@ def a_bit_too_many_told(mechanism: Mechanism) -> Mechanism:
 
 
 def epsilon_printed_too_small(mechanism: Mechanism) -> Mechanism:
-    """Rounds the printed epsilon down instead of up."""
+    """Round the printed epsilon down instead of up."""
     wrong = copy(mechanism)
     wrong.__dict__["cost"] = Cost(epsilon=math.nextafter(mechanism.cost.epsilon, 0))
     return wrong
 
 
 def probabilities_that_miss_a_quarter(mechanism: Mechanism) -> Mechanism:
-    """States a channel of the same ratio whose reports have a probability of 3/4 together."""
+    """State a channel of the same ratio whose reports have a probability of 3/4 together."""
     wrong, channel = copy(mechanism), mechanism.channel
     less = {name: getattr(channel, name) * 3 / 4 for name in ("touched", "untouched")}
     wrong.__dict__["channel"] = replace(channel, **less)
@@ -682,13 +697,16 @@ LAW_MUTANTS: tuple[LawMutant, ...] = (
     a_bit_too_many_told,
     epsilon_printed_too_small,
 )
-"""Caught by check A, the exact law: `exact_findings`. The first is out of reach of any other."""
+"""Mutants that check A, the exact law, catches: `exact_findings`.
+
+No other check can catch the first.
+"""
 
 HistoryMutant = Callable[[MemoisedMechanism, bytes, BitSource], Encode]
 
 
 def device_of(make: Callable[[bytes, BitSource], Encode]) -> Callable[[], Encode]:
-    """New devices, each with a secret and a stream of its own."""
+    """Return what makes new devices, each with a secret and a stream of its own."""
     number = count()
 
     def device() -> Encode:
@@ -701,21 +719,21 @@ def device_of(make: Callable[[bytes, BitSource], Encode]) -> Callable[[], Encode
 def value_followed_within_an_epoch(
     mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
 ) -> Encode:
-    """An epoch's encoder is made anew for each report, and so freezes every value."""
+    """Make an epoch's encoder anew for each report, so that it freezes every value."""
     return lambda value: mechanism.encoder(bits, secret=secret, epoch="e").encode(value)
 
 
 def permanent_response_forgotten(
     mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
 ) -> Encode:
-    """A fresh permanent response every day: averaging takes the noise away."""
+    """Draw a fresh permanent response every day, so that averaging removes the noise."""
     return mechanism.encoder(bits).encode
 
 
 def cohort_drawn_for_every_report(
     mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
 ) -> Encode:
-    """Every cohort has a permanent response of its own, and each costs eps_inf."""
+    """Give every cohort a permanent response of its own; each costs eps_inf."""
     encoder = mechanism.encoder(bits, secret=secret)
 
     def encode(value: Value) -> bytes:
@@ -728,7 +746,7 @@ def cohort_drawn_for_every_report(
 def flips_shared_by_all_values(
     mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
 ) -> Encode:
-    """A device flips the same bits of every value for good: two values tell which."""
+    """Flip the same bits of every value of a device for good: two values tell which."""
     encoder = mechanism.encoder(bits, secret=secret)
     flips = encoder._permanent_response(0)
     encoder._permanent_response = lambda true_response: true_response ^ flips  # type: ignore[method-assign]
@@ -736,7 +754,7 @@ def flips_shared_by_all_values(
 
 
 def secret_cut_to_two_bytes(mechanism: MemoisedMechanism, secret: bytes, bits: BitSource) -> Encode:
-    """Of the secret 16 bits are random: whoever tries 65,536 knows every device's."""
+    """Keep only 16 random bits of the secret: whoever tries 65,536 knows every device's."""
     short = hashlib.sha256(secret).digest()[:2].ljust(32, b"\0")
     return mechanism.encoder(bits, secret=short).encode
 
@@ -757,28 +775,28 @@ def _forgets(
 def epoch_forgotten_after_nine_reports(
     mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
 ) -> Encode:
-    """What is frozen is lost after nine reports, and frozen anew."""
+    """Lose what is frozen after nine reports, and freeze anew."""
     return _forgets(mechanism, secret, bits, 9, "e")
 
 
 def epoch_forgotten_after_fifty_reports(
     mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
 ) -> Encode:
-    """The same, later than most lives."""
+    """Lose what is frozen after fifty reports, later than most lives."""
     return _forgets(mechanism, secret, bits, 50, "e")
 
 
 def secret_lost_after_a_while(
     mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
 ) -> Encode:
-    """A new secret, and another permanent response to the same value."""
+    """Change the secret, and so the permanent response to the same value, after a while."""
     return _forgets(mechanism, secret, bits, 20, None)
 
 
 def second_report_repeats_the_first(
     mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
 ) -> Encode:
-    """The instantaneous noise of every second report is that of the one before."""
+    """Repeat the instantaneous noise of the report before in every second report."""
     encode, calls, last = mechanism.encoder(bits, secret=secret).encode, count(), b""
 
     def repeating(value: Value) -> bytes:
@@ -805,11 +823,11 @@ LIFE_MUTANTS: tuple[tuple[HistoryMutant, str, MemoisedMechanism], ...] = (
     (permanent_response_forgotten, "per-value", _UMA),
     (cohort_drawn_for_every_report, "per-value", _UMA),
 )
-"""Caught by check C, lives of devices: `ldp.audit.lives`, at the default trials."""
+"""Mutants that check C catches by lives of devices: `ldp.audit.lives`, at the default trials."""
 
 HISTORY_MUTANTS: tuple[HistoryMutant, ...] = (
     value_followed_within_an_epoch,
     permanent_response_forgotten,
     cohort_drawn_for_every_report,
 )
-"""Caught by check C, many days: `ldp.audit.memoised_histories`."""
+"""Mutants that check C catches by many days: `ldp.audit.memoised_histories`."""

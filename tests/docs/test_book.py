@@ -1,5 +1,7 @@
-"""The book that `make docs` makes of the pages: every page is in it, no link is broken, and neither
-building nor reading it asks a network for anything."""
+"""The book that `make docs` makes has every page and no broken link.
+
+Neither building it nor reading it asks a network for anything.
+"""
 
 import json
 import os
@@ -34,7 +36,7 @@ def test_every_page_is_in_the_table_of_contents_once() -> None:
 
 
 class Fetched(HTMLParser):
-    """What a browser fetches by itself to show a page."""
+    """Parser of what a browser fetches by itself to show a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +48,7 @@ class Fetched(HTMLParser):
 
 
 def elsewhere(page: str) -> list[str]:
-    """The addresses of another server among what a page fetches."""
+    """Return the addresses of another server among what a page fetches."""
     found = Fetched()
     found.feed(page)
     return [address for address in found.addresses if re.match(r"(\w+:)?//", address)]
@@ -62,7 +64,8 @@ def test_a_page_that_fetches_from_elsewhere_is_noticed() -> None:
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the book, built as by `make docs`, in a process that cannot open a socket."""
+    """Return the folder of the book, built as by `make docs`, in a process that cannot open a
+    socket."""
     if find_spec("sphinx") is None:
         assert not os.environ.get("CI"), "Sphinx is missing where it must not be"
         pytest.skip("Sphinx is not installed")
@@ -131,7 +134,7 @@ PRODUCTS = {
 
 @pytest.mark.exact
 def test_a_term_of_the_index_that_names_a_product_stands_on_its_page() -> None:
-    """The search leads to nothing that its page does not speak of."""
+    """The search leads only to pages that mention the term."""
     terms = tomllib.loads((DOCS / "index-terms.toml").read_text("utf-8"))
     absent = [
         (page, product)
@@ -146,7 +149,7 @@ def test_a_term_of_the_index_that_names_a_product_stands_on_its_page() -> None:
 @pytest.mark.campaign
 @pytest.mark.exact
 def test_the_search_finds_the_page_of_each_job_among_the_first_three(book: Path) -> None:
-    """By the search that the book brings, run in Node.js; nonsense finds no page."""
+    """The book's own search runs in Node.js; nonsense finds no page."""
     if shutil.which("node") is None:
         assert not os.environ.get("CI"), "Node.js is missing where it must not be"
         pytest.skip("Node.js is not installed")

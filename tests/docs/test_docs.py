@@ -1,4 +1,5 @@
-"""Everything the documentation shows is run: doctests of pages and modules, README's examples."""
+"""Everything that the documentation shows is run: doctests of pages and modules, README's
+examples."""
 
 import doctest
 import os
@@ -52,9 +53,11 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 
 def type_along(page: str, folder: Path) -> list[str]:
-    """Does what a page shows, in its order: writes the files that it names (in backticks, in the
-    paragraph above), runs its Python, and its commands, whose output must be what stands below
-    each. Returns the languages of its blocks."""
+    """Do what a page shows, in its order; return the languages of its blocks.
+
+    This writes the files that the page names (in backticks, in the paragraph above) and runs its
+    Python and its commands. Their output must be what stands below each.
+    """
     commands = str(Path(sys.executable).parent)
     environment = {**os.environ, "PATH": commands + os.pathsep + os.environ["PATH"]}
 
@@ -84,7 +87,7 @@ def type_along(page: str, folder: Path) -> list[str]:
 
 
 def alike(wanted: str, shown: str) -> bool:
-    """Whether an output is the one a page shows, "..." being any text."""
+    """Return whether an output is the one that a page shows, where "..." is any text."""
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     return doctest.OutputChecker().check_output(wanted, shown, flags)
 
@@ -137,7 +140,7 @@ def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
 def test_a_page_can_be_typed_along(name: str, tmp_path: Path) -> None:
     page = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
     left = 60 - time.time() % 60
-    if name == "tutorials/first-day" and left < 30:  # what its app records is sealed each minute
+    if name == "tutorials/first-day" and left < 30:  # each minute the app's records are sealed
         time.sleep(left)
     assert {"console", "sh"} & set(type_along(page, tmp_path))
 

@@ -1,4 +1,5 @@
-"""The page of sources names only what exists: commands, options, studies, tests, calls, links."""
+"""The page of sources names only things that exist: commands, options, studies, tests, calls,
+links."""
 
 import re
 import shlex
@@ -96,7 +97,10 @@ def study_mistakes(words: list[str]) -> Iterator[str]:
 
 
 def code_mistakes(code: str, tests: str) -> Iterator[str]:
-    """Yield what a text in backticks names that does not exist. `tests`: the source of all."""
+    """Yield what a text in backticks names that does not exist.
+
+    `tests`: source of all tests.
+    """
     if code.startswith("ldp "):
         yield from command_mistakes(shlex.split(code)[1:])
     elif code.startswith("python -m "):
@@ -127,7 +131,7 @@ def link_mistakes(page: Path, text: str) -> Iterator[str]:
 
 
 def mistakes(page: Path) -> list[str]:
-    """Return all that a page of sources says wrongly, row by row."""
+    """Return all wrong statements of a page of sources, row by row."""
     tests = "".join(path.read_text("utf-8") for path in TESTS.rglob("test_*.py"))
     problems = []
     for row in rows(page.read_text("utf-8")):
@@ -143,7 +147,7 @@ def mistakes(page: Path) -> list[str]:
 
 
 def numbered(there: str, kind: str) -> set[str]:
-    """Return the numbers that a cell names after `kind`, or of sections, at its start."""
+    """Return the numbers that a cell names after `kind`, or the section numbers at its start."""
     text = re.sub(r"\(.*?\)", "", there.lower())
     lists = re.findall(rf"{kind}s?((?: |,|and|to|\d|\.)+)" if kind else r"^((?:[\d.]+,? ?)+)", text)
     numbers = set[str]()

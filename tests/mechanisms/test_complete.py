@@ -1,4 +1,4 @@
-"""A mechanism of the catalogue is complete: all that docs/adding-a-mechanism.md lists is there."""
+"""A mechanism of the catalogue has everything that docs/adding-a-mechanism.md lists."""
 
 import re
 
@@ -13,7 +13,10 @@ TWINS = ROOT / "clients" / "typescript" / "src" / "mechanisms" / "index.ts"
 
 
 def missing(name: str, entry: str, parameters: list[str], is_whole: bool = True) -> list[str]:
-    """Return what a mechanism lacks, each piece with what makes it. `entry`: of the catalogue."""
+    """Return what a mechanism lacks, each piece with what makes it.
+
+    `entry`: the mechanism's entry of the catalogue.
+    """
     picture = f"simulations/results/studies/estimates-{name}.svg"
     pages = {
         path.name: path.read_text("utf-8") for path in (ROOT / "docs" / "mechanisms").glob("*.md")

@@ -1,4 +1,4 @@
-"""Laws that every mechanism of the catalogue inherits; nothing here knows any of them."""
+"""Every mechanism of the catalogue keeps these laws; nothing here knows any of them."""
 
 import dataclasses
 import json
@@ -54,12 +54,12 @@ def table_of(mechanism: Mechanism, reports: list[bytes]) -> Table:
 
 
 def read(mechanism: CatalogueMechanism, report: bytes) -> list[tuple[Mechanism, int, int]]:
-    """Mechanism, row and payload of every part, from the scalar reading."""
+    """Return mechanism, row and payload of every part, from the scalar reading."""
     return part_numbers(mechanism, *split_report(report, mechanism.header, mechanism.layout))
 
 
 def counted_by_hand(mechanism: CatalogueMechanism, reports: list[bytes]) -> list[Ints]:
-    """The counts of every part, from the scalar reading of each report."""
+    """Return the counts of every part, from the scalar reading of each report."""
     counts: list[Ints] = [np.zeros(part.shape, np.int64) for part in parts_of(mechanism)]
     for report in reports:
         for cells, (part, row, number) in zip(counts, read(mechanism, report), strict=True):
@@ -172,8 +172,10 @@ def test_a_table_file_is_read_back(example: Tabled) -> None:
 @pytest.mark.exact
 @for_everything
 def test_parts_are_counted_read_back_and_added_as_whole_reports_are(example: Example) -> None:
-    """What the device encodes, split by hand, counts as the builder counts it; files and sums too,
-    also of reports made in bulk."""
+    """The device's reports, split by hand, count as the builder counts them.
+
+    So do files and sums, and reports made in bulk.
+    """
     mechanism = example.mechanism
     reports = some_reports(example, 90)
     tables = []
@@ -248,8 +250,10 @@ def test_a_mechanism_is_frozen_and_its_encoder_shows_nothing(example: Tabled) ->
 @pytest.mark.exact
 @for_each_mechanism
 def test_the_estimator_is_exactly_unbiased_for_every_cell(example: Tabled) -> None:
-    """E[holders of a cell | one report] is 1 where the value touches it, and 0 elsewhere, exactly:
-    the expectation runs over the enumerated law in fractions."""
+    """E[holders of a cell | one report] is 1 where the value touches it, and 0 elsewhere, exactly.
+
+    The expectation runs over the enumerated law in fractions.
+    """
     mechanism, channel = example.mechanism, example.mechanism.channel
     rows, columns = mechanism.shape
     for value in example.values:
@@ -275,8 +279,10 @@ def test_the_estimator_is_exactly_unbiased_for_every_cell(example: Tabled) -> No
 @pytest.mark.exact
 @for_each_mechanism
 def test_a_report_supports_a_value_as_likely_as_stated(example: Tabled) -> None:
-    """P(a report names a cell of one value | another is held), where a value is found in one row
-    and holding it is one thing: summed over the enumerated law."""
+    """P(a report names a cell of one value | another is held) is summed over the enumerated law.
+
+    Values are found in one row here, and holding one is one thing.
+    """
     mechanism = example.mechanism
     if mechanism.kind is not Index or not isinstance(mechanism.addressing, Identity):
         return
@@ -309,14 +315,15 @@ def test_a_value_that_is_no_value_is_refused_before_a_bit_is_drawn(example: Exam
 
 
 def adds(mechanism: Mechanism, number: int, column: int) -> int:
-    """What a payload adds to a cell of its row: 1 or 0, or for SIGN its sign in its column."""
+    """Return what a payload adds to a cell of its row: 1 or 0, or for SIGN its sign in its
+    column."""
     if not mechanism.kind.is_signed:
         return int(mechanism.layout.names(number, column))
     return (1 - 2 * (number & 1)) * (number >> 1 == column)
 
 
 def report_cell_law(example: Tabled, value: Value, row: int, column: int) -> np.ndarray:
-    """P(one report of the value adds -1, 0, +1 to the cell), from the enumerated law."""
+    """Return P(one report of the value adds -1, 0, +1 to the cell), from the enumerated law."""
     law = np.zeros(3)
     for (at, number), probability in exact_law(example.mechanism, value).items():
         added = adds(example.mechanism, number, column) if at == row else 0
@@ -325,8 +332,10 @@ def report_cell_law(example: Tabled, value: Value, row: int, column: int) -> np.
 
 
 def cell_law(example: Tabled, row: int, column: int, held: tuple[int, ...]) -> dict[int, float]:
-    """The exact law of one cell of the table of held[i] reports of each value: a convolution,
-    because reports are independent."""
+    """Return the exact law of one cell of the table of held[i] reports of each value.
+
+    It is a convolution, because reports are independent.
+    """
     law = np.ones(1)
     for value, count in zip(example.values, held, strict=True):
         one = report_cell_law(example, value, row, column)
@@ -339,8 +348,11 @@ def cell_law(example: Tabled, row: int, column: int, held: tuple[int, ...]) -> d
 @pytest.mark.parametrize("way", ["device", "bulk", "drawn"])
 @sampling_each_mechanism
 def test_every_way_to_a_table_has_the_same_exact_law(example: Tabled, way: str) -> None:
-    """1,500 tables of a fixed population, made from device reports, from bulk reports and drawn
-    without reports: the count of every cell has its exact law (false failure: ALPHA)."""
+    """In 1,500 tables of a fixed population, the count of every cell has its exact law.
+
+    They are made from device reports or from bulk reports, or drawn without reports. Fails falsely
+    with probability ALPHA.
+    """
     mechanism, repeats = example.mechanism, 1500
     held = tuple(4 - i for i in range(len(example.values)))
     generator = np.random.default_rng(11)
@@ -374,8 +386,10 @@ def test_every_way_to_a_table_has_the_same_exact_law(example: Tabled, way: str) 
 @pytest.mark.statistical
 @sampling_each_mechanism
 def test_a_table_drawn_from_frequencies_samples_its_population(example: Tabled) -> None:
-    """With `frequencies` and `users` a cell is Binomial(users, mean probability): more spread than
-    with fixed counts. False failure: ALPHA, and the seed is fixed. The twin: a count more."""
+    """A cell is Binomial(users, mean probability), with more spread than from fixed counts.
+
+    Fails falsely with probability ALPHA; the seed is fixed. The twin has a count more.
+    """
     mechanism, users, repeats = example.mechanism, 12, 2000
     values: list[Any] = list(example.values)
     shares = np.array([0.5] + [0.5 / (len(values) - 1)] * (len(values) - 1))

@@ -1,4 +1,5 @@
-"""Hadamard response: its sets of columns, and its variance beside the optimum and a peer's."""
+"""Hadamard response has the stated sets of columns, and its variance is near the optimum and a
+peer's."""
 
 from itertools import combinations
 from math import cosh, exp

@@ -1,4 +1,5 @@
-"""A joint metric: one report about several values, charged once, whose parts share nothing else."""
+"""A joint metric sends one report about several values, charged once, whose parts share only
+that."""
 
 import sqlite3
 from contextlib import closing
@@ -43,7 +44,7 @@ memoise = "per-value"
 
 
 def registry(folder: Path, joint: str = JOINT, dismissed: str = DISMISSED, **groups: str) -> Path:
-    """The joint metric before its members, as a file may have it."""
+    """Return a registry with the joint metric before its members, as a file may have it."""
     metrics = {"banner": joint, "shown": SHOWN, "dismissed": dismissed}
     text = '[product]\nname = "browser"\n' + GROUP.format(name="banners")
     text += "".join(GROUP.format(name=group) for group in {*groups.values()} - {"banners"})
@@ -103,8 +104,11 @@ def test_a_value_that_a_part_does_not_know_is_not_repeated() -> None:
 def test_each_part_is_drawn_as_if_the_other_value_were_another(
     seed: bytes, first: str, second: str
 ) -> None:
-    """The same noise and another second value leave the first part as it is. (The second part's
-    noise comes after the first's, so of it the audit tells, in either order of the parts.)"""
+    """The same noise and another second value leave the first part as it is.
+
+    The second part's noise comes after the first's, so the audit tests it, in either order of the
+    parts.
+    """
     bloom = Rappor(bits=8, hashes=2, cohorts=4, f=0.25, p=0.25, q=0.75, seed="08")
     mechanism = JointReport(of=(bloom, bloom))
 
@@ -119,8 +123,10 @@ def test_each_part_is_drawn_as_if_the_other_value_were_another(
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_an_encoder_that_gives_both_parts_one_noise_is_caught() -> None:
-    """The twin of the audit that every joint report of the catalogue passes. The honest one fails
-    with probability 1e-6, and the seed is fixed."""
+    """This is the twin of the audit that every joint report of the catalogue passes.
+
+    The honest encoder fails with probability 1e-6; the seed is fixed.
+    """
     mechanism = JointReport(of=(ANSWERS, ANSWERS))
     honest = mechanism.encoder(SeededBits(b"twin")).encode
 
@@ -135,7 +141,7 @@ def test_an_encoder_that_gives_both_parts_one_noise_is_caught() -> None:
 
 @pytest.mark.exact
 def test_the_tables_of_a_joint_report_are_those_of_its_parts() -> None:
-    """Drawn without noise to speak of: each part is counted for its own value."""
+    """With hardly any noise, each part is counted for its own value."""
     loud = [UnaryEncoding(categories=tuple(some), epsilon=64.0) for some in ("ab", "xyz")]
     mechanism, pairs = JointReport(of=tuple(loud)), (("a", "x"), ("b", "z"), ("a", "z"))
     counts, generator = np.array([5, 7, 11]), np.random.default_rng(1)
@@ -180,7 +186,7 @@ def test_a_joint_metric_has_the_mechanisms_of_its_members(tmp_path: Path) -> Non
 
 @pytest.mark.exact
 def test_other_members_are_another_version(tmp_path: Path) -> None:
-    """Also members of the same parameters: their names say what a report is about."""
+    """Even members with the same parameters differ: their names say what a report is about."""
     path = registry(tmp_path, dismissed=SHOWN)
     Registry.load(path).lock()
     turned = JOINT.replace('"shown", "dismissed"', '"dismissed", "shown"')

@@ -1,4 +1,4 @@
-"""Memoised randomised response and hashing: the second step, pooled reports, many days, clients."""
+"""Memoised response, hashing and flips: the second step, pooled reports, many days, clients."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ BOTH = pytest.mark.parametrize("mechanism", [RESPONSE, HASHING], ids=lambda one:
 ONE = pytest.mark.parametrize(
     "mechanism", tiered([HASHING, RESPONSE], 1, 0), ids=lambda one: one.name
 )
-"""The other is left to the campaign."""
+"""Mechanism for the fast tests; the other one is left to the campaign."""
 DAYS, TRIALS = 6, 3000
 
 
@@ -62,7 +62,7 @@ def values(mechanism: MemoisedMechanism) -> tuple[str, str]:
 def test_the_second_step_spends_all_of_epsilon_and_no_more(
     epsilon: float, further: float, columns: int
 ) -> None:
-    """One step of 2**-64 more would be over; the permanent response is within the lifetime."""
+    """One step of 2**-64 more would exceed it; the permanent response is within the lifetime."""
     mechanism = MemoisedHashing(
         epsilon=epsilon, lifetime_epsilon=epsilon + further, rows=1, seed="00", buckets=columns
     )
@@ -109,7 +109,8 @@ def test_a_first_step_without_room_for_a_second_is_refused() -> None:
 @pytest.mark.exact
 @BOTH
 def test_the_history_law_is_that_of_every_sequence_of_reports(mechanism: MemoisedMechanism) -> None:
-    """Written again, and plainly: all permanent columns, all sequences of three days' reports."""
+    """A plain second version covers all permanent columns, and all sequences of three days'
+    reports."""
     columns, (one, other) = mechanism.shape.columns, values(mechanism)
     named, unnamed = mechanism.instantaneous
     permanent = mechanism.permanent_channel
@@ -177,12 +178,14 @@ def test_devices_keep_what_each_mode_promises(mechanism: MemoisedMechanism) -> N
 @pytest.mark.parametrize("mutant", HISTORY_MUTANTS, ids=lambda mutant: mutant.__name__)
 @BOTH
 def test_check_c_catches_the_mutant(mechanism: MemoisedMechanism, mutant: HistoryMutant) -> None:
-    """Missed with probability 1e-9: of 12 seeds the bounds, 1.66 to 2.2 times the lifetime epsilon,
-    are 7.7 standard deviations above it or more; 50 devices that draw a cohort for every report
-    do not all stay in one. The twins are the honest devices above."""
+    """A mutant is missed with probability 1e-9; the twins are the honest devices above.
+
+    Of 12 seeds the bounds, 1.66 to 2.2 times the lifetime epsilon, are 7.7 standard deviations
+    above it or more. 50 devices that draw a cohort for every report do not all stay in one.
+    """
     one, other = values(mechanism)
     if mechanism is HASHING and mutant is permanent_response_forgotten:
-        mechanism = replace(HASHING, rows=1)  # of more rows its cohorts tell
+        mechanism = replace(HASHING, rows=1)  # with more rows, its cohorts show it
     device = device_of(lambda secret, bits: mutant(mechanism, secret, bits))
     if mutant is cohort_drawn_for_every_report:
         named = cohorts_named(mechanism, stays(one, DAYS), device, trials=50)
@@ -205,7 +208,7 @@ def test_check_c_catches_the_mutant(mechanism: MemoisedMechanism, mutant: Histor
 def test_the_whole_audit_runs_the_memoised_encoder(
     mechanism: MemoisedMechanism, cheat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The honest one fails with probability 2e-6. The cheats are its twins."""
+    """The honest encoder fails with probability 2e-6; its twins are the cheats."""
     assert audited("honest", mechanism, 2000).passed
     honest = KeyedColumn.response
     cheats: dict[str, Callable[..., int]] = {
@@ -221,8 +224,11 @@ def test_the_whole_audit_runs_the_memoised_encoder(
 def pooled_counts(
     mechanism: MemoisedMechanism, counts: Ints, each: int, generator: np.random.Generator
 ) -> Table:
-    """Of clients, counts[v] of value v ("0", "1", ..), who each send so many reports under one
-    permanent response, in a row of their own; by the laws, not by the encoder."""
+    """Return a table of clients, counts[v] of value v ("0", "1", ..), each in a row of its own.
+
+    Each client sends `each` reports under one permanent response. The counts follow the laws, not
+    the encoder.
+    """
     rows, columns = mechanism.shape
     clients = np.repeat(np.arange(counts.size), counts)
     at = generator.integers(0, rows, clients.size)
@@ -257,9 +263,12 @@ EACH = 10
 def test_intervals_of_pooled_reports_hold_when_told_how_many_a_client_sent(
     make: Callable[[int], MemoisedMechanism],
 ) -> None:
-    """Below 88 % of 400 tables has a chance below 1e-7 where 95 % hold. Its twin is not told: of
-    `memoised-rr` 59 to 62 % hold. A sketch takes most of what it is not told for collisions, which
-    it estimates from the table, and its intervals are nearly as wide."""
+    """Where 95 % hold, fewer than 88 % of 400 tables have a chance below 1e-7.
+
+    The twin is not told the number; for `memoised-rr` 59 to 62 % hold. A sketch takes most of what
+    it is not told for collisions, which it estimates from the table, so its intervals are nearly as
+    wide.
+    """
     generator, tables, held = np.random.default_rng(1), 400, np.zeros((2, 4), dtype=int)
     counts, each = np.array([1000, 600, 350, 50]), 30
     for number in range(tables):
@@ -278,9 +287,12 @@ def test_intervals_of_pooled_reports_hold_when_told_how_many_a_client_sent(
 def test_the_variance_of_pooled_reports_is_what_is_stated(
     make: Callable[[int], MemoisedMechanism],
 ) -> None:
-    """Of 300 tables the variance is within a third of the formula: 4.1 standard errors of that of
-    normal numbers, farther off with probability 1e-4 (the seed is fixed); the mean is within 5,
-    6e-7. The twin, what one report a client has, is outside."""
+    """The variance of 300 tables is within a third of the formula.
+
+    That is 4.1 standard errors of normal numbers, exceeded with probability 1e-4 (the seed is
+    fixed). The mean is within 5, else with 6e-7. The twin, the variance of one report a client, is
+    outside.
+    """
     generator, counts, found = np.random.default_rng(2), np.array([150, 90, 60]), []
     for number in range(300):
         mechanism = make(number)
@@ -300,8 +312,11 @@ def test_the_variance_of_pooled_reports_is_what_is_stated(
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_clients_that_send_different_numbers_of_reports_are_weighted_by_them() -> None:
-    """Nine in ten send one report, the others 61. Below 88 % of 400 tables has a chance below 1e-7
-    where 95 % hold. The twin is told the mean over clients, 7."""
+    """Nine in ten send one report, the others 61.
+
+    Where 95 % hold, fewer than 88 % of 400 tables have a chance below 1e-7. The twin is told the
+    mean over clients, 7.
+    """
     generator, tables, held = np.random.default_rng(1), 400, [0, 0]
     mechanism = POOLED[0](0)
     rare, often = np.array([900, 540, 315, 45]), np.array([100, 60, 35, 5])
@@ -340,8 +355,11 @@ FLIPS = MemoisedBitFlip(bounds=(0, 4), buckets=4, bits=2, epsilon=1.5, lifetime_
 def test_bits_flipped_twice_cost_what_bits_flipped_once_do(
     epsilon: float, further: float, bits: int, buckets: int
 ) -> None:
-    """One report has the channel of fresh bit flips, to 2**-60; a step of 2**-64 more would be
-    over; the permanent bits are within the lifetime."""
+    """One report has the channel of fresh bit flips, to 2**-60; a step of 2**-64 more would exceed
+    epsilon.
+
+    The permanent bits are within the lifetime.
+    """
     asked: dict[str, Any] = {"bounds": (0, 1), "buckets": buckets, "bits": bits}
     mechanism = MemoisedBitFlip(epsilon=epsilon, lifetime_epsilon=epsilon + further, **asked)
     fresh = BitFlip(epsilon=epsilon, **asked)
@@ -356,7 +374,7 @@ def test_bits_flipped_twice_cost_what_bits_flipped_once_do(
 
 @pytest.mark.exact
 def test_what_many_days_of_flipped_bits_tell() -> None:
-    """Numbers that stay cost the lifetime at most; an epoch bounds those that change, too."""
+    """Numbers that stay cost the lifetime at most; an epoch also bounds those that change."""
     lifetime = FLIPS.cost.lifetime
     stay = ((0.5,) * 8, (1.5,) * 8)
     change = ((0.5,) * 8, (1.5,) * 4 + (0.5,) * 4)
@@ -368,9 +386,12 @@ def test_what_many_days_of_flipped_bits_tell() -> None:
 
 @pytest.mark.exact
 def test_a_change_of_value_that_changes_no_answer_shows_by_not_showing() -> None:
-    """Two people change their number on the same day; in a row that asks about neither of one's
-    buckets only the other's answer changes. What the charges bound is something else: that is why
-    `per-value` is said to hold between histories whose answers change at the same times."""
+    """Two people change their number on the same day.
+
+    In a row that asks about neither of one's buckets, only the other's answer changes. The charges
+    bound something else. So `per-value` promises only histories whose answers change at the same
+    times.
+    """
     one_bit = MemoisedBitFlip(bounds=(0, 4), buckets=4, bits=1, epsilon=0.8, lifetime_epsilon=1.2)
     first, second = (0.5,) * 8 + (1.5,) * 8, (1.5,) * 8 + (2.5,) * 8
     told = float(exact_epsilon(one_bit, (first, second), "per-value"))
@@ -393,7 +414,7 @@ def test_numbers_of_one_bucket_and_those_not_asked_about_share_a_response() -> N
     "cheat", tiered(["no permanent noise", "metric and secret forgotten"], 0, 1)
 )
 def test_the_whole_audit_runs_memoised_flips(cheat: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The honest one fails with probability 2e-6. The cheats are its twins."""
+    """The honest encoder fails with probability 2e-6; its twins are the cheats."""
     assert audited("honest", FLIPS, 2000).passed
     honest = KeyedFilter.response
     cheats: dict[str, Callable[..., int]] = {
@@ -407,8 +428,11 @@ def test_the_whole_audit_runs_memoised_flips(cheat: str, monkeypatch: pytest.Mon
 
 
 def pooled_flips(counts: Sequence[int], each: int, generator: np.random.Generator) -> Table:
-    """Of clients, counts[v] of bucket v, each with a row of its own and so many reports under one
-    permanent response; by the laws, not by the encoder."""
+    """Return a table of clients, counts[v] of bucket v, each with a row of its own.
+
+    Each client sends `each` reports under one permanent response. The counts follow the laws, not
+    the encoder.
+    """
     rows, columns = FLIPS.shape
     clients = np.repeat(np.arange(len(counts)), counts)
     at = generator.integers(0, rows, clients.size)
@@ -425,10 +449,12 @@ def pooled_flips(counts: Sequence[int], each: int, generator: np.random.Generato
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_the_variance_of_pooled_flips_is_what_is_stated() -> None:
-    """Of 300 tables the variance is within a third of the formula: 4.1 standard errors of that of
-    normal numbers, farther off with probability 1e-4 (the seed is fixed). The twin, what one
-    report a client has, is outside. Told how many a client sent 95 % of the intervals hold (below
-    88 %: 5e-7)."""
+    """The variance of 300 tables is within a third of the formula.
+
+    That is 4.1 standard errors of normal numbers, exceeded with probability 1e-4 (the seed is
+    fixed). The twin, the variance of one report a client, is outside. With the number of reports a
+    client stated, 95 % of the intervals hold (below 88 %: 5e-7).
+    """
     generator, counts, found, held = np.random.default_rng(2), (150, 90, 60, 20), [], 0
     label = FLIPS.labels[1]
     for _ in range(300):
@@ -452,7 +478,8 @@ def test_the_variance_of_pooled_flips_is_what_is_stated() -> None:
 def test_reports_of_one_secret_are_about_one_response_and_one_row(
     mechanism: MemoisedMechanism,
 ) -> None:
-    """Whatever value comes later in an epoch; another epoch has another, among 40 in some place."""
+    """This holds whatever value comes later in an epoch; another epoch differs in some of 40
+    cases."""
     one, other = values(mechanism)
     frozen = set()
     for number in range(40):
@@ -484,7 +511,7 @@ HOWS = pytest.mark.parametrize("how", [PLACES, WORDS], ids=["rr", "hashing"])
 def test_a_client_charges_a_response_once_and_the_server_counts_its_reports(
     home: Any, how: str
 ) -> None:
-    """Hashed to two buckets, eight values cost two responses at most: LOLOHA's point."""
+    """Hashed to two buckets, eight values cost two responses at most, which is LOLOHA's point."""
     words = ["Oslo", "Bergen", "none"] if how is PLACES else [f"word {i}" for i in range(8)]
     one = home(how + 'memoise = "per-value"\n')
     for word in words * 2:

@@ -1,4 +1,4 @@
-"""Messages for a shuffler: the law of a record, and what is decoded from them."""
+"""Messages for a shuffler: the law of a record, and what is decoded from messages."""
 
 import math
 from collections import Counter
@@ -21,12 +21,12 @@ from tests.tiers import tiered
 
 @pytest.mark.exact
 def test_the_law_of_a_record_is_the_stated_one() -> None:
-    """Enumerated over all bits that can be drawn: thresholds that are multiples of 1/2."""
+    """All bits that can be drawn are enumerated, with thresholds that are multiples of 1/2."""
     mechanism = Dummies(categories=("a", "b"), slots=1, probability=0.5, sending=0.5)
     seen: Counter[tuple[int, ...]] = Counter()
 
     class Bits:
-        """Words that follow a list, whose first bits decide."""
+        """Source of words from a list, whose first bits decide."""
 
         def __init__(self, choices: int) -> None:
             self.choices, self.used = choices, 0
@@ -54,15 +54,18 @@ SETTINGS = [
     Dummies(categories=("off", "on"), slots=1, probability=0.5, sending=0.95),
     Dummies(categories=("off", "on"), slots=1, probability=0.9, sending=0.8),
 ]
-"""The last two: more messages name the first value than there are dummies of all values."""
+"""Settings; in the last two, more messages name the first value than there are dummies in all."""
 
 
 NAMES = ["always", "sometimes", "rare", "popular", "dense"]
 
 
 def intervals_and_errors_hold(mechanism: Dummies, made: Dummies) -> bool:
-    """Whether 300 tables of messages that are drawn by `made`, decoded as those of `mechanism`,
-    have each value's count in its interval at 90 % as often, and the stated variance."""
+    """Return whether intervals and errors of 300 tables hold.
+
+    `made` draws the messages, and `mechanism` decodes them. Each value's count must be in its
+    interval at 90 % as often, with the stated variance.
+    """
     generator, tables = np.random.default_rng(5), 300
     values = mechanism.categories[:4]
     counts = np.array([900, 90, 9, 0])[: len(values)]
@@ -86,7 +89,7 @@ def intervals_and_errors_hold(mechanism: Dummies, made: Dummies) -> bool:
 def test_intervals_hold_as_often_as_they_say_and_errors_are_those_stated(
     mechanism: Dummies,
 ) -> None:
-    """False failures below 1e-6."""
+    """Fails falsely with probability below 1e-6."""
     assert intervals_and_errors_hold(mechanism, mechanism)
 
 
@@ -96,7 +99,7 @@ def test_intervals_hold_as_often_as_they_say_and_errors_are_those_stated(
 def test_intervals_of_few_people_hold_for_every_count(
     sending: float, people: int, slots: int
 ) -> None:
-    """Summed over all numbers of messages, for every number of holders."""
+    """The probability is summed over all numbers of messages, for every number of holders."""
     dummies = DummyLaw(slots * people, 0.25)
     named = np.arange(people + dummies.number + 1)
     count: Floats = (named - np.float64(dummies.number * dummies.share)) / np.float64(sending)
@@ -110,7 +113,8 @@ def test_intervals_of_few_people_hold_for_every_count(
 
 @pytest.mark.statistical
 def test_twin_fewer_dummies_than_are_stated_are_outside_of_the_intervals() -> None:
-    """Three quarters of them; passes wrongly with probability below 1e-6."""
+    """Three quarters of the dummies are there; the test passes wrongly with probability below
+    1e-6."""
     fewer = replace(SETTINGS[0], probability=0.375)
     assert not intervals_and_errors_hold(SETTINGS[0], fewer)
 
@@ -123,8 +127,10 @@ def test_twin_fewer_dummies_than_are_stated_are_outside_of_the_intervals() -> No
 def test_intervals_hold_whatever_made_up_messages_say(
     mechanism: Dummies, aim: str, is_sound: bool
 ) -> None:
-    """100 tables of 1,800 people and 10 % of messages that all name the first value, or all the
-    second; false failures below 1e-6. The twin allows for 1 %."""
+    """Of 1,800 people's messages in 100 tables, 10 % all name the first value, or all the second.
+
+    Fails falsely with probability below 1e-6. The twin allows for 1 %.
+    """
     generator, tables, held = np.random.default_rng(7), 100, np.array([900, 900])
     honest = mechanism.messages * int(held.sum())
     made_up, hits = honest // 9, 0

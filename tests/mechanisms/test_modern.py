@@ -1,4 +1,4 @@
-"""Projective geometry, subsets and numbers beyond what the catalogue's laws hold of all."""
+"""Projective geometry, subsets and numbers keep more than the catalogue's laws ask of all."""
 
 import math
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_is_refused_in_one_line(make: object, line: str) -> None:
 
 @pytest.mark.exact
 def test_a_subset_and_a_point_tell_as_much_as_the_answers_they_equal() -> None:
-    """A set of one is randomised response; of a line's geometry (t = 2) the points are."""
+    """A set of one is randomised response; so are the points of a line's geometry (t = 2)."""
     letters, eps = tuple("abcd"), 1.0
     plain, one, line = (
         outcomes(mechanism)

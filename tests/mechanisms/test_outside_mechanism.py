@@ -48,8 +48,11 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.exact
 def test_a_mechanism_of_ones_own_goes_all_the_way(tmp_path: Path) -> None:
-    """Each of three counts is within five standard errors of the truth but with probability 2e-6.
-    The audit passes the mechanism, and catches each cheat that it knows."""
+    """Each of three counts is within five standard errors of the truth, except with probability
+    2e-6.
+
+    The audit passes the mechanism, and catches each cheat that it knows.
+    """
     mechanism = Flip(categories=("a", "b", "c"), epsilon=2.2)
     builder, encoder = TableBuilder(mechanism), mechanism.encoder()
     builder.add_all(encoder.encode("b") for _ in range(100))
@@ -79,7 +82,7 @@ def test_names_and_numbers_of_others_are_refused(monkeypatch: pytest.MonkeyPatch
 def test_an_entry_point_is_registered_when_its_name_is_met(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By a table and by a registry; without one the name is unknown to both."""
+    """A table or a registry names it; without an entry point the name is unknown to both."""
 
     class Point:
         @staticmethod

@@ -1,4 +1,5 @@
-"""RAPPOR: google/rappor's own test values, memoisation, cohorts, the worst pair, what f becomes."""
+"""RAPPOR: google/rappor's own test values, memoisation, cohorts, the worst pair, Chrome's
+epsilons."""
 
 import hashlib
 import hmac
@@ -33,11 +34,12 @@ from tests.statistics import ALPHA, law_p
 
 SECRET = b"client-secret"
 MOCK = [17 * i % 256 for i in range(1024)]
-"""The "random" bytes that the tests of client/cpp feed to its instantaneous response."""
+"""Bytes that stand for random ones in client/cpp's tests of the instantaneous response."""
 
 
 def instantaneous(permanent: int, start: int = 0) -> int:
-    """32 bits as client/cpp draws them with p = .75, q = .5: a byte of MOCK for each."""
+    """Return 32 bits as client/cpp draws them with p = .75, q = .5, from a byte of MOCK for
+    each."""
     p, q = (
         sum((MOCK[start + first + i] < limit) << i for i in range(32))
         for first, limit in ((0, 192), (32, 128))
@@ -88,8 +90,11 @@ def test_google_rappors_filters(
 def test_chromiums_filters_take_city_hash_of_every_length(
     value: bytes, seed: int, expected: int
 ) -> None:
-    """CityHash64WithSeed 1.0.2, by the package clickhouse-cityhash; 1.0.3 has the same values. The
-    seed is the row here, because there is one hash."""
+    """The values are CityHash64WithSeed 1.0.2, by the package clickhouse-cityhash; 1.0.3 has the
+    same.
+
+    Here the seed is the row, because there is one hash.
+    """
     bloom = CityBloom(bits=1 << 16, hashes=1)
     assert bloom.cells(bloom.point(value), seed) == (expected & 0xFFFF,)
 
@@ -105,8 +110,10 @@ def test_hashes_of_chromium_are_numbered_over_all_rows() -> None:
 
 @pytest.mark.exact
 def test_google_rappors_cpp_client_up_to_32_bits() -> None:
-    """Its unit test takes the encoder's id from a string that is freed before it is read, so the id
-    that made its expected values is the next string of that length: the secret."""
+    """Its unit test takes the encoder's id from a string that is freed before it is read.
+
+    So the id that made its expected values is the next string of that length: the secret.
+    """
     client = CppClient(32, 128, Fraction(1, 4))
     assert client.cohort(SECRET, "") == 3
     expected = {3: 2281639167, 4: 2281637247}
@@ -174,7 +181,7 @@ def test_the_f_that_is_kept_and_printed_is_the_f_that_runs(permanent: str, runs:
 @pytest.mark.exact
 @pytest.mark.parametrize(("f", "one", "life"), [(0.5, 2.0433, 4.3944), (0.25, 3.1538, 7.7836)])
 def test_the_epsilons_that_were_published_for_chrome(f: float, one: float, life: float) -> None:
-    """The published 2.04 and 4.39, 3.15 and 7.78."""
+    """The published epsilons are 2.04 and 4.39, and 3.15 and 7.78."""
     mechanism = Rappor(bits=32, hashes=2, cohorts=128, f=f, p=0.25, q=0.75, seed="00")
     assert mechanism.cost.epsilon == pytest.approx(one, abs=1e-4)
     assert mechanism.cost.lifetime == pytest.approx(life, abs=1e-4)
@@ -193,7 +200,7 @@ def number(mechanism: Rappor, report: bytes) -> tuple[int, int]:
 
 
 ONE_TIME = Rappor(bits=64, hashes=2, cohorts=16, f=0.5, p=0.0, q=1.0, seed="00ff")
-"""Without instantaneous noise a report shows its permanent response."""
+"""RAPPOR without instantaneous noise, whose report shows its permanent response."""
 
 
 @pytest.mark.exact
@@ -231,7 +238,8 @@ def test_an_epoch_knows_its_first_value_only() -> None:
 
 @pytest.mark.exact
 def test_two_mechanisms_under_one_secret_and_metric_share_no_noise() -> None:
-    """With shared uniforms, bits on which f = 0.5 and f = 0.25 disagree would tell the truth."""
+    """With shared uniform numbers, bits on which f = 0.5 and f = 0.25 disagree would show the
+    truth."""
     weak = Rappor(bits=64, hashes=2, cohorts=16, f=0.25, p=0.0, q=1.0, seed="00ff")
     truths = lies = 0
     for i in range(300):
@@ -266,8 +274,11 @@ def test_an_epoch_goes_on_after_a_restart_with_the_response_of_its_first_value()
 
 @pytest.mark.exact
 def test_an_epoch_without_a_secret_draws_cohort_and_response_once() -> None:
-    """Of 100 epochs of one value: each repeats itself, also from what it froze, and hardly two are
-    alike; another cohort than there is, and padding, are refused."""
+    """Of 100 epochs of one value, each repeats itself, also from what it froze, and hardly two are
+    equal.
+
+    A cohort that does not exist, and wrong padding, are refused.
+    """
     mechanism = Rappor(bits=12, hashes=2, cohorts=3, f=0.75, p=0.0, q=1.0, seed="00")
     seen = set()
     for _ in range(100):
@@ -316,8 +327,12 @@ def test_a_secret_is_not_shown() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_cohorts_of_secrets_are_uniform_and_independent_of_the_value() -> None:
-    """6,400 secrets over 16 cohorts: binomial counts (false failure: ALPHA, secrets are fixed); the
-    cohort is decided before any value is seen, and stays. The twin: 64 devices share a secret."""
+    """6,400 secrets over 16 cohorts give binomial counts; this fails falsely with probability
+    ALPHA.
+
+    Secrets are fixed. The cohort is decided before any value is seen, and stays. In the twin, 64
+    devices share a secret.
+    """
     rows: list[int] = []
     for i in range(6400):
         encoder = ONE_TIME.encoder(secret=i.to_bytes(32, "big"))

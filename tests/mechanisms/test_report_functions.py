@@ -1,4 +1,4 @@
-"""Encoders as one function: the law of a column by enumeration, that of a set by its shares."""
+"""Encoders as one function: a column's law by enumeration, a set's law by its shares."""
 
 import os
 import struct
@@ -56,8 +56,10 @@ def parts(mechanism: Mechanism, report: bytes) -> tuple[int, int]:
 def test_every_row_and_column_has_its_share_of_the_random_numbers(
     mechanism: Mechanism, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Numbers below rows x touched x other columns are as likely each; the report is true exactly
-    where the second number lies below the threshold."""
+    """Numbers below rows x touched x other columns are equally likely.
+
+    The report is true exactly where the second number is below the threshold.
+    """
     served: Iterator[tuple[int, int]] = iter(())
     monkeypatch.setattr(os, "urandom", lambda size: struct.pack("<QQ", *next(served)))
     report = report_function(mechanism)
@@ -100,7 +102,8 @@ def law_of_sets(mechanism: Mechanism) -> dict[int, float]:
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", SETS, ids=lambda mechanism: mechanism.describe())
 def test_sets_have_their_law(mechanism: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a seeded stream, so it fails always or never; of a fresh one with probability ALPHA."""
+    """The stream is seeded, so this fails always or never; a fresh one fails with probability
+    ALPHA."""
     sets = drawn_sets(mechanism, 20_000, monkeypatch)
     assert law_p(sets, law_of_sets(mechanism)) > ALPHA
 

@@ -1,4 +1,4 @@
-"""A person with several answers: sets through `unary`, basic RAPPOR and `privset`."""
+"""A person may have several answers: sets through `unary`, basic RAPPOR and `privset`."""
 
 import math
 import re
@@ -79,7 +79,7 @@ reports_per_window = 1
 
 
 def in_categories(mechanism: Mechanism) -> list[frozenset[str]]:
-    """Every set of the mechanism's own categories, also larger ones than it reports."""
+    """Return every set of the mechanism's own categories, also larger ones than it reports."""
     names = dict(zip(ABCD, mechanism.parameters()["categories"], strict=True))
     return [frozenset(names[answer] for answer in value) for value in EVERY_SET]
 
@@ -92,8 +92,11 @@ for_each = pytest.mark.parametrize(
 @pytest.mark.exact
 @for_each
 def test_epsilon_is_the_worst_ratio_over_all_pairs_of_sets(mechanism: Mechanism) -> None:
-    """All 240 ordered pairs of the 16 sets, the empty and the too large ones included. The law of
-    one column may have a looser bound: of "optimized" bits with fewer than 2 m categories."""
+    """All 240 ordered pairs of the 16 sets are compared, with the empty and the too large ones.
+
+    The law of one column may have a looser bound: that of "optimized" bits with fewer than 2 m
+    categories.
+    """
     laws = [exact_law(mechanism, value) for value in in_categories(mechanism)]
     assert all(sum(law.values()) == 1 for law in laws)
     ratio = max(a[key] / b[key] for a, b in permutations(laws, 2) for key in a)
@@ -105,8 +108,11 @@ def test_epsilon_is_the_worst_ratio_over_all_pairs_of_sets(mechanism: Mechanism)
 @pytest.mark.exact
 @for_each
 def test_a_report_says_as_much_of_any_size_of_set(mechanism: Mechanism) -> None:
-    """Each category is named with `touched` by its holders and `untouched` by others, exactly,
-    however many answers they have; of j > m answers with the mean of both, weighted by m / j."""
+    """Holders name each category with `touched`, others with `untouched`, for any number of
+    answers.
+
+    Sets of j > m answers name it with the mean of both, weighted by m / j.
+    """
     addressing, channel = mechanism.candidate_addressing, mechanism.channel
     most = mechanism.at_most_answers
     for value in in_categories(mechanism):
@@ -123,9 +129,11 @@ def test_a_report_says_as_much_of_any_size_of_set(mechanism: Mechanism) -> None:
 
 @pytest.mark.exact
 def test_what_is_drawn_is_what_is_stated() -> None:
-    """The size of the named part of a set, and each answer of a larger one: the shares of a
-    stream's draws against the stated ones (false failure: ALPHA each). The twin's law is that of
-    the other set."""
+    """The size of the named part of a set, and each answer of a larger set, have the stated shares.
+
+    The shares are those of a stream's draws; each fails falsely with probability ALPHA. The twin
+    has the law of the other set.
+    """
     mechanism = PrivSet(categories=ABCD, epsilon=1.0, at_most=2, size=3)
     encoder, draws = mechanism.encoder(SeededBits(b"answers")), 4000
     for value, other in ((frozenset("abc"), frozenset("a")), (frozenset("b"), frozenset("c"))):
@@ -152,7 +160,7 @@ def test_the_size_has_the_least_variance_of_all_sizes(epsilon: float, at_most: i
 
 @pytest.mark.exact
 def test_privset_of_one_answer_is_subset_selection_with_a_pad() -> None:
-    """The probabilities of the two mechanisms, with one column more for nobody's answer."""
+    """The two mechanisms have the same probabilities, with one column more for nobody's answer."""
     from ldp.mechanisms import SubsetSelection
 
     privset = PrivSet(categories=ABCD, epsilon=1.0, at_most=1, size=2)
@@ -181,7 +189,7 @@ ROW = re.compile(r"^\| ([\d,]+) \| (\d+) \| (\d+) \|(.+)\|$", re.MULTILINE)
 
 
 def wheel_variance(epsilon: float, at_most: int) -> float:
-    """The wheel's variance at the best of many widths, as the page states it."""
+    """Return the wheel's variance at the best of many widths, as the page states it."""
     width = np.linspace(0, 1 / at_most, 100_001)[1:-1]
     among = at_most * width * math.exp(epsilon) + 1 - at_most * width
     scale = width * (math.expm1(epsilon) * (1 - at_most * width)) ** 2
@@ -190,7 +198,8 @@ def wheel_variance(epsilon: float, at_most: int) -> float:
 
 @pytest.mark.exact
 def test_the_pages_table_is_what_the_formulas_give() -> None:
-    """All variances to three digits, all bytes, and which rows privset wins by bytes."""
+    """All variances are equal to three digits, all bytes too, and so are the rows that privset wins
+    by bytes."""
     rows = ROW.findall(PAGE.read_text())
     assert len(rows) == 6
     wins = []
@@ -311,8 +320,11 @@ def test_a_population_of_sets_is_read_and_counted_by_answer(tmp_path: Path) -> N
 @pytest.mark.statistical
 @pytest.mark.parametrize("way", ["reports", "table"])
 def test_counts_and_number_of_answers_are_estimated(tmp_path: Path, way: str) -> None:
-    """Each of the six estimates lies within 5.5 standard errors: false failure 2.3e-7 in all. The
-    twin, each count taken for the next answer's, does not."""
+    """Each of the six estimates is within 5.5 standard errors; this fails falsely with 2.3e-7 in
+    all.
+
+    The twin, each count taken for the next answer's, is not.
+    """
     population = people(tmp_path).mapped(
         lambda value: frozenset(answer.replace("chess", "other") for answer in value)
     )
@@ -347,8 +359,10 @@ def test_counts_and_number_of_answers_are_estimated(tmp_path: Path, way: str) ->
 
 @pytest.mark.exact
 def test_the_variance_of_a_sum_is_that_of_the_law() -> None:
-    """The number of named categories among three, for holders of 0, 1 and 2 of them: its variance
-    by the enumerated law, against the formula that `sum_std_error` uses."""
+    """Holders of 0, 1 and 2 of three categories name a number of them.
+
+    Its variance by the enumerated law equals the formula that `sum_std_error` uses.
+    """
     from ldp.decoding.direct import _subset_variance
 
     mechanism = PrivSet(categories=ABCD, epsilon=1.0, at_most=2, size=3)

@@ -1,4 +1,4 @@
-"""SFP on the device: what spells a word, what is refused, the split of epsilon, what is cut."""
+"""SFP on the device: what spells a word, what is refused, the split of epsilon, what is cut off."""
 
 from decimal import Decimal, localcontext
 from fractions import Fraction

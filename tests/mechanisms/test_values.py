@@ -1,4 +1,4 @@
-"""What a device encodes of a value: words are cleaned, other values have a category."""
+"""A device cleans words before it encodes them, and has a category for other values."""
 
 import math
 from decimal import Decimal
@@ -94,7 +94,8 @@ def test_what_is_no_text_is_no_word() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("word", ["depression", "depressions", "Dépressions!", ""])
 def test_a_device_answers_alike_whatever_the_word(tmp_path: Path, word: str) -> None:
-    """Before, a word too long or with other letters silenced the device, which tells it."""
+    """A word that was too long, or had other letters, once silenced the device, which reveals
+    it."""
     registered(tmp_path, WORDS)
     made = App(tmp_path)
     registered(tmp_path, WORDS, CATEGORIES)
@@ -112,8 +113,10 @@ BEYOND = [Fraction(10**400), Fraction(-(10**400), 3), Decimal("1e999"), np.longd
 @pytest.mark.exact
 @pytest.mark.parametrize("number", [*NO_NUMBERS, *BEYOND])
 def test_no_number_of_any_type_silences_a_device(tmp_path: Path, number: Any) -> None:
-    """Before, a NaN that is no float, or a fraction beyond all floats, was declined, which tells
-    it: the types' other numbers are taken."""
+    """A NaN that is no float, or a fraction beyond all floats, was once declined, which reveals it.
+
+    Such numbers of other types are taken.
+    """
     registered(tmp_path, NUMBERS)
     made = App(tmp_path)
     registered(tmp_path, NUMBERS)
