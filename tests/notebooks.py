@@ -1,8 +1,8 @@
-"""The example notebooks: written from their cells, with what the cells show.
+"""Write the example notebooks from their cells, with what the cells show.
 
-`python -m tests.notebooks` (`make notebooks`) writes them into docs/notebooks;
-`tests/report/test_display.py` runs their cells and holds what they show to that, pictures aside.
-Each runs in a process and a folder of its own, as a reader's does.
+`python -m tests.notebooks` (`make notebooks`) writes them into docs/notebooks.
+`tests/report/test_display.py` runs their cells and compares what they show, except pictures. Each
+notebook runs in a process and a folder of its own, as a reader's does.
 """
 
 import ast
@@ -23,8 +23,11 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
 def run(notebook: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """Run the code cells in order, in a new process and an empty folder; return the outputs of
-    each. Raises CalledProcessError where a cell fails."""
+    """Run the code cells in order, in a new process and an empty folder; return each cell's
+    outputs.
+
+    Raises CalledProcessError where a cell fails.
+    """
     paths = os.pathsep.join([str(FOLDER.parent.parent), os.environ.get("PYTHONPATH", "")])
     commands = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     with TemporaryDirectory() as folder:

@@ -1,5 +1,7 @@
-"""Odd tables by seed, and what reading them must give: written letter by letter, with nothing of
-the reader that they test."""
+"""Make odd tables by seed, and what reading them must give.
+
+They are written letter by letter, with nothing of the reader that they test.
+"""
 
 from dataclasses import dataclass
 
@@ -13,7 +15,9 @@ ENDS = ("\n", "\r\n", "\r")
 @dataclass(frozen=True)
 class Odd:
     """Bytes of a file, its delimiter, decimal sign and encoding, its texts and its numbers.
-    `damaged_line`: the line that has a cell too many or too few, 0 for none."""
+
+    `damaged_line`: the line that has a cell too many or too few, 0 for none.
+    """
 
     data: bytes
     options: tuple[str, str, str]
@@ -23,7 +27,7 @@ class Odd:
 
 
 def odd_table(seed: int) -> Odd:
-    """Return one table of a text and a number, between others, of a random maker."""
+    """Return a table with a text and a number column between others, by a random maker."""
     chance = np.random.default_rng(seed)
 
     def of(some: object) -> str:

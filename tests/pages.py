@@ -1,4 +1,4 @@
-"""Estimates and their page, for tests of the report."""
+"""Make estimates and their page, for tests of the report."""
 
 import html
 import json
@@ -30,7 +30,7 @@ DETAILS = {
 
 
 def sign(path: Path, **keys: Any) -> Path:
-    """The CSV file `path`, after it and these keys of its summary were written anew."""
+    """Write the CSV file `path` anew, with these keys in its summary; return its path."""
     summary = json.loads(path.with_suffix(".json").read_text("utf-8"))
     write_with_summary(path, path.read_text("utf-8"), {**summary, **keys})
     return path
@@ -48,7 +48,7 @@ def results(
     reports: int = 1000,
     **details: Any,
 ) -> SavedResult:
-    """Estimates with a standard error of 10 reports, written and read back."""
+    """Return estimates with a standard error of 10 reports, written and read back."""
     from scipy.stats import norm
 
     counts = np.array(count, dtype=np.float64)
@@ -70,20 +70,24 @@ def results(
 def long_list(
     folder: Path, count: Sequence[float] = (600, 300, 10, -10), **details: Any
 ) -> SavedResult:
-    """The estimates of `results`, with as many more that nobody holds as make a long list."""
+    """Return the estimates of `results`, with enough values that nobody holds to make a long
+    list."""
     values = [*details.pop("values", NAMES), *(f"nobody {i}" for i in range(MOST_FEW))]
     return results(folder, [*count, *[-30.0] * MOST_FEW], values, **details)
 
 
 def words(page: str) -> str:
-    """The page as it is read: no style, no tags, single spaces."""
+    """Return the visible text of a page: no style, no tags, single spaces."""
     body = page.split("</style>")[1].split("<script>")[0]
     return re.sub(r"\s+", " ", html.unescape(re.sub("<[^>]*>", " ", body)))
 
 
 class Page(HTMLParser):
-    """What a page holds: `tables` of sortable rows, each a list of cells as (text, sort
-    key); `ids`, `attributes` of all tags, and the `script`."""
+    """Parts of a page.
+
+    `tables`: sortable rows, each a list of cells as (text, sort key). `attributes`: names and
+    attributes of all tags. `script`: the page's script.
+    """
 
     VOID = ("meta", "link", "input", "line", "polyline", "circle", "br")
 
@@ -133,7 +137,7 @@ class Page(HTMLParser):
 
 
 def days_of(folder: Path, shares: Sequence[Sequence[float]], **details: Any) -> list[SavedResult]:
-    """A file of 1,000 reports a day, with a standard error of 10 reports."""
+    """Write a file of 1,000 reports a day, with a standard error of 10 reports."""
     return [
         results(
             folder,
@@ -148,8 +152,10 @@ def days_of(folder: Path, shares: Sequence[Sequence[float]], **details: Any) -> 
 
 
 def dumped(page: Path, profile: Path, fragment: str = "") -> str:
-    """Return a page as Chromium has it after its script ran, and require that it keeps to its own
-    Content-Security-Policy; without Chromium the test is skipped."""
+    """Return a page as Chromium has it after its script ran.
+
+    The page must keep to its own Content-Security-Policy. Without Chromium the test is skipped.
+    """
     if CHROMIUM is None:
         assert os.environ.get("CI") != "true", "Chromium is missing where it must not be"
         pytest.skip("chromium is not on the PATH: what a page does cannot be tried")

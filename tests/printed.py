@@ -1,7 +1,7 @@
-"""Commands that read results, on committed tables and stores, and the numbers that they print.
+"""Run commands that read results, on committed tables and stores, and collect their numbers.
 
-`python -m tests.printed` rewrites the expected numbers, `python -m tests.printed --inputs` draws
-the tables and stores again. `tests/data/printed/` has them: `metrics.toml` says what each is about.
+`python -m tests.printed` rewrites the expected numbers; `python -m tests.printed --inputs` draws
+the tables and stores again. They are in `tests/data/printed/`; `metrics.toml` there describes each.
 """
 
 import json
@@ -31,7 +31,7 @@ NUMBER = re.compile(
     r"(?<![\w.#&/-])[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\w)"
 )
 DIGITS = 9
-"""Significant digits of the expected numbers at most: the others differ between machines."""
+"""Most significant digits of the expected numbers; further digits differ between machines."""
 ROUNDING = 1e-9
 """Largest number of more digits that may be the rounding error of a 0."""
 Numbers = dict[str, list[str]]
@@ -71,7 +71,7 @@ TABLES: Mapping[str, Mapping[Any, int]] = {
     "typed": {"cab": 6000, "bad": 3000, "face": 1500, "edge": 1000},
     "puzzled": {"cab": 9000, "badc": 5000, "dada": 2500},
 }
-"""What people hold, by metric of which there is a table."""
+"""What people hold, by metric, for metrics with a table."""
 STORES: Mapping[str, Mapping[Any, int]] = {
     "theme": dict(zip(THEMES, (700, 300, 200, 100, 0), strict=True)),
     "theme-new": dict(zip(THEMES, (500, 500, 200, 100, 50), strict=True)),
@@ -88,7 +88,7 @@ STORES: Mapping[str, Mapping[Any, int]] = {
     },
     "joined": {"cab": 1200, "badc": 800},
 }
-"""What people hold on the first of two days, by metric of which there are reports."""
+"""What people hold on the first of two days, by metric, for metrics with reports."""
 DAYS = ("2026-01-05", "2026-01-06")
 R = "--registry metrics.toml"
 CASES: Mapping[str, Sequence[str]] = {
@@ -243,8 +243,10 @@ def _visible(page: str) -> str:
 
 
 def numbers_in(text: str) -> list[str]:
-    """Return the numbers of a text, each once, without dates, versions and fingerprints. In lines
-    of a CSV file a comma separates numbers."""
+    """Return the numbers of a text, each once, without dates, versions and fingerprints.
+
+    A comma separates numbers in lines of a CSV file.
+    """
     lines = (
         line.replace(",", " ") if re.search(r",\S*,\S*,", line) else line
         for line in text.splitlines()
@@ -263,7 +265,7 @@ def _shortened(number: str) -> str:
 
 
 def missing(expected: Iterable[str], printed: Iterable[str]) -> list[str]:
-    """Return the expected numbers that no printed one rounds to, at their printed precision."""
+    """Return the expected numbers to which no printed one rounds, at their printed precision."""
     values = sorted(map(float, printed))
     return [number for number in expected if not _is_among(number, values)]
 

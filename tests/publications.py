@@ -1,4 +1,4 @@
-"""A registry, a store and what is published of them, for tests."""
+"""Make a registry, a store and what is published of them, for tests."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ Rows = list[dict[str, Any]]
 
 
 class World:
-    """A registry, a store and a publication in one folder."""
+    """Registry, store and publication in one folder."""
 
     def __init__(self, top: Path, version: int = 1) -> None:
         self.top, self.store, self.out = top, top / "store", top / "out"
@@ -50,7 +50,7 @@ class World:
 
 
 def rows(out: Path) -> Rows:
-    """The whole data set, in the order of its key."""
+    """Return the whole data set, in the order of its key."""
     found = ds.dataset(out / "results", schema=SCHEMA).to_table().to_pylist()
     return sorted(found, key=lambda row: [str(row[name]) for name in KEY])
 

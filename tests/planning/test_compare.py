@@ -1,4 +1,5 @@
-"""The three models: each promise is kept, each error is the one predicted, all is labelled."""
+"""The three models keep their promises, their errors are the predicted ones, and all is
+labelled."""
 
 import csv
 import json
@@ -37,8 +38,10 @@ def comparison() -> Comparison:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_every_error_is_the_predicted_one(comparison: Comparison) -> None:
-    """Of three rows within 5.5 sampling errors: false-failure probability below 2e-7. The twin:
-    errors 12 % larger or smaller are not."""
+    """Three rows are within 5.5 sampling errors; this fails falsely with probability below 2e-7.
+
+    The twin, errors 12 % larger or smaller, is not.
+    """
     for row in comparison.rows:
         off = abs(row.measured / row.predicted - 1) / row.sampling_error
         assert off < 5.5
@@ -80,8 +83,10 @@ def test_the_price_is_the_ratio_of_errors_and_its_square_the_ratio_of_users(
 
 @pytest.mark.statistical
 def test_rivals_under_the_same_shuffler_have_the_predicted_errors() -> None:
-    """Of two rows within 5.5 sampling errors: false-failure probability below 2e-7. The twin:
-    errors 12 % larger or smaller are not."""
+    """Two rows are within 5.5 sampling errors; this fails falsely with probability below 2e-7.
+
+    The twin, errors 12 % larger or smaller, is not.
+    """
     rows = shuffled_rivals(
         PEOPLE, users=20_000, epsilon=1.0, delta=DELTA, generator=np.random.default_rng(3)
     )

@@ -1,4 +1,4 @@
-"""A plan says what its mechanisms say, solves for what is missing exactly, and can be pasted."""
+"""A plan says what its mechanisms say, solves exactly for what is missing, and can be pasted."""
 
 import json
 import math
@@ -91,7 +91,10 @@ def test_an_alpha_that_no_normal_tail_reaches_is_refused() -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 60), st.floats(0.05, 8))
 def test_the_bound_is_the_least_error_of_subset_selection(domain: int, epsilon: float) -> None:
-    """Of all sizes w, from its two probabilities; fixed population, mean over all values."""
+    """The error of each size w follows from its two probabilities.
+
+    The population is fixed, and the error is a mean over all values.
+    """
 
     def error(w: int) -> float:
         x, d = math.exp(epsilon), domain
@@ -106,7 +109,8 @@ def test_the_bound_is_the_least_error_of_subset_selection(domain: int, epsilon: 
 
 @pytest.mark.exact
 def test_the_bound_keeps_its_digits_at_the_largest_epsilon() -> None:
-    """For large x it is 2 (d - 1) / (d x) with one value named, which a difference would lose."""
+    """For large x it is 2 (d - 1) / (d x), with one value named; a difference would lose the
+    digits."""
     assert lower_bound(10, 64.0) == pytest.approx(2 * 0.9 / math.exp(64.0))
     answer = plan(domain=10, users=1000, epsilon=64.0, frequency=0.1)
     assert all(row.bound_ratio >= 1 - 1e-9 for row in answer.forecasts)
@@ -114,8 +118,11 @@ def test_the_bound_keeps_its_digits_at_the_largest_epsilon() -> None:
 
 @pytest.mark.exact
 def test_nothing_of_the_catalogue_that_has_a_list_of_values_is_below_the_bound() -> None:
-    """Those of words and sketches take any value; RAPPOR's filters state the variance of a bit. The
-    twin has a lower variance than its epsilon allows."""
+    """Mechanisms of words and sketches take any value, and RAPPOR's filters state the variance of a
+    bit.
+
+    The twin has a lower variance than its epsilon allows.
+    """
     seen = set()
     for mechanism in (example.mechanism for example in CATALOGUED):
         addressing = mechanism.addressing
@@ -278,9 +285,11 @@ def test_one_time_rappor_is_symmetric_unary_encoding() -> None:
 @pytest.mark.exact
 @by_name
 def test_fake_reports_move_an_estimate_by_what_is_said(mechanism: Mechanism) -> None:
-    """A table in which every tenth report is a fake that names the first value; decoding is linear,
-    so the estimate grows by the fakes times what one moves, less what as many honest reports about
-    nothing would."""
+    """Decoding is linear: the estimate grows by the fakes times what one fake moves.
+
+    What as many honest reports about nothing would move is subtracted. Here every report names the
+    first value.
+    """
     rows, columns = mechanism.shape
     counts = np.zeros((rows, columns), dtype=np.int64)
     each = 100
@@ -397,9 +406,11 @@ HELD, OTHERS = 300, np.array([900, 500, 200, 60, 30, 10])
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", tiered(SUBJECTS, 0, 3), ids=lambda one: one.name)
 def test_drawn_estimates_have_the_mean_and_variance_of_the_formula(mechanism: Mechanism) -> None:
-    """False-failure probability 1e-6 a mechanism: two normal tests at half of ALPHA, the variance's
-    with the draws' own kurtosis. The twins: a mean a tenth of a standard deviation off, and the
-    same without colliding values."""
+    """Fails falsely with probability 1e-6 a mechanism: two normal tests at half of ALPHA.
+
+    The test of the variance uses the draws' own kurtosis. One twin's mean is a tenth of a standard
+    deviation off; the other has no colliding values.
+    """
     n, draws = HELD + int(OTHERS.sum()), 10_000
 
     def p_values(others: np.ndarray, off: float = 0.0) -> tuple[float, float]:
@@ -435,7 +446,7 @@ def test_cohorts_have_no_estimate_from_one_cell() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", tiered(SUBJECTS, 0, 3), ids=lambda one: one.name)
 def test_drawn_estimates_have_the_law_of_decoded_tables(mechanism: Mechanism) -> None:
-    """Kolmogorov and Smirnov's two-sample test at ALPHA. The twin: 20 % more holders."""
+    """Kolmogorov and Smirnov's two-sample test is at ALPHA. The twin has 20 % more holders."""
     generator, counts = np.random.default_rng(11), np.append(HELD, OTHERS)
     values = (*NAMES, "g") if "categories" not in mechanism.parameters() else NAMES
     counts = counts[: len(values)]
@@ -473,8 +484,10 @@ def test_the_committed_campaign_met_its_bars() -> None:
 
 @pytest.mark.exact
 def test_the_campaign_fails_for_a_worse_choice_and_for_a_wrong_prediction() -> None:
-    """The twins: what is named is 4 % worse than another, or one prediction is 4 % too small, in
-    three scenarios of 30, respectively two."""
+    """In the twins, what is named is 4 % worse than another in three scenarios of 30.
+
+    Or one prediction is 4 % too small in two.
+    """
     made = plan(domain=50, users=10**4, epsilon=1.0, frequency=0.1)
     good = [campaign.Found(one.mechanism, one.std_error, one.std_error) for one in made.forecasts]
     best = made.best.std_error
@@ -495,8 +508,11 @@ def test_the_campaign_fails_for_a_worse_choice_and_for_a_wrong_prediction() -> N
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_a_sample_of_the_plan_campaign_meets_its_bars() -> None:
-    """Seeds are fixed; with free ones each of its six bars would be missed with probability 1e-4 at
-    most (4.5 sampling errors, some of several mechanisms). The twin: twice what was drawn."""
+    """With free seeds, each of its six bars would be missed with probability 1e-4 at most.
+
+    That is 4.5 sampling errors, some of several mechanisms; seeds are fixed. The twin has twice
+    what was drawn.
+    """
     made = list(campaign.rows(3, 5_000))
     assert all(bar.met for bar in campaign.bars(made, 5_000))
     wrong = [replace(one, above=1.0, off=1.0) for one in made]
@@ -514,7 +530,7 @@ def test_a_sample_of_the_plan_campaign_meets_its_bars() -> None:
     ],
 )
 def test_a_plan_puts_people_where_a_device_does(bins: Bins) -> None:
-    """Numbers at every edge, which is rounded, and one step of a double beside it."""
+    """Numbers are at every edge, which is rounded, and one step of a double beside it."""
     edges = np.array([edge for edge in bins.edges if math.isfinite(edge)])
     beside = (np.nextafter(edges, math.inf), np.nextafter(edges, -math.inf), [-1e9, 0.0, 1e9])
     numbers = np.unique(np.concatenate([edges, *beside]))

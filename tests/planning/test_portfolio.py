@@ -1,4 +1,4 @@
-"""Questions of a product: prices are the registry's, and answers as exact as asked, not more."""
+"""Questions of a product have the registry's prices, and answers as exact as asked, not more."""
 
 import json
 import math
@@ -123,7 +123,7 @@ every = "30d"
 until = 2027-02-28
 """
 ALPHA = 1e-6
-"""Probability with which a statistical test fails for a right implementation, at most."""
+"""Largest probability with which a statistical test fails for a right implementation."""
 
 
 def product(folder: Path, *questions: str, head: str = PRODUCT) -> Product:
@@ -165,7 +165,7 @@ def test_each_question_is_reckoned_once_at_a_price(
             return ways(self)
 
         monkeypatch.setattr(kind, "mechanisms", counted)
-    assert asked.answer().refused  # so that all is asked again, with another rule
+    assert asked.answer().refused  # so that everything is asked again, with another rule
     assert len(reckoned) == len(set(reckoned)) > len(asked.questions)
 
 
@@ -182,7 +182,8 @@ def test_questions_that_ask_the_same_share_their_draws() -> None:
 def test_an_answer_of_no_use_has_no_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An error of a share that is 1 or more; with more people it is less, and said."""
+    """An error of a share that is 1 or more is no use; with more people it is smaller, and
+    printed."""
     monkeypatch.chdir(tmp_path)
     for users, said in (("20", "no answer of use"), ("50_000", "a standard error of 0.")):
         head = PRODUCT.replace("50_000", users).replace("= 9.0", "= 0.1")
@@ -195,7 +196,7 @@ def test_an_answer_of_no_use_has_no_figure(
 
 @pytest.mark.slow
 def test_people_of_a_percentile_are_numbers_that_may_have_categories(tmp_path: Path) -> None:
-    """A file of words was planned for as if no epsilon were enough, and one of pairs too."""
+    """Once a file of words, or of pairs, was planned for as if no epsilon were enough."""
     question = START.replace("every =", 'population = "people.csv"\nevery =')
     assert question != START
     rows = [f"{number / 20}" for number in range(200)]
@@ -213,7 +214,8 @@ def test_people_of_a_percentile_are_numbers_that_may_have_categories(tmp_path: P
 def test_files_that_questions_name_are_read_as_options_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A population of a spreadsheet with decimal commas, and a list in another encoding."""
+    """The files are a population of a spreadsheet with decimal commas, and a list in another
+    encoding."""
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("value\n1\n")
     product(tmp_path, START.replace("every =", 'population = "people.csv"\nevery ='), CITY)
@@ -234,7 +236,7 @@ def test_files_that_questions_name_are_read_as_options_say(
 
 
 def test_windows_are_counted_as_devices_count_them(tmp_path: Path) -> None:
-    """From 1 December 2026, day 20,788 since 1970, to 31 March 2027, day 20,908: weeks 2,969 to
+    """From 1 December 2026, day 20,788 since 1970, to 31 March 2027, day 20,908, are weeks 2,969 to
     2,986."""
     (answer,) = product(tmp_path, BATTERY).answer().accepted
     assert answer.charges == 2986 - 2969 + 1
@@ -254,7 +256,7 @@ def test_no_smaller_price_is_exact_enough(tmp_path: Path) -> None:
     [THEME, BATTERY, CITY, BY_PLAN, pytest.param(START, marks=pytest.mark.slow), APPS, TYPED],
 )
 def test_fewer_people_are_never_as_exact(question: str, tmp_path: Path) -> None:
-    """So no plan asks a part of the people: each of those would lose more."""
+    """So no plan asks only a part of the people: each person would lose more."""
     (ask,) = product(tmp_path, question).questions
     for kind in ("mechanisms", "memoised"):
         for epsilon in (0.5, 3.0):
@@ -267,8 +269,10 @@ def test_fewer_people_are_never_as_exact(question: str, tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 def test_near_the_least_price_the_smallest_report_is_taken(tmp_path: Path) -> None:
-    """Of 40 values: within two steps of the least price no exact answer has a smaller report, and
-    some have a larger one."""
+    """Of 40 values, no exact answer within two steps of the least price has a smaller report.
+
+    Some have a larger one.
+    """
     asked = product(
         tmp_path, CITY.replace('keep = "90d"\n', ""), head=PRODUCT.replace("50.0", "1e3")
     )
@@ -283,7 +287,7 @@ def test_near_the_least_price_the_smallest_report_is_taken(tmp_path: Path) -> No
 
 
 def test_small_reports_give_way_where_a_question_fits_without(tmp_path: Path) -> None:
-    """Caps of exactly what the cheapest answer takes: with the smallest report it does not fit."""
+    """The caps are exactly what the cheapest answer takes, so the smallest report does not fit."""
     alone = CITY.replace('keep = "90d"\n', "")
     head = PRODUCT.replace("50.0", "1e3").replace("9.0", "1e3")
     (small,) = product(tmp_path, alone, head=head).answer().accepted
@@ -298,7 +302,7 @@ def test_small_reports_give_way_where_a_question_fits_without(tmp_path: Path) ->
 
 
 def test_an_answer_that_stands_for_later_ones_is_paid_once(tmp_path: Path) -> None:
-    """With `keep` an epoch is one charge, where fresh reports are charged in every window."""
+    """With `keep` an epoch is one charge, while fresh reports are charged in every window."""
     (memoised,) = product(tmp_path, CITY).answer().accepted
     (refusal,) = product(tmp_path, CITY.replace('keep = "90d"\n', "")).answer().refused
     fresh = refusal.best
@@ -342,8 +346,11 @@ def test_what_no_epsilon_answers_is_said(tmp_path: Path) -> None:
 
 
 def squared_errors(answer: PlannedMetric, users: int, draws: int) -> np.ndarray[Any, Any]:
-    """Squared errors of simulated windows, over the square of the error that the plan states, at
-    the population where it is largest."""
+    """Return squared errors of simulated windows, over the square of the error that the plan
+    states.
+
+    The population is that with the largest error.
+    """
     generator = np.random.default_rng(8)
     mechanism: Any = answer.mechanism
     errors: list[tuple[float, ...]] = []
@@ -385,9 +392,12 @@ def squared_errors(answer: PlannedMetric, users: int, draws: int) -> np.ndarray[
 def test_answers_are_as_exact_as_the_plan_says(
     question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sum of 100 squared errors, in those of the plan, is chi-square at most where the error is
-    largest (false failure: ALPHA); and it is not that of a plan with errors 1.6 times smaller."""
-    monkeypatch.setattr("ldp.decoding.candidates.MOST_WORK", 0)  # of stated errors: none is read
+    """Where the error is largest, the sum of 100 squared errors, in the plan's, is chi-square at
+    most.
+
+    Fails falsely with probability ALPHA. The twin is a plan with errors 1.6 times smaller.
+    """
+    monkeypatch.setattr("ldp.decoding.candidates.MOST_WORK", 0)  # stated errors: none is read
     (answer,) = product(tmp_path, question).answer().accepted
     sums = squared_errors(answer, 50_000, 100).sum(axis=0)
     assert chi2.sf(sums.max(), 100) > ALPHA
@@ -397,8 +407,10 @@ def test_answers_are_as_exact_as_the_plan_says(
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_percentile_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
-    """Of 60 windows of the numbers that are told worst (false failure: ALPHA, if errors are
-    normal)."""
+    """60 windows have the numbers with the largest error.
+
+    Fails falsely with probability ALPHA, if errors are normal.
+    """
     (answer,) = product(tmp_path, START.replace("0.03", "0.1")).answer().accepted
     assert isinstance(answer.question, Percentile)
     way: Any = answer.mechanism
@@ -450,9 +462,11 @@ def test_a_percentile_without_people_has_the_error_of_the_numbers_that_are_told_
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_a_percentile_is_planned_from_the_result_of_a_pilot(tmp_path: Path) -> None:
-    """The pilot's even numbers take less than a fifth of what the worst shape takes. Shares of a
-    tenth of the range have a standard deviation of .0037 over 60 pilots: one of ten is off by .03
-    with probability 5e-15 (normal); the twin, a pilot of the lognormal shape, is."""
+    """The pilot's even numbers take less than a fifth of the epsilon of the worst shape.
+
+    Shares of a tenth of the range have a standard deviation of .0037 over 60 pilots. One of ten is
+    off by .03 with probability 5e-15 (normal). The twin, a pilot of the lognormal shape, is.
+    """
     pilot = HierarchicalHistogram(epsilon=4.0, bounds=(0.0, 10.0), buckets=64)
     for shape in (LOGNORMAL, EVEN):
         people = shaped_people(shape, (0.0, 10.0), 50)
@@ -480,7 +494,10 @@ def test_a_percentile_is_planned_from_the_result_of_a_pilot(tmp_path: Path) -> N
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_percentile_by_category_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
-    """Of 60 windows of two equal categories (false failure: ALPHA, if errors are normal)."""
+    """60 windows have two equal categories.
+
+    Fails falsely with probability ALPHA, if errors are normal.
+    """
     numbers = shaped_people(EVEN, (0.0, 10.0), 25)
     (tmp_path / "pilot.csv").write_text(
         "value,count\n" + "".join(f"{value},1\n" for value in numbers.values)
@@ -512,8 +529,11 @@ def test_a_percentile_by_category_is_as_exact_as_the_plan_says(tmp_path: Path) -
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_words_are_found_as_often_as_the_plan_says(tmp_path: Path) -> None:
-    """Of 12 windows at least 4 find the word of the smallest share (false failure: 2e-7, if it is
-    found with probability 0.9); the twin, a word of half the share, is found in fewer."""
+    """At least 4 of 12 windows find the word of the smallest share.
+
+    If it is found with probability 0.9, this fails falsely with 2e-7. The twin, a word of half the
+    share, is found in fewer.
+    """
     (answer,) = product(tmp_path, TYPED).answer().accepted
     assert answer.error <= 0.02
     generator, mechanism = np.random.default_rng(5), answer.mechanism
@@ -597,7 +617,8 @@ def test_mistakes_of_cross_tables_are_named(cross: str, message: str, tmp_path: 
 
 
 def test_a_device_records_a_cell_of_a_cross_table(tmp_path: Path) -> None:
-    """Of two lists, the second a file: each value of the first with each of the second."""
+    """There are two lists, the second a file: each value of the first goes with each of the
+    second."""
     question = BY_PLAN.replace('["free", "paid"]', '"cities.txt"')
     portfolio = product(tmp_path, question).answer()
     registry = written(portfolio, tmp_path / "out")
@@ -633,7 +654,7 @@ def test_a_cross_table_that_is_too_dear_is_refused_as_other_questions_are(tmp_pa
 def test_a_joint_report_of_two_lists_has_twice_the_error_of_one_list_of_cells(
     sizes: tuple[int, int], tmp_path: Path
 ) -> None:
-    """By the errors that both state, so a plan of a cross table does not try it."""
+    """Both state their errors, so a plan of a cross table does not try the joint report."""
     lists = [json.dumps([*map(str, range(size))]) for size in sizes]
     before, _, after = BY_PLAN.partition("cross = ")
     cross = f"cross = {{ a = {lists[0]}, b = {lists[1]} }}" + after[after.index("\n") :]
@@ -647,8 +668,11 @@ def test_a_joint_report_of_two_lists_has_twice_the_error_of_one_list_of_cells(
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_a_joint_report_has_the_error_that_it_is_refused_for(tmp_path: Path) -> None:
-    """The sum of 100 squared errors is chi-square at most where 90 % hold the cell (false failure:
-    ALPHA); and it is not that of the list of all cells at the same epsilon."""
+    """The sum of 100 squared errors is chi-square at most where 90 % hold the cell.
+
+    Fails falsely with probability ALPHA. It is not that of the list of all cells at the same
+    epsilon.
+    """
     (ask,) = product(tmp_path, BY_PLAN.replace('"dark", ', "")).questions
     cells = ask.question.with_(users=20_000, epsilon=4.0)
     way, error = joint_report(cells)
@@ -715,7 +739,7 @@ def test_wrong_calls_are_one_line(
 
 
 def test_a_plan_never_passes_its_caps_in_exact_sums(tmp_path: Path) -> None:
-    """Three prices whose sum as doubles is the cap, and exactly is above it."""
+    """The sum of three prices as doubles is the cap, and exactly is above it."""
     assert _left(0.6, [0.1, 0.2]) <= Fraction(0.6) - Fraction(0.1) - Fraction(0.2)
     one, two, three = 0.1, 0.2, 0.3
     cap = math.fsum([one, two]) + three

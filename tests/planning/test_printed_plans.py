@@ -1,7 +1,7 @@
-"""Every number that `ldp plan`, `compare`, `try` and `central` printed is printed still.
+"""Plans still print every number that `ldp plan`, `compare`, `try` and `central` printed.
 
 The inputs and the numbers are those of tests/data/printed/plans. `python -m
-tests.planning.test_printed_plans` writes the numbers as they are printed now: use it only for a
+tests.planning.test_printed_plans` writes the numbers as they are printed now. Use it only for a
 change that CHANGELOG names, with its reason.
 """
 
@@ -54,7 +54,7 @@ CASES = (
 
 
 def printed(command: str, folder: Path) -> list[str]:
-    """The numbers that a command prints and writes as text, of pages none."""
+    """Return the numbers that a command prints, and writes as text; pages are left out."""
     shutil.copytree(DATA, folder, dirs_exist_ok=True)
     before, here, words, out = set(folder.rglob("*")), Path.cwd(), sys.argv, io.StringIO()
     try:

@@ -41,7 +41,8 @@ until = 2027-02-28
 
 @pytest.fixture
 def kind() -> Iterator[type[Question]]:
-    """The share of active people: the ratio of two counts of one report."""
+    """Return the toy: the share of active people, which is the ratio of two counts of one
+    report."""
 
     @dataclass(frozen=True, kw_only=True)
     class Active(Question):
@@ -106,7 +107,8 @@ def test_a_kind_is_planned_for_and_written_to_a_registry(
 
 @pytest.mark.statistical
 def test_a_kind_is_compared(kind: type[Question]) -> None:
-    """Each measured error within 5.5 of its own errors of the prediction (3 rows, below 2e-7)."""
+    """Each measured error is within 5.5 of its errors of the prediction, else with 2e-7 in 3
+    rows."""
     question: Any = kind(users=20_000, epsilon=1.0, share=0.3)  # type: ignore[call-arg]
     comparison = compare_question(question, delta=1e-6, generator=np.random.default_rng(1))
     for row in comparison.rows:
@@ -126,7 +128,7 @@ def test_a_class_without_a_key_is_no_kind() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_a_question_without_people_has_typical_ones(share: float) -> None:
-    """Zipf frequencies of the values: the mean square over them is that of a count each."""
+    """The values have Zipf frequencies; the mean square over them is that of one count each."""
     question = Shares(users=1_000, epsilon=1.0, domain=10, frequency=share)
     mechanism = question.best("rr")
     people = Population(question.categories, frequencies=np.full(10, 0.1))

@@ -1,4 +1,4 @@
-"""`ldp try`: a column of data, tried before anybody is asked."""
+"""`ldp try` tries a column of data before any device is asked."""
 
 import json
 import os
@@ -22,7 +22,7 @@ ROWS = 20_000
 
 @pytest.fixture
 def trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Places held by 1/rank, and minutes that are lognormal, a few of them empty."""
+    """Return places with shares by 1/rank, and lognormal minutes, a few of them empty."""
     draw, weights = np.random.default_rng(1), 1 / np.arange(1, 41)
     places = draw.choice(40, ROWS, p=weights / weights.sum())
     minutes = [f"{number:.1f}" for number in draw.lognormal(3, 1, ROWS)]
@@ -153,8 +153,10 @@ def test_the_largest_numbers_do_not_overflow() -> None:
 
 @pytest.mark.statistical
 def test_a_trial_says_what_a_collection_would() -> None:
-    """Each of 40 values lies within 6 of its standard errors: false failure 40 x 2e-9. The twin,
-    errors at epsilon 1 taken for those at 4, does not."""
+    """Each of 40 values is within 6 of its standard errors; this fails falsely with 40 x 2e-9.
+
+    The twin, errors at epsilon 1 taken for those at 4, is not.
+    """
     counts = np.array([10_000 // rank for rank in range(1, 41)])
     people = Population(tuple(f"v{rank}" for rank in range(1, 41)), counts=counts)
     low, high = try_values(people, (1.0, 4.0), np.random.default_rng(3))
@@ -230,7 +232,7 @@ def test_a_parquet_column_is_read_as_a_csv_column(
 
 
 class Headings(HTMLParser):
-    """Texts of a page, and addresses that it would load."""
+    """Parser of the texts of a page, and of the addresses that it would load."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -272,7 +274,7 @@ def test_the_page_has_a_chart_of_the_errors_and_the_last_epsilon_beside_the_trut
 def test_a_columns_name_is_no_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nor is it HTML; an epsilon given twice is tried once."""
+    """The name is not HTML either, and an epsilon given twice is tried once."""
     monkeypatch.chdir(tmp_path)
     name = "../../<b>x</b>" + "y" * 300
     rows = "\n".join(["a", "b"] * 500)
@@ -288,7 +290,7 @@ def test_a_columns_name_is_no_path(
 def test_very_many_different_values_are_refused_and_numbers_rounded(
     trips: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A million of either took minutes without a word."""
+    """A million of either once took minutes without a word."""
     exact = answer("--column minutes --epsilon 4", monkeypatch, capsys)
     monkeypatch.setattr("ldp.planning.column_trial.MOST_DIFFERENT", 39)
     assert run("try trips.csv --column place", monkeypatch) == 2

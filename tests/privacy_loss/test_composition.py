@@ -1,4 +1,4 @@
-"""Many reports cost at least what they tell, and hardly more: held against enumerated laws."""
+"""Many reports cost at least what they reveal, and hardly more, compared with enumerated laws."""
 
 import math
 from collections import Counter
@@ -34,7 +34,10 @@ EPSILONS = (0.0, 0.3, 1.0, 2.5)
 
 
 def masses(mechanism: CatalogueMechanism, one: Value, other: Value) -> list[tuple[float, float]]:
-    """P(report | one), P(report | other) of every report, those in a fixed ratio together."""
+    """Return P(report | one) and P(report | other) of every report.
+
+    Reports with the same ratio are merged.
+    """
     first, second = exact_law(mechanism, one), exact_law(mechanism, other)
     alike: Counter[Fraction] = Counter()
     for report, probability in first.items():
@@ -43,7 +46,10 @@ def masses(mechanism: CatalogueMechanism, one: Value, other: Value) -> list[tupl
 
 
 def enumerated(reports: Sequence[Sequence[tuple[float, float]]], epsilon: float) -> float:
-    """delta of a run of reports by the definition: the sum over all runs of (P - e**epsilon Q)_+"""
+    """Return delta of a run of reports by its definition.
+
+    It is the sum over all runs of (P - e**epsilon Q)_+.
+    """
     missed = []
     for run in product(*reports):
         first, second = (math.prod(side) for side in zip(*run, strict=True))
@@ -89,7 +95,8 @@ def test_different_mechanisms_are_within_a_lattice_step_of_their_enumeration() -
 @pytest.mark.exact
 @sampling_everything
 def test_no_two_values_are_told_apart_better_than_composition_says(example: Example) -> None:
-    """One report and two; the second about another pair of values, or the pair turned round."""
+    """There are one and two reports. The second is about another pair of values, or the reversed
+    pair."""
     laws = [masses(example.mechanism, *pair) for pair in permutations(example.values[:3], 2)]
     for times in (1, 2):
         together = compose([(example.mechanism, times)], is_fresh=True)
@@ -134,8 +141,10 @@ TABLE = {
     (1.0, 90): (83.8, 58.2, 65.6, 56.4),
     (4.0, 90): (360, 356, 288, 286),
 }
-"""(epsilon, reports) -> epsilon at delta 1e-9 of response over 2, CMS, response over
-e**epsilon + 1, HCMS; as rounded by an independent computation."""
+"""Epsilon at delta 1e-9, by (epsilon, reports), as an independent computation rounded it.
+
+The columns are response over 2, CMS, response over e**epsilon + 1, and HCMS.
+"""
 
 
 @pytest.mark.exact
@@ -191,14 +200,14 @@ def test_composition_is_never_above_dp_accountings(epsilon: float, times: int) -
             .get_epsilon_for_delta(1e-9)
         )
         # Theirs is too low by the rounding of its transform, which changes with the version of
-        # numpy: HCMS, 90 reports at 0.5: 24.102988392979 in 60 digits, ours 24.102988393062,
+        # numpy. For HCMS, 90 reports at 0.5: 24.102988392979 in 60 digits, ours 24.102988393062,
         # theirs 24.102987999572 (numpy 2.5) or 24.102990155323 (numpy 2.4).
         assert compose([(mechanism, times)]).at(1e-9).epsilon <= theirs * (1 + 1e-7)
 
 
 @pytest.mark.exact
 def test_a_thousand_different_metrics_are_composed_close_to_a_normal_law() -> None:
-    """Against mean + z standard deviations with the normal's own delta, both from the pairs."""
+    """The reference is mean + z standard deviations with the normal's own delta, from the pairs."""
     epsilons = [0.01 + 0.0001 * number for number in range(1000)]
     at = compose([(cms(epsilon), 90) for epsilon in epsilons]).at(1e-6)
     mean = variance = 0.0

@@ -1,4 +1,5 @@
-"""Days of shuffled batches cost at least what enumerating small ones shows, and less than a sum."""
+"""Days of shuffled batches cost at least what enumeration of small ones shows, and less than a
+sum."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +37,7 @@ SHARES = (0.0, 0.1, 0.4, 0.9)
 
 @pytest.fixture
 def rough(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fewer points: the bounds are larger, and as valid."""
+    """Use fewer points, so that the bounds are larger and as valid."""
     monkeypatch.setattr(composition, "POINTS", 8)
     monkeypatch.setattr(shuffling, "COARSE", 1 << 10)
     shuffling._losses.cache_clear()
@@ -45,7 +46,8 @@ def rough(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def composed(days: Sequence[Any], epsilon: float) -> float:
-    """delta of days, each the laws of its batch under two values, by the definition."""
+    """Return delta of days by its definition; each day has the laws of its batch under two
+    values."""
     total = []
     for run in product(*([(first[z], second[z]) for z in first] for first, second in days)):
         p, q = (math.prod(side) for side in zip(*run, strict=True))
@@ -56,7 +58,7 @@ def composed(days: Sequence[Any], epsilon: float) -> float:
 def worst(
     mechanism: CatalogueMechanism, values: Sequence[Value], people: int, days: int, epsilon: float
 ) -> float:
-    """Largest enumerated delta over pairs of values and others, the same every day."""
+    """Return the largest enumerated delta over pairs of values and others, the same every day."""
     return max(
         composed([batch_laws(mechanism, one, other, others)] * days, epsilon)
         for one, other in permutations(values, 2)
@@ -99,7 +101,7 @@ def test_days_of_different_mechanisms_and_sizes_compose() -> None:
 
 
 def below_the_chords(losses: Callable[..., Losses]) -> Callable[..., Losses]:
-    """The twin: losses are rounded down, to the point before."""
+    """Return the twin, in which losses are rounded down, to the point before."""
 
     def optimistic(delta: Callable[[float], float], most: float) -> Losses:
         step = most / composition.POINTS
@@ -119,7 +121,7 @@ def test_rounding_losses_down_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.exact
 @pytest.mark.usefixtures("rough")
 def test_the_reports_of_one_person_in_a_batch_are_a_group() -> None:
-    """Three people, of whom one sends two of four reports, on each of two days."""
+    """One of three people sends two of four reports, on each of two days."""
     mechanism = rr(2, 0.8)
     bound = compose_shuffled([(mechanism, 4, 2)], per_person=2)
     for epsilon in (0.0, 0.3, 1.0, 2.5):
@@ -175,7 +177,7 @@ def test_a_year_of_batches_costs_at_most_a_tenth_of_the_sum(
 @pytest.mark.exact
 @pytest.mark.parametrize("reports", [10**5, 10**7, 10**9])
 def test_the_lattice_of_a_profile_is_fine_enough_for_its_batch(reports: int) -> None:
-    """With as few points as for 100,000 reports a batch of a billion has delta 1."""
+    """With as few points as for 100,000 reports, a batch of a billion would have delta 1."""
     epsilon = 20 / math.sqrt(reports)
     rough, fine = (
         shuffled_delta(cms(4.0), reports=reports, epsilon=epsilon, size=size)
@@ -224,7 +226,10 @@ def test_memoised_reports_do_not_compose() -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_mechanism_of_which_only_epsilon_is_known() -> None:
-    """Never below an enumerated shuffle of a mechanism of that epsilon; the published number."""
+    """The cost is never below an enumerated shuffle of a mechanism with that epsilon.
+
+    It is also the published number.
+    """
     for mechanism, values in ((rr(2, 1.0), "01"), (rr(3, 0.7), "012"), (unary(1.0), "012")):
         whatever = AnyMechanism(mechanism.cost.epsilon)
         for share in SHARES:

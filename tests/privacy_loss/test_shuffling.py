@@ -1,4 +1,5 @@
-"""A shuffled report costs at least what enumerating small shuffles shows, and what is published."""
+"""A shuffled report costs at least what enumeration of small shuffles shows, and what is
+published."""
 
 import math
 from collections.abc import Sequence
@@ -66,8 +67,8 @@ def test_the_bound_is_never_below_an_enumerated_shuffle(
 @pytest.mark.exact
 @for_everything
 def test_every_mechanisms_bound_holds_for_two_people(example: Example) -> None:
-    """A batch is told by its two reports in any order, whose probability is
-    first_i third_j + third_i first_j."""
+    """A batch shows its two reports in any order, with probability first_i third_j + third_i
+    first_j."""
     mechanism, values = example.mechanism, example.values[:2]
     laws = [exact_law(mechanism, value) for value in values]
     shares = [np.array([float(law[report]) for report in laws[0]]) for law in laws]
@@ -81,8 +82,11 @@ def test_every_mechanisms_bound_holds_for_two_people(example: Example) -> None:
 
 
 def variation_ratio(epsilon: float, local: float, variation: float, reports: int) -> float:
-    """delta by the variation-ratio formula (Wang and others, VLDB 2024) at p = q = e**local and
-    total variation `variation`: no bound where that is below (e**local - 1) / (e**local + 1)."""
+    """Return delta by the variation-ratio formula (Wang and others, VLDB 2024).
+
+    It is at p = q = e**local and total variation `variation`. It is no bound where that is below
+    (e**local - 1) / (e**local + 1).
+    """
     p = math.exp(local)
     clone = variation / (p - 1)
     most = reports - 1
@@ -104,7 +108,7 @@ def variation_ratio(epsilon: float, local: float, variation: float, reports: int
 
 @pytest.mark.exact
 def test_the_variation_ratio_is_below_the_truth_where_the_blanket_is_not() -> None:
-    """Three categories, four people who all hold the first one's value."""
+    """There are three categories, and four people who all hold the first one's value."""
     mechanism = rr(3, 0.7)
     delta = enumerated(mechanism, "0", "1", ["0"] * 3, 0.6)
     variation = (math.exp(0.7) - 1) / (math.exp(0.7) + 2)
@@ -123,7 +127,7 @@ def test_the_variation_ratio_is_below_the_truth_where_the_blanket_is_not() -> No
 def test_among_many_people_it_agrees_with_the_variation_ratio(
     mechanism: Mechanism, variation: float
 ) -> None:
-    """`variation`: as a part of the largest that an epsilon of 4 allows, tanh(2)."""
+    """`variation` is a part of the largest that an epsilon of 4 allows, tanh(2)."""
     epsilon = amplify_by_shuffling(mechanism, reports=100_000, delta=1e-6).epsilon
     for factor, within in ((1.004, np.greater), (0.996, np.less)):
         formula = variation_ratio(epsilon * factor, 4.0, variation * math.tanh(2), 100_000)
@@ -136,7 +140,10 @@ TABLE = {
     (1_000_000, 4.0, 1e-8): (0.0451, 0.0316, 0.0398, 0.0313),
     (1_000_000, 8.0, 1e-8): (0.381, 0.261, 0.374, 0.266),
 }
-"""(reports, local epsilon, delta) -> response over 2, over e**epsilon + 1, CMS, HCMS."""
+"""Costs of response over 2, over e**epsilon + 1, CMS and HCMS.
+
+The key is (reports, local epsilon, delta).
+"""
 
 
 @pytest.mark.exact
@@ -192,7 +199,7 @@ def test_shuffling_one_report_is_no_protection_and_none_makes_it_worse() -> None
 def test_costs_hardly_below_the_local_one_are_certified(
     reports: int, delta: float, epsilon: float
 ) -> None:
-    """Those that enumeration gives, where the first search ends above the local epsilon."""
+    """Enumeration gives these costs; the first search ends above the local epsilon."""
     cost = amplify_by_shuffling(rr(2, 1.0), reports=reports, delta=delta)
     assert cost.epsilon == pytest.approx(epsilon, abs=2e-4)
     assert cost.delta == delta

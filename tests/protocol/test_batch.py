@@ -1,4 +1,4 @@
-"""Sealed batches as bytes."""
+"""Sealed batches are written and read as bytes."""
 
 from datetime import date
 
@@ -52,8 +52,10 @@ def test_other_bytes_are_refused(data: bytes) -> None:
 @pytest.mark.exact
 @given(st.data())
 def test_a_damaged_batch_is_refused_or_another_batch(data: st.DataObject) -> None:
-    """No checksum: TLS and the file system have theirs; but nothing else is ever raised, and what
-    is read is written as it was."""
+    """There is no checksum, as TLS and the file system have theirs.
+
+    But nothing else is ever raised, and what is read is written as it was.
+    """
     damaged = bytearray(BATCH.to_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, 80))] ^= data.draw(st.integers(1, 255))

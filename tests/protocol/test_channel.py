@@ -1,4 +1,4 @@
-"""The epsilon that is printed is that of the thresholds that run, and never above the one asked."""
+"""The printed epsilon is that of the thresholds that run, and never above the one asked for."""
 
 import math
 import re
@@ -57,7 +57,7 @@ def test_printed_epsilon_is_exact_rounded_up_and_at_most_the_one_asked(
 def test_a_figure_is_not_below_its_number_and_less_than_a_digit_above(
     number: float, digits: int
 ) -> None:
-    """Against fractions; a number with so few digits is printed as it is."""
+    """The figure is compared with fractions; a number with so few digits is printed as it is."""
     exact, printed = Fraction(repr(number)), Fraction(rounded_up(number, digits))
     assert 0 <= printed - exact < Fraction(10) ** (1 - digits) * exact
     assert float(rounded_up(float(f"{number:.2g}"), digits)) == float(f"{number:.2g}")
@@ -93,7 +93,7 @@ def test_two_fair_coins_cost_ln_three_and_count_with_the_textbook_error() -> Non
 
 @pytest.mark.exact
 def test_an_epsilon_of_any_real_type_is_the_double_that_is_not_above_it() -> None:
-    """In every mechanism that has one: numpy's numbers, as of np.arange, and fractions."""
+    """Every mechanism with an epsilon takes numpy's numbers, as from np.arange, and fractions."""
     tried = 0
     numbers: tuple[Any, ...] = np.int64(3), np.float32(3.1), Fraction(31, 10)
     for example in CATALOGUED:
@@ -101,7 +101,7 @@ def test_an_epsilon_of_any_real_type_is_the_double_that_is_not_above_it() -> Non
         for name, number in product(names, numbers):
             try:
                 made = replace(example.mechanism, **{name: number})
-            except ParameterError as error:  # of a number that it refuses as a float too
+            except ParameterError as error:  # a number that it refuses as a float too
                 with pytest.raises(ParameterError, match=f"^{re.escape(str(error))}$"):
                     replace(example.mechanism, **{name: float(number)})
                 continue
@@ -155,7 +155,7 @@ def test_round_up_is_the_smallest_double_not_below(exact: Fraction) -> None:
 
 @pytest.mark.exact
 def test_sums_beyond_all_doubles_are_infinite() -> None:
-    """Two caps of 1e308 together, as a registry may state them."""
+    """A registry may state two caps of 1e308, whose sum is infinite."""
     assert round_up(2 * Fraction(1e308)) == round_up(2 * Decimal("1e308")) == math.inf
 
 
@@ -166,7 +166,8 @@ def test_sums_beyond_all_doubles_are_infinite() -> None:
 def test_what_a_fake_report_can_do_is_as_published(
     epsilon: float, figures: tuple[float, ...]
 ) -> None:
-    """Cao, Jia and Gong (2021): 2,600 categories, their optimized encoding, and both sketches."""
+    """The figures are those of Cao, Jia and Gong (2021): 2,600 categories, optimized encoding,
+    sketches."""
     names = tuple(map(str, range(2600)))
     mechanisms = (
         RandomizedResponse(categories=names, epsilon=epsilon),
@@ -180,8 +181,11 @@ def test_what_a_fake_report_can_do_is_as_published(
 
 @pytest.mark.exact
 def test_fakes_move_a_count_by_what_is_printed() -> None:
-    """1 % of the reports replaced by ones that name the value, among reports of the others that
-    are as they are on average: the estimate is what is printed, and the fakes themselves."""
+    """1 % of the reports are replaced by ones that name the value.
+
+    The others are as they are on average. The estimate is what is printed, and the fakes
+    themselves.
+    """
     mechanism = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
     keep = mechanism.channel.touched
     honest = [round(9900 * (1 - keep)), round(9900 * keep)]

@@ -62,8 +62,11 @@ HALVES = [0, 1, (1 << 31) - 1, 1 << 31, 1 << 60, FIELD - 2, FIELD - 1]
 @pytest.mark.exact
 @pytest.mark.parametrize("width", [2, 3, 1000, 1024, 65_536, (1 << 24) - 1])
 def test_columns_in_fixed_point_are_those_of_the_field(width: int) -> None:
-    """Of values next to the first and the last of a column, 0 and FIELD too, among others that need
-    no second look; twin: in some cases the sum in fixed point alone names the column before."""
+    """Values are next to the first and the last of a column, 0 and FIELD included.
+
+    Other values need no second look. In the twin, the sum in fixed point alone names the column
+    before in some cases.
+    """
     firsts = {0, 1, width // 2, width - 1}
     edges = [((column << 32) + width - 1) // width << 29 for column in firsts]
     near = [edge + more for edge in edges for more in (-8, -1, 0, 1, 8)]
@@ -138,7 +141,7 @@ def test_the_sum_of_squares_equals_that_of_fractions() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize(("start", "size"), [(0, 15), (3, 9), (5, 5), (7, 2)])
 def test_bulk_scatter_of_fragments_equals_a_loop(start: int, size: int) -> None:
-    """Blocks that begin and end within a position's five rows, or span several positions."""
+    """Blocks begin and end within a position's five rows, or span several positions."""
     fragments = Fragments("0a", 16, 5, Spelling(6, "abc", 2, 8))
     words = ("", "a", "abc", "cabcab")
     added = np.arange(len(words) * size).reshape(len(words), size)
@@ -171,9 +174,11 @@ def test_values_that_touch_nothing_have_no_column() -> None:
 
 @pytest.mark.statistical
 def test_three_values_fall_into_columns_independently() -> None:
-    """Over 40,000 rows the triple of columns of three values is uniform on 4**3 outcomes:
-    each count is Binomial(40000, 1/64) when the rows' polynomials are random. False failure: ALPHA,
-    and the seed is fixed."""
+    """Over 40,000 rows, the triple of columns of three values is uniform on 4**3 outcomes.
+
+    Each count is Binomial(40000, 1/64) when the rows' polynomials are random. Fails falsely with
+    probability ALPHA; the seed is fixed.
+    """
     from tests.statistics import ALPHA, law_p
 
     rows = PolynomialRows("5eed", 4)
@@ -203,14 +208,14 @@ def test_a_seed_that_is_no_hex_of_1_to_64_bytes_is_refused(seed: str) -> None:
 
 
 class Shifted(Identity):
-    """Category i touches columns i and i + 1."""
+    """Addressing in which category i touches columns i and i + 1."""
 
     def cells(self, point: int, row: int) -> tuple[int, ...]:
         return (point, point + 1)
 
 
 class Unregistered:
-    """An addressing without bulk code."""
+    """Addressing without bulk code."""
 
     def point(self, value: object) -> int:
         return 0

@@ -26,7 +26,7 @@ U64 = st.integers(0, PROBABILITY_ONE - 1)
 
 
 class Scripted:
-    """Lanes of given 64-bit uniforms, handed out from their top bits down."""
+    """Source of lanes of given 64-bit uniform numbers, from their top bits down."""
 
     def __init__(self, uniforms: list[int]) -> None:
         self.uniforms, self.position = uniforms, 63
@@ -43,8 +43,10 @@ class Scripted:
 def test_lanes_drawn_whole_have_the_same_law(
     uniforms: list[int], threshold: int, data: st.DataObject
 ) -> None:
-    """From the operating system; the uniforms are its bytes, 8 a lane, of several with one more,
-    which nothing depends on."""
+    """The uniform numbers are bytes of the operating system, 8 a lane.
+
+    Several lanes have one byte more, on which nothing depends.
+    """
     uniforms[0] = min(max(threshold + data.draw(st.integers(-1, 1)), 0), PROBABILITY_ONE - 1)
     chosen, lanes = data.draw(st.integers(0, (1 << len(uniforms)) - 1)), len(uniforms)
     other = data.draw(st.integers(0, PROBABILITY_ONE))
@@ -59,7 +61,7 @@ def test_lanes_drawn_whole_have_the_same_law(
 
 
 class Given(SystemBits):
-    """Top bytes and 56-bit tails of uniforms, handed out in order."""
+    """Source of top bytes and 56-bit tails of uniform numbers, in order."""
 
     def __init__(self, tops: bytes, tails: list[int]) -> None:
         self.tops, self.tails = tops, iter(tails)
@@ -82,8 +84,10 @@ THRESHOLD = st.integers(0, PROBABILITY_ONE)
 def test_of_many_lanes_each_compares_a_uniform_of_its_own(
     chosen_lanes: int, lanes: int, threshold: int, other: int, seed: int
 ) -> None:
-    """Its top byte, and a tail that is drawn only where the byte does not decide. Bytes and tails
-    lie at the thresholds' own, where a comparison is won or lost by one."""
+    """Each lane has a top byte, and a tail that is drawn only where the byte does not decide.
+
+    Bytes and tails are near those of the thresholds, where a difference of one decides.
+    """
     generator, tail = np.random.default_rng(seed), (1 << 56) - 1
     chosen = set(generator.permutation(lanes)[:chosen_lanes].tolist())
     steps = [(limit, step) for limit in (threshold, other) for step in (-1, 0, 1)]
@@ -114,7 +118,8 @@ def test_of_many_lanes_each_compares_a_uniform_of_its_own(
 def test_the_bits_of_a_report_are_those_of_one_request_each_once(
     data: bytes, counts: list[int]
 ) -> None:
-    """The first 8 bytes as bytes, the other 256 bits as numbers, and then of another request."""
+    """The first 8 bytes are read as bytes, the other 256 bits as numbers; then another request
+    follows."""
     requests = list[int]()
 
     def serve(size: int) -> bytes:
@@ -176,7 +181,7 @@ def test_comparing_a_whole_keyed_stream_changes_neither_the_bits_nor_what_is_rea
 def test_a_report_takes_one_request_whatever_it_says(
     mechanism: Mechanism, value: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For the coin, the row, and the lie, whether it is said or not."""
+    """The request covers the coin, the row and the lie, whether the lie is sent or not."""
     requests, system, told = list[int](), os.urandom, set[bytes]()
 
     def counting(size: int) -> bytes:
@@ -194,9 +199,12 @@ def test_a_report_takes_one_request_whatever_it_says(
 
 @pytest.mark.statistical
 def test_times_that_tell_truth_from_lie_are_seen() -> None:
-    """The threshold is chosen on other calls. Without a difference the share told apart has a
-    standard deviation of at most sqrt(1/4,000 + 1/1,000) / 4 = 0.9 %: 5 % is passed with
-    probability below 1e-7. The twin's times differ by half of theirs: 60 % are told apart."""
+    """The threshold is chosen on other calls.
+
+    Without a difference, the share told apart has a standard deviation of at most sqrt(1/4,000 +
+    1/1,000) / 4 = 0.9 %, so 5 % is exceeded with probability below 1e-7. The twin's times differ by
+    half of theirs, and 60 % are told apart.
+    """
     generator = np.random.default_rng(0)
     truths = generator.random(10_000) < 0.8
     times = generator.normal(1e4, 100, 10_000)
@@ -224,7 +232,7 @@ def test_certain_events_are_certain() -> None:
 
 
 class Listed:
-    """Hands out the given numbers, each for a call."""
+    """Source that returns the listed numbers, one for each call."""
 
     def __init__(self, numbers: list[int]) -> None:
         self.numbers = numbers
@@ -264,7 +272,7 @@ def test_a_seed_is_not_shown() -> None:
 
 @pytest.mark.exact
 def test_a_forked_child_does_not_repeat_its_parents_noise() -> None:
-    """Nor that of an encoder which has drawn before."""
+    """It does not repeat the noise of an encoder either that has drawn before."""
     source = SystemBits()
     mechanism = UnaryEncoding(categories=tuple(map(str, range(300))), epsilon=1.0)
     encoder = mechanism.encoder(source)

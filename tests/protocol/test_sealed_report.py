@@ -1,4 +1,7 @@
-"""Sealed reports: RFC 9180's vectors, one size, bound to key and queue, nothing else is opened."""
+"""Sealed reports follow RFC 9180's vectors, have one size, and are bound to key and queue.
+
+Nothing else is opened.
+"""
 
 import stat
 from datetime import date
@@ -47,9 +50,12 @@ RFC_CIPHERTEXT = (
 
 @pytest.mark.exact
 def test_the_suite_is_that_of_the_rfcs_vectors() -> None:
-    """RFC 9180, A.1.1. Its ciphertexts have an `aad`, which the single-shot functions of
-    `cryptography` do not take: the published AEAD key and nonce give the published ciphertext, and
-    what they encrypt without `aad` is what the suite decrypts."""
+    """The vectors are those of RFC 9180, A.1.1.
+
+    Its ciphertexts have an `aad`, which the single-shot functions of `cryptography` do not take. So
+    the published AEAD key and nonce give the published ciphertext, and the suite decrypts what they
+    encrypt without `aad`.
+    """
     (enc, info, text) = map(bytes.fromhex, (RFC_ENC, RFC_INFO, RFC_TEXT))
     aead, nonce = AESGCM(bytes.fromhex(RFC_AEAD_KEY)), bytes.fromhex(RFC_NONCE)
     assert aead.encrypt(nonce, text, b"Count-0").hex() == RFC_CIPHERTEXT
@@ -114,7 +120,7 @@ def test_a_report_that_does_not_fit_is_refused() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("text", ["", "00", "x" * 64, "00" * 31, "00" * 32, "00" * 33])
 def test_a_key_that_is_none_is_refused(text: str) -> None:
-    """Also 32 zero bytes, of which nobody can have the private key."""
+    """Among them are 32 zero bytes, of which nobody can have the private key."""
     with pytest.raises(ParameterError, match="64 hexadecimal digits"):
         PublicKey(text)
 

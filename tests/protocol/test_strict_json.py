@@ -1,4 +1,4 @@
-"""Certificates, records and locks that are garbage, or can be read in two ways: one clear line."""
+"""Certificates, records and locks that are garbage, or ambiguous, give one clear line."""
 
 import hashlib
 import json
@@ -58,7 +58,7 @@ GARBAGE: dict[str, bytes] = {
 
 @pytest.fixture
 def written(folder: Path) -> Path:
-    """The folder with a record of its registry and certificate."""
+    """Return the folder with a record of its registry and certificate."""
     record = sign(Registry.load("metrics.toml"), "Officer", [folder / "audit.json"], TODAY)
     (folder / "metrics.signed.json").write_text(json.dumps(record))
     return folder
@@ -68,7 +68,7 @@ def written(folder: Path) -> Path:
 def refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[[str], str]:
-    """Assert that every use of a file is refused in one line, and return the last."""
+    """Assert that every use of a file is refused in one line, and return the last line."""
 
     def refuse(file: str) -> str:
         error = ""
@@ -114,7 +114,7 @@ def objects(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def text_with(data: Any, path: tuple[Any, ...], added: str) -> str:
-    """Return data as JSON, the object at `path` with `added` before its last brace."""
+    """Return data as JSON, in which the object at `path` has `added` before its last brace."""
     mark = "d41d8cd98f00b204"
     changed = json.loads(json.dumps(data))
     place = changed
@@ -129,7 +129,8 @@ def text_with(data: Any, path: tuple[Any, ...], added: str) -> str:
 def test_no_object_at_any_depth_can_be_read_in_two_ways(
     file: str, written: Path, refused: Callable[[str], str]
 ) -> None:
-    """A key twice, a number that is not finite or too long, half of a pair of surrogates."""
+    """An object has a key twice, a number that is not finite or too long, or half of a surrogate
+    pair."""
     data = json.loads((written / file).read_text())
     places = [*objects(data)]
     assert len(places) >= 3
@@ -148,7 +149,7 @@ def test_no_object_at_any_depth_can_be_read_in_two_ways(
 
 WRONG: list[Any] = [None, True, -1, 1.5, "", "a\n\u202eb", [1], {}, {"a": 1}]
 COMPARED = {"alpha", "values", "drawn_values", "channels", "touched", "untouched"}
-"""Fields that only `audit --verify` compares, or nothing reads."""
+"""Fields that only `audit --verify` compares, or that nothing reads."""
 
 
 @pytest.mark.exact
@@ -159,7 +160,7 @@ def test_a_field_of_a_wrong_type_or_that_is_gone_is_refused_or_compared(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """No value of any field is an internal error, or says more than one line."""
+    """No value of any field is an internal error, or gives more than one line."""
     monkeypatch.setattr("ldp.audit.certificate.audited", found_nothing)
     monkeypatch.setattr("ldp.audit.certificate.cheats_caught", lambda *_: CAUGHT)
     monkeypatch.setattr("ldp.cli.audit._commit", lambda _: None)
@@ -237,7 +238,7 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_a_small_table_file_takes_no_memory_that_it_does_not_fill() -> None:
-    """65 KB of zeros, packed, took 2 GB."""
+    """65 KB of zeros, packed, once took 2 GB."""
     mechanism = CountMeanSketch(epsilon=1.0, rows=16384, width=16384, seed="00")
     size = 8 * 16384 * 16384
     part = {

@@ -1,4 +1,4 @@
-"""The golden vectors say what the code does; a reader of them refuses the bad reports."""
+"""The golden vectors are what the code does, and a reader of them refuses the bad reports."""
 
 import json
 

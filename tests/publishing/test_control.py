@@ -1,4 +1,4 @@
-"""Broken builds show in the reports of a control metric; right ones are hardly ever said to."""
+"""Broken builds show in the reports of a control metric; right ones hardly ever do."""
 
 import json
 import subprocess
@@ -60,7 +60,7 @@ def table(mechanism: Mechanism, n: int, seed: int, value: str = "on") -> Table:
 @pytest.mark.statistical
 @each
 def test_reports_that_support_a_value_are_binomial(mechanism: Mechanism) -> None:
-    """Within 5 standard errors: false with probability 6e-7."""
+    """The count is within 5 standard errors, else with probability 6e-7."""
     n, p = 200_000, float(mechanism.support.touched)
     named = supporting(table(mechanism, n, 1), "on")
     assert abs(named - n * p) < 5 * (n * p * (1 - p)) ** 0.5
@@ -69,7 +69,7 @@ def test_reports_that_support_a_value_are_binomial(mechanism: Mechanism) -> None
 
 @pytest.mark.exact
 def test_each_ratio_has_mean_one() -> None:
-    """Over all tables of nine reports, and of five in three rows."""
+    """The mean is over all tables of nine reports, and of five in three rows."""
     response = EACH[0]
     p, means = float(response.support.touched), dict.fromkeys((WITHOUT_NOISE, HASHED, STUCK), 0.0)
     for named in range(10):
@@ -100,8 +100,10 @@ COIN = RandomizedResponse(categories=("on", "off"), epsilon=1.0)
 
 
 def years(number: int, share: float = 0.0) -> Iterator[tuple[date, Table]]:
-    """Yield `number` years of days with 2,000 reports, a `share` of them by a build that hashes
-    otherwise."""
+    """Yield `number` years of days with 2,000 reports, of which a `share` is from a wrong build.
+
+    That build hashes in another way.
+    """
     p, generator = float(COIN.support.touched), np.random.default_rng(number)
     for day, named in enumerate(generator.binomial(2_000, p - share * (p - 0.5), 365 * number)):
         counts = np.array([[named, 2_000 - named]])
@@ -110,8 +112,10 @@ def years(number: int, share: float = 0.0) -> Iterator[tuple[date, Table]]:
 
 @pytest.mark.statistical
 def test_right_builds_are_said_to_be_broken_once_a_year_at_most() -> None:
-    """In 20 years: more than 35 with probability 1e-3 at most were it once a year; the seed is
-    fixed. Its twin: every tenth report is of a broken build."""
+    """In 20 years, more than 35 alarms have probability 1e-3 at most, if there is one a year.
+
+    The seed is fixed. In the twin, every tenth report is from a broken build.
+    """
     assert len([*broken(years(20), "on", 365)]) <= 35
     assert len([*broken(years(2, share=0.1), "on", 365)]) > 35
 
@@ -119,7 +123,7 @@ def test_right_builds_are_said_to_be_broken_once_a_year_at_most() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("reports", [0, 1, 50])
 def test_weeks_with_hardly_any_report_say_nothing(reports: int) -> None:
-    """However many there are: without evidence the detector stays where it is."""
+    """Without evidence, the detector stays where it is, however many weeks there are."""
     counts = np.array([[round(0.731 * reports), reports - round(0.731 * reports)]])
     quiet = Table.from_counts(COIN, counts, reports)
     weeks = ((DAY + timedelta(weeks=week), quiet) for week in range(400))
@@ -137,7 +141,7 @@ def test_alarms_in_a_row_are_since_the_first_of_them() -> None:
 
 
 def of_broken(cause: str) -> Table:
-    """A thousand reports of a broken build."""
+    """Return the table of a thousand reports of a broken build."""
     if cause == HASHED:
         return table(SKETCH, 1_000, 1, "hashed otherwise")
     encoder, builder = SKETCH.encoder(SeededBits(b"broken")), TableBuilder(SKETCH)
@@ -154,7 +158,7 @@ def of_broken(cause: str) -> Table:
 
 
 def with_broken(few: Table, seed: int) -> Iterator[tuple[date, Table]]:
-    """Three days of 100,000 reports of right builds, then seven with 1 % of a broken one."""
+    """Return three days of 100,000 reports of right builds, then seven with 1 % of a broken one."""
     for day in range(10):
         right = table(SKETCH, 100_000 - few.total * (day >= 3), seed * 10 + day)
         yield DAY + timedelta(days=day), right + few if day >= 3 else right
@@ -164,9 +168,12 @@ def with_broken(few: Table, seed: int) -> Iterator[tuple[date, Table]]:
 @pytest.mark.statistical
 @pytest.mark.parametrize(("cause", "least"), [(WITHOUT_NOISE, 7), (STUCK, 10), (HASHED, 5)])
 def test_a_broken_build_in_a_hundred_is_seen_within_a_week(cause: str, least: int) -> None:
-    """At one false alarm a year, epsilon 1: `make campaign-changes` counts 88.6 % without noise,
-    100 % where the row is stuck, 84 % with another seed; fewer than 7 and 5 of ten with probability
-    2.0 and .2 %, seeds fixed. The twin: no broken build among them."""
+    """At one false alarm a year and epsilon 1, fewer than 7 and 5 of ten have probability 2.0 and
+    .2 %.
+
+    `make campaign-changes` counts 88.6 % without noise, 100 % where the row is stuck, and 84 % with
+    another seed; seeds are fixed. The twin has no broken build.
+    """
     for few, is_seen in ((of_broken(cause), True), (TableBuilder(SKETCH).build(), False)):
         alarms = [[*broken(with_broken(few, seed), "on", 365)] for seed in range(10)]
         seen = sum(any((period - DAY).days >= 3 for period, _, _ in one) for one in alarms)
@@ -216,7 +223,8 @@ def test_a_control_that_cannot_be_tested_is_refused(tmp_path: Path, keys: str, w
 @pytest.mark.campaign
 @pytest.mark.exact
 def test_publish_says_which_control_does_not_follow_its_law(tmp_path: Path) -> None:
-    """Ten thousand reports a day, at first of the control value, then a tenth of another."""
+    """There are ten thousand reports a day, at first of the control value, then a tenth of
+    another."""
     (tmp_path / "metrics.toml").write_text(REGISTRY + HOW)
     for day, others in enumerate((0, 0, 2_000, 2_000), 1):
         (tmp_path / "people.csv").write_text(f"value,count\non,{10_000 - others}\noff,{others}\n")

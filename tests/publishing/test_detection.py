@@ -1,4 +1,5 @@
-"""Changes: never more often said than stated, whenever somebody looks, and found where they are."""
+"""Changes are never reported more often than stated, whenever one looks, and found where they
+are."""
 
 import math
 import re
@@ -17,7 +18,7 @@ from tests.publications import World, run
 
 
 def series(share: list[list[float]], std_error: float = 1.0, **changes: object) -> Series:
-    """Periods of one season, as many reports in each, whose people are no sample."""
+    """Return periods of one season with equally many reports, whose people are no sample."""
     values = np.array(share)
     settings: dict[str, object] = {
         "share": values,
@@ -34,7 +35,8 @@ def series(share: list[list[float]], std_error: float = 1.0, **changes: object) 
 
 @pytest.mark.exact
 def test_weights_add_to_one_at_most() -> None:
-    """Those of all tests until period T, which test each window when a third of it is new."""
+    """The weights are of all tests until period T, which test each window when a third of it is
+    new."""
     total = 0.0
     for at in range(1, 5_000):
         for window in WINDOWS:
@@ -47,8 +49,10 @@ def test_weights_add_to_one_at_most() -> None:
 
 @pytest.mark.exact
 def test_numbers_of_holders_are_as_rare_as_they_are_said_to_be() -> None:
-    """The tail of Poisson numbers of any mean, at all probabilities that tests have. The twin: a
-    normal tail, which few holders pass a hundred times as often."""
+    """The tail is that of Poisson numbers of any mean, at all probabilities that tests have.
+
+    The twin, a normal tail, is exceeded by few holders a hundred times as often.
+    """
     from scipy.stats import norm, poisson
 
     for z in np.arange(2.0, 8.0, 0.25):
@@ -64,7 +68,10 @@ def test_numbers_of_holders_are_as_rare_as_they_are_said_to_be() -> None:
 
 @pytest.mark.exact
 def test_the_variance_is_that_of_people_who_stay_and_of_noise_that_is_new() -> None:
-    """By another way, of three periods against two of other sizes, one person sending up to 4."""
+    """Another way gives the same, for three periods against two of other sizes.
+
+    One person sends up to 4 reports.
+    """
     n, share = np.array([100.0, 400, 200, 300, 500]), [[0.1], [0.2], [0.1], [0.3], [0.3]]
     settings = {"reports": n, "is_share": np.ones(1), "reports_per_person": np.full(5, 4.0)}
     for shared in (0.0, 0.25, 1.0):
@@ -92,7 +99,7 @@ def test_a_rhythm_of_the_week_is_no_change() -> None:
 
 @pytest.mark.exact
 def test_after_a_change_a_value_begins_anew() -> None:
-    """One change up and one down, each said once; the other value has none."""
+    """There is one change up and one down, each reported once; the other value has none."""
     share = [[0.1, 0.2]] * 10 + [[0.3, 0.2]] * 20 + [[0.1, 0.2]] * 20
     changes = detect(series(share, 0.005))
     assert [(change.column, change.at, change.since) for change in changes] == [
@@ -113,9 +120,11 @@ def test_a_period_without_an_estimate_is_no_change() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_constant_shares_hardly_ever_have_a_change() -> None:
-    """30 years of 50 values with a weekly season and numbers of reports that grow and vary; at a
-    rate of 5 % six or more have a change with probability 0.003 (seeds are fixed). Twin: errors
-    that are stated a third too small."""
+    """30 years have 50 values, a weekly season, and numbers of reports that grow and vary.
+
+    At a rate of 5 %, six or more years have a change with probability 0.003 (seeds are fixed). The
+    twin states errors a third too small.
+    """
     assert alarms(30, values=50, seed=1) <= 5
     assert alarms(8, values=50, seed=2, stated=0.66) >= 6
 
@@ -123,8 +132,11 @@ def test_constant_shares_hardly_ever_have_a_change() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_noise_that_periods_share_is_no_change() -> None:
-    """As above, of permanent responses of people who come and go slowly: five or more of 20 have a
-    change with probability 0.003 (seeds are fixed). Twin: the same, taken for fresh noise."""
+    """People come and go slowly, with permanent responses.
+
+    Of 20 such years, five or more have a change with probability 0.003 (seeds are fixed). The twin
+    takes the noise for fresh.
+    """
     assert alarms(20, values=50, seed=3, churn=0.02) <= 4
     assert alarms(4, values=50, seed=4, churn=0.02, is_memoised=False) >= 3
 
@@ -132,8 +144,11 @@ def test_noise_that_periods_share_is_no_change() -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_jumps_are_found_in_time() -> None:
-    """Of ten jumps each eight are found within the days of the campaign's bars; seeds are fixed:
-    with others fewer are with probability .32, if 80 % are. The twin: jumps a third as high."""
+    """Eight of ten jumps each are found within the days of the campaign's bars.
+
+    Seeds are fixed; with others fewer are found with probability .32, if 80 % are found on average.
+    The twin's jumps are a third as high.
+    """
     for jump, within in JUMPS:
         for height, is_found in ((jump, True), (jump / 3, False)):
             found = sum(delay <= within for delay in delays(10, height, values=1_000, seed=5))
@@ -171,8 +186,10 @@ def test_a_change_is_in_the_data_set_on_the_site_and_in_the_command(world: World
 
 @pytest.mark.exact
 def test_a_change_is_said_once(world: World) -> None:
-    """Not again when its period is re-opened, also where the copies fail; and it is said where an
-    earlier period, of late reports, brings it out."""
+    """It is not reported again when its period is re-opened, even where the copies fail.
+
+    It is reported where late reports of an earlier period reveal it.
+    """
     words = (
         *("publish", "--registry", world.top / "metrics.toml", "--store", world.store),
         *("--out", world.out, "--until", START + timedelta(days=14)),
@@ -211,8 +228,10 @@ def test_the_rate_is_the_one_that_pages_state() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("setting", [(1, 0.05), (1, 0.2), (7, 1.0)])
 def test_people_who_stay_or_report_often_are_no_change(setting: tuple[int, float]) -> None:
-    """50 half years of two values at epsilon 4: nine or more have a change with probability 1e-3 at
-    most (seeds are fixed). The twin: people's variance is stated as a seventh of what it is."""
+    """Of 50 half years of two values at epsilon 4, nine or more have a change with 1e-3 at most.
+
+    Seeds are fixed. The twin states a seventh of people's variance.
+    """
     made = people.Setting(4.0, (0.5, 0.5), each=setting[0], replaced=setting[1])
     share, error = people.histories(made, 50, 182, np.random.default_rng(1))
     for stated in (1.0, 1 / 7):

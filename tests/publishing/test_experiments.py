@@ -1,4 +1,4 @@
-"""Arms of an experiment: intervals of differences hold though they are looked at every day."""
+"""Intervals of differences between arms of an experiment hold, even if one looks every day."""
 
 import csv
 import json
@@ -39,7 +39,7 @@ from tests.publications import run
 KEYS = 'mechanism = "rr"\nepsilon = 2.0\ncategories = ["light", "dark", "system"]'
 MEMOISED, MEANS = METRICS["shortcut"][1], METRICS["battery"][1]
 MANY, DAYS = 4_000, 60
-"""Numbers of simulated experiments, and of days of each."""
+"""Number of simulated experiments, and of days of each."""
 
 
 @pytest.mark.exact
@@ -64,8 +64,11 @@ def test_periods_without_an_estimate_say_nothing() -> None:
 
 
 def missed(people: str, naive: bool = False) -> float:
-    """Share of experiments of which any day's interval misses the truth, 0.05; the noise varies
-    between days, and who reports is the `same` every day, `others`, or nobody's chance."""
+    """Return the share of experiments of which any day's interval misses the truth, 0.05.
+
+    The noise varies between days. `people`: every day the "same" people report, or "others", or
+    "all" people, whose choice adds no error.
+    """
     random = np.random.default_rng(2)
     error = random.uniform(0.005, 0.02, (DAYS, 1)) * np.ones((1, MANY))
     s = 0.0 if people == "all" else 0.01
@@ -84,20 +87,23 @@ def missed(people: str, naive: bool = False) -> float:
 @pytest.mark.statistical
 @pytest.mark.parametrize("people", ["all", "same", "others"])
 def test_intervals_hold_at_every_look(people: str) -> None:
-    """At most 5 % are ever missed; more than 6.6 % would be with probability 1e-5 if it were 5."""
+    """At most 5 % are ever missed; more than 6.6 % would have probability 1e-5 if it were 5."""
     assert missed(people) < 0.066
 
 
 @pytest.mark.statistical
 def test_a_fixed_interval_would_be_missed() -> None:
-    """The twin has intervals of 95 % for one look. They miss 31 % of 4,000 experiments; 20 % or
-    fewer would have probability below 1e-20."""
+    """The twin has intervals of 95 % for one look, and misses 31 % of 4,000 experiments.
+
+    20 % or fewer would have probability below 1e-20.
+    """
     assert missed("all", naive=True) > 0.2
 
 
 @pytest.mark.exact
 def test_looking_every_day_costs_less_than_twice_the_width() -> None:
-    """After four weeks, of noise alone, to the interval of 97.5 % for that day only."""
+    """After four weeks, with noise alone, it is compared with the interval of 97.5 % for that day
+    only."""
     parts = np.zeros((28, 1)), np.full((28, 1), 1e-4), np.zeros((28, 1))
     (distance,) = intervals(*parts)[1]
     assert 1 < distance / (norm.isf(0.0125) * 0.01 / math.sqrt(28)) < 1.5
@@ -113,8 +119,10 @@ def stored(
     keys: str = KEYS,
     values: tuple[str, ...] = COLOURS,
 ) -> list[Any]:
-    """A registry and reports of these metrics, by how many people hold each of the values; the
-    words of `ldp publish`."""
+    """Write a registry and reports of these metrics; return the words of `ldp publish`.
+
+    The reports follow how many people hold each of the values.
+    """
     of = {name: MEMOISED if name == "kept" else keys for name in metrics}
     (top / "words.txt").write_text("light\ndark\nsystem\n")
     text = [METRIC.format(name=n, version=1, about="a number", keys=k) for n, k in of.items()]
@@ -134,8 +142,10 @@ def stored(
 
 @pytest.mark.statistical
 def test_publish_compares_two_arms(tmp_path: Path) -> None:
-    """14 of 100 people moved from light to dark; with probability 0.95 or more all intervals hold,
-    and the seed is fixed. The twin: no change at all, which the intervals of two values refute."""
+    """14 of 100 people moved from light to dark; all intervals hold with probability 0.95 or more.
+
+    The seed is fixed. The twin, no change at all, is refuted by the intervals of two values.
+    """
     metrics = {"before": (6_000, 3_000, 1_000), "after": (4_600, 4_400, 1_000)}
     done = run(*stored(tmp_path, metrics), *settings(tmp_path, arms=["after:before"]))
     assert done.exit_code == 0, done.output
@@ -167,8 +177,11 @@ def test_publish_compares_two_arms(tmp_path: Path) -> None:
 
 @pytest.mark.statistical
 def test_publish_compares_the_means_of_two_arms(tmp_path: Path) -> None:
-    """Of numbers from 0 to 100, in which the means are 45 and 50; the interval holds with
-    probability 0.95 or more, and the seed is fixed. The twin: no difference, which it refutes."""
+    """Numbers from 0 to 100 have the means 45 and 50; the interval holds with probability 0.95 or
+    more.
+
+    The seed is fixed. The twin, no difference, is refuted.
+    """
     metrics = {"new": (10_000, 10_000, 0, 0), "old": (0, 0, 10_000, 10_000)}
     values = ("10", "80", "15", "85")
     done = run(
@@ -195,8 +208,10 @@ def test_publish_compares_the_means_of_two_arms(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_people_vary_at_most_as_the_mean_and_the_range_allow(tmp_path: Path) -> None:
-    """Half at either end of the range: the variance is what the formula says, and people who are
-    nearer to their mean have less."""
+    """Half of the people are at either end of the range, and the variance is what the formula says.
+
+    People who are nearer to their mean have less.
+    """
     low, high, n = 20.0, 60.0, 400
     for numbers in ([low, high], [30.0, 50.0], [high, high]):
         mean, variance = float(np.mean(numbers)), float(np.var(numbers))
@@ -215,9 +230,11 @@ def test_people_vary_at_most_as_the_mean_and_the_range_allow(tmp_path: Path) -> 
 
 
 def missed_near_an_end(smoothed: bool) -> float:
-    """Share of experiments of which any day's interval misses the truth: 30 people of one bit at
-    epsilon 4, the same every day, of whom each is at the upper end with probability 0.05, and 30
-    at the lower end. Without `smoothed` the variance of who reports is the one that is estimated.
+    """Return the share of experiments of which any day's interval misses the truth.
+
+    30 people of one bit at epsilon 4 are the same every day; each is at the upper end with
+    probability 0.05. Another 30 are at the lower end. Without `smoothed`, the variance of who
+    reports is the estimated one.
     """
     mechanism, random, n = OneBitMean(bounds=(0.0, 1.0), epsilon=4.0), np.random.default_rng(5), 30
     tables = [Table(mechanism, np.array([[n - k, k]]), np.array([n])) for k in range(n + 1)]
@@ -248,16 +265,18 @@ def missed_near_an_end(smoothed: bool) -> float:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_hold_where_few_of_few_people_hold_what_is_rare() -> None:
-    """As above: more than 6.6 % has probability 1e-5 if 5 % were missed. The twin takes the spread
-    of the people as it is estimated, which is 0 where nobody is at the upper end: 9 % or fewer have
-    probability below 1e-9 at the 12 % that it misses."""
+    """If 5 % were missed, more than 6.6 % would have probability 1e-5.
+
+    The twin takes the estimated spread of the people, which is 0 where nobody is at the upper end.
+    It misses 12 %, so 9 % or fewer have probability below 1e-9.
+    """
     assert missed_near_an_end(smoothed=True) < 0.066
     assert missed_near_an_end(smoothed=False) > 0.09
 
 
 @pytest.mark.exact
 def test_periods_without_a_mean_are_not_counted_and_ranges_must_be_equal(tmp_path: Path) -> None:
-    """As those that were published before means were compared."""
+    """Such periods were published before means were compared."""
     metrics = {"new": (60, 40), "old": (60, 40)}
     words = stored(tmp_path, metrics, days=3, keys=MEANS, values=("10", "80"))
     assert run(*words, *settings(tmp_path, arms=["new:old"])).exit_code == 0
@@ -287,7 +306,7 @@ def test_what_cannot_be_compared_is_said_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_an_experiment_that_cannot_be_compared_holds_up_nothing(tmp_path: Path) -> None:
-    """As on its first night; and the site says what the others say."""
+    """On its first night it cannot be compared; the site says what the other experiments show."""
     words = stored(tmp_path, dict.fromkeys(("left", "right", "kept"), (50, 30, 20)), days=1)
     done = run(*words, *settings(tmp_path, arms=["left:kept", "left:right"]))
     assert done.exit_code != 0

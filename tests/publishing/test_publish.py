@@ -1,5 +1,7 @@
-"""`ldp publish`: what is in the data set is what the commands say of the same reports, whenever it
-was run, killed, or given reports that came late."""
+"""The data set of `ldp publish` is what the commands say of the same reports.
+
+It does not depend on when it was run or killed, or on late reports.
+"""
 
 import json
 import re
@@ -38,7 +40,7 @@ def test_estimates_are_those_of_the_commands(world: World, metric: str) -> None:
     table, weighted = world.top / "by-hand.table", ("--weighted-reports-per-client", 1)
     run("aggregate", metric, world.store, "--registry", registry, "--out", table)
     done = run("decode", table, "--out", theirs, *(weighted if metric != "network" else ()))
-    if metric != "network":  # whole reports are not in tables that are kept
+    if metric != "network":  # tables that are kept have no whole reports
         assert load_table(world.folder(metric) / f"{START}.0.table") == load_table(table)
     assert done.exit_code == 0, done.output
     assert mine.read_bytes() == theirs.read_bytes()
@@ -121,7 +123,7 @@ def test_a_share_that_no_interval_can_hold_for_is_refused(world: World) -> None:
 
 
 def without_last_column(folder: Path) -> None:
-    """As a version before the column `fakes` wrote the files of the data set."""
+    """Write the files of the data set as a version without the column `fakes` wrote them."""
     for path in folder.rglob("*.parquet"):
         table = pq.read_table(path)
         pq.write_table(table.drop_columns(["fakes"]), path)
@@ -130,7 +132,7 @@ def without_last_column(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_files_and_databases_of_an_earlier_version_are_refused(world: World) -> None:
-    """In one line each; what is deleted is written again from the kept table."""
+    """Each is refused in one line; what is deleted is written again from the kept table."""
     duckdb = pytest.importorskip("duckdb")
     world.write("theme")
     world.publish()
@@ -211,8 +213,10 @@ def without_revision(found: Rows) -> Rows:
 
 @pytest.mark.exact
 def test_late_reports_are_added_when_the_first_are_no_longer_stored(world: World) -> None:
-    """`ldp collect --retain` deletes reports; the kept table still has them. A cross table cannot
-    be made of a table, so there the problem is named and nothing changes."""
+    """`ldp collect --retain` deletes reports, which the kept table still has.
+
+    A cross table cannot be made of a table, so there the problem is named and nothing changes.
+    """
     for metric in ("theme", "network"):
         world.write(metric, 0, "a")
     world.publish()
@@ -229,7 +233,7 @@ def test_late_reports_are_added_when_the_first_are_no_longer_stored(world: World
 
 @pytest.mark.exact
 def test_a_metric_goes_on_in_its_new_version(tmp_path: Path) -> None:
-    """The old version's last day is counted by the mechanism that its kept tables name."""
+    """The mechanism that its kept tables name counts the old version's last day."""
     world = World(tmp_path)
     world.write("theme", 0)
     world.publish()
@@ -261,8 +265,11 @@ def without_dictionary(world: World) -> Registry:
 
 @pytest.mark.exact
 def test_a_table_that_cannot_be_decoded_is_kept(world: World) -> None:
-    """Its reports may be deleted: the next run that can decodes it, late reports or not, and says
-    so; until then the problem is said by every run, and a period that was published stays."""
+    """Its reports may be deleted; the next run that can decodes it, and says so.
+
+    Late reports need not come. Until then every run names the problem, and a published period
+    stays.
+    """
     world.write("shortcut", 0, "a")
     world.write("shortcut", 1, "a")
     later, whole = START + timedelta(days=1), world.registry
@@ -292,8 +299,10 @@ def test_a_table_that_cannot_be_decoded_is_kept(world: World) -> None:
 @pytest.mark.parametrize("folder", ["results", "estimates"])
 @pytest.mark.parametrize("metric", ["theme", "network"])
 def test_lost_results_are_written_again(world: World, metric: str, folder: str) -> None:
-    """From the kept table; of a joint metric from the reports, and without them the lost file is
-    named with what to do."""
+    """They are written from the kept table; those of a joint metric from the reports.
+
+    Without reports, the lost file is named with what to do.
+    """
     world.write(metric)
     world.publish()
     before = rows(world.out)
@@ -313,7 +322,7 @@ def test_lost_results_are_written_again(world: World, metric: str, folder: str) 
 
 @pytest.mark.exact
 def test_memoised_metrics_have_no_weeks(world: World) -> None:
-    """Nothing of them is counted, so nothing is lost; all others are published."""
+    """None of their weeks is counted, so nothing is lost; all other weeks are published."""
     for day in range(3):
         world.write("shortcut", day)
         world.write("theme", day)
@@ -326,7 +335,7 @@ def test_memoised_metrics_have_no_weeks(world: World) -> None:
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Error that stands for the end of the process."""
 
 
 def dies_at(
@@ -336,7 +345,10 @@ def dies_at(
     is_after: bool,
     registry: Registry | None = None,
 ) -> bool:
-    """Whether a run has as many files to put in their place: it is ended before or after one."""
+    """Return whether a run has as many files to put in their place.
+
+    It is ended before or after one of them.
+    """
     original, left = Path.replace, number
 
     def replace(path: Path, target: Path) -> Path:
@@ -365,8 +377,10 @@ def dies_at(
 def test_a_run_that_dies_at_any_file_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str, is_after: bool
 ) -> None:
-    """Both the first count of a day and one that re-opens it, at every file that is put in place;
-    nothing that a killed run wrote stays."""
+    """The run is the first count of a day, or one that re-opens it; it dies at every file.
+
+    Nothing that a killed run wrote stays.
+    """
     for number in range(1, 20):
         world = World(tmp_path / f"{number}")
         world.write(metric, 0, "a")
@@ -392,7 +406,7 @@ def test_a_run_that_dies_at_any_file_is_repeated(
 def test_a_run_that_cannot_decode_may_die_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_after: bool
 ) -> None:
-    """At every file of a run without a dictionary, and of the one that decodes then."""
+    """It dies at every file of a run without a dictionary, and of the one that decodes later."""
     for number in range(1, 20):
         world = World(tmp_path / f"{number}")
         world.write("shortcut", 0, "a")
@@ -522,7 +536,7 @@ def test_a_store_that_is_not_there_is_an_error(world: World) -> None:
     ],
 )
 def test_a_damaged_file_is_named_with_its_remedy(world: World, place: str, remedy: str) -> None:
-    """And the remedy is one."""
+    """The remedy works."""
     world.write("theme")
     world.publish()
     before, path = rows(world.out), world.out / place
@@ -568,7 +582,8 @@ def csv_rows(path: Path) -> Rows:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_copies_hold_the_data_set(world: World) -> None:
-    """CSV and DuckDB, after the first run, a late report, and a copy that missed a run."""
+    """There are CSV and DuckDB, after the first run, a late report, and a copy that missed a
+    run."""
     duckdb = pytest.importorskip("duckdb")
     csv, database = world.top / "results.csv", world.top / "results.duckdb"
     words = (
@@ -598,7 +613,7 @@ def test_copies_hold_the_data_set(world: World) -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n", b""])
 def test_a_file_that_is_no_database_is_left_alone(world: World, content: bytes) -> None:
-    """DuckDB opens a CSV file, and what is written then goes nowhere."""
+    """DuckDB opens a CSV file, and what is written then is lost."""
     pytest.importorskip("duckdb")
     world.write("theme")
     world.publish()

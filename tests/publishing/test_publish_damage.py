@@ -1,5 +1,8 @@
-"""`ldp publish` where a file that it reads back is damaged: that is said in one line, its period or
-metric is passed by, and everything else goes on; and it deletes and copies what is its own."""
+"""`ldp publish` passes by a damaged file that it reads back, and says so in one line.
+
+The file's period or metric is passed by, and everything else goes on. It deletes and copies only
+its own files.
+"""
 
 import json
 import os
@@ -144,7 +147,10 @@ def test_a_table_of_an_earlier_version_that_is_damaged_holds_up_nothing_else(
 @pytest.mark.exact
 @pytest.mark.parametrize("name", [b"\xff.parquet", b"loop.parquet"])
 def test_a_file_whose_name_cannot_be_read_is_passed_by(world: World, name: bytes) -> None:
-    """A name that is no text, and a link to itself: before, an internal error, and no site."""
+    """The name is no text, or a link to itself.
+
+    Once that was an internal error, and there was no site.
+    """
     world.write("theme")
     world.write("search")
     (whole,) = world.store.glob("metric=theme/*/*/*.parquet")
@@ -164,7 +170,10 @@ def test_a_file_whose_name_cannot_be_read_is_passed_by(world: World, name: bytes
 @pytest.mark.exact
 @pytest.mark.parametrize("period", ["day", "week", "28d"])
 def test_files_of_the_last_day_there_is_wait_for_it(world: World, period: str) -> None:
-    """A collector whose clock stood there writes them: before, an internal error, and nothing."""
+    """A collector whose clock stood at the last day writes them.
+
+    Once that was an internal error, and nothing was published.
+    """
     for day in (0, 1):
         world.write("theme", day)
     last = sorted(world.store.glob("metric=theme/*/day=*"))[-1]
@@ -201,7 +210,7 @@ def test_a_damaged_page_is_written_anew(world: World) -> None:
 
 @pytest.mark.exact
 def test_only_parts_of_its_own_are_deleted(tmp_path: Path) -> None:
-    """Whatever else lies in the folder, as `--out .` above a store."""
+    """The folder may hold anything else, as with `--out .` above a store."""
     others = (
         *(".work-of-another-program.part", "sub/.x.1.part", "tables/city/v1/.notes.12.part"),
         *("store/metric=a/version=1/day=2026-01-01/.ab.parquet.1.part", "tables/.2026.1.part"),
@@ -282,7 +291,7 @@ def without_first_day(world: World) -> None:
 def test_a_copy_loses_what_left_the_data_set(
     world: World, kind: str, request: pytest.FixtureRequest
 ) -> None:
-    """A day, and a whole metric; but nothing of a metric whose state is damaged."""
+    """A copy loses a day or a whole metric, but nothing of a metric whose state is damaged."""
     problems: list[Problem] = []
     if kind == "duckdb":
         module: Any = pytest.importorskip("duckdb")
@@ -334,7 +343,7 @@ def test_a_copy_loses_what_left_the_data_set(
     ],
 )
 def test_a_password_on_the_command_line_is_refused(world: World, conninfo: str) -> None:
-    """Before anything is counted, in words that do not repeat it."""
+    """It is refused before anything is counted, in words that do not repeat it."""
     pytest.importorskip("psycopg")
     done = published(world, *settings(world.top, postgres=conninfo))
     assert isinstance(done.exception, ParameterError)

@@ -1,5 +1,8 @@
-"""Periods of any number of days: where they begin, which windows they may not cut, and devices of
-which each sends one report for a window in which it was used."""
+"""Periods may have any number of days.
+
+Tested are where they begin and which windows they may not cut, and devices that each send one
+report for a window in which they were used.
+"""
 
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
@@ -59,7 +62,7 @@ def published(registry: Registry, period: str, today: date) -> Publication:
 @pytest.mark.exact
 @pytest.mark.parametrize("length", [2, 7, 28, 30, 365])
 def test_a_period_begins_at_a_multiple_of_its_length_since_1970(length: int) -> None:
-    """As windows of devices do; the days of a period are all that have its first day."""
+    """Windows of devices begin likewise; the days of a period are all those with its first day."""
     first = date(1970, 1, 1) + timedelta(days=20_454 // length * length)
     for day in range(length):
         assert first_day(first + timedelta(days=day), f"{length}d") == first
@@ -110,8 +113,10 @@ def test_the_most_reports_of_a_person_are_those_of_the_whole_windows(registry: R
 
 
 def reports_of(registry: Registry, uses: list[set[int]], days: int) -> Counter[tuple[str, date]]:
-    """Reports that devices sent, used on these days from 2026-01-07 on, in the store and counted by
-    metric and day; 2026-01-07 begins a window of 30 days."""
+    """Write reports that devices send, and return them counted by metric and day.
+
+    The devices are used on these days from 2026-01-07 on, which begins a window of 30 days.
+    """
     sent = Counter[tuple[str, date]]()
     for number, used in enumerate(uses):
         memory, clock = Memory(), Clock(datetime(2026, 1, 7, 9, tzinfo=UTC))
@@ -145,8 +150,11 @@ def reports_of(registry: Registry, uses: list[set[int]], days: int) -> Counter[t
 def test_the_number_of_reports_is_that_of_devices_used_in_the_window_before(
     registry: Registry,
 ) -> None:
-    """Twelve devices, used every so many days, some for a while: the row of a period counts those
-    used in the window before it that ran again in it; one that ran once is counted nowhere."""
+    """Twelve devices are used every few days, some only for a while.
+
+    The row of a period counts devices that were used in the window before, and ran again in it. A
+    device that ran once is counted nowhere.
+    """
     days, every = 121, [1, 2, 3, 5, 8, 13, 21, 34]
     uses = [set(range(0, days, step)) for step in every]
     uses += [{4}, {4, 31}, {4, 75}, {29, 30, 59, 60, 100}]

@@ -1,5 +1,7 @@
-"""`jobs` of `ldp publish`: several processes write what one writes, none outlives the lock of the
-folder, and one that ends takes its own period with it only."""
+"""Several processes, by `jobs` of `ldp publish`, write what one writes.
+
+None outlives the lock of the folder, and one that ends takes only its own period with it.
+"""
 
 import os
 import signal
@@ -24,7 +26,7 @@ from tests.command_line import settings
 from tests.publications import World, files, rows, run
 
 METRICS = ("theme", "latency", "battery", "network")
-"""In the order of the registry."""
+"""Metrics, in the order of the registry."""
 
 
 @pytest.fixture
@@ -38,8 +40,10 @@ def without_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_two_processes_write_the_bytes_of_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of all metrics but the one with which this process waits until the other has ended; a
-    problem of one metric stops no other, and each metric's periods are in order."""
+    """This holds for all metrics but the one with which this process waits for the other's end.
+
+    A problem of one metric stops no other, and each metric's periods are in order.
+    """
     for metric in METRICS:
         for day in range(2):
             world.write(metric, day)
@@ -72,7 +76,7 @@ def test_two_processes_write_the_bytes_of_one(
 def test_a_run_with_little_to_do_starts_no_process(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor does it wait for the time after which it would have."""
+    """It does not wait either for the time after which it would have started one."""
 
     def fail(*_: object, **__: object) -> None:
         pytest.fail("a process was started")
@@ -85,7 +89,8 @@ def test_a_run_with_little_to_do_starts_no_process(
 
 
 def pause(world: World, metric: str, day: int) -> Path:
-    """Write reports of a day, and a link to a pipe as its checkpoint: who counts it waits there."""
+    """Write reports of a day, and a link to a pipe as its checkpoint; whoever counts it waits
+    there."""
     world.write(metric, day)
     folder = world.folder(metric)
     folder.mkdir(parents=True, exist_ok=True)
@@ -110,13 +115,13 @@ from ldp.publishing.period import PeriodTask
 PeriodTask.run = lambda _: time.sleep(60)
 commands(sys.argv[1:])
 """
-"""A main process that does not get on."""
+"""Program of a main process that makes no progress."""
 FIRST_DAY = "battery v1 2026-01-01"
 
 
 @contextmanager
 def publishing(world: World, program: str = "") -> Iterator[tuple["subprocess.Popen[bytes]", Any]]:
-    """`ldp publish` in two processes, of which the main one is killed at the end; and its lines."""
+    """Yield `ldp publish` in two processes, and its lines; kill the main one at the end."""
     with (world.top / "log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, *(("-c", program) if program else ("-m", "ldp")), *words(world)],
@@ -148,8 +153,10 @@ def is_free(world: World) -> bool:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_process_whose_parent_was_killed_keeps_a_second_run_out(world: World) -> None:
-    """The main process waits in the theme, the other in the second day of the battery; it is
-    stopped, so that it cannot end by itself. As soon as it can, it does."""
+    """The main process waits in the theme, the other in the second day of the battery.
+
+    The other is stopped, so that it cannot end by itself; it ends as soon as it can.
+    """
     theme = pause(world, "theme", 0)
     world.write("battery", 0)
     battery = pause(world, "battery", 1)
@@ -178,7 +185,7 @@ def test_a_process_whose_parent_was_killed_keeps_a_second_run_out(world: World) 
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_process_that_is_killed_is_a_problem_of_its_period(world: World) -> None:
-    """And the next period is counted by another process."""
+    """Another process counts the next period."""
     theme = pause(world, "theme", 0)
     world.write("battery", 0)
     battery = pause(world, "battery", 1)
@@ -203,7 +210,7 @@ def test_a_process_that_is_killed_is_a_problem_of_its_period(world: World) -> No
 def test_a_signal_to_all_processes_ends_them(
     world: World, name: signal.Signals, status: int
 ) -> None:
-    """As Ctrl-C and a service manager send it, while both are at work."""
+    """Ctrl-C and a service manager send the signal so, while both processes are at work."""
     world.write("theme", 0)
     world.write("battery", 0)
     pause(world, "battery", 1)

@@ -1,4 +1,4 @@
-"""One series of a metric over its versions: counts add, and changes are looked for across it."""
+"""One series of a metric goes over its versions: counts add, and changes across them are found."""
 
 import json
 import math
@@ -62,7 +62,7 @@ def test_counts_and_variances_of_the_versions_add() -> None:
 
 @pytest.mark.exact
 def test_made_up_reports_may_all_be_of_one_version() -> None:
-    """5 % of 200 are 10 reports, and so many are less than 1 % of all 1,200."""
+    """5 % of 200 are 10 reports, which are less than 1 % of all 1,200."""
     first = version(a=(600.0, 3.0, 500.0, 700.0, 0.01))
     second = version(a=(100.0, 4.0, 90.0, 120.0, 0.04))
     shares = [summary(1000, 3.0, fakes=0.05), summary(200, 4.0, fakes=0.05)]
@@ -86,10 +86,12 @@ def test_an_end_that_was_cut_at_0_is_taken_as_far_as_the_error() -> None:
 
 @pytest.mark.statistical
 def test_intervals_of_the_sum_hold() -> None:
-    """Of 80 pairs of tables, each of its own epsilon and people, of a value that three in ten hold
-    and of one that two in a thousand do. Intervals that hold in 95 % would hold in fewer than 66
-    with probability 1e-5. The twin's are those of one version alone, around the sum: they hold in
-    fewer."""
+    """80 pairs of tables have their own epsilon and people.
+
+    Three in ten hold one value, and two in a thousand the other. Intervals that hold in 95 % would
+    hold in fewer than 66 with probability 1e-5. The twin's are those of one version alone, around
+    the sum; they hold in fewer.
+    """
     generator, draws = np.random.default_rng(11), 80
     shares = {"a": 0.3, "b": 0.002}
     held, alone = dict.fromkeys(shares, 0), dict.fromkeys(shares, 0)
@@ -122,7 +124,7 @@ def test_intervals_of_the_sum_hold() -> None:
 
 
 def two_versions(top: Path) -> World:
-    """A publication of one version and, from the third day on, of both."""
+    """Write a publication of one version and, from the third day on, of both."""
     world = World(top)
     for day in range(4):
         world.write("theme", day)
@@ -185,7 +187,7 @@ def test_a_damaged_file_of_the_series_is_named(tmp_path: Path) -> None:
 
 
 def write_day(out: Path, number: int, day: date, a: int, generator: np.random.Generator) -> None:
-    """Write what a run leaves of a day of 4,000 people of one version: `a` of them hold a."""
+    """Write what a run leaves of a day of 4,000 people of one version; `a` of them hold a."""
     names = ("a", "b", "c")[: number + 1]
     mechanism = RandomizedResponse(categories=names, epsilon=float(number))
     counts = np.array([a, 4_000 - a, 0][: len(names)])
@@ -217,8 +219,11 @@ def write_table(out: Path, number: int, day: date, table: Table) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize(("jump", "is_found"), [(0, False), (1_500, True)])
 def test_a_change_is_found_across_the_seam(tmp_path: Path, jump: int, is_found: bool) -> None:
-    """20 days of a version, 3 of both, 10 of the second, which has one value more. The same shares
-    alarm with probability .05 at most; a jump of .375 is 50 errors of the noise."""
+    """A version has 20 days, both have 3, and the second, with one value more, has 10.
+
+    The same shares raise an alarm with probability .05 at most; a jump of .375 is 50 errors of the
+    noise.
+    """
     generator = np.random.default_rng(3)
     for day in range(33):
         a = 1_500 + jump * (day >= 25)
@@ -243,10 +248,13 @@ def test_a_change_is_found_across_the_seam(tmp_path: Path, jump: int, is_found: 
 def test_collisions_of_a_new_version_are_no_change(
     tmp_path: Path, is_told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """12 days of a sketch, then 12 with another seed, of so many people that hardly anything but
-    collisions is left: the same shares alarm with probability .05 at most. The twin takes them for
-    new noise: of 200 values, each 1.9 standard errors off with probability .05 or more, none is
-    said to have changed with probability 1e-4 at most."""
+    """A sketch has 12 days, then 12 with another seed; with so many people, collisions are the main
+    error.
+
+    The same shares raise an alarm with probability .05 at most. The twin takes the collisions for
+    new noise. Of 200 values, each 1.9 standard errors off with probability .05 or more, none has a
+    change with probability 1e-4 at most.
+    """
     if not is_told:
         monkeypatch.setattr("ldp.publishing.changes.shared_of", lambda summary: 0.0)
     generator, words = np.random.default_rng(5), tuple(f"w{i}" for i in range(200))

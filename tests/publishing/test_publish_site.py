@@ -1,4 +1,4 @@
-"""The site of a publication: an index of all metrics, a page of each, nothing from elsewhere."""
+"""The site of a publication has an index and a page of each metric, and nothing from elsewhere."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from tests.printed import FOLDER
 from tests.publications import World, rows, run
 
 QUIET = "epsilon = 14.0\nfragment_epsilon = 10.0\nbits = 8"
-"""Keys of a metric of words that few people tell nothing about."""
+"""Keys of a metric of words, of which few people's reports show none."""
 
 
 def after(days: int) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def index(world: World) -> str:
 
 
 def state(world: World, metric: str) -> str:
-    """What the index says of a metric, from its name to its trend."""
+    """Return what the index says of a metric, from its name to its trend."""
     told = words(index(world))
     return told[told.index(f" {metric} ") :].split("●")[0]
 
@@ -80,7 +80,7 @@ def test_no_page_asks_anybody_for_anything(world: World) -> None:
 
 @pytest.mark.exact
 def test_the_site_has_the_page_that_an_officer_signs(world: World) -> None:
-    """The record beside the registry is read, too; one of other bytes is said to be that."""
+    """The record beside the registry is also read; a record of other bytes is labelled as such."""
     world.write("theme")
     world.publish(**after(1))
     assert "what is asked of people : not signed off." in words(index(world))
@@ -165,7 +165,8 @@ def test_a_value_is_text_and_nothing_else(world: World) -> None:
 
 @pytest.mark.exact
 def test_a_line_stands_where_its_numbers_are() -> None:
-    """From 0 at the bottom; days without reports leave their width; an open end reaches the top."""
+    """0 is at the bottom, days without reports leave their width, and an open end reaches the
+    top."""
     days = [date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 5)]
     points = [
         LinePoint(period=day, at=at, low=at / 2, high=high)
@@ -182,7 +183,8 @@ def test_a_line_stands_where_its_numbers_are() -> None:
 
 @pytest.mark.exact
 def test_a_day_on_which_no_word_is_found_has_its_place(tmp_path: Path) -> None:
-    """It has no row in the data set; the run ended with an IndexError, for all metrics."""
+    """The day has no row in the data set; once the run ended with an IndexError, for all
+    metrics."""
     text = (FOLDER / "metrics.toml").read_text("utf-8")
     text = text.replace("epsilon = 24.0\nfragment_epsilon = 16.0\nbits = 16", QUIET)
     (tmp_path / "metrics.toml").write_text(text, "utf-8")

@@ -1,5 +1,7 @@
-"""`ldp publish --watch` and `--serve`: runs that repeat themselves and end between two periods, and
-a web server that shows the site and nothing else."""
+"""`ldp publish --watch` and `--serve` repeat runs, and serve the site and nothing else.
+
+Runs repeat themselves and end between two periods.
+"""
 
 import asyncio
 import http.client
@@ -23,7 +25,7 @@ from tests.publications import World, rows, run
 
 @pytest.mark.exact
 def test_a_run_begins_when_its_time_has_come_or_the_one_before_ends() -> None:
-    """Runs of 2, 25 and 0 seconds every 10: at 0, 10 and 35."""
+    """Runs of 2, 25 and 0 seconds every 10 begin at 0, 10 and 35."""
     now, begun, lengths = 0.0, list[float](), iter((2.0, 25.0, 0.0))
 
     def publish() -> None:
@@ -57,7 +59,8 @@ def test_a_run_that_is_to_end_does_so_after_its_period(world: World) -> None:
 
 @contextmanager
 def publishing(world: World, *words: str) -> Iterator[Any]:
-    """`ldp publish` as a process, whose lines go to a file; it ends by SIGTERM with status 0."""
+    """Yield `ldp publish` as a process, whose lines go to a file; it ends by SIGTERM with status
+    0."""
     command = [sys.executable, "-m", "ldp", "publish", "--registry", "metrics.toml"]
     command += ["--store", "store", "--out", "out", *words]
     with (world.top / "log").open("w") as log:
@@ -126,7 +129,7 @@ def test_serve_shows_the_site_while_it_watches(world: World) -> None:
 
 
 def ask(folder: Path, path: str, method: str = "GET", hosts: tuple[str, ...] = ()) -> Got:
-    """The answer of the site's application to a request whose `Host` is 127.0.0.1:1."""
+    """Return the answer of the site's application to a request whose `Host` is 127.0.0.1:1."""
     headers = {"host": "127.0.0.1:1"}
     return asyncio.run(answer(site_application(folder, hosts), method, path, None, headers))
 
