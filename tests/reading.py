@@ -1,4 +1,4 @@
-"""What a report says, for people and tests; servers count reports from arrays."""
+"""Read reports one by one, for people and tests; servers count reports from arrays."""
 
 from typing import TYPE_CHECKING, NamedTuple
 

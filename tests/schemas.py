@@ -1,4 +1,4 @@
-"""The JSON Schemas of metrics.toml, questions and scenarios, made from tables of keys."""
+"""Make the JSON Schemas of metrics.toml, questions and scenarios from tables of keys."""
 
 import math
 from collections.abc import Mapping
@@ -126,7 +126,7 @@ def named_sections(section: Schema) -> Schema:
 
 
 def _branch(name: str, kind: type[CatalogueMechanism]) -> Schema:
-    """Return what holds of a metric with this mechanism: its parameters, and no others."""
+    """Return what holds for a metric with this mechanism: its parameters, and no others."""
     needed = [field.name for field in fields(kind) if field.default is MISSING]
     needed = [key for key in needed if key != "seed"]  # derived without one
     is_chosen = {"properties": {"mechanism": {"const": name}}, "required": ["mechanism"]}
@@ -141,15 +141,17 @@ def _parameters(kind: type[CatalogueMechanism]) -> Schema:
 
 
 def _type_schema(name: str, hint: Any) -> Schema:
-    """Return the schema of a parameter by its type; `of` names metrics, `categories` and `by` may
-    name a file, `bounds` are one pair or several."""
+    """Return the schema of a parameter by its type.
+
+    `of` names metrics, `categories` and `by` may name a file, `bounds` are one pair or several.
+    """
     if isinstance(hint, UnionType):
         hint = next(choice for choice in get_args(hint) if choice is not NoneType)
     if hint in _PLAIN:
         return {"type": _PLAIN[hint]}
     if name == "of":
         return {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 4}
-    if name == "bounds":  # of `moments` a pair for each number
+    if name == "bounds":  # `moments` has a pair for each number
         pair = _type_schema("", tuple[float, float])
         return {"anyOf": [pair, {"type": "array", "items": pair, "minItems": 2}]}
     assert get_origin(hint) is tuple

@@ -1,4 +1,4 @@
-"""What tests of sealed reports share: keys, sealed items, a collector that opens them."""
+"""Provide what tests of sealed reports share: keys, sealed items, a collector that opens them."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -28,7 +28,7 @@ KEY, RETIRED, FOREIGN = (
 def sealed(
     registry: Registry, items: Sequence[Item], day: date = TODAY, key: PrivateKey = KEY
 ) -> list[Item]:
-    """The same reports, sealed to a key."""
+    """Return the same reports, sealed to a key."""
     queues = registry.queues()
     return [
         PublicKey(key.public).seal(queue, queues[queue].size, Content(day, item))
@@ -38,8 +38,10 @@ def sealed(
 
 
 class Way:
-    """The way from a relay to a collector in this process, on which requests and answers may be
-    lost: `fates` are 0 for a lost request, 1 for a lost answer, anything else for neither."""
+    """Way from a relay to a collector in this process, on which requests and answers may be lost.
+
+    `fates`: 0 for a lost request, 1 for a lost answer, anything else for neither.
+    """
 
     def __init__(self, service: Service | None, fates: Iterable[int] = ()) -> None:
         self.service, self._fates = service, iter(fates)
@@ -59,7 +61,7 @@ class Way:
 
 
 class Relaying(Service):
-    """A relay in this process. Its thread does nothing by itself: `work` does it."""
+    """Relay in this process; its thread does nothing by itself, `work` does."""
 
     def build(self, **settings: Any) -> Any:
         relay = Relay(self.registry, self.buffer, **settings)
@@ -67,21 +69,21 @@ class Relaying(Service):
         return relay
 
     def work(self) -> None:
-        """What the relay's thread does every half second."""
+        """Do what the relay's thread does every half second."""
         self.collector._worker._next_try.clear()
         self.collector._worker.work()
 
     def has_any(self) -> bool:
-        """Whether reports wait, or are on their way."""
+        """Return whether reports wait, or are on their way."""
         tallies = self.collector._worker._reader.tallies().values()
         return any(numbers["waiting"] + numbers.get("outgoing", 0) for numbers in tallies)
 
     def tallies(self, queue: str = "places") -> dict[str, int]:
-        """What everybody may know about a queue."""
+        """Return what everybody may know about a queue."""
         numbers: dict[str, int] = self.ask("GET", "/v1/queues").json["queues"][queue]
         return numbers
 
 
 def opening(folder: Path, *keys: PrivateKey, **settings: Any) -> Service:
-    """A collector that opens reports sealed to these keys."""
+    """Return a collector that opens reports sealed to these keys."""
     return Service(folder, open_report=partial(open_with, keys or (KEY,)), **settings)

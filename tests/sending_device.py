@@ -1,8 +1,9 @@
-"""A device of the end-to-end test: `python -m tests.sending_device FOLDER URL CITY WORD START`.
+"""Run a device of the end-to-end test.
 
-Records its two values once in each of 200 windows of a minute, from START on, by a clock that it
-keeps in a file, and uploads; goes on from there when it is started again. Ends when nothing waits,
-and prints how many reports of each metric its own ledger has as acknowledged.
+`python -m tests.sending_device FOLDER URL CITY WORD START` records its two values once in each of
+200 windows of a minute, from START on, and uploads. It keeps its clock in a file, and goes on from
+there when it is started again. It ends when nothing waits, and prints how many reports of each
+metric its own ledger has as acknowledged.
 """
 
 import json
@@ -39,7 +40,7 @@ def main(folder: Path, url: str, city: str, word: str, start: datetime) -> None:
         (folder / "clock.part").replace(clock)
         client.upload()
     while client.upload().waiting:
-        now += timedelta(minutes=20)  # past the wait after a failure
+        now += timedelta(minutes=20)  # later than the wait after a failure
         time.sleep(0.05)
     total: Counter[str] = Counter()
     for batch in client.sent():

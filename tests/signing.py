@@ -1,4 +1,4 @@
-"""A registry that can be signed off, with a certificate of each of its metrics."""
+"""Make a registry that can be signed off, with a certificate of each of its metrics."""
 
 import json
 from datetime import date
@@ -23,7 +23,7 @@ TODAY = date(2026, 6, 1)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A locked registry with a certificate of each metric."""
+    """Return a locked registry with a certificate of each metric."""
     monkeypatch.chdir(tmp_path)
     text = REGISTRY.replace("expires = 2027-12-31", "expires = 2999-12-31")
     (tmp_path / "metrics.toml").write_text(text)
@@ -49,5 +49,5 @@ def certify(folder: Path, registry: Registry, **changed: object) -> None:
 
 
 def found_nothing(name: str, mechanism: CatalogueMechanism, *_: Any, **__: Any) -> Verdict:
-    """Return the verdict of an audit at once."""
+    """Return the verdict of an audit that found nothing, at once."""
     return Verdict(name, mechanism.cost.epsilon, [], 1, [], 2.5, None)

@@ -1,4 +1,4 @@
-"""Laws of shuffled batches that are small enough to enumerate."""
+"""Compute laws of shuffled batches that are small enough to enumerate."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.hashing import Value
 
 Batch = tuple[int, ...]
-"""Numbers of the reports in a shuffled batch, in order: all that it tells."""
+"""Numbers of the reports in a shuffled batch, in order: all that the batch shows."""
 
 
 def _joined(batch: Mapping[Batch, float], report: Mapping[int, float]) -> dict[Batch, float]:
@@ -24,7 +24,7 @@ def _joined(batch: Mapping[Batch, float], report: Mapping[int, float]) -> dict[B
 def batch_laws(
     mechanism: CatalogueMechanism, one: Value, other: Value, others: Sequence[Value]
 ) -> tuple[dict[Batch, float], dict[Batch, float]]:
-    """Laws of the batch of all reports, the first under `one` and under `other`."""
+    """Return the laws of the batch of all reports, the first under `one` and under `other`."""
     numbers = {report: i for i, report in enumerate(exact_law(mechanism, one))}
 
     def law(value: Value) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""Mechanisms small enough to enumerate."""
+"""Mechanisms that are small enough to enumerate."""
 
 from ldp import (
     CountMeanSketch,

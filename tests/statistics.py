@@ -1,7 +1,7 @@
 """Statistical checks that state how often they fail on a correct implementation.
 
-Every helper returns exact or bounded p-values; a test compares them with ALPHA, split over its
-checks by Bonferroni, so ALPHA is the false-failure probability of the test.
+Every helper returns exact or bounded p-values. A test compares them with ALPHA, split over its
+checks by Bonferroni. So ALPHA is the test's false-failure probability.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,14 @@ from ldp.audit.judging import Checks, binomial_p
 
 ALPHA = 1e-6
 STRONGEST = 300
-"""Counts of an audit, by standard deviations, that `chance_missed` looks at."""
+"""Counts of an audit, by standard deviations, that `chance_missed` examines."""
 
 
 def law_p(samples: Ints, law: Mapping[int, float]) -> float:
-    """Smallest Bonferroni-adjusted p-value of the number of samples at each point of a discrete
-    law: each is exactly binomial when the samples have that law."""
+    """Return the smallest Bonferroni-adjusted p-value over the points of a discrete law.
+
+    Each number of samples at a point is exactly binomial when the samples have that law.
+    """
     points = np.array(list(law))
     claimed = np.clip(np.array(list(law.values())), 0.0, 1.0)
     seen = (samples[:, None] == points).sum(axis=0)
@@ -31,8 +33,10 @@ def law_p(samples: Ints, law: Mapping[int, float]) -> float:
 
 
 def share_p(holding: int, trials: int, low: float, high: float) -> float:
-    """p-value of "the probability lies in [low, high]" for `holding` of `trials` independent
-    events: the exact binomial tail at the nearer end."""
+    """Return the p-value of "the probability lies in [low, high]" by the exact binomial tail.
+
+    `holding` of `trials` independent events hold; the tail is that at the nearer end.
+    """
     below = float(binom.cdf(holding, trials, low))
     above = float(binom.sf(holding - 1, trials, high))
     return (
@@ -43,17 +47,22 @@ def share_p(holding: int, trials: int, low: float, high: float) -> float:
 
 
 def mean_p(samples: Floats, mean: float, std_error: float) -> float:
-    """Two-sided normal p-value of the average of many samples of known standard error each."""
+    """Return the two-sided normal p-value of the mean of many samples of known standard error
+    each."""
     z = (samples.mean() - mean) / (std_error / np.sqrt(samples.size))
     return float(2 * norm.sf(abs(z)))
 
 
 def chance_missed(checks: Sequence[Checks], alpha: float) -> float:
-    """Largest probability with which as many fresh reports of a wrong encoder would pass an audit
-    at `alpha`, as these show: that the count which refutes it best would not. Its true probability
-    is taken at its limit of confidence (Clopper and Pearson, one-sided, at ALPHA for all counts
-    together), so that the statement is wrong with probability ALPHA; 1 where nothing refutes. Only
-    STRONGEST counts on each side are looked at: the others could only make it smaller."""
+    """Return the largest probability with which fresh reports of a wrong encoder would pass an
+    audit.
+
+    There are as many reports as in `checks`, and the audit is at `alpha`. They pass when the count
+    that refutes best would not refute. Its true probability is taken at its limit of confidence
+    (Clopper and Pearson, one-sided, at ALPHA for all counts together). So the result is wrong with
+    probability ALPHA; it is 1 where nothing refutes. Only STRONGEST counts on each side are
+    examined, as the others could only make it smaller.
+    """
     observed, trials, claimed = (
         np.concatenate([each[part] for each in checks]) for part in (1, 2, 3)
     )

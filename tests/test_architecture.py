@@ -25,7 +25,7 @@ def test_loose_modules_are_few() -> None:
 
 @pytest.mark.exact
 def test_an_init_file_only_re_exports() -> None:
-    """Of definitions it may hold what loads a name late."""
+    """Only functions that load a name late may be defined there."""
     late = {"__getattr__", "__dir__"}
     for module in LISTED:
         if module.path.name == "__init__.py" and module.name not in ("ldp.cli",):
@@ -140,7 +140,7 @@ def test_a_probe_of_a_mechanism_is_seen(code: str, is_probe: bool) -> None:
 
 @pytest.mark.exact
 def test_the_package_grows_no_further() -> None:
-    """Bars, or the present figure where a bar does not hold yet."""
+    """Each figure has a bar, or its present value where the bar does not hold yet."""
     assert len(architecture.edges_above_the_base(LISTED)) <= 90
     most, name = architecture.largest_file(LISTED)
     assert most <= 450, name
@@ -154,7 +154,7 @@ def test_the_package_grows_no_further() -> None:
 
 @pytest.mark.exact
 def test_what_holds_a_decision_exists() -> None:
-    """Every test file and campaign that docs/architecture.md names beside a decision."""
+    """docs/architecture.md names a test file or a campaign beside each decision."""
     page = (architecture.PACKAGE.parent / "docs" / "architecture.md").read_text("utf-8")
     here = Path(__file__).parent
     for name in re.findall(r"`(test_\w+\.py)`", page):

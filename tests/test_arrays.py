@@ -1,4 +1,4 @@
-"""Sums into cells."""
+"""Sums are added into the right cells."""
 
 import numpy as np
 import pytest

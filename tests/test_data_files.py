@@ -1,5 +1,8 @@
-"""The one reader of tables that people bring: layouts of other makers, what is refused, private
-files, and odd tables by seed, which a writer of its own makes."""
+"""One reader reads the tables that people bring.
+
+Tested are layouts of other makers, what is refused, private files, and odd tables by seed, which an
+independent writer makes.
+"""
 
 import json
 from pathlib import Path
@@ -208,8 +211,11 @@ def private(folder: Path, lines: list[str]) -> DataTable:
 @pytest.mark.exact
 @pytest.mark.parametrize("spoilt", SPOILS)
 def test_a_person_changes_nothing_about_how_others_are_read(spoilt: str, tmp_path: Path) -> None:
-    """Wherever the line stands, the numbers of all other lines stay. In a file that is not private
-    some of these lines change others, or are an error that names them."""
+    """Wherever the person's line is, the numbers of all other lines stay.
+
+    In a file that is not private, some of these lines change others, or are an error that names
+    them.
+    """
     expected = [*private(tmp_path, GOOD).numbers("x")]
     assert expected == ["1.5", "1234.50", "4"]
     for place in range(len(GOOD) + 1):
@@ -241,8 +247,11 @@ def test_a_byte_that_is_no_text_spoils_its_own_cell_alone(byte: bytes, tmp_path:
     ],
 )
 def test_a_row_changes_no_other_in_any_encoding(encoding: str, row: bytes, tmp_path: Path) -> None:
-    """Encodings with a state, a line end of another system, a letter that is i where case is not
-    told: each is one row, and the numbers of the others stay. (A review found each of them.)"""
+    """Each line is one row, and the numbers of the others stay.
+
+    Encodings have a state, or a line end of another system, or a letter that is i where case does
+    not count. (A review found each of them.)
+    """
     reading = PRIVATE._replace(encoding=encoding)
     table = read_table(written(tmp_path, b"x,y\n1.5,2\n" + row + b"\n4,5\n"), reading)
     numbers = table.numbers("x")
@@ -293,7 +302,7 @@ def test_a_text_of_parquet_that_is_none_spoils_its_own_cell_alone(tmp_path: Path
 
 @pytest.mark.exact
 def test_a_private_number_is_read_by_header_and_options(tmp_path: Path) -> None:
-    """A comma is a mark of thousands in comma-separated files only, unless --decimal says so."""
+    """Only in comma-separated files is a comma a mark of thousands, unless --decimal says so."""
     cells = ("1.5", "1,5", "1,234", "1,234.5", "1.234,5", "inf", "nan", "few")
     for delimiter, decimal, expected in (
         (",", None, ("1.5", "", "1234", "1234.5", "", "inf", "", "")),
@@ -415,8 +424,11 @@ def test_a_command_reads_a_semicolon_and_takes_the_options(
 
 
 def judged(odd: Odd, folder: Path) -> bool:
-    """Return whether an odd table was read without options. Raise AssertionError for a wrong
-    result, an error that does not name the file and the place, and one in spite of the options."""
+    """Return whether an odd table was read without options.
+
+    Raises AssertionError for a wrong result, for an error in spite of the options, and for an error
+    that does not name the file and the place.
+    """
     path, wanted = written(folder, odd.data), Reading(*odd.options)
     error = ""
     for reading in (Reading(), wanted):
@@ -447,5 +459,6 @@ def judged(odd: Odd, folder: Path) -> bool:
 @pytest.mark.exact
 @pytest.mark.parametrize("many", tiered([300, 20_000], slow=0))
 def test_odd_tables_are_read_rightly_or_refused_in_a_line(many: int, tmp_path: Path) -> None:
-    """A third of them and more without options; `odd_table` shares nothing with the reader."""
+    """A third of them or more are read without options; `odd_table` shares nothing with the
+    reader."""
     assert sum(judged(odd_table(seed), tmp_path) for seed in range(many)) > many / 3

@@ -1,4 +1,4 @@
-"""No layer imports upwards; the device side stays light."""
+"""No layer imports upwards, and the device side stays light."""
 
 import ast
 import subprocess
@@ -42,9 +42,9 @@ EXTRAS = {
     "sealing_keys.py": {"cryptography"},
     "data_files.py": {"pyarrow"},
 }
-"""Packages that files of the device side import which are loaded on request only."""
+"""Packages that files of the device side import, loaded on request only."""
 NESTED = {"central/regression": LAYER["regression"]}
-"""A second product in a folder of its own, above what it is nested in."""
+"""Packages within others: a second product in a folder of its own, above its outer package."""
 
 
 def package(path: Path) -> str:
@@ -59,7 +59,7 @@ def layer(name: str) -> int:
 
 
 def imports(path: Path) -> set[str]:
-    """Every module that the file imports, inside functions too."""
+    """Return every module that the file imports, inside functions too."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -123,7 +123,7 @@ def test_importing_the_client_loads_nothing_heavy() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("name", ["Client", "Rappor"])
 def test_importing_one_name_loads_no_module_that_few_apps_need(name: str) -> None:
-    """What that takes is a row of docs/benchmarks.md."""
+    """The cost of such a module is a row of docs/benchmarks.md."""
     code = f"import sys; from ldp.client import {name}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
@@ -193,7 +193,7 @@ def test_the_typed_imports_of_the_catalogue_are_its_entries() -> None:
 
 @pytest.mark.exact
 def test_the_top_level_is_what_it_should_be() -> None:
-    """A test that writes where it is started leaves a file there, and it was once committed."""
+    """A test that writes where it is started leaves a file there, and one was once committed."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=PACKAGE.parent, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Tails of binomial distributions against scipy.stats, whose import the package avoids."""
+"""Tails of binomial distributions equal those of scipy.stats, whose import the package avoids."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from scipy.stats import binom
 from ldp.arrays import binomial_above, binomial_ends, binomial_law, binomial_up_to
 
 LARGE = {"numba", "sklearn", "scipy.stats", "scipy.optimize", "scipy.sparse"}
-"""Modules that a command loads where its work is large only."""
+"""Modules that a command loads only where its work is large."""
 LAWS = [(0, 0.3), (1, 0.5), (7, 0.0), (7, 1.0), (40, 1e-12), (1_000, 0.25), (10**9, 1e-6)]
 
 
@@ -56,7 +56,7 @@ def test_a_law_sums_to_one_and_is_that_of_scipy() -> None:
     ],
 )
 def test_a_command_loads_nothing_that_only_large_work_needs(packages: str) -> None:
-    """What starts took most of a second for: 1.1 s of `ldp decode` of twenty values."""
+    """Loading them once took most of a second: 1.1 s of `ldp decode` of twenty values."""
     code = f"import sys, ldp.{packages}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
@@ -66,7 +66,7 @@ def test_a_command_loads_nothing_that_only_large_work_needs(packages: str) -> No
 
 @pytest.mark.exact
 def test_a_trial_of_a_hundred_rows_loads_nothing_that_only_large_work_needs() -> None:
-    """Half a second of `ldp try`: points and subsets were drawn by compiled loops."""
+    """Compiled loops that drew points and subsets once took half a second of `ldp try`."""
     code = (
         "import sys, ldp.cli.trial; from ldp.planning.column_trial import try_column; "
         "trials = try_column([i % 27 for i in range(100)], read_as='categories', seed=1); "

@@ -1,5 +1,4 @@
-"""Which parameters of a test are for `make test`, which for `make check`, and which for the
-campaign of tests."""
+"""Mark which parameters of a test are for `make test`, `make check`, or the campaign of tests."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,8 +7,11 @@ import pytest
 
 
 def tiered(parameters: Iterable[Any], fast: int = 1, slow: int | None = None) -> Sequence[Any]:
-    """Return the parameters: the first are `fast`, so many more `slow` (None: all that follow), and
-    the rest is left to the campaign. A tuple has the values of several arguments."""
+    """Return the parameters of a test with their marks.
+
+    The first `fast` have none, and the next `slow` (None: all that follow) are slow. The rest is
+    left to the campaign. A tuple has the values of several arguments.
+    """
     marked = []
     for number, each in enumerate(parameters):
         values = each if isinstance(each, tuple) else (each,)

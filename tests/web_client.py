@@ -1,4 +1,4 @@
-"""The TypeScript client of `clients/typescript`, built once for the tests that run it."""
+"""Build the TypeScript client of `clients/typescript` once, for the tests that run it."""
 
 import fcntl
 import os
@@ -53,7 +53,7 @@ def missing() -> str:
 
 
 def is_built() -> bool:
-    """Whether the client was built after its last change."""
+    """Return whether the client was built after its last change."""
     sources = [*(FOLDER / "src").rglob("*.ts"), FOLDER / "tsconfig.json", FOLDER / "package.json"]
     latest = max(path.stat().st_mtime for path in sources)
     return BUILT.exists() and (FOLDER / "dist").exists() and BUILT.stat().st_mtime > latest

@@ -1,4 +1,5 @@
-"""What a report says, in the words of its metric's answers; and what a client keeps of it."""
+"""A report is read in the words of its metric's answers, and a client keeps it as long as
+stated."""
 
 import json
 from datetime import timedelta
@@ -49,8 +50,11 @@ TELLS_ALL = {
         0,
     ),
 }
-"""Parameters beside an epsilon of 64, at which a report hardly ever lies; a value; what a report of
-it names; the number of answers. Of moments a report is about any product."""
+"""Parameters beside an epsilon of 64, at which a report hardly ever lies.
+
+They come with a value, what a report of it names, and the number of answers. A report of moments is
+about any product.
+"""
 
 
 def registry(folder: Path, metrics: dict[str, str], dictionary: str = "a\nb\nc\n") -> Registry:
@@ -178,7 +182,8 @@ def test_a_report_of_a_version_that_is_gone_is_only_counted(tmp_path: Path) -> N
 @pytest.mark.exact
 @pytest.mark.parametrize("name", [n for n, kind in CATALOGUE.items() if kind.is_whole])
 def test_answers_are_named_as_often_as_it_is_said(name: str, tmp_path: Path) -> None:
-    """Over all reports of small mechanisms, with the probabilities of the audit's exact law."""
+    """All reports of small mechanisms are enumerated, with the probabilities of the audit's exact
+    law."""
     made = registry(tmp_path, {"city": 'mechanism = "coin"\nalpha = 0.5\nbeta = 0.5'})
     for example in CATALOGUE[name].examples():
         mechanism = example.mechanism
@@ -206,8 +211,10 @@ def test_answers_are_named_as_often_as_it_is_said(name: str, tmp_path: Path) -> 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", [n for n, kind in CATALOGUE.items() if not kind.needs_shuffler])
 def test_a_value_is_named_as_often_as_a_developer_is_told(name: str) -> None:
-    """Values whose hashes collide, buckets that no report asks about and answers without a cell
-    included. False failures: ALPHA."""
+    """This includes values whose hashes collide, and buckets that no report asks about.
+
+    It also includes answers without a cell. Fails falsely with probability ALPHA.
+    """
     examples = CATALOGUE[name].examples()
     for example in examples:
         mechanism = example.mechanism
@@ -240,7 +247,8 @@ def test_a_report_names_what_its_cells_name(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_what_was_sent_is_said_as_long_as_it_is_kept(tmp_path: Path) -> None:
-    """Without `keep_sent` not at all; with it for as many days, until `forget`, or a withdrawal."""
+    """Without `keep_sent` it is not kept; with it, for as many days, until `forget` or a
+    withdrawal."""
     app = App(tmp_path)
     app.client.close()
     app.client = app.open(keep_sent=2 * DAY)

@@ -1,4 +1,4 @@
-"""What the epsilons mean, in words: every number is the library's own."""
+"""Words explain what the epsilons mean, and every number is the library's own."""
 
 import json
 import math
@@ -126,7 +126,7 @@ def test_the_command_prints_words_or_numbers(
 def test_what_a_changing_value_tells_is_said_wherever_the_caps_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chrome's 32 bits: p = 1/4, q = 3/4, so 32 ln 3 = 35.16 for one report."""
+    """Chrome's 32 bits have p = 1/4 and q = 3/4, so one report costs 32 ln 3 = 35.16."""
     path = tmp_path / "metrics.toml"
     kept = (
         '[product]\nname = "p"\n[group.places]\nwindow = "1d"\nwindow_epsilon = 4\n'

@@ -1,4 +1,5 @@
-"""How many linked reports it takes: against all sequences, and the simulator's attacker."""
+"""The number of linked reports that it takes agrees with all sequences and the simulator's
+attacker."""
 
 from fractions import Fraction
 from itertools import islice, product
@@ -36,7 +37,7 @@ def masses_of(mechanism: Mechanism) -> Masses:
 
 
 def laws(mechanism: Mechanism) -> tuple[list[Fraction], list[Fraction]]:
-    """The probabilities of every report about the first value, and about the second."""
+    """Return the probabilities of every report about the first value, and about the second."""
     values = ("yes", "no") if mechanism is COINS else ("a", "b")
     channel, layout = mechanism.channel, mechanism.layout
     first, second = (
@@ -90,7 +91,7 @@ def test_a_belief_that_is_certain_enough_needs_no_report() -> None:
 def test_many_reports_are_counted_by_the_normal_law_and_nearly_right(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of two answers the exact number is the least odd n with P(Binomial(n, p) > n / 2) above."""
+    """For two answers, the exact number is the least odd n with P(Binomial(n, p) > n / 2) above."""
     masses = masses_of(RandomizedResponse(categories=("a", "b"), epsilon=0.5))
     exact = linked_reports(masses)
     assert exact.is_exact
@@ -133,8 +134,11 @@ def test_a_permanent_response_has_masses_of_its_own() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("is_wrong", [False, True])
 def test_the_simulators_attacker_is_right_as_often(is_wrong: bool) -> None:
-    """Four reports of each of 4,000 people; the attacker of `ldp.simulation` guesses by likelihood.
-    The twin sends three reports more. False failure: ALPHA."""
+    """There are four reports of each of 4,000 people; the attacker of `ldp.simulation` guesses by
+    likelihood.
+
+    The twin sends three reports more. Fails falsely with probability ALPHA.
+    """
     people, reports = 4000, 4
     generator, encoder = np.random.default_rng(3), RESPONSE.encoder(SeededBits(b"linked"))
     held = generator.integers(2, size=people)

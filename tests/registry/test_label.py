@@ -1,4 +1,4 @@
-"""What a metric may cost goes with its table, from the registry to the summary."""
+"""The most that a metric may cost goes with its table, from the registry to the summary."""
 
 import json
 from dataclasses import asdict, replace

@@ -1,4 +1,4 @@
-"""What a registry and the commands say of messages for a shuffler, and where none are taken."""
+"""Registry and commands describe messages for a shuffler, and say where none are taken."""
 
 import json
 import math
@@ -167,7 +167,7 @@ def test_an_exported_registry_says_what_it_trusts_and_states_no_epsilon(tmp_path
 
 @pytest.mark.exact
 def test_nothing_that_rests_on_the_epsilon_of_a_report_takes_messages() -> None:
-    """The law of one message has a finite ratio, which is no bound: others depend on it."""
+    """The law of one message has a finite ratio, which is no bound, as others depend on it."""
     assert "dummies" not in CATALOGUE
     assert OSLO.channel.epsilon < 2 < OSLO.cost.epsilon
     for refused in (

@@ -1,4 +1,4 @@
-"""metrics.toml: every mistake is one line that says where and what would be right."""
+"""Every mistake in metrics.toml is one line that says where it is and what would be right."""
 
 import json
 import math
@@ -86,7 +86,7 @@ def test_a_registry_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_no_command_writes_over_a_file_of_values_of_the_registry(tmp_path: Path) -> None:
-    """Whatever key names it: the dictionary, the categories, or those of numbers."""
+    """Any key may name the file: the dictionary, the categories, or those of numbers."""
     numbers = 'mechanism = "hierarchical-histogram"\nepsilon = 2.0\nby = "versions.txt"\n'
     listed = GOOD.replace('["chrome", "firefox"]', '"browsers.txt"')
     head, rest = GOOD.split("[metric.browser]")[1].split(RR)
@@ -185,7 +185,7 @@ def test_a_devices_own_cap_is_what_its_life_can_lose(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_every_window_has_room_for_epochs_beside_what_else_it_may_tell(tmp_path: Path) -> None:
-    """Basic RAPPOR with f = 1/2 costs 2.2 an epoch; the other metric 4.0 a report."""
+    """Basic RAPPOR with f = 1/2 costs 2.2 an epoch, the other metric 4.0 a report."""
     text = GOOD.replace(RR, RAPPOR + '"epoch"\nepoch = "9d"')
     registry = Registry.load(written(tmp_path, text))
     assert float(registry.set_aside("typing")) == pytest.approx(2 * math.log(3))
@@ -209,8 +209,11 @@ def test_how_a_metric_is_memoised_belongs_to_its_version(tmp_path: Path) -> None
 
 @pytest.mark.exact
 def test_the_worst_case_of_a_memoised_metric_is_its_lifetime_price(tmp_path: Path) -> None:
-    """Basic RAPPOR with f = 1/2: 2 ln 3 = 2.197 for a value or an epoch. A day can hold the charges
-    of two windows, or of two epochs; a year of 366 days of 366 // 90 + 2 epochs."""
+    """Basic RAPPOR with f = 1/2 costs 2 ln 3 = 2.197 for a value or an epoch.
+
+    A day can hold the charges of two windows, or of two epochs. A year of 366 days can hold those
+    of 366 // 90 + 2 epochs.
+    """
     text = GOOD.replace("lifetime_epsilon = 64.0", "lifetime_epsilon = 5000.0")
     only = text[: text.index("[metric.city]")] + text[text.index("[metric.browser]") :]
     price = 2 * math.log(3)
@@ -344,7 +347,7 @@ def test_a_mistake_is_one_line_that_says_what_is_right(
 def test_a_group_is_a_queue_and_a_metric_that_is_shuffled_to_a_target_has_its_own(
     tmp_path: Path,
 ) -> None:
-    """Of 64 columns a report has 19 bytes, of two categories 12; 13, a name and 48 are added."""
+    """A report of 64 columns has 19 bytes, of two categories 12; 13, a name and 48 are added."""
     registry = Registry.load(written(tmp_path, GOOD))
     assert registry.sealing_keys == ()
     assert registry.queues() == {"typing": Queue(128, timedelta(days=7))}
@@ -361,7 +364,7 @@ def test_a_group_is_a_queue_and_a_metric_that_is_shuffled_to_a_target_has_its_ow
 
 @pytest.mark.exact
 def test_all_mistakes_are_said_at_once_with_their_lines(tmp_path: Path) -> None:
-    """The line of the key that the mistake names, or else of the section."""
+    """The line is that of the key that the mistake names, or else of the section."""
     text = GOOD.replace("rows = 128\n", "")
     text = text.replace("[metric.browser]\nversion", "[metric.browser]\nversions")
     with pytest.raises(RegistryError) as caught:
@@ -507,8 +510,10 @@ def test_values_end_at_newlines_only_and_a_csv_gives_its_value_column(tmp_path: 
 def test_lookalikes_of_a_dictionary_are_named_and_nothing_is_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of other normal forms, with and without a variation selector, or blanks at the ends; others
-    are not named, and the lock is of the bytes as they are."""
+    """Lookalikes have another normal form, a variation selector or none, or blanks at the ends.
+
+    Other values are not named, and the lock is of the bytes as they are.
+    """
     path = written(tmp_path, GOOD.replace('["chrome", "firefox"]', '["Oslo ", "Oslo", "Bergen"]'))
     words = ("\u2764\ufe0f", "\u2764", "x", "caf\u00e9", "cafe\u0301", "\uff58", "X", "")
     (tmp_path / "words.txt").write_text("\n".join(words))
@@ -623,8 +628,10 @@ def test_emoji_that_are_joined_and_any_script_may_stand_in_a_description(tmp_pat
 @pytest.mark.slow
 @pytest.mark.exact
 def test_ten_thousand_metrics_are_checked_in_seconds(tmp_path: Path) -> None:
-    """Of one group, of a group each, and with as many mistakes: what grew with their square took
-    46 s."""
+    """They are of one group, of a group each, or have as many mistakes.
+
+    Work that grew with their square once took 46 s.
+    """
     keys = 'owners = ["a@b.org"]\nexpires = 2099-01-01\nmechanism = "rr"\nepsilon = 1.0\n'
     keys += 'version = 1\ndescription = "d"\ncategories = ["a", "b"]\n'
     caps = 'window = "1d"\nwindow_epsilon = 20000.0\nlifetime_epsilon = 2e6\n'

@@ -1,4 +1,4 @@
-"""The JSON Schemas of metrics.toml and of a scenario: as published, and right about files."""
+"""The JSON Schemas of metrics.toml and of a scenario are as published, and right about files."""
 
 import json
 import re
@@ -26,13 +26,13 @@ WHOLE = {name for name, kind in CATALOGUE.items() if kind.is_whole} - {"joint"}
 
 
 def mistakes(schema: str, text: str) -> list[str]:
-    """What the published schema says of a TOML file."""
+    """Return what the published schema says of a TOML file."""
     validator = jsonschema_rs.validator_for(json.loads((SCHEMAS / schema).read_text("utf-8")))
     return [error.message for error in validator.iter_errors(_as_json(tomllib.loads(text)))]
 
 
 def _as_json(value: Any) -> Any:
-    """TOML's dates are texts to a schema."""
+    """Return a value with dates as texts, as a schema sees TOML's dates."""
     if isinstance(value, dict):
         return {key: _as_json(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -49,7 +49,7 @@ def test_the_published_schemas_are_those_of_the_code(file: str) -> None:
 
 
 def documented() -> list[str]:
-    """The registries of the pages."""
+    """Return the registries of the pages."""
     pages = [DOCS.parent / "README.md", *DOCS.rglob("*.md")]
     texts = "\n".join(page.read_text("utf-8") for page in pages)
     blocks = re.findall(r"^```toml\n(.*?)^```", texts, re.DOTALL | re.MULTILINE)

@@ -149,7 +149,7 @@ def test_a_certificate_that_contradicts_itself_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Also where another one of the same mechanism passed, named before or after it."""
+    """It is refused even if another one of the same mechanism passed, named before or after it."""
     made = json.loads((folder / "audit.json").read_text())
     spoil(made)
     (folder / "bad.json").write_text(json.dumps(made))
@@ -212,7 +212,7 @@ def test_a_weak_certificate_is_not_signed_and_the_page_says_what_it_lacks(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Also where a strong one is named, before it or after it."""
+    """It is not signed even if a strong one is named, before it or after it."""
     made = json.loads((folder / "audit.json").read_text()) | head
     made["audits"].pop()
     made["audits"][0]["tried"]["reports_of_each"] = made["trials"]
@@ -237,7 +237,7 @@ def test_a_weak_certificate_is_not_signed_and_the_page_says_what_it_lacks(
 def test_the_page_and_the_record_name_the_audit_of_the_client(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be a certificate of its own."""
+    """The audit of the client may be in a certificate of its own."""
     made = json.loads((folder / "audit.json").read_text()) | {"audits": []}
     (folder / "client.json").write_text(json.dumps(made | {"client": FAILED}))
     page_of_both = f"{PAGE} --certificate client.json"

@@ -32,7 +32,7 @@ DESIGNS = [
 
 
 def survey(design: OutcomeDesign, people: int, seed: int) -> tuple[Any, Any]:
-    """Two covariates and the answers of a logistic model."""
+    """Return two covariates and the answers of a logistic model."""
     generator = np.random.default_rng(seed)
     x = np.column_stack([generator.normal(40, 12, people), generator.random(people) < 0.4])
     share = 1 / (1 + np.exp(-(-2.5 + 0.03 * x[:, 0] + 0.8 * x[:, 1])))
@@ -43,8 +43,11 @@ def survey(design: OutcomeDesign, people: int, seed: int) -> tuple[Any, Any]:
 @pytest.mark.exact
 @pytest.mark.parametrize("design", DESIGNS)
 def test_two_groups_have_the_closed_form(design: OutcomeDesign) -> None:
-    """A model with a coefficient for each group: debiased shares, their binomial errors, and that
-    of an estimated share of yes; in log odds by the delta method, of the observed information."""
+    """A model with a coefficient for each group has debiased shares and their binomial errors.
+
+    An estimated share of yes adds its error. In log odds, errors follow from the delta method and
+    the observed information.
+    """
     numbers, yes = np.array([700, 1300]), np.array([300, 700])
     x = np.repeat([0.0, 1.0], numbers)[:, None]
     y = np.concatenate([np.arange(n) < s for n, s in zip(numbers, yes, strict=True)])
@@ -90,9 +93,10 @@ def test_the_share_of_a_binary_metric_is_that_of_decode() -> None:
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("yes", [180, 240, 400, 700])
 def test_intervals_of_log_odds_are_those_of_the_likelihood(design: OutcomeDesign, yes: int) -> None:
-    """Of a share: its ends are the log odds at which the binomial likelihood of the answers has
-    fallen by half the squared quantile, further by the variance that an estimated share adds; and
-    `wald` has the textbook's."""
+    """At its ends, the binomial likelihood of the answers has fallen by half the squared quantile.
+
+    The variance of an estimated share moves the ends further. `wald` gives the textbook's interval.
+    """
     if not abs(design.gain) * 0.05 < yes / 1000 - min(design.yes_if_yes, design.yes_if_no):
         pytest.skip("not a share between 0 and 1")
     model = RandomizedOutcomeRegression(design, "logistic")
@@ -116,7 +120,7 @@ def test_intervals_of_log_odds_are_those_of_the_likelihood(design: OutcomeDesign
 
 @pytest.mark.exact
 def test_the_ends_of_two_coefficients_are_profiled() -> None:
-    """At an end of one coefficient the largest likelihood over the others has fallen so far."""
+    """At an end of one coefficient, the largest likelihood over the others has fallen so far."""
     x, y = survey(FORCED, 1_500, 8)
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     ones, model = np.ones(len(y)), RandomizedOutcomeRegression(FORCED, "logistic").fit(x, y)
@@ -132,7 +136,7 @@ def test_the_ends_of_two_coefficients_are_profiled() -> None:
 
 
 def log_likelihood(b: Any, x: Any, y: Any, weights: Any, design: OutcomeDesign) -> float:
-    """Written out from the definition, apart from the code that it tests."""
+    """Return the log likelihood, written from the definition, apart from the code that it tests."""
     share = 1 / (1 + np.exp(-(x @ np.asarray(b[:-1]) + b[-1])))
     yes = share * design.yes_if_yes + (1 - share) * design.yes_if_no
     return float(weights @ np.log(np.where(y, yes, 1 - yes)))
@@ -141,7 +145,7 @@ def log_likelihood(b: Any, x: Any, y: Any, weights: Any, design: OutcomeDesign) 
 @pytest.mark.exact
 @pytest.mark.parametrize("design", DESIGNS[:3])
 def test_the_likelihood_is_largest_there_and_curved_as_stated(design: OutcomeDesign) -> None:
-    """To 6 digits: the maximum found by scipy from another start, and the second differences."""
+    """Scipy's maximum from another start, and the second differences, agree to 6 digits."""
     x, y = survey(design, 600, 1)
     centred = (x - x.mean(axis=0)) / x.std(axis=0)
     ones = np.ones(len(y))
@@ -177,8 +181,11 @@ def test_the_likelihood_is_largest_there_and_curved_as_stated(design: OutcomeDes
 @pytest.mark.filterwarnings("ignore:The Randomised link")
 @pytest.mark.parametrize("design", DESIGNS[:3])
 def test_statsmodels_with_the_same_link_has_the_same_numbers(design: OutcomeDesign) -> None:
-    """To 6 digits, where statsmodels is installed, which no extra does: a binomial GLM with the
-    link p = d + c / (1 + exp(-x'b)), and its observed information."""
+    """Statsmodels agrees to 6 digits where it is installed, which no extra does.
+
+    It fits a binomial GLM with the link p = d + c / (1 + exp(-x'b)), and has its observed
+    information.
+    """
     sm: Any = pytest.importorskip("statsmodels.api")
     base: Any = sm.families.links.Link
     d, c = design.yes_if_no, design.gain
@@ -231,8 +238,11 @@ def test_a_row_of_weight_two_is_two_rows(model: Any) -> None:
 
 @pytest.mark.exact
 def test_a_stratified_share_has_the_variance_of_the_textbook() -> None:
-    """A weighted mean of debiased answers, its ratio linearised: summed over strata, n / (n - 1)
-    times the squares of w (y - mean) about the stratum's, over the square of the weights' sum."""
+    """The textbook's is that of a weighted mean of debiased answers, with its ratio linearised.
+
+    It sums n / (n - 1) times the squares of w (y - mean) about the stratum's, over strata. The sum
+    is over the square of the weights' sum.
+    """
     generator = np.random.default_rng(4)
     strata = np.repeat(["north", "east", "west"], (60, 100, 40))
     weights = np.repeat([2.0, 0.5, 4.0], (60, 100, 40)) * generator.uniform(0.9, 1.1, 200)
@@ -250,8 +260,11 @@ def test_a_stratified_share_has_the_variance_of_the_textbook() -> None:
 
 @pytest.mark.exact
 def test_of_people_is_the_noise_of_the_answers_alone() -> None:
-    """All 2**6 answers of six people, each with its probability: the estimates are in the mean the
-    least squares of the outcomes, and the variances in the mean those of the estimates."""
+    """All 2**6 answers of six people are enumerated, each with its probability.
+
+    The mean of the estimates is the least squares of the outcomes, and that of the variances their
+    variance.
+    """
     x, truth = np.array([[0.0], [1], [2], [3], [4], [5]]), np.array([0, 1, 0, 1, 1, 0])
     chance = np.where(truth, FORCED.yes_if_yes, FORCED.yes_if_no)
     means, squares, variances = np.zeros((3, 2))
@@ -270,8 +283,11 @@ def test_of_people_is_the_noise_of_the_answers_alone() -> None:
 
 @pytest.mark.exact
 def test_a_share_at_the_edge_is_not_converged_and_has_no_interval() -> None:
-    """Fewer yes than are forced: linear, a share below 0, which is counted; logistic, no largest
-    value of the likelihood. A little inside it is found."""
+    """Fewer answer yes than are forced.
+
+    Linear, that is a share below 0, which is counted; logistic, the likelihood has no largest
+    value. A share a little inside is found.
+    """
     for yes, converged in ((150, False), (166, False), (180, True), (833, True), (840, False)):
         y = np.arange(1000) < yes
         x = np.zeros((1000, 0))
@@ -338,9 +354,12 @@ def test_wrong_data_say_what_is_wrong() -> None:
     "setting", [surveys.SETTINGS[1], surveys.SETTINGS[6], surveys.SETTINGS[-1]]
 )
 def test_intervals_cover_and_those_without_the_noise_do_not(setting: surveys.Setting) -> None:
-    """400 surveys of 1,000 people. If 94 to 96 % of intervals hold, one of the two shares lies
-    outside these bounds, of exact binomial tails, with probability ALPHA at most, and the seeds are
-    fixed. The twin's errors, those of an outcome without noise, miss the same bounds."""
+    """If 94 to 96 % of intervals hold, a share of 400 surveys is outside the bounds with ALPHA at
+    most.
+
+    Each survey has 1,000 people. The bounds are exact binomial tails for two shares; seeds are
+    fixed. The twin's errors, those of an outcome without noise, miss the same bounds.
+    """
     result = surveys.covered(setting, 400, seed=2)
     least = binom.ppf(ALPHA / 4, result.converged, 0.94) / result.converged
     most = binom.isf(ALPHA / 4, result.converged, 0.96) / result.converged
@@ -485,7 +504,7 @@ def test_mistakes_are_one_line(
 
 @pytest.mark.exact
 def test_python_m_ldp_refuses_what_ldp_refuses(answers: object) -> None:
-    """The rules of what goes with what hold whatever the program is called."""
+    """The rules of which options go together hold whatever the program is called."""
     done = subprocess.run(
         [sys.executable, "-m", "ldp", *REGRESS], capture_output=True, text=True, check=False
     )
@@ -513,7 +532,8 @@ def test_an_edge_is_told_in_words(
 
 @pytest.mark.exact
 def test_a_covariate_far_from_0_has_the_interval_of_one_near_it() -> None:
-    """Years: the ends were sought in steps of a thousandth of the standard error."""
+    """The covariate is in years; once the ends were sought in steps of a thousandth of the standard
+    error."""
     generator = np.random.default_rng(3)
     year = generator.integers(2015, 2025, 500)
     truth = generator.random(500) < 1 / (1 + np.exp(-0.4 * (year - 2020)))

@@ -1,5 +1,7 @@
-"""Intervals of coefficients from noisy moments: the covariance by hand, the closed form of one
-column, what the noise's law asks, and how often they hold."""
+"""Intervals of coefficients from noisy moments hold as often as they say.
+
+Tested are the covariance by hand, the closed form of one column, and what the noise's law asks for.
+"""
 
 import math
 
@@ -29,7 +31,7 @@ def one_column(xx: float, xy: float, excess: float = 0.0) -> Equations:
 @pytest.mark.exact
 @pytest.mark.parametrize("columns", [1, 2, 4])
 def test_the_error_is_that_of_every_entry_of_the_upper_triangle(columns: int) -> None:
-    """One entry at a time: e - E b is linear in each, so the squares of what they do add up."""
+    """e - E b is linear in each entry, so the squares of their effects add up."""
     generator = np.random.default_rng(columns)
     A = generator.normal(size=(columns, columns))
     xx, xy = A @ A.T + np.eye(columns), generator.normal(size=columns)
@@ -56,7 +58,7 @@ def test_the_error_is_that_of_every_entry_of_the_upper_triangle(columns: int) ->
 @pytest.mark.exact
 @pytest.mark.parametrize(("xx", "xy"), [(20.0, 30.0), (8.0, -5.0), (4.2, 300.0), (-9.0, 4.0)])
 def test_of_one_column_the_ends_are_fiellers(xx: float, xy: float) -> None:
-    """The t with (xy - xx t)**2 = z**2 (9 + 4 t**2)."""
+    """The ends are the t with (xy - xx t)**2 = z**2 (9 + 4 t**2)."""
     z = float(norm.isf(0.025))
     ends = np.sort(np.roots([xx**2 - 4 * z**2, -2 * xx * xy, xy**2 - 9 * z**2]).real)
     made = one_column(xx, xy).interval(np.ones((1, 1)), 0.95)[0]
@@ -66,7 +68,7 @@ def test_of_one_column_the_ends_are_fiellers(xx: float, xy: float) -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("xx", [0.0, 1.0, 3.8, -3.8])
 def test_there_is_no_end_where_xx_may_be_0(xx: float) -> None:
-    """1.96 standard errors of 2 are 3.92: as far as that from 0 any coefficient is possible."""
+    """1.96 standard errors of 2 are 3.92; within that of 0, any coefficient is possible."""
     made = one_column(xx, 5.0)
     assert made.interval(np.ones((1, 1)), 0.95).tolist() == [[-math.inf, math.inf]]
     assert np.isfinite(made.interval(np.ones((1, 1)), 0.1)).all() == (xx != 0)
@@ -77,7 +79,10 @@ def test_there_is_no_end_where_xx_may_be_0(xx: float) -> None:
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99, 0.999])
 def test_laplace_noise_is_given_its_tails(level: float) -> None:
     """A single Laplace number has the tails of its law from 95 % on, and never less than normal
-    ones; a sum of many has normal ones."""
+    ones.
+
+    A sum of many has normal tails.
+    """
     sd = 3 / 1e6
     low, high = one_column(1e6, 0.0, excess=3.0).interval(np.ones((1, 1)), level)[0]
     normal, exact = norm.isf((1 - level) / 2), laplace.isf((1 - level) / 2, scale=0.5**0.5)
@@ -99,10 +104,12 @@ def test_a_level_is_a_probability() -> None:
 def coverage(
     columns: int, least: float, length: float, repeats: int, *, of_laplace: bool, assumed: float = 1
 ) -> tuple[int, int, int]:
-    """Return how many 95 % intervals of the first coefficient hold, how many have both ends, and
-    how many sandwiches hold. X'X has the smallest eigenvalue `least` standard deviations of noise,
-    the coefficients the length
-    `length` in its direction; `assumed`: factor on the noise that is stated."""
+    """Return how many 95 % intervals of the first coefficient hold, have both ends, and sandwiches
+    hold.
+
+    The smallest eigenvalue of X'X is `least` standard deviations of noise. In its direction, the
+    coefficients have the length `length`. `assumed`: factor on the stated noise.
+    """
     generator = np.random.default_rng(columns)
     turn = np.linalg.qr(generator.normal(size=(columns, columns)))[0]
     xx = (turn * np.geomspace(least, 5 * least, columns)) @ turn.T
@@ -138,9 +145,11 @@ def coverage(
 def test_intervals_hold_far_from_the_noise_and_near_it(
     columns: int, least: float, length: float, of_laplace: bool
 ) -> None:
-    """800 releases a setting, 10 settings: 93.5 to 96.5 % hold where all intervals have ends, at
-    least 93.5 % where some have none; each fails with probability ALPHA at most. The twin, told
-    half the noise's variance where all have ends, does not hold."""
+    """Of 800 releases a setting, 93.5 to 96.5 % hold where all intervals have ends.
+
+    Where some have none, at least 93.5 % hold. Each of 10 settings fails with probability ALPHA at
+    most. The twin states half the noise's variance where all have ends, and does not hold.
+    """
     held, ended, _ = coverage(columns, least, length, 800, of_laplace=of_laplace)
     most = 0.965 if ended == 800 else 1.0
     assert share_p(held, 800, 0.935, most) > ALPHA
@@ -153,10 +162,12 @@ def test_intervals_hold_far_from_the_noise_and_near_it(
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_where_the_sandwich_fails_the_interval_holds() -> None:
-    """2,000 releases, a smallest eigenvalue of one standard deviation and long coefficients: the
-    delta method holds in some 84 %, the interval in 95 % or more, because it has hardly ever both
-    ends. False failure: ALPHA. The twin, told half the noise's variance far from it, does not
-    hold."""
+    """The delta method holds in some 84 % of 2,000 releases, the interval in 95 % or more.
+
+    The smallest eigenvalue is one standard deviation and the coefficients are long, so the interval
+    hardly ever has both ends. Fails falsely with probability ALPHA. The twin states half the
+    noise's variance far from it, and does not hold.
+    """
     held, ended, sandwiches = coverage(2, 1.0, 3.0, 2000, of_laplace=False)
     assert share_p(held, 2000, 0.94, 1.0) > ALPHA
     assert share_p(sandwiches, 2000, 0.9, 1.0) < ALPHA
@@ -167,8 +178,10 @@ def test_where_the_sandwich_fails_the_interval_holds() -> None:
 
 @pytest.mark.exact
 def test_a_curators_moments_state_their_noise() -> None:
-    """Normal noise on a whole matrix, averaged with its transpose: half the variance off the
-    diagonal, as 200,000 draws say to 1 %."""
+    """Normal noise on a whole matrix is averaged with its transpose.
+
+    So it has half the variance off the diagonal, as 200,000 draws show to 1 %.
+    """
     generator = np.random.default_rng(0)
     whole = 3 * generator.normal(size=(200_000, 2, 2))
     drawn = ((whole + whole.transpose(0, 2, 1)) / 2).var(axis=0)
@@ -199,8 +212,11 @@ def least_squares() -> Floats:
     ("epsilon", "reports"), tiered([(4.0, 20_000), (4.0, 4_000), (1.0, 100_000)], 0, 1)
 )
 def test_intervals_from_devices_hold_as_often_as_they_say(epsilon: float, reports: int) -> None:
-    """800 tables of people drawn anew, all three numbers: within 93.5 to 96.5 % but for ALPHA
-    each. The twin, intervals of 85 %, is outside."""
+    """Of 800 tables of people drawn anew, 93.5 to 96.5 % hold for all three numbers, except with
+    ALPHA each.
+
+    The twin, intervals of 85 %, is outside.
+    """
     generator, truth = np.random.default_rng(1), least_squares()
     held, twin = np.zeros(3, int), np.zeros(3, int)
     for _ in range(800):
@@ -214,9 +230,11 @@ def test_intervals_from_devices_hold_as_often_as_they_say(epsilon: float, report
 
 @pytest.mark.statistical
 def test_a_standard_error_is_the_spread_of_the_coefficients() -> None:
-    """400 tables far above their noise: the variance of each of three numbers is the stated one
-    within 5.5 standard errors of a variance: false failure 1.2e-6, and the seed is fixed. The twin:
-    errors stated a quarter too small."""
+    """In 400 tables far above their noise, the variance of each of three numbers is the stated one.
+
+    It is within 5.5 standard errors of a variance, else with 1.2e-6; the seed is fixed. The twin
+    states errors a quarter too small.
+    """
     generator, truth = np.random.default_rng(2), least_squares()
     scores = []
     for _ in range(400):
@@ -245,7 +263,8 @@ def test_few_reports_say_that_they_say_nothing() -> None:
 
 @pytest.mark.exact
 def test_made_up_reports_move_a_coefficient_as_far_as_said() -> None:
-    """Each of 9 products either way, counted anew: the farthest is `fakes_move`."""
+    """Each of 9 products is moved either way and counted anew; the farthest move is
+    `fakes_move`."""
     mechanism = RegressionMoments(features=2, bounds=((0, 10), (0, 1), (0, 100)), epsilon=4.0)
     shares = np.full(len(TUPLES), 0.2)
     table = draw_table(
@@ -266,8 +285,11 @@ def test_made_up_reports_move_a_coefficient_as_far_as_said() -> None:
 
 @pytest.mark.exact
 def test_the_signal_is_what_the_features_say_beside_a_constant() -> None:
-    """Of four rows of one feature, with a constant of 2: r - A b is 6 - 2 * 1 = 4 where b has the
-    constant alone, in standard errors of v + V b**2 = 7 + 3 * 4."""
+    """Four rows have one feature and a constant of 2.
+
+    r - A b is 6 - 2 * 1 = 4 where b has only the constant, in standard errors of v + V b**2 = 7 + 3
+    * 4.
+    """
     xx, xy = np.array([[9.0, 1.0], [1.0, 4.0]]), np.array([6.0, 8.0])
     made = Equations(xx, xy, np.full((2, 2), 3.0), np.array([7.0, 50.0]))
     assert made.signal(intercept=True) == pytest.approx(16 / 19)
@@ -277,8 +299,11 @@ def test_the_signal_is_what_the_features_say_beside_a_constant() -> None:
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::ldp.central.regression.SimulationWarning")
 def test_where_a_constant_predicts_as_well_the_signal_says_so() -> None:
-    """Releases of 400 people: of a target that has nothing to do with the features the mean signal
-    is 1, and predictions are worse than a constant's; the twin is a target that they explain."""
+    """The target has nothing to do with the features; the mean signal of releases of 400 people is
+    1.
+
+    Predictions are worse than a constant's. The features explain the twin's target.
+    """
     generator, worse = np.random.default_rng(7), 0.0
     signals: dict[float, list[float]] = {0.0: [], 2.0: []}
     for slope, several in signals.items():

@@ -1,4 +1,4 @@
-"""Results in notebooks: short names, tables, Arrow, pictures; and the example notebooks."""
+"""Results in notebooks: short names, tables, Arrow, pictures, and the example notebooks."""
 
 import json
 import sys
@@ -36,7 +36,7 @@ GENERATOR = np.random.default_rng
 
 
 def results() -> Iterator[tuple[str, Any]]:
-    """A result of every kind, by its name."""
+    """Return a result of every kind, by its name."""
     rr = ldp.RandomizedResponse(categories=CITIES, epsilon=4.0)
     table = draw_table(rr, CITIES, counts=np.full(30, 100), generator=GENERATOR(1))
     yield "Estimates of 30 values", decode(table)
@@ -136,14 +136,14 @@ def test_the_example_notebooks_run_and_show_what_they_show(name: str) -> None:
 
 
 def _unpictured(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Outputs without pictures, which differ between versions of matplotlib."""
+    """Return outputs without pictures, which differ between versions of matplotlib."""
     data = [{k: v for k, v in one.get("data", {}).items() if k != "image/png"} for one in outputs]
     return [{**one, "data": some} for one, some in zip(outputs, data, strict=True)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Toy(Result):
-    """A new kind of result: one file, without a change elsewhere."""
+    """New kind of result: one file, without a change elsewhere."""
 
     kind: ClassVar[str] = "toy"
     reports: int = 10

@@ -1,4 +1,4 @@
-"""Every page answers first: measured in Chromium, at the width of a desk and of a phone."""
+"""Every page answers first, measured in Chromium at the width of a desktop and of a phone."""
 
 import html
 import json
@@ -23,11 +23,11 @@ from tests.pages import dumped, results
 from tests.printed import FOLDER, R
 
 FIRST_ROW = {1280: 400, 390: 600}
-"""Pixels from the top of a page to its first row of data, at most, by the page's width."""
+"""Most pixels from the top of a page to its first row of data, by the page's width."""
 MOST_WORDS = 1200
-"""Words of a page of three metrics, as it opens."""
+"""Most words of a page of three metrics when it opens."""
 LEAST_LETTERS = 14
-"""Size of the letters of what is read as sentences, in pixels."""
+"""Smallest letters, in pixels, of text that is read as sentences."""
 MEASURE = """
 const frames = [...document.querySelectorAll("iframe")];
 const measured = (frame) => {
@@ -82,7 +82,7 @@ COMMANDS = (
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    """Every page, by its name."""
+    """Return every page, by its name."""
     folder = tmp_path_factory.mktemp("pages")
     shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
     (folder / "pages").mkdir()
@@ -130,7 +130,7 @@ def development(folder: Path) -> str:
 
 
 def measured(pages: Mapping[str, str], width: int, folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what Chromium measures of each page, laid out so wide."""
+    """Return what Chromium measures of each page at a width."""
     frames = "".join(
         f'<iframe title="{name}" width="{width}" srcdoc="{html.escape(page)}"></iframe>'
         for name, page in pages.items()
@@ -146,7 +146,10 @@ def measured(pages: Mapping[str, str], width: int, folder: Path) -> dict[str, di
 @pytest.mark.exact
 @pytest.mark.parametrize("width", FIRST_ROW)
 def test_every_page_answers_first(pages: Mapping[str, str], width: int, tmp_path: Path) -> None:
-    """The first row of data, no small letters, nothing beyond the edge, one privacy label."""
+    """The first row of data is near the top; no letters are small, and nothing is beyond the edge.
+
+    There is one privacy label.
+    """
     found = measured(pages, width, tmp_path)
     assert len(found) >= 20
     late = {name: page["row"] for name, page in found.items() if page["row"] > FIRST_ROW[width]}
@@ -162,7 +165,7 @@ def test_every_page_answers_first(pages: Mapping[str, str], width: int, tmp_path
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_page_that_explains_first_is_noticed(pages: Mapping[str, str], tmp_path: Path) -> None:
-    """The twin: a long paragraph in small letters before the table."""
+    """The twin has a long paragraph in small letters before the table."""
     whole = pages["pages/theme.html"]
     before = f'<p class="small">{"It depends. " * 700}</p><div class="label"></div>'
     (page,) = measured({"a": whole.replace("</h1>", f"</h1>{before}")}, 390, tmp_path).values()

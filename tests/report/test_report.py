@@ -1,4 +1,4 @@
-"""The report page: what it says fits the numbers beside it, and labels stay text."""
+"""The report page says what the numbers beside it mean, and labels stay text."""
 
 import base64
 import gzip
@@ -226,7 +226,7 @@ def test_each_file_may_have_a_truth_of_its_own(tmp_path: Path) -> None:
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Callable[[Path, str], str]:
-    """The page as a browser has it after its script ran, by file and fragment."""
+    """Return the page as a browser has it after its script ran, by file and fragment."""
     return lambda page, fragment: dumped(page, tmp_path / "profile", fragment)
 
 

@@ -1,4 +1,4 @@
-"""Faces of the report page: numbers, cross tables and regressions, from files in their form."""
+"""Kinds of report pages: numbers, cross tables and regressions, from files in their form."""
 
 import json
 import re
@@ -27,7 +27,7 @@ RISKY = '</th></table><script>alert("1")</script>'
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """A folder with the committed files of a number and of a cross table."""
+    """Return a folder with the committed files of a number and of a cross table."""
     shutil.copytree(FILES, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
@@ -64,7 +64,7 @@ epsilon = 4.0
 
 
 def numbers(path: Path, rows: list[tuple[Any, ...]], **keys: Any) -> Path:
-    """A file of numbers with these rows, of 1,000 reports."""
+    """Write a file of numbers with these rows, of 1,000 reports."""
     summary = json.loads((FILES / "latency.json").read_text("utf-8"))
     write_with_summary(
         path, csv_text([NUMBER_COLUMNS, *rows]), {**summary, "reports": 1000, **keys}
@@ -172,7 +172,7 @@ def test_a_truth_of_texts_is_none_of_a_number(files: Path) -> None:
 
 
 def marked(page: str) -> set[tuple[str, str]]:
-    """The framed cells of a page's heat map, by row and column."""
+    """Return the framed cells of a page's heat map, by row and column."""
     head, body = page.split('class="heat"')[1].split("</table>")[0].split("<tbody>")
     columns = re.findall(r"<bdi>([^<]*)</bdi>", head)
     lines = [line.split("<td") for line in body.split("<tr>")[1:]]
@@ -222,7 +222,7 @@ def test_what_associate_writes_is_read(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def cross(path: Path, cells: list[tuple[Any, ...]], members: list[str], **keys: Any) -> Path:
-    """A file of a cross table of 1,000 reports with these cells: values and count."""
+    """Write a file of a cross table of 1,000 reports with these cells: values and count."""
     summary = json.loads((FILES / "network.json").read_text("utf-8"))
     summary |= {"members": members, "reports": 1000, **keys}
     names = [f"value_{number}" for number in range(1, len(members) + 1)]
@@ -283,8 +283,10 @@ def test_a_file_that_has_changed_is_one_line(
 @pytest.mark.exact
 @pytest.mark.parametrize("first", [*(2**20 - 200 - shift for shift in range(40)), 5_000_000])
 def test_values_come_back_as_they_were_written(files: Path, first: int) -> None:
-    """The block that pyarrow reads by default, a megabyte, ends between CR and LF of a value in
-    some files and within one in the last; the name is one that pyarrow would unpack."""
+    """The block that pyarrow reads by default, a megabyte, ends between CR and LF in some files.
+
+    In the last file it ends within a value. The name is one that pyarrow would unpack.
+    """
     summary = json.loads((files / "network.json").read_text("utf-8"))
     names = ("value", "estimate", "std_error", "low", "high", "p_value", "discovered")
     values = ["x" * first, *(f"v{i}\r\n" for i in range(10)), "NA", "", "nan", "1e5"]

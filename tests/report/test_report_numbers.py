@@ -1,4 +1,4 @@
-"""The report page of numbers, and what else a reader is told before the numbers."""
+"""The report page of numbers, and its remarks before the numbers."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,7 @@ epsilon = 4.0
 
 @pytest.fixture
 def mean(tmp_path: Path) -> Path:
-    """The files of a mean of 4,000 people, half of whom hold 20 and half 60."""
+    """Return the files of a mean of 4,000 people, half of whom hold 20 and half 60."""
     counts = np.array([2000, 2000])
     table = draw_table(MINUTES, ["20", "60"], counts=counts, generator=np.random.default_rng(1))
     found = decode_mean(table)
@@ -104,8 +104,10 @@ def test_a_histogram_keeps_the_order_of_its_buckets_and_takes_the_truth_of_simul
 
 @pytest.mark.statistical
 def test_counts_that_add_up_to_more_than_all_reports_are_remarked_on() -> None:
-    """1 % of 40,000 reports name 100 words that nobody holds. Without fakes the sum is normal, and
-    5 standard errors above the reports with probability 3e-7."""
+    """1 % of 40,000 reports name 100 words that nobody holds.
+
+    Without fakes the sum is normal, and 5 standard errors above the reports with probability 3e-7.
+    """
     sketch = CountMeanSketch(epsilon=4.0, rows=256, width=1024, seed="00ff")
     invented = [f"invented {number}" for number in range(100)]
     honest = draw_table(

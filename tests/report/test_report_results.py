@@ -1,4 +1,4 @@
-"""Estimates and summaries as the page reads them, and what is wrong with them in one line."""
+"""Estimates and summaries are as the page reads them; each mistake in them is one line."""
 
 import json
 import math
@@ -58,8 +58,11 @@ def test_all_categories_together_are_all_reports(mechanism: Any, tmp_path: Path)
 
 @pytest.mark.exact
 def test_the_error_of_the_unexplained_is_that_of_a_report_in_or_out_of_the_list() -> None:
-    """Of randomised response over 6 values, 2 of them candidates: a report names one of them with
-    probability p + q or 2 q, and its part of the sum is worth 1 / (p - q)."""
+    """Randomised response has 6 values, of which 2 are candidates.
+
+    A report names one of them with probability p + q or 2 q, and its part of the sum is worth 1 /
+    (p - q).
+    """
     made = RandomizedResponse(categories=CATEGORIES, epsilon=1.0)
     p, q = float(made.channel.touched), float(made.channel.untouched)
     held = np.array([500, 300, 100, 50, 50, 0])

@@ -1,4 +1,4 @@
-"""Several days of a metric, and which of their differences the page calls changes."""
+"""The page of several days of a metric calls the right differences changes."""
 
 import math
 import re
@@ -26,8 +26,11 @@ def test_of_several_days_all_but_the_last_are_shown_in_short(tmp_path: Path) -> 
 
 
 def two_sided(first: float, second: float, tail: float = 1.0, reports_each: float = 1) -> float:
-    """The p-value by another way: scipy's normal tail of the difference over its error, that of
-    1,000 reports a day, of one person `reports_each`, being that of both days' holders."""
+    """Return the p-value by another way: scipy's normal tail of the difference over its error.
+
+    There are 1,000 reports a day, `reports_each` of one person. The error is that of both days'
+    holders.
+    """
     from scipy.stats import norm
 
     noise, people = (tail * 10 / 1000) ** 2, 1000 / reports_each
@@ -106,9 +109,11 @@ def test_only_different_days_of_one_mechanism_are_compared(tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_days_of_the_same_people_show_no_change_at_the_stated_rate(tmp_path: Path) -> None:
-    """100 pairs of days of 20 values, of a population that stays: at 5 % a page names a change in 5
-    of 100 at most on average; binomial, more than 18 with probability 5e-7. Tests without the
-    correction, the twin, name one in about 64."""
+    """At 5 %, at most 5 of 100 pairs of days name a change on average; more than 18 have 5e-7.
+
+    A pair has 20 values and a population that stays (binomial). The twin, tests without the
+    correction, names one in about 64.
+    """
     made = RandomizedResponse(categories=tuple(f"v{i}" for i in range(20)), epsilon=1.0)
     generator, frequencies = np.random.default_rng(5), np.full(20, 0.05)
     wrong = naive = 0

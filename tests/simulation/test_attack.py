@@ -1,4 +1,5 @@
-"""Attacks on estimates: they gain what is predicted, and intervals under fakes hold against all."""
+"""Attacks on estimates gain what is predicted, and intervals under fakes hold against all of
+them."""
 
 import json
 from dataclasses import replace
@@ -69,7 +70,10 @@ REFUSED = {
     *("rappor-ngrams", "rappor-ngram-pairs", "memoised-bit-flip", "coin"),
 }
 HONEST, RUNS, MISSES = 20_000, 20, 8
-"""A 95 % interval misses 8 of 20 times with probability 4e-6."""
+"""Honest reports, tables, and misses that are allowed.
+
+A 95 % interval misses 8 of 20 times with probability 4e-6.
+"""
 
 
 def _scene(mechanism: Mechanism, generator: np.random.Generator) -> tuple[Scene, Table, Ints]:
@@ -92,8 +96,10 @@ def linear_count(table: Table) -> float:
 
 @each
 def test_the_maximal_gain_is_what_is_predicted(mechanism: Mechanism) -> None:
-    """Every fake names the target, so its estimate rises by the number of fakes times what one
-    moves: exactly, because decoding is linear."""
+    """Every fake names the target, so its estimate rises by the fakes times what one fake moves.
+
+    The rise is exact, because decoding is linear.
+    """
     scene, honest, _ = _scene(mechanism, np.random.default_rng(1))
     k = 400
     batch = naming_reports(scene, scene.targets, k, np.random.default_rng(2))
@@ -116,9 +122,11 @@ def test_the_maximal_gain_is_what_is_predicted(mechanism: Mechanism) -> None:
     ids=lambda each: each.name,
 )
 def test_of_a_regression_no_damage_is_stated(mechanism: Mechanism) -> None:
-    """The twin: 1 % of the reports have the target's cells and no other, in all rows or in the
-    eight where its cells have the fewest reports. Its count rises by 1.15 and 1.4 times what a
-    linear decoder is moved."""
+    """In the twin, 1 % of the reports have the target's cells and no other.
+
+    They are in all rows, or in the eight where its cells have the fewest reports. Its count rises
+    by 1.15 and 1.4 times what a linear decoder would show.
+    """
     names = tuple(f"v{i}" for i in range(100))
     counts = np.append(20_000 // np.arange(1, 51), np.zeros(50, dtype=np.int64))
     honest = draw_table(mechanism, names, counts=counts, generator=np.random.default_rng(1))
@@ -140,8 +148,10 @@ def test_of_a_regression_no_damage_is_stated(mechanism: Mechanism) -> None:
 
 @each
 def test_reports_that_are_to_be_unseen_are(mechanism: Mechanism) -> None:
-    """The collector sets none of them aside; of both sketches it does all of the maximal gain's
-    (the twin)."""
+    """The collector sets none of them aside.
+
+    Of both sketches it sets aside all reports of the twin, the maximal gain.
+    """
     scene, *_ = _scene(mechanism, np.random.default_rng(3))
     aims, kept = np.arange(6, 12), {}
     for name in ("unseen", "maximal-gain"):
@@ -156,9 +166,11 @@ def test_reports_that_are_to_be_unseen_are(mechanism: Mechanism) -> None:
 @pytest.mark.parametrize("share", tiered([0.01, 0.001, 0.05], 0, 1))
 @some
 def test_intervals_hold_under_every_attack(mechanism: Mechanism, share: float) -> None:
-    """8 misses of one value's intervals in 20 tables have probability 3e-6 at 95 %, 4e-3 for all
-    1,512 values, attacks, shares and mechanisms. The twin, intervals without --fakes, misses the
-    attacked value in all 20 at 5 %."""
+    """8 misses of one value's intervals in 20 tables have probability 3e-6 at 95 %.
+
+    For all 1,512 values, attacks, shares and mechanisms, that is 4e-3. The twin, intervals without
+    --fakes, misses the attacked value in all 20 at 5 %.
+    """
     misses = {name: np.zeros((2, len(NAMES)), int) for name in ATTACKS}
     for number in range(RUNS):
         generator = np.random.default_rng([number, 7])
@@ -182,9 +194,12 @@ def test_intervals_hold_under_every_attack(mechanism: Mechanism, share: float) -
 @pytest.mark.exact
 @pytest.mark.parametrize(("fakes", "each_row"), [(0.01, 5), (0.05, 25)])
 def test_collisions_that_fakes_hide_are_allowed_for(fakes: float, each_row: int) -> None:
-    """Fakes that name the cells which honest reports name least make the sum of squares small: a
-    sketch of 64 rows then takes its collisions for noise. Under fakes the standard error is the
-    largest that the counts allow; the twin, that of the table, is smaller than the honest one."""
+    """Fakes may name the cells that honest reports name least, which makes the sum of squares
+    small.
+
+    A sketch of 64 rows then takes its collisions for noise. Under fakes, the standard error is the
+    largest that the counts allow. The twin, that of the table, is smaller than the honest one.
+    """
     sketch = CountMeanSketch(epsilon=4.0, rows=64, width=16, seed="00ff")
     generator = np.random.default_rng(5)
     counts = np.repeat([8_000, 0], [4, 8])
@@ -246,9 +261,11 @@ def test_a_mean_without_its_largest_reports_is_counted() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("share", [0.01, 0.05])
 def test_percentiles_under_fakes_hold_what_the_honest_reports_say(share: float) -> None:
-    """Fakes of the worst level and bits: the honest estimate of every share below an edge lies
-    within the shift, which they reach at the edge that they are for. Without --fakes the interval
-    of the median misses (the twin)."""
+    """Fakes have the worst level and bits; every honest share below an edge is within the shift.
+
+    They reach the shift at the edge that they are for. The twin, the interval of the median without
+    --fakes, misses.
+    """
     mechanism = HierarchicalHistogram(bounds=(0.0, 8.0), buckets=8, branching=2, epsilon=2.0)
     generator = np.random.default_rng(11)
     values = tuple(f"{i}.5" for i in range(8))
@@ -276,9 +293,11 @@ def test_percentiles_under_fakes_hold_what_the_honest_reports_say(share: float) 
 @pytest.mark.parametrize("bits", [4, 10])
 @pytest.mark.parametrize("is_named", [True, False])
 def test_buckets_hold_under_reports_that_are_all_about_one(bits: int, is_named: bool) -> None:
-    """All fakes are in a row about the bucket, and set its bit or leave it: 8 misses of 20 have
-    probability 4e-6, for the count and for the share of numbers there. The twin, without --fakes,
-    misses in most tables."""
+    """All fakes are in a row about the bucket, and set its bit or leave it.
+
+    8 misses of 20 have probability 4e-6, for the count and for the share of numbers there. The
+    twin, without --fakes, misses in most tables.
+    """
     mechanism = BitFlip(bounds=(0.0, 10.0), buckets=10, bits=bits, epsilon=2.0)
     values, misses = tuple(f"{i}.5" for i in range(10)), np.zeros((2, 2), int)
     for number in range(RUNS):
@@ -306,8 +325,11 @@ def test_buckets_hold_under_reports_that_are_all_about_one(bits: int, is_named: 
 
 @pytest.mark.exact
 def test_recovery_takes_the_fakes_of_positive_values_off() -> None:
-    """Where fakes are as it assumes, alike about all values with a positive estimate, it returns
-    the honest shares; no defence does not (the twin)."""
+    """Fakes name all values with a positive estimate alike, as it assumes, so it returns the honest
+    shares.
+
+    The twin, no defence, does not.
+    """
     mechanism = RandomizedResponse(categories=("a", "b", "c"), epsilon=1.0)
     p, q = float(mechanism.channel.touched), float(mechanism.channel.untouched)
     true = np.array([0.6, 0.3, 0.1])
@@ -357,9 +379,11 @@ def test_experiments_that_say_nothing_are_refused(wrong: dict[str, float], words
 
 @pytest.mark.statistical
 def test_of_few_values_half_are_attacked() -> None:
-    """All values as targets gain nothing by definition, and are refused; of four, by default, two
-    are raised: 1 % of fakes that each name one of them add .0074, with a standard deviation of 1e-5
-    over seeds, since the honest reports are the same before and after."""
+    """All values as targets gain nothing by definition, and are refused; of four, two are raised.
+
+    1 % of fakes that each name one of them add .0074, with a standard deviation of 1e-5 over seeds,
+    since the honest reports are the same before and after.
+    """
     mechanism = RandomizedResponse(categories=("a", "b", "c", "d"), epsilon=4.0)
     people = Population(mechanism.categories, counts=np.array([4, 3, 2, 1]))
     settings: Any = {"population": people, "reports": 20_000, "share": 0.01}
@@ -373,7 +397,7 @@ def test_of_few_values_half_are_attacked() -> None:
 
 @pytest.mark.exact
 def test_values_that_no_report_names_are_attacked_by_none() -> None:
-    """The twin is the same mechanism without them."""
+    """The twin is the same mechanism without such values."""
     mechanism = RandomizedResponse(categories=("yes", "no"), epsilon=1.0)
     require_attacks(mechanism)
     mechanism.__dict__["addressing"] = Identity(("yes", "no"), untouching=("skip",))
@@ -429,9 +453,11 @@ def test_the_command_prints_every_attack(
 def test_a_share_that_fakes_hide_has_its_variance(
     is_inflated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1 % of the reports name every bin but one that 1.5 % hold, whose estimate is 0 then: 800
-    tables, of which 66 or more miss with probability 1e-4 at most, at 5 %. The twin, whose variance
-    is that of an empty bin, misses in 13 %, and in fewer than 66 with probability 1e-5."""
+    """1 % of the reports name every bin but one that 1.5 % hold, whose estimate is then 0.
+
+    Of 800 tables, 66 or more miss at 5 % with probability 1e-4 at most. The twin, with the variance
+    of an empty bin, misses in 13 %, and in fewer than 66 with probability 1e-5.
+    """
     if not is_inflated:
         monkeypatch.setattr(Distribution, "_variance", Distribution._apparent_variance)
     mechanism = HierarchicalHistogram(epsilon=8.0, bounds=(0.0, 32.0), buckets=32, branching=32)

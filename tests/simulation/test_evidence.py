@@ -1,4 +1,4 @@
-"""What an attacker who links reports computes, against exact laws and the best guess."""
+"""An attacker who links reports computes the exact laws, and makes the best guess."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -74,7 +74,8 @@ def payloads_of(mechanism: CatalogueMechanism, numbers: Sequence[int]) -> NDArra
 def test_fresh_evidence_is_the_law_of_every_report(
     mechanism: CatalogueMechanism, values: tuple[Value, ...]
 ) -> None:
-    """All reports there are, each its own stream: ln P(report | value) up to what values share."""
+    """All possible reports are streams of their own; ln P(report | value) is compared up to a
+    constant."""
     laws = [exact_law(mechanism, value) for value in values]
     keys = list(laws[0])
     found = FreshEvidence(mechanism, values, len(keys))
@@ -118,11 +119,11 @@ def test_an_epoch_that_ended_counts_as_another_response_to_the_same_value() -> N
 
 
 PEOPLE, PAIRS = 10_000, 4_000
-"""Of an attack that is held against an exact figure."""
+"""Numbers of people and pairs of an attack that is compared with an exact figure."""
 
 
 def three_reports(memoise: Memoise) -> dict[tuple[int, ...], list[float]]:
-    """P(three reports | each value), by enumeration."""
+    """Return P(three reports | each value), by enumeration."""
     numbers = range(len(PLACE.categories))
     laws = [exact_law(PLACE, value) for value in PLACE.categories]
     return {
@@ -139,15 +140,17 @@ def three_reports(memoise: Memoise) -> dict[tuple[int, ...], list[float]]:
 
 
 def right_of_three(memoise: Memoise) -> float:
-    """How often the best guess after three reports is right, exactly."""
+    """Return how often the best guess after three reports is right, exactly."""
     return float(sum(max(SHARES * told) for told in three_reports(memoise).values()))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("memoise", [False, "per-value", "epoch"])
 def test_the_averaging_attack_succeeds_as_often_as_the_best_guess_does(memoise: Memoise) -> None:
-    """After three days, of 10,000 people; fails by chance with 1e-6. By epoch of a year it is per
-    value."""
+    """There are three days of 10,000 people; this fails falsely with 1e-6.
+
+    By epoch of a year, it is the same as per value.
+    """
     epoch = timedelta(days=3650) if memoise == "epoch" else None
     asked = ScenarioMetric(metric=metric(PLACE, memoise=memoise, epoch=epoch), population=PLACES)
     (found,) = averaging(scenario([asked], attacked=PEOPLE), [3], generator(3))[("city",)]
@@ -163,8 +166,10 @@ def test_the_averaging_attack_succeeds_as_often_as_the_best_guess_does(memoise: 
 def test_devices_that_do_not_memoise_are_guessed_more_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The twin: the same attacker, per value, on devices that draw a response for every report. The
-    seed is fixed: 9.6 standard errors, fewer than the 4.9 needed with probability 1e-6."""
+    """The twin is the same attacker, per value, on devices that draw a response for every report.
+
+    The seed is fixed: 9.6 standard errors, fewer than the 4.9 needed with probability 1e-6.
+    """
     forget(monkeypatch)
     asked = ScenarioMetric(metric=metric(PLACE, memoise="per-value"), population=PLACES)
     monkeypatch.setattr(Collection, "_charge", lambda self, *_: np.zeros(1))
@@ -175,15 +180,17 @@ def test_devices_that_do_not_memoise_are_guessed_more_often(
 
 
 def distance(one: Mapping[Any, float], other: Mapping[Any, float]) -> float:
-    """In total variation."""
+    """Return the distance in total variation."""
     return sum(abs(one[key] - other[key]) for key in one) / 2
 
 
 def pairs(
     mechanism: MemoisedMechanism, population: Population, memoise: Memoise
 ) -> list[dict[Any, float]]:
-    """The laws of two reports, exactly: of one device that keeps its value, of two people, and of
-    one device whose value changes."""
+    """Return the exact laws of two reports: of one device, of two people, and of a changing device.
+
+    The first device keeps its value; the value of the third changes.
+    """
     shares, values, rows = population.shares, population.values, range(mechanism.shape.rows)
     reports = [(row, number) for row in rows for number in mechanism.layout.numbers()]
     single = {
@@ -228,8 +235,10 @@ LINKED = [(PLACE, PLACES), (BLOOM, WORDS), (HASHED, WORDS)]
 def test_linking_attains_the_distance_in_total_variation(
     mechanism: MemoisedMechanism, population: Population, memoise: Memoise
 ) -> None:
-    """One report and one: hits and false alarms of 4,000 pairs, against the exact laws. Each bound
-    is 5.5 standard errors of an advantage, so it fails by chance with 1e-7."""
+    """Hits and false alarms of 4,000 pairs of single reports are compared with the exact laws.
+
+    Each bound is 5.5 standard errors of an advantage, so this fails falsely with 1e-7.
+    """
     laws = pairs(mechanism, population, memoise)
     assert [sum(law.values()) for law in laws] == pytest.approx([1, 1, 1])
     found = linking(mechanism, population, memoise, 1, people=PAIRS, generator=generator(7))
@@ -241,8 +250,10 @@ def test_linking_attains_the_distance_in_total_variation(
 
 @pytest.mark.statistical
 def test_a_fleet_that_does_not_memoise_is_linked_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin of the above. The seed is fixed: 10.9 standard errors, fewer than
-    the 5.5 needed with probability 4e-8."""
+    """This is the twin of the test above.
+
+    The seed is fixed: 10.9 standard errors, fewer than the 5.5 needed with probability 4e-8.
+    """
     laws = pairs(PLACE, PLACES, "per-value")
     forget(monkeypatch)
     found = linking(PLACE, PLACES, "per-value", 1, people=PAIRS, generator=generator(7))

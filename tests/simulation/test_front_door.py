@@ -1,4 +1,4 @@
-"""What somebody with data types: try_column, simulate, compare."""
+"""try_column, simulate and compare take what somebody with data types."""
 
 import builtins
 import math
@@ -45,7 +45,7 @@ MINUTES = np.round(GENERATOR.lognormal(3, 1, 3000), 1)
 
 @pytest.fixture
 def frames() -> list[Callable[[dict[str, Any]], Any]]:
-    """Those of the packages that are installed; Arrow is."""
+    """Return the data frames of the packages that are installed; Arrow is."""
     makers: list[Callable[[dict[str, Any]], Any]] = [pa.table]
     for package in ("pandas", "polars"):
         try:
@@ -57,7 +57,7 @@ def frames() -> list[Callable[[dict[str, Any]], Any]]:
 
 @pytest.mark.exact
 def test_a_column_of_values_is_tried(frames: list[Any]) -> None:
-    """The three lines of an analyst; a frame of any package says the same as a list."""
+    """The three lines of an analyst run; a frame of any package gives the same as a list."""
     expected = ldp.try_column(PLACES.tolist(), name="city", seed=1)
     for frame in frames:
         trials = ldp.try_column(frame({"city": PLACES})["city"], name="city", seed=1)
@@ -195,8 +195,10 @@ def test_a_histogram_has_the_true_counts_of_its_bins() -> None:
 
 @pytest.mark.exact
 def test_eight_oracles_are_compared_in_one_line() -> None:
-    """With one of the reader's, as a function from an epsilon; what is measured holds what the
-    mechanisms state, to 10 %."""
+    """One of them is the reader's, as a function from an epsilon.
+
+    What is measured equals what the mechanisms state, to 10 %.
+    """
     names = ("unary", "subset", "pgr", "cms", "hcms", "local-hashing", "hadamard")
     known = [name for name in names if name != "hadamard"]
 
@@ -217,7 +219,7 @@ def test_eight_oracles_are_compared_in_one_line() -> None:
 
 @pytest.mark.exact
 def test_a_mechanism_is_changed_to_each_epsilon() -> None:
-    """With what it chooses by itself chosen again, and what somebody chose left."""
+    """It chooses again what it chooses by itself, and leaves what somebody chose."""
     values = [str(i) for i in range(40)] * 5
     names = tuple(map(str, range(40)))
     free = SubsetSelection(categories=names, epsilon=4.0)
@@ -231,7 +233,7 @@ def test_a_mechanism_is_changed_to_each_epsilon() -> None:
 
 @pytest.mark.exact
 def test_a_comparison_takes_classes_and_names_that_no_plan_weighs() -> None:
-    """rr among many values at a small epsilon too, which a plan does not weigh."""
+    """Among many values at a small epsilon, that is rr, which a plan does not weigh."""
     values = [f"value {i}" for i in range(60)] * 50
     sources: list[Any] = ["rr", "hadamard", SubsetSelection, RandomizedResponse]
     compared = ldp.compare(sources, values, epsilons=1.0, seed=1)
@@ -299,7 +301,7 @@ def test_a_base_installation_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_a_module_that_needs_numpy_names_the_extra(name: str) -> None:
-    """In a process where no package of the server can be imported."""
+    """The process can import no package of the server."""
     code = f"{WITHOUT_SERVER}import ldp.{name}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     module = f"ldp.{name.partition('.')[0]}"
@@ -344,7 +346,8 @@ def test_what_is_no_question_is_refused_in_one_line(call: Callable[[], object]) 
 
 @pytest.mark.exact
 def test_bytes_are_the_texts_that_they_write_and_fractions_numbers() -> None:
-    """In truth nobody held bytes, though reports did; a fraction's text was no number."""
+    """Once nobody held bytes in the truth, though reports did, and a fraction's text was no
+    number."""
     answers = np.array(["no"] * 70 + ["yes"] * 30)
     mechanism = RandomizedResponse(categories=("no", "yes"), epsilon=2.0)
     for values in (answers.astype("S"), pa.array(answers.astype("S").tolist())):

@@ -1,5 +1,8 @@
-"""Collections over many days: the bulk devices against the real ones, the attacker's likelihoods
-against enumeration, the books against the ledger."""
+"""Collections over many days: bulk devices, the attacker's likelihoods, and the books.
+
+Bulk devices are compared with the real ones, likelihoods with enumeration, the books with the
+ledger.
+"""
 
 import math
 import sqlite3
@@ -57,7 +60,7 @@ VALUES = ("home", "work")
 
 
 def telling(mechanism: MemoisedMechanism) -> tuple[Value, Value]:
-    """Two values that do not touch the same cells in any row."""
+    """Return two values that do not touch the same cells in any row."""
     listed = ("home", "work", "lol", "afk", "brb", "gym", "bus")
     known = getattr(mechanism, "categories", ()) or listed
     return next(
@@ -71,8 +74,11 @@ def telling(mechanism: MemoisedMechanism) -> tuple[Value, Value]:
 
 
 def joint_law(mechanism: MemoisedMechanism, memoise: Memoise) -> dict[int, float]:
-    """P(rows and payloads of three reports) of a device that holds one value, another, and the
-    first again: every payload and the row as one number in mixed radix."""
+    """Return P(rows and payloads of three reports) of a device with one value, another, and the
+    first.
+
+    Every payload and the row are one number in mixed radix.
+    """
     one, other = telling(mechanism)
     rows, limit = mechanism.shape.rows, mechanism.layout.payload_limit
     law = {}
@@ -144,8 +150,11 @@ EITHER: list[Memoise] = ["per-value", "epoch"]
 def test_many_devices_at_once_have_the_law_of_the_real_encoder(
     mechanism: MemoisedMechanism, memoise: Memoise
 ) -> None:
-    """Exact law of three reports of a value, another and the first again: 5,000 devices in bulk
-    and 300 real encoders. Fails by chance with 1e-6 each; without memoisation it does fail."""
+    """The law is exact, of three reports of a value, another and the first again.
+
+    There are 5,000 devices in bulk and 300 real encoders. Fails falsely with 1e-6 each; without
+    memoisation it does fail.
+    """
     law = joint_law(mechanism, memoise)
     assert sum(law.values()) == pytest.approx(1)
     assert law_p(of_fleet(mechanism, memoise, 5_000), law) > ALPHA
@@ -154,7 +163,8 @@ def test_many_devices_at_once_have_the_law_of_the_real_encoder(
 
 @pytest.mark.statistical
 def test_devices_that_forget_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin of the above, seed fixed: 17 standard errors, fewer than 5 with 1e-20."""
+    """This is the twin of the test above, with the seed fixed: 17 standard errors, fewer than 5
+    with 1e-20."""
     forget(monkeypatch)
     law = joint_law(PLACE, "per-value")
     assert law_p(of_fleet(PLACE, "per-value", 20_000), law) < ALPHA
@@ -165,9 +175,11 @@ def test_devices_that_forget_are_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_messages_of_many_devices_at_once_have_the_law_of_the_real_encoder(
     by: str, is_right: bool
 ) -> None:
-    """Exact law of how many of the six messages of two people name each category, in 3,000 days of
-    bulk devices, or 300 of real encoders, and how often Oslo is first. Fails by chance with 2e-6;
-    the twin, whose devices always send, passes with less than 1e-9."""
+    """The law is exact, of how many of the six messages of two people name each category.
+
+    It covers 3,000 days of bulk devices, or 300 of real encoders, and how often Oslo is first.
+    Fails falsely with 2e-6; the twin, whose devices always send, passes with less than 1e-9.
+    """
     days = 300 if by == "devices" else 3_000
     law = Counter[int]()
     for choices in product(range(2), *[range(6)] * 2, range(2), *[range(6)] * 2):
@@ -193,7 +205,7 @@ def test_messages_of_many_devices_at_once_have_the_law_of_the_real_encoder(
         firsts[columns[0]] += 1
     assert sum(law.values()) == pytest.approx(1)
     assert (law_p(counts, law) > ALPHA) == is_right
-    if by == "bulk":  # no place of a batch tells whose message it was
+    if by == "bulk":  # no place of a batch shows whose message it was
         share = (0.75 + 4 / 6) / 6
         assert share_p(firsts[0], days, share, share) > ALPHA
 
@@ -354,7 +366,7 @@ LONG = {"several records and slots", "windows of half a day", "per value, all of
 
 
 class Sealed(Memory):
-    """In place of a relay: what a device seals is kept."""
+    """Destination in place of a relay, which keeps what a device seals."""
 
     has_relay = True
     key = PublicKey(KEY.public)
@@ -372,9 +384,11 @@ def lived(
     recorded: Mapping[str, Sequence[bool]],
     joined: int,
 ) -> tuple[dict[tuple[str, int], int], dict[str, int]]:
-    """A real client that records these values at noon, of the days on which it records and from the
-    day `joined` on: how often each metric was charged at which end of a period, and how many
-    reports it sent."""
+    """Let a real client record these values at noon, from the day `joined` on.
+
+    Returns how often each metric was charged at each end of a period, and how many reports the
+    client sent.
+    """
     now = [datetime(made.start.year, made.start.month, made.start.day, 12, tzinfo=UTC)]
     trusting = [name for name, group in made.registry.groups.items() if group.needs_shuffler]
     server = Sealed() if trusting else Memory()
@@ -403,7 +417,7 @@ def lived(
     client.close()
     items = [KEY.open(item).item if trusting else item for item in server.items]
     counted = Counter(item.metric for item in items)
-    for asked in made.metrics:  # of whose messages a record is several
+    for asked in made.metrics:  # one record has several messages
         counted[asked.name] //= asked.metric.mechanism.messages
     return charges, dict(+counted)
 
@@ -413,7 +427,7 @@ def lived(
     "life", [pytest.param(life, marks=pytest.mark.slow if life in LONG else ()) for life in LIVES]
 )
 def test_many_devices_at_once_are_charged_as_a_real_client_is(life: str, tmp_path: Path) -> None:
-    """Two people, of whom one joins later: every charge and every count of reports."""
+    """One of two people joins later; every charge and every count of reports is compared."""
     limits, days, asked = LIVES[life]
     made = scenario(asked, days=days, users=2)
     made = replace(made, registry=registered(asked, limits))
@@ -448,8 +462,10 @@ def test_many_devices_at_once_are_charged_as_a_real_client_is(life: str, tmp_pat
 
 @pytest.mark.exact
 def test_two_metrics_that_share_a_window_take_turns_by_chance(tmp_path: Path) -> None:
-    """Only one of them fits: of each day just one, and the other member of the group, which nobody
-    asks for here, takes its turn too, and lapses."""
+    """Only one of them fits into a day.
+
+    The other member of the group, which nobody uses here, takes its turn too, and lapses.
+    """
     asked = [
         ScenarioMetric(metric=metric(RR, name), population=COUNTED) for name in ("city", "home")
     ]
@@ -469,8 +485,10 @@ def test_two_metrics_that_share_a_window_take_turns_by_chance(tmp_path: Path) ->
 
 @pytest.mark.exact
 def test_the_ledger_takes_every_charge_and_comes_to_the_same_sums() -> None:
-    """`ldp.accounting.Ledger`, fed with each charge at the end of its period, refuses none; its
-    sums are those printed, to the last bit."""
+    """`ldp.accounting.Ledger` gets each charge at the end of its period, and refuses none.
+
+    Its sums are the printed ones, to the last bit.
+    """
     asked = [
         ScenarioMetric(metric=metric(RR), population=COUNTED, change=0.5),
         ScenarioMetric(
@@ -526,8 +544,11 @@ def test_an_account_tells_each_value_once_and_its_devices_are_charged_each() -> 
 def test_every_record_of_a_period_is_as_likely_to_be_sent_as_any_other(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two of three, one of one, none of two and four of four; each share fails by chance with
-    1e-6, and seeds are fixed. The twin draws the first records of everybody."""
+    """Two of three records are sent, one of one, none of two, and four of four.
+
+    Each share fails falsely with 1e-6; seeds are fixed. The twin draws the first records of
+    everybody.
+    """
     monkeypatch.setattr(longitudinal, "_CHUNK", chunk)
     made = scenario([ScenarioMetric(metric=metric(RR), population=COUNTED)])
     collection = Collection(made, draw_people(made, generator(1)), generator(2))
@@ -551,7 +572,7 @@ def test_every_record_of_a_period_is_as_likely_to_be_sent_as_any_other(
 
 @pytest.mark.exact
 def test_fewer_are_attacked_where_hidden_slots_make_more_reports() -> None:
-    """As many as of people who record as often as there are slots."""
+    """As many are attacked as of people who record as often as there are slots."""
     each = ScenarioMetric(
         metric=metric(RR, reports_per_window=50, presence="hidden"), population=COUNTED
     )
@@ -576,8 +597,11 @@ def test_what_is_frozen_is_told_although_the_value_changed() -> None:
 
 @pytest.mark.statistical
 def test_people_come_and_go_change_and_are_alike_as_told() -> None:
-    """On the last day the values have the population's frequencies and pairs the stated joint ones;
-    changes and departures their rates. Each fails by chance with 1e-6."""
+    """On the last day the values have the population's frequencies, and pairs the stated joint
+    ones.
+
+    Changes and departures have their rates. Each check fails falsely with 1e-6.
+    """
     other = Population(("x", "y"), frequencies=np.array([0.6, 0.4]))
     asked = [
         ScenarioMetric(

@@ -1,4 +1,4 @@
-"""Simulated messages for a shuffler: what a collector behind a relay would hold."""
+"""Simulated messages for a shuffler are what a collector behind a relay would hold."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,8 @@ from tests.messages import OSLO, registry
 def test_a_simulation_writes_what_a_collector_behind_a_relay_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All messages of one batch, the size that the relay stated, and nothing of fewer people."""
+    """These are all messages of one batch, the size that the relay stated, and nothing of fewer
+    people."""
     loaded = registry(tmp_path)
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("value,count\nOslo,900\nBergen,300\n")

@@ -1,4 +1,4 @@
-"""`ldp simulate --scenario`: what it writes and says, and one line for every mistake."""
+"""`ldp simulate --scenario` writes and says the right things, and each mistake is one line."""
 
 import json
 from contextlib import suppress
@@ -232,8 +232,10 @@ def test_the_verdict_says_what_was_spent_and_what_somebody_learns(
 def test_numbers_are_collected_and_not_guessed_and_take_their_share_of_a_budget(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Eight heights at epsilon 1 spend a life (a colour that nobody has may take the last turns)
-    and leave colours no room for all epochs."""
+    """Eight heights at epsilon 1 spend a life, and leave colours no room for all epochs.
+
+    A colour that nobody has may take the last turns.
+    """
     numbers = "users = 200\ndays = 12\nstart = 2026-01-01\nattacked = 100\n"
     numbers += "[metric.height]\npopulation = 'heights.csv'\n"
     told = []
@@ -288,9 +290,11 @@ WRONG: list[tuple[str, str, str]] = [
 def test_with_hidden_presence_every_period_has_as_many_reports(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three reports of each of 50 devices every second day, also after the sixth, when 8 of epsilon
-    are spent and all are about none. Before, a device has 2 x 0.25 records a window on average:
-    seed fixed."""
+    """50 devices send three reports every second day.
+
+    They also do so after the sixth day, when 8 of epsilon are spent and all reports are about
+    nothing. Before, a device has 2 x 0.25 records a window on average; the seed is fixed.
+    """
     Path("days.toml").write_text(MOODS)
     Path("moods.csv").write_text("value,count\ngood,6\nbad,4\n")
     assert run(f"{COMMAND} --reports store --truth truth --json", monkeypatch) == 0
@@ -379,7 +383,7 @@ def known(folder: Path) -> Registry:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML writes it."""
+    """Return a value as TOML writes it."""
     if isinstance(value, dict):
         inner = ", ".join(f"{json.dumps(name)} = {toml(own)}" for name, own in value.items())
         return "{" + inner + "}"

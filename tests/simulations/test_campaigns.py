@@ -1,4 +1,4 @@
-"""Samples of the long runs: run by `make check`."""
+"""`make check` runs samples of the campaigns."""
 
 import json
 import re
@@ -41,9 +41,12 @@ def module(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_coverage_campaign_meets_its_bars() -> None:
-    """Seeds are fixed; with others the share of intervals of 4 tables of 2,600 candidates is off by
-    1 % with probability 3e-6, that of the largest table with 2 %, if they were independent. Its own
-    twins (no control, no collision term) are among its bars."""
+    """Seeds are fixed; with others, intervals of 4 tables of 2,600 candidates are off by 1 % with
+    3e-6.
+
+    The largest table is off by 2 % with 3e-6, if intervals were independent. Its own twins (no
+    control, no collision term) are among its bars.
+    """
     done = module("simulations.coverage", "--sample")
     assert done.returncode == 0, done.stdout
     assert "with --rule none" in done.stdout
@@ -52,8 +55,10 @@ def test_a_sample_of_the_coverage_campaign_meets_its_bars() -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_audit_campaign_passes() -> None:
-    """Fresh randomness: an honest encoder fails with probability 2e-5 at most (ten presets). The
-    twins are the mutants of tests/audit/test_audit.py, at full size too."""
+    """Randomness is fresh: an honest encoder fails with probability 2e-5 at most (ten presets).
+
+    The twins are the mutants of tests/audit/test_audit.py, also at full size.
+    """
     done = module("simulations.audit", "--reports", "6000")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("ok  ") == len(COMPLETE)
@@ -62,9 +67,11 @@ def test_a_sample_of_the_audit_campaign_passes() -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_people_campaign_meets_its_bars() -> None:
-    """Seeds are fixed. The twins, people's variance stated as a seventh, are in test_detection.py;
-    those of intervals, tables of 7 reports a person that are taken for people, hold in 86 % or
-    less at epsilon 4."""
+    """Seeds are fixed; the twins, a seventh of people's variance, are in test_detection.py.
+
+    The twins of intervals, tables of 7 reports a person that are taken for people, hold in 86 % or
+    less at epsilon 4.
+    """
     done = module("simulations.people", "--sample")
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("ok  ") == 11
@@ -82,8 +89,10 @@ def test_a_sample_of_the_people_campaign_meets_its_bars() -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_joint_discoveries_campaign_meets_its_bars() -> None:
-    """Seeds are fixed; with others a setting whose rate is half of 5 %, as there, is above 5 % by
-    three standard errors with probability 1e-4. The twin, no control of the rate, is below."""
+    """With other seeds, a setting at half of 5 % exceeds 5 % by three standard errors with 1e-4.
+
+    Seeds are fixed. The twin, no control of the rate, is below.
+    """
     done = module("simulations.joint_discoveries", "--sample")
     assert done.returncode == 0, done.stdout
 
@@ -102,8 +111,10 @@ def test_twin_discoveries_without_control_are_false_more_often(
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_small_sketches_campaign_meets_its_bars() -> None:
-    """Seeds are fixed; with others a setting has more false discoveries by three of its standard
-    errors with probability 0.001. Its twin, the mean sketch, is among its figures."""
+    """With other seeds, a setting exceeds its rate by three of its standard errors with 0.001.
+
+    Seeds are fixed. The twin, the mean sketch, is among its figures.
+    """
     done = module("simulations.small_sketches", "--sample")
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -119,9 +130,11 @@ def test_a_sample_of_the_publish_campaign_meets_its_bars() -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_portfolio_campaign_meets_its_bars() -> None:
-    """The script writes the products that are committed, but for their caps. Seeds are fixed; with
-    others an error is larger than its bar, by four of its standard errors, with probability 3e-5.
-    The twin is below."""
+    """The script writes the committed products, except for their caps.
+
+    Seeds are fixed; with others an error exceeds its bar, by four of its standard errors, with
+    probability 3e-5. The twin is below.
+    """
     done = module("simulations.portfolio", "--sample")
     assert done.returncode == 0, done.stdout + done.stderr
     for number in range(portfolio.PRODUCTS + 1):
@@ -141,8 +154,11 @@ def test_a_sample_of_the_shuffling_campaign_meets_its_bars() -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_strings_campaign_meets_its_bars() -> None:
-    """A fixed seed; with a free one a false string would fail it with probability 0.001 at most.
-    The twin is below."""
+    """The seed is fixed; with a free one, a false string would fail it with probability 0.001 at
+    most.
+
+    The twin is below.
+    """
     pytest.importorskip("wordfreq")
     done = module("simulations.strings", "--sample")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -151,8 +167,12 @@ def test_a_sample_of_the_strings_campaign_meets_its_bars() -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_words_campaign_meets_its_bars() -> None:
-    """A fixed seed; with a free one a false word would fail it with probability 0.002 at most: two
-    screens at family-wise 0.001 each. Of the top 20 all are found, by far. The twin is below."""
+    """The seed is fixed; with a free one, a false word would fail it with probability 0.002 at
+    most.
+
+    There are two screens at family-wise 0.001 each. All of the top 20 are found, by far. The twin
+    is below.
+    """
     pytest.importorskip("wordfreq")
     done = module("simulations.words", "--sample")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -173,8 +193,10 @@ def test_a_sample_of_the_words_campaign_meets_its_bars() -> None:
 def test_wrong_runs_miss_the_bars_of_the_samples(
     study: Any, listed: str, wrong: dict[str, float]
 ) -> None:
-    """The committed runs meet them; the twins, the same with a false word, fewer words that are
-    found or larger errors, do not."""
+    """The committed runs meet the bars.
+
+    The twins have a false word, fewer found words or larger errors, and miss them.
+    """
     committed = json.loads((ROOT / RESULTS / f"{Path(study.__file__).stem}.json").read_text())
 
     def missed(**changes: float) -> int:
@@ -193,8 +215,11 @@ def test_wrong_runs_miss_the_bars_of_the_samples(
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_association_campaign_meets_its_bars() -> None:
-    """Seeds of the populations are fixed; with free ones each of its ten counts would miss its bar
-    with probability 1e-6 at most. Its twin, the published law of unlisted strings, is beside it."""
+    """Seeds of the populations are fixed; free ones would miss each of its ten bars with 1e-6 at
+    most.
+
+    Its twin, the published law of unlisted strings, is beside it.
+    """
     done = module("simulations.association", "--sample")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "held_as_published" in done.stdout
@@ -203,8 +228,10 @@ def test_a_sample_of_the_association_campaign_meets_its_bars() -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_intervals_campaign_meets_its_bars() -> None:
-    """A fixed seed; with a free one each of its 60 bars would be missed with probability 5e-7 at
-    most. Its twin, pooled reports that it is not told of, is among them."""
+    """The seed is fixed; a free one would miss each of its 60 bars with probability 5e-7 at most.
+
+    Its twin, pooled reports that it is not told of, is among them.
+    """
     done = module("simulations.intervals", "--tables", "25", "--every", "3")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "K not said" in done.stdout
@@ -212,7 +239,7 @@ def test_a_sample_of_the_intervals_campaign_meets_its_bars() -> None:
 
 @pytest.mark.exact
 def test_the_interval_of_an_answer_of_a_set_follows_from_its_cell() -> None:
-    """The other cells are those of another table: the campaign decodes each count once."""
+    """The other cells may be those of another table, so the campaign decodes each count once."""
     generator = np.random.default_rng(1)
     for setting in [*settings(SETS)[::4], one("privset")]:
         mechanism, ends = setting.mechanism, []
@@ -227,7 +254,7 @@ def test_the_interval_of_an_answer_of_a_set_follows_from_its_cell() -> None:
 
 @pytest.mark.exact
 def test_the_intervals_check_fails_for_errors_a_tenth_too_small_or_a_sixth_too_large() -> None:
-    """The twin: a normal interval of 0.9 (7 / 6) times the width holds in 92.2 (97.8) %."""
+    """The twin, a normal interval of 0.9 (7 / 6) times the width, holds in 92.2 (97.8) %."""
     for share, met in ((0.922, False), (0.9365, True), (0.9635, True), (0.978, False)):
         row = intervals.Row(
             "a mechanism", 1.0, 100, 0.5, intervals.TABLES, round(share * intervals.TABLES)
@@ -251,8 +278,10 @@ def test_a_sample_of_the_discoveries_campaign_meets_its_bars(method: str) -> Non
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_google_rappors_cases_meets_its_bars_on_errors() -> None:
-    """Fresh tables of the six small cases, seeds fixed. Not all bars on recall are met, and the
-    page says which. The twin is the worse decoder below."""
+    """Tables of the six small cases are fresh, and seeds are fixed.
+
+    Not all bars on recall are met; the page says which. The twin is the worse decoder below.
+    """
     shown = module("simulations.rappor_cases", "--sample").stdout
     for bar in ("at most max(5, 15 %) false", "85 % of that recall", "at most .01 more variation"):
         assert f"ok   6  cases of {bar}" in shown, shown
@@ -261,7 +290,7 @@ def test_a_sample_of_google_rappors_cases_meets_its_bars_on_errors() -> None:
 
 @pytest.mark.exact
 def test_a_worse_decoder_misses_the_bars_of_google_rappors_cases() -> None:
-    """The twin: google/rappor's own decoder, held to the bars on errors."""
+    """The twin is google/rappor's own decoder, held to the bars on errors."""
     runs = []
     for name, case in CASES.items():
         r = case.reference
@@ -279,7 +308,7 @@ def test_a_worse_decoder_misses_the_bars_of_google_rappors_cases() -> None:
 
 
 def one(name: str) -> Setting:
-    """The setting of the variance campaign with the largest epsilon and the rarer value."""
+    """Return the setting of the variance campaign with the largest epsilon and the rarer value."""
     found = [setting for setting in settings() if setting.parameters["mechanism"] == name]
     return max(found, key=lambda setting: (setting.mechanism.cost.epsilon, -setting.frequency))
 
@@ -287,9 +316,11 @@ def one(name: str) -> Setting:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_variance_campaign_meets_its_bars() -> None:
-    """Every third row, bars at 4.5 standard errors: with a free seed one would be missed with
-    probability 1e-5 at most for each row. The seed is fixed. The twins are the wrong formulas
-    below."""
+    """It has every third row, with bars at 4.5 standard errors.
+
+    With a free seed, each row would miss a bar with probability 1e-5 at most; the seed is fixed.
+    The twins are the wrong formulas below.
+    """
     done = module("simulations.variance", "--draws", "400", "--every", "3")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("ok  ") == len([*settings(), *settings(SETS)][::3])
@@ -299,8 +330,10 @@ def test_a_sample_of_the_variance_campaign_meets_its_bars() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", ["cms", "hcms"])
 def test_the_variance_check_fails_for_a_formula_without_collisions(name: str) -> None:
-    """The twin: without its collision term the formula is less than half of what is measured. The
-    right one is refused with probability 1e-5 at most, and the seed is fixed."""
+    """The twin, without its collision term, is less than half of what is measured.
+
+    The right formula is refused with probability 1e-5 at most; the seed is fixed.
+    """
     setting = one(name)
     stated, collisions = formulas(setting)
     estimates = draw(setting, 1000, np.random.SeedSequence(1))
@@ -311,8 +344,10 @@ def test_the_variance_check_fails_for_a_formula_without_collisions(name: str) ->
 @pytest.mark.statistical
 @pytest.mark.parametrize("sample", [False, True])
 def test_the_variance_check_fails_for_a_formula_ten_percent_off(sample: bool) -> None:
-    """The twin, on the exact law of a category's count: two binomials. An exact formula is refused
-    with probability 1e-5 at most, and the seed is fixed."""
+    """The twin is tried on the exact law of a category's count: two binomials.
+
+    An exact formula is refused with probability 1e-5 at most; the seed is fixed.
+    """
     setting, generator = one("unary"), np.random.default_rng(1)
     channel, held, n = setting.mechanism.channel, int(setting.counts[0]), setting.reports
     named = generator.binomial(held, float(channel.touched), 100_000)
@@ -331,8 +366,11 @@ def test_the_variance_check_fails_for_a_formula_ten_percent_off(sample: bool) ->
 @pytest.mark.slow
 @pytest.mark.exact
 def test_benchmarks_run_and_the_bars_on_size_are_met() -> None:
-    """Those of size, and a quick one of each other way to measure: memory, time, imports. All of
-    them, with the memory of a million reports and candidates, are `make bench`."""
+    """These are the bars on size, and a quick one of each other way to measure: memory, time,
+    imports.
+
+    `make bench` runs all, with the memory of a million reports and candidates.
+    """
     sizes = [one.key for one in BENCHMARKS if one.unit in ("bytes", "packages")]
     quick = ["installed", "unary_batch_memory", "encode", "import", "rr_batch"]
     done = module("simulations.benchmarks", "--no-peers", "--only", *sizes, *quick)
@@ -344,7 +382,7 @@ def test_benchmarks_run_and_the_bars_on_size_are_met() -> None:
 
 @pytest.mark.exact
 def test_the_numbers_check_fails_for_wrong_coverage_and_for_wide_intervals() -> None:
-    """One row that meets all bars, and twins that miss one each."""
+    """One row meets all bars; each twin misses one."""
     setting = ("ties", 1.0, 10_000, "unknown-range", 0.5)
     good = numbers.Row(*setting, 10_000, 9_500, 0, 8_000, 7_600, 3.0, 6.0, 0.1)
     flip = replace(good, way="bit-flip-64", width=2.5)
@@ -357,8 +395,10 @@ def test_the_numbers_check_fails_for_wrong_coverage_and_for_wide_intervals() -> 
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_numbers_campaign_covers(tmp_path: Path) -> None:
-    """Ten tables a way: a share of 94 % or more would be missed with probability 1e-6. Ten
-    tables tell no more: 4 of 10 would pass. The twin: 3."""
+    """With ten tables a way, a share of 94 % or more would be missed with probability 1e-6.
+
+    Ten tables tell no more: 4 of 10 would pass. The twin has 3.
+    """
     words = ("--tables", "10", "--others", "10", "--numbers", "ties", "--epsilons", "4")
     out = tmp_path / "numbers.json"
     module("simulations.numbers", *words, "--users", "20000", "--out", str(out))
@@ -377,7 +417,8 @@ def test_a_sample_of_the_numbers_campaign_covers(tmp_path: Path) -> None:
 def test_results_that_are_drawn_again_leave_the_commit_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All studies but the first named a changed tree, because the first had written its result."""
+    """Once all studies but the first named a changed tree, because the first had written its
+    result."""
     monkeypatch.chdir(tmp_path)
     results = tmp_path / RESULTS
     results.mkdir(parents=True)

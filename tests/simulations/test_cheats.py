@@ -50,8 +50,10 @@ IDS = [f"{name}-{type(e.values[0]).__name__}-{i}" for i, (name, e) in enumerate(
 
 
 def every_part(example: Any) -> Iterator[Part]:
-    """Yield a part for each value, part and row of an example, and, of what is memoised, also for
-    each of two permanent responses."""
+    """Yield a part for each value, part and row of an example.
+
+    A memoised part also comes with each of two permanent responses.
+    """
     for mechanism, values in values_of_parts(example.mechanism, example.values):
         if mechanism.layout.outcomes > LARGEST:
             continue
@@ -63,7 +65,7 @@ def every_part(example: Any) -> Iterator[Part]:
 
 
 def event_of(part: Part) -> Event:
-    """Return an event with the report of a part, as its mechanism's own."""
+    """Return an event with the report of a part, as if the part were the whole mechanism."""
     mechanism = part.mechanism
     report = pack_report(mechanism.header, mechanism.layout, part.row, part.number)
     return Event(mechanism, part.value, None, 0, part.row, None, None, 0, report, part.permanent)
@@ -143,7 +145,7 @@ def test_the_chance_of_a_repetition_is_that_of_honest_reports() -> None:
 @pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=IDS)
 def test_what_leaves_is_a_report_of_the_same_row(name: str, example: Any) -> None:
     mechanism = example.mechanism
-    last = 2  # of a mechanism with two parts the second is tried, of others the only one
+    last = 2  # of two parts the second is tried, else the only one
     wrongs: list[WrongPart] = [
         *(Plain(0), Weaker(0, 1, 2), Lie(0, 2), Shared(0, "stream", 2, 7)),
         *(Plain(last), Lie(last, 2)),
@@ -295,8 +297,10 @@ def test_the_lives_know_the_permanent_response() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", ["rr", "cms", "subset", "hcms", "sfp", "joint", "piecewise"])
 def test_honest_reports_do_not_look_like_a_cheat(name: str) -> None:
-    """Each of 10 cheats a mechanism is refuted with probability 1e-6 at most, 7e-5 in all; the twin
-    is the test below."""
+    """Each of 10 cheats a mechanism is refuted with probability 1e-6 at most, 7e-5 in all.
+
+    The twin is the test below.
+    """
     of = subject(CATALOGUE[name].examples()[-1].mechanism, reports=1_000)
     for number in range(10):
         cheat = draw(np.random.default_rng([4, number]), of)
@@ -329,7 +333,7 @@ class _Honest:
     ids=lambda wrong: wrong.name,
 )
 def test_a_cheat_in_every_report_qualifies(wrong: WrongPart) -> None:
-    """From 3,000 reports the power is above .999 by far."""
+    """From 3,000 reports, the power is above .999 by far."""
     sighting = sighted(ConditionedWrong(ALWAYS, wrong, 0), subject(RESPONSE), 1)
     assert sighting.why_not(3_000) is None
 
@@ -459,7 +463,7 @@ def test_a_client_in_another_process_is_answered_line_by_line() -> None:
 
 
 class Noting(Hook):
-    """A hook that changes nothing, and the `values` that it was asked about."""
+    """Hook that changes nothing, and keeps the `values` that it was asked about."""
 
     def altered(self, mechanism: Any, value: Any, report: bytes, **_: Any) -> bytes:
         self.values = [value]
@@ -467,7 +471,7 @@ class Noting(Hook):
 
 
 def _as_json(value: Any) -> Any:
-    """A value as the TypeScript client hands it on."""
+    """Return a value as the TypeScript client hands it on."""
     if isinstance(value, bytes):
         return {"hex": value.hex()}
     return [*map(_as_json, value)] if isinstance(value, tuple | frozenset) else value
@@ -476,7 +480,7 @@ def _as_json(value: Any) -> Any:
 @pytest.mark.exact
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_kind_of_value_comes_from_another_process(name: str) -> None:
-    """Texts, bytes, sets, numbers and tuples of these are what the client was told."""
+    """Texts, bytes, sets, numbers and tuples of these are what the client got."""
     example = CATALOGUE[name].examples()[0]
     mechanism: Any = example.mechanism
     for value in (*example.values, *drawn_values(mechanism, np.random.default_rng(1))):

@@ -1,4 +1,4 @@
-"""Tests of the held-out grammar: its statistics are exact, and its draws follow the seed."""
+"""The held-out grammar's statistics are exact, and its draws follow the seed."""
 
 import math
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ FALSE_FAILURE = 1e-9
 
 @pytest.fixture(autouse=True)
 def few_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Conditions that hold on a hundredth of 400 drawn events, which are most of the time."""
+    """Draw conditions from 400 events, which is most of the time."""
     monkeypatch.setattr("simulations.cheats.held_out.SAMPLE", 400)
 
 
@@ -86,9 +86,12 @@ def probability(part: Part, number: int) -> Fraction:
 
 
 def excess(cheat: Any, event: Event, memory: Memory, factor: float = 1.0) -> float | None:
-    """Return by how much the mean of what the test sees in all honest reports, each with its exact
-    probability, exceeds the mean of the chances that it states, times `factor`; None where no
-    report is judged."""
+    """Return by how much the mean of what the test sees exceeds the mean of its chances times
+    `factor`.
+
+    The means are over all honest reports with their exact probabilities. Returns None where no
+    report is judged.
+    """
     mechanism, total, difference, judged = event.mechanism, Fraction(0), 0.0, False
     every = parts(event, event.report)
     for numbers in product(*(list(part.layout.numbers()) for part in every)):
@@ -137,8 +140,10 @@ def test_chance_that_is_a_thousandth_too_large_is_refuted(wrong: str) -> None:
 @pytest.mark.parametrize("path", ["encoder", "typescript"])
 @pytest.mark.parametrize("name", tiered(["prefix 0", "chrome-uma", "apple-safari-energy"]))
 def test_stated_chance_is_the_frequency_among_honest_reports(name: str, path: str) -> None:
-    """By the inequality of Azuma and Hoeffding honest reports of a random seed would fail with a
-    probability of at most `FALSE_FAILURE`."""
+    """By the inequality of Azuma and Hoeffding, honest reports of a random seed would rarely fail.
+
+    The probability is at most `FALSE_FAILURE`.
+    """
     of = subject(name, path, 800)
     refuted = False
     for number, wrong in enumerate(WRONGS * 2):

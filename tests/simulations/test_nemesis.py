@@ -1,5 +1,7 @@
-"""A single fault loses and doubles nothing and stops nobody else: small runs of
-`simulations.nemesis`, whose campaign is the large one."""
+"""A single fault loses nothing, doubles nothing and stops nobody else.
+
+These are small runs of `simulations.nemesis`, whose campaign is the large one.
+"""
 
 import os
 import shutil
@@ -36,6 +38,9 @@ def test_a_fault_of_one_collector_is_over_at_once_for_others(
 def test_only_collectors_that_divide_ids_bear_a_proxy_that_repeats(
     tmp_path: Path, ids: tuple[str, ...]
 ) -> None:
-    """Of 12 batches that nginx's defaults pass on from a paused collector, some count twice where
-    ids are not divided: the twin, which fails in fewer than one of a thousand runs."""
+    """Nginx's defaults pass 12 batches on from a paused collector; some count twice if ids are not
+    divided.
+
+    That twin fails in fewer than one of a thousand runs.
+    """
     assert (twice(tmp_path / "some", 12, *ids) == 0) is bool(ids)

@@ -1,4 +1,4 @@
-"""What the studies of regression rest on: sums of products, posterior samples, lemmas."""
+"""The studies of regression rest on sums of products, posterior samples and lemmas."""
 
 import dataclasses
 import math
@@ -96,7 +96,7 @@ def test_the_adaptive_ridge_minimises_its_bound(spread: float, slope: float) -> 
 
 
 class Drawn:
-    """Stands for a generator whose every normal number is `value`."""
+    """Generator whose every normal number is `value`."""
 
     def __init__(self, value: float) -> None:
         self.value = value
@@ -109,8 +109,10 @@ class Drawn:
 @pytest.mark.parametrize("gamma", [0.05, 1 / 3, 0.8])
 @pytest.mark.parametrize("n", [300, 1280, 327680])
 def test_the_released_eigenvalue_is_hardly_ever_too_large(gamma: float, n: int) -> None:
-    """Lemma 15: it is too large where a normal number exceeds sqrt(2 ln(2 / delta')), in
-    delta' / (4 sqrt(pi ln(2 / delta'))) of the releases at most."""
+    """Lemma 15: it is too large where a normal number exceeds sqrt(2 ln(2 / delta')).
+
+    That happens in delta' / (4 sqrt(pi ln(2 / delta'))) of the releases at most.
+    """
     claim = dataclasses.replace(PUBLISHED["ada-ssp-budget"], eigenvalue=gamma)
     least, delta = 1.9, n**-1.1
     log = math.log(2 / (gamma * delta))
@@ -134,7 +136,7 @@ def test_the_released_eigenvalue_is_hardly_ever_too_large(gamma: float, n: int) 
 
 @pytest.mark.exact
 def test_the_printed_figure_of_lemma_15_is_below_the_tail_that_it_bounds() -> None:
-    """At delta' = 300 ** -1.1 the bound is 1.007e-4 and the tail 9.5e-5; printed is .000084."""
+    """At delta' = 300 ** -1.1 the bound is 1.007e-4 and the tail 9.5e-5; .000084 is printed."""
     log = math.log(2 * 300**1.1)
     assert norm.sf(math.sqrt(2 * log)) == pytest.approx(9.46e-5, rel=1e-3)
     assert 300**-1.1 / (4 * math.sqrt(math.pi * log)) == pytest.approx(1.007e-4, rel=1e-3)
@@ -142,8 +144,10 @@ def test_the_printed_figure_of_lemma_15_is_below_the_tail_that_it_bounds() -> No
 
 @pytest.mark.exact
 def test_a_ridge_shrinks_the_directions_of_small_singular_values_most() -> None:
-    """Piazza 2021, section 2.2: along u_j predictions shrink by d_j**2 / (d_j**2 + ridge); and
-    noise e of X'y moves the coefficient along v_j by e / (d_j**2 + ridge)."""
+    """Piazza 2021, section 2.2: along u_j, predictions shrink by d_j**2 / (d_j**2 + ridge).
+
+    Noise e of X'y moves the coefficient along v_j by e / (d_j**2 + ridge).
+    """
     generator = np.random.default_rng(2)
     X, y = generator.normal(size=(50, 4)) * [5, 2, 1, 0.1], generator.normal(size=50)
     u, d, vt = np.linalg.svd(X, full_matrices=False)
@@ -171,7 +175,7 @@ def test_unstandardised_coefficients_predict_what_the_mapped_ones_predict() -> N
 
 @pytest.mark.exact
 def test_rows_to_predict_are_clipped_or_not() -> None:
-    """Equation 3.9 beside 3.5: figure 4.8 beside 4.7, on the same training rows."""
+    """Equation 3.9 is compared with 3.5, and figure 4.8 with 4.7, on the same training rows."""
     clipped, not_clipped = (prepared("yacht", f"{rows} rows clipped at 1", 0.0)
                             for rows in ("all", "training"))  # fmt: skip
     for one, other in zip(clipped, not_clipped, strict=True):
@@ -226,7 +230,8 @@ def test_thresholds_are_tried_with_the_noise_and_the_ridge_of_the_release() -> N
 
 @pytest.mark.exact
 def test_the_balanced_split_minimises_the_sum_of_both_errors() -> None:
-    """Variances of X'y's noise and of X'X's noise times the coefficients: the cube root rule."""
+    """The errors are X'y's noise, and X'X's noise times the coefficients, which gives the cube root
+    rule."""
     xx, xy, length = 7.0, 3.0, 1.3
     share = balanced_share(length * xx, xy, 0.05)
 
@@ -266,8 +271,10 @@ def test_a_private_choice_of_columns_with_a_huge_epsilon_is_the_choice_of_the_mo
 
 @pytest.mark.exact
 def test_one_person_changes_a_columns_votes_by_one_at_most() -> None:
-    """What the exponential mechanism's sensitivity says: a part of the rows names each column once,
-    whatever they hold, and a person is in one part."""
+    """The exponential mechanism's sensitivity rests on this.
+
+    A part of the rows names each column once, whatever they hold, and a person is in one part.
+    """
     X, y, names = load("boston")
     columns = np.column_stack([mapped(X[:, j], name) for j, name in enumerate(names)])
     changed, target = columns.copy(), y.copy()

@@ -1,4 +1,4 @@
-"""`make campaign-scale` measures every command, and sees cost that grows too fast."""
+"""`make campaign-scale` measures every command, and notices cost that grows too fast."""
 
 from pathlib import Path
 

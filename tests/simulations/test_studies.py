@@ -1,5 +1,4 @@
-"""The committed results of the studies: complete, drawn, within their bars, and any row of them
-comes out again."""
+"""The committed results of the studies are complete, drawn, within their bars, and repeatable."""
 
 import csv
 import json
@@ -23,7 +22,7 @@ HOMES = {
     for name, study in catalogue.STUDIES.items()
 }
 LONG_ROWS = ("drugs", "nieminen", "poisoning", "poisoning-defences", "intervals")
-"""Studies of which a row takes five seconds or more, as those of estimates do."""
+"""Studies whose rows take five seconds or more, as those of estimates do."""
 ESTIMATES = [name for name in HOMES if name.startswith("estimates-")]
 each = pytest.mark.parametrize(("study", "folder"), HOMES.values(), ids=list(HOMES))
 of_short_rows = pytest.mark.parametrize(
@@ -40,8 +39,11 @@ of_short_rows = pytest.mark.parametrize(
 
 
 def same(one: Row, other: Row, chains: tuple[str, ...] = ()) -> bool:
-    """Whether two rows agree in every figure; those of chains, rank correlations, within .15, where
-    two chains of one row differ by .04 at most."""
+    """Return whether two rows agree in every figure.
+
+    Figures of chains, which are rank correlations, may differ by .15; two chains of one row differ
+    by .04 at most.
+    """
     return list(one) == list(other) and all(
         math.isclose(
             *(float(value), float(other[name])),
@@ -81,7 +83,7 @@ def test_the_first_row_of_a_quick_study_comes_out_again(name: str) -> None:
 
 
 def typed(study: Study, row: Row) -> Row:
-    """A fresh row as `Study.read` has it: figures first, then settings."""
+    """Return a fresh row as `Study.read` returns it: figures first, then settings."""
     setting = study.settings[0]  # for its names
     figures = {name: float(shown(row[name])) for name in row if name not in setting}
     return {**figures, **{name: row[name] for name in setting}}
@@ -91,7 +93,7 @@ def typed(study: Study, row: Row) -> Row:
 @pytest.mark.exact
 @of_short_rows
 def test_a_random_row_of_a_study_comes_out_again(study: Study, folder: Path) -> None:
-    """Drawn afresh from the study's data and seed; which row is left to chance."""
+    """The row is drawn again from the study's data and seed; which row is left to chance."""
     place = secrets.randbelow(len(study.settings))
     again = typed(study, study.row(place))
     assert same(again, study.read(folder)[place], study.chains), f"row {place}"
@@ -182,7 +184,7 @@ def test_the_gallery_names_every_study_and_each_picture_is_shown() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("wrong", [0.9, 1.1])
 def test_a_standard_error_that_is_not_the_estimates_misses_its_bar(wrong: float) -> None:
-    """In the committed draws: had a mechanism stated another one, its row would say so."""
+    """In the committed draws, the row of a mechanism that stated another error would show it."""
     for name in ESTIMATES:
         study, folder = HOMES[name]
         (row,) = study.read(folder)

@@ -1,4 +1,4 @@
-"""Values of one's own: a list, an array, an Arrow column, a Series of pandas or polars."""
+"""Values may be a list, an array, an Arrow column, or a Series of pandas or polars."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -104,7 +104,7 @@ def test_what_is_no_column_is_refused(wrong: object) -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("kind", ["array", "arrow", "foreign", "pandas", "polars"])
 def test_public_functions_take_a_column(kind: str) -> None:
-    """Those of the simulation with the seed of a list give the same bytes and counts."""
+    """Functions of the simulation, with the seed of a list, give the same bytes and counts."""
     of = KINDS[kind]
     mechanism = RandomizedResponse(categories=("Oslo", "Bergen", "Hell"), epsilon=2.0)
     assert Population(of(CITIES)).truth() == {"Oslo": 2, "Bergen": 1, "Hell": 1}

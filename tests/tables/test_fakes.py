@@ -1,4 +1,4 @@
-"""Intervals that hold whatever a share of the reports say: enumerated, then attacked."""
+"""Intervals hold whatever a share of the reports say, by enumeration and under attack."""
 
 from itertools import product
 from typing import Any
@@ -29,7 +29,7 @@ def _bounds(mechanism: Mechanism, reports: int, fakes: int) -> BinomialBounds:
 
 
 def _named(mechanism: Mechanism, honest: int, held: int) -> Floats:
-    """The exact law of the number of honest reports that name a cell."""
+    """Return the exact law of the number of honest reports that name a cell."""
     p, q = float(mechanism.support.touched), float(mechanism.support.untouched)
     own, others = np.arange(held + 1), np.arange(honest - held + 1)
     law: Floats = np.convolve(binom.pmf(own, held, p), binom.pmf(others, honest - held, q))
@@ -42,9 +42,11 @@ def _named(mechanism: Mechanism, honest: int, held: int) -> Floats:
 def test_an_interval_holds_under_the_best_attack_there_is(
     mechanism: Mechanism, reports: int, fakes: int
 ) -> None:
-    """The attacker sees all honest reports and then adds the number that name the value, of 0 to
-    all fakes, which leaves the honest count out, if any does: enumerated. The twin, an interval
-    that takes all reports for honest ones, fails in 95 % of the tables or more at epsilon 6."""
+    """The attacker sees all honest reports, and then adds from 0 to all fakes that name the value.
+
+    If any number leaves the honest count out, it chooses that number; all are enumerated. The twin,
+    an interval that takes all reports for honest, fails in 95 % of the tables or more at epsilon 6.
+    """
     honest = reports - fakes
     ends = _bounds(mechanism, reports, fakes)(1 - LEVEL, False)
     plain = _bounds(mechanism, reports, 0)(1 - LEVEL, False)
@@ -64,8 +66,10 @@ def test_an_interval_holds_under_the_best_attack_there_is(
 @pytest.mark.exact
 @pytest.mark.parametrize(("reports", "fakes"), [(40, 2), (2000, 20)])
 def test_an_interval_of_a_population_holds_under_the_best_attack(reports: int, fakes: int) -> None:
-    """As above, where the honest reporters were drawn from a population: means of one bit and
-    buckets. The twin fails likewise."""
+    """The honest reporters are drawn from a population: means of one bit, and buckets.
+
+    The twin, an interval that takes all reports for honest, fails likewise.
+    """
     mechanism, honest = rr(2, 6.0), reports - fakes
     p, q = float(mechanism.support.touched), float(mechanism.support.untouched)
     for share in (0.0, 0.05, 0.5, 1.0):
@@ -84,7 +88,8 @@ def test_an_interval_of_a_population_holds_under_the_best_attack(reports: int, f
 @pytest.mark.exact
 @pytest.mark.parametrize("mechanism", CHANNELS, ids=lambda each: f"{each.name}-{each.epsilon:g}")
 def test_an_interval_is_the_union_over_all_that_fakes_can_be(mechanism: Mechanism) -> None:
-    """Every number of fakes up to the largest, and every number of those that name the value."""
+    """Every number of fakes up to the largest is tried, and every number of those that name the
+    value."""
     reports, fakes = 60, 6
     low, high = _bounds(mechanism, reports, fakes)(1 - LEVEL, False)
     for seen in (0, 3, 20, 41, 57, 60):
@@ -104,7 +109,7 @@ def test_an_interval_is_the_union_over_all_that_fakes_can_be(mechanism: Mechanis
 @pytest.mark.exact
 @pytest.mark.parametrize("share", SHARES)
 def test_an_interval_is_no_wider_than_sampling_and_the_worst_shift(share: float) -> None:
-    """1.02 times the width of an interval without fakes, and what they move it to both sides."""
+    """The width is at most 1.02 times that without fakes, plus what they move it to both sides."""
     n = 100_000
     for mechanism in CHANNELS:
         k = fake_reports(n, share)
@@ -128,8 +133,11 @@ def test_a_share_is_a_whole_number_of_reports_rounded_down() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize(("share", "holds"), [(0.05, True), (None, False)])
 def test_intervals_of_a_member_of_a_joint_metric_hold(share: float | None, holds: bool) -> None:
-    """Every report has a part of each member, so no more parts than reports are made up: 500 of
-    10,400 name the first value of both. Fails by chance with 1e-6; the twin takes all as honest."""
+    """Every report has a part of each member, so no more parts than reports are made up.
+
+    500 of 10,400 reports name the first value of both members. Fails falsely with 1e-6; the twin
+    takes all as honest.
+    """
     joint = JointReport(of=(rr(3, 2.0), unary(2.0)))
     values: Any = [*product("012", repeat=2)]
     held = np.full(9, 1100)

@@ -1,4 +1,4 @@
-"""Tables of reports that somebody has: bytes, an Arrow column, a matrix of bytes."""
+"""Tables are made from existing reports: bytes, an Arrow column, a matrix of bytes."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -51,7 +51,7 @@ def reports_of(mechanism: CatalogueMechanism, number: int) -> list[bytes]:
 
 
 def one_by_one(mechanism: CatalogueMechanism, reports: list[bytes]) -> Any:
-    """The table by the scalar reading of a report, which arrays are held to."""
+    """Return the table by the scalar reading of a report, with which arrays are compared."""
     builder = empty_builder(mechanism, whole=mechanism.needs_whole)
     for report in reports:
         body = report[len(mechanism.header) :]
@@ -120,7 +120,7 @@ def test_no_reports_are_an_empty_table() -> None:
 
 
 QUIET_LOOP_MS = 60.0
-"""Of the loop of `calibration`, on the machine of docs/benchmarks.md."""
+"""Milliseconds of the loop of `calibration`, on the machine of docs/benchmarks.md."""
 
 
 @pytest.mark.slow
@@ -129,9 +129,11 @@ QUIET_LOOP_MS = 60.0
     ("kind", "rate"), [("matrix", 20e6), ("fixed", 20e6), ("binary", 20e6), ("list", 5e6)]
 )
 def test_so_many_reports_are_counted_in_a_second(kind: str, rate: float) -> None:
-    """Of processor time, at best of nine, of the machine of docs/benchmarks.md: a loop in Python
-    says how much slower this one is. Measured there: 48, 47, 37 and 17 million; a loop over the
-    reports reaches 1.2."""
+    """The rate is in processor time of the machine of docs/benchmarks.md, at best of nine.
+
+    A loop in Python shows how much slower this machine is. Measured there were 48, 47, 37 and 17
+    million; a loop over the reports reaches 1.2.
+    """
     number = 1_000_000
     reports = KINDS[kind](reports_of(MECHANISM, 1000) * (number // 1000))
     seconds = list[float]()
@@ -153,7 +155,7 @@ def test_a_builder_has_counted_what_came_before_an_invalid_report() -> None:
 
 @pytest.mark.exact
 def test_a_builder_goes_on_with_a_table() -> None:
-    """As the sum of two tables, of which the first stays as it is."""
+    """The result is the sum of two tables, of which the first stays as it is."""
     parts = [MECHANISM.encoder().encode(value) for value in ["a"] * 200 + ["b"] * 100]
     first = Table.from_reports(MECHANISM, parts[:200])
     start = Table(MECHANISM, first.counts, first.reports, ("2026-01-01",))

@@ -1,7 +1,8 @@
 """google/rappor's files in every layout that it ships, and what its programs read.
 
-The files are of our own making: headings quoted as R writes them or with blanks after the commas,
-counts as R writes large numbers, maps with merged positions, reports of its simulation.
+The files are of our own making. Headings are quoted as R writes them, or have blanks after the
+commas. Counts are as R writes large numbers, maps have merged positions, and reports are those of
+its simulation.
 """
 
 import csv
@@ -87,8 +88,11 @@ def test_headings_of_counts_are_refused_by_line(here: Path, text: str) -> None:
 
 @pytest.mark.exact
 def test_a_map_row_is_a_set_of_positions_in_any_column(here: Path) -> None:
-    """`a` has one bit in cohort 0: written twice, once with an empty last cell, once with NA, or in
-    a shorter row; `b` is written from the last position on, in quotes."""
+    """`a` has one bit in cohort 0: written twice, or once with an empty last cell, with NA, or
+    shorter.
+
+    `b` is written from the last position on, in quotes.
+    """
     table, _ = table_of(PARAMS, COUNTS)
     want: Any = (("a", "b"), [[[2, 2], [0, 5]], [[1, 7], [3, 4]]], [])
     for merged in ("3,3,9,14", "3,9,14,", "3,9,NA,14", "3,9,14", "14,9,,3"):
@@ -126,7 +130,8 @@ def test_a_wrong_position_is_named_with_its_line(here: Path, text: str, message:
 
 @pytest.mark.exact
 def test_p_above_q_is_the_table_of_the_opposite_bits(here: Path) -> None:
-    """The same reports, each bit inverted: p of 1 - p, q of 1 - q, counts the rest of reports."""
+    """The same reports have each bit inverted: p is 1 - p, q is 1 - q, counts are the other
+    reports."""
     rows = [[*map(int, line.split(","))] for line in COUNTS.splitlines()]
     inverted = "".join(
         ",".join(map(str, [n, *(n - count for count in bits)])) + "\n" for n, *bits in rows
@@ -150,8 +155,11 @@ def test_p_above_q_is_the_table_of_the_opposite_bits(here: Path) -> None:
 def test_basic_rappor_in_its_files_is_the_debiased_bit(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One hash and one cohort: (C - n untouched) / (touched - untouched), and all else as of the
-    scheme "identity", whichever bits the map names and in whatever order."""
+    """With one hash and one cohort, the estimate is (C - n untouched) / (touched - untouched).
+
+    Everything else is as in the scheme "identity", whichever bits the map names and in whatever
+    order.
+    """
     bits = [4733, 4380, 3600, 3975, 3924, 3700, 3806, 3768]
     table, _ = table_of("k,h,m,p,q,f\n8,1,1,0.25,0.75,0.5\n", ",".join(map(str, [10_000, *bits])))
     table.save(Path("t.table"))
@@ -176,7 +184,7 @@ def test_basic_rappor_in_its_files_is_the_debiased_bit(
 
 @pytest.mark.exact
 def test_boolean_rappor_is_one_question_over_all_cohorts(here: Path) -> None:
-    """k = 1: as google/rappor does, cohorts are summed; yes is (C - n untouched) / gain."""
+    """With k = 1, cohorts are summed as google/rappor does; yes is (C - n untouched) / gain."""
     table, notes = table_of("k,h,m,p,q,f\n1,2,3,0.25,0.75,0.5\n", "100,50\n200,90\n300,160\n")
     assert isinstance(table.mechanism, CoinResponse)
     assert notes == ["params.csv: k = 1 is one question, answered yes where the bit is 1"]
@@ -219,8 +227,10 @@ def test_reports_without_headings_or_of_two_variables_are_refused(here: Path) ->
 
 @pytest.mark.exact
 def test_cohorts_from_1_are_refused_or_said(here: Path) -> None:
-    """Cohorts 1 and 2 of 2 cannot be; cohort 1 alone can, and is said from 40 reports on: by chance
-    2 of 2**40 files of 41 reports lack a cohort."""
+    """Cohorts 1 and 2 of 2 cannot exist; cohort 1 alone can, and is remarked on from 40 reports on.
+
+    By chance, 2 of 2**40 files of 41 reports lack a cohort.
+    """
     Path("params.csv").write_text(PARAMS)
     for cohorts, refused in (([1, 2], True), ([1] * 41, False), ([1] * 9, False)):
         rows = "".join(f"c,{cohort},00000000\n" for cohort in cohorts)

@@ -1,1 +1,1 @@
-"""Golden vectors, so that a client in another language can be checked against this one."""
+"""Golden vectors, by which a client in another language can be checked against this one."""

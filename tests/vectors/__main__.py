@@ -1,4 +1,7 @@
-"""`python -m tests.vectors` rewrites the golden vectors; a diff of them is a change of format."""
+"""Rewrite the golden vectors: `python -m tests.vectors`.
+
+A difference in them is a change of format.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the golden vectors hold; generic over the catalogue."""
+"""Compute what the golden vectors hold, for the whole catalogue."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -41,7 +41,7 @@ BERNOULLI = (
     (2**64 // 3, 64, 0xF0F0, 2**64 // 7),
     (0, 16, 0xFF, 2**64),
 )
-"""threshold, lanes, chosen, chosen_threshold"""
+"""Cases of `bernoulli`: threshold, lanes, chosen, chosen_threshold."""
 AWKWARD = (
     RandomizedResponse(categories=("", "é", "😂", 'a"\\b', "\n\t\x00\x7f", "/"), epsilon=1.5),
     CoinResponse(alpha=2.5e-07, beta=0.0001),
@@ -96,7 +96,10 @@ WIDE = (
         ("", "aé😂aé", "😂" * 6),
     ),
 )
-"""More than a byte of row, of bits, of values; letters beyond ASCII; epsilons that do not split."""
+"""Mechanisms with more than a byte of row, of bits or of values, and with unusual parameters.
+
+These are letters beyond ASCII, and epsilons that do not split.
+"""
 SECRET = bytes(range(32))
 VALUES = ("", "lol", "naïve", "😂", "a" * 40)
 
@@ -105,7 +108,7 @@ EXAMPLES = (*WHOLE, *WIDE, *Dummies.examples())
 
 
 def primitives() -> dict[str, Any]:
-    """Bits, samplers, points, polynomials."""
+    """Return vectors of bits, samplers, points and polynomials."""
     bits = SeededBits(b"vectors")
     rows = PolynomialRows("00ff", 1000)
     return {
@@ -155,7 +158,7 @@ def primitives() -> dict[str, Any]:
 
 
 def of_mechanism(name: str) -> dict[str, Any]:
-    """Every example of one mechanism: reports from a seed, their table, their estimates."""
+    """Return every example of one mechanism: reports from a seed, their table, their estimates."""
     examples = [example for example in EXAMPLES if example.mechanism.name == name]
     return {"examples": [_example(example) for example in examples]}
 
@@ -208,17 +211,17 @@ def _example(example: Example) -> dict[str, Any]:
 
 
 def _spelled(value: Any) -> str | list[str]:
-    """A value as text; a set of answers as a list, in alphabetical order."""
+    """Return a value as text; a set of answers is a list in alphabetical order."""
     return sorted(map(str, value)) if isinstance(value, frozenset) else str(value)
 
 
 def _singles(values: Iterable[Any]) -> Iterable[Any]:
-    """Values, or the answers of sets."""
+    """Return the values, or the answers of sets."""
     return chain.from_iterable(v if isinstance(v, frozenset) else (v,) for v in values)
 
 
 def _memoised(mechanism: Any, values: Sequence[Any]) -> list[dict[str, Any]]:
-    """Reports under a secret: first per value, then of an epoch."""
+    """Return reports under a secret: first per value, then of an epoch."""
     return [
         {
             "secret_hex": SECRET.hex(),
@@ -237,7 +240,8 @@ def _memoised(mechanism: Any, values: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _row_out_of_range(mechanism: CatalogueMechanism, good: bytes) -> dict[str, str]:
-    """A report of the first row that does not exist; none where the bytes cannot name one."""
+    """Return a report of the first row that does not exist; None where the bytes cannot name
+    one."""
     size, rows = mechanism.layout.row_bytes, mechanism.layout.rows
     if rows == 1 << 8 * size:
         return {}
@@ -246,7 +250,7 @@ def _row_out_of_range(mechanism: CatalogueMechanism, good: bytes) -> dict[str, s
 
 
 def _estimates(table: Table, candidates: list[str]) -> list[list[Any]] | None:
-    """Candidate, count, standard error; None where nothing decodes the table yet."""
+    """Return candidate, count and standard error; None where nothing decodes the table yet."""
     mechanism = table.mechanism
     if isinstance(mechanism, Numeric):
         mean = decode_mean(table)
