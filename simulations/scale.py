@@ -4,7 +4,7 @@
 on a hundredth of the least size, which stands for its start. It prints processor time and peak
 memory, and exits 1 when a bar is missed. Time, beyond the start, may grow with the power 1.15 of
 the size at most (least squares in logarithms). Some commands have a bar on their start (LIGHT,
-HEAVY), or on their largest size. Memory may be a start and so many bytes an item, as stated here.
+HEAVY), or on their largest size. Memory may reach the stated start and the stated bytes an item.
 `--sample` runs each command at its least size; `--page` prints the table of docs/benchmarks.md from
 committed results.
 """

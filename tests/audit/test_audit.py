@@ -170,7 +170,8 @@ def is_caught(
     encode: Callable[[Value], bytes],
     trials: int,
 ) -> bool:
-    """Return whether an audit fails, and would also fail with fresh noise except with ALPHA.
+    """Return whether an audit fails, and would also fail with fresh noise except with probability
+    ALPHA.
 
     A tenth or a fifth of the trials catches most mutants; a few need twice as many.
     """
@@ -516,9 +517,9 @@ def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism
 
     The level is that of the count of one of four ways to encode, and a quarter of the audit's
     reports is used. Two kinds of mutants have all reports. Truth that is told by turns is never
-    missed, because in all calls of one remainder it is certain. Noise of 24 bits is missed with
-    2.2e-5, if fewer than 2 of 15,000 reports repeat one of as many; with `hcms`, if fewer than 89
-    of 40,000 do (binomial). The twins are the honest encoders below.
+    missed, because in all calls of one remainder it is certain. Noise of 24 bits is missed if fewer
+    than 2 of 15,000 reports repeat one of as many, with probability 2.2e-5. With `hcms` it is
+    missed if fewer than 89 of 40,000 do (binomial). The twins are the honest encoders below.
     """
     is_by_turns, is_repeated = mutant in BY_TURNS, mutant is noise_of_a_short_seed
     trials = TRIALS if is_by_turns else TRIALS // 4

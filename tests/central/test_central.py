@@ -157,7 +157,8 @@ def test_the_exponential_mechanism_hides_a_bidder(neighbour: tuple[float, ...]) 
 @pytest.mark.statistical
 @pytest.mark.parametrize("source", tiered(sources()), ids=lambda one: type(one).__name__)
 def test_choices_have_the_exponential_mechanisms_law(source: Noise) -> None:
-    """Binomial tails are exact, with ALPHA over the answers; a scale a third too small fails."""
+    """Binomial tails are exact, with probability ALPHA over the answers; a scale a third too small
+    fails."""
     scores = np.array([0.0, 1.0, 2.5])
     mechanism = Exponential(epsilon=1.0, sensitivity=0.5)
     drawn = np.array([mechanism.choose(scores, source) for _ in range(4000)])

@@ -191,10 +191,10 @@ def test_a_mean_is_that_of_the_clipped_numbers_and_one_person_moves_it_by_the_se
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_of_a_curator_hold() -> None:
-    """Of 4,000 releases, a mean's interval holds in 95 to 96 %, except with ALPHA.
+    """Of 4,000 releases, a mean's interval holds in 95 to 96 %, except with probability ALPHA.
 
-    That of a count, which is whole, holds in 95 % or more, except with ALPHA. The twin, half as
-    wide, does not.
+    That of a count, which is whole, holds in 95 % or more, except with probability ALPHA. The twin,
+    half as wide, does not.
     """
     noise: Noise = Simulated(np.random.default_rng(1))
     held = np.zeros(4, int)
@@ -524,11 +524,10 @@ def test_the_mechanism_of_numbers_is_that_of_the_smaller_error(epsilon: float) -
 
 @pytest.mark.statistical
 def test_numbers_are_compared_by_their_mean() -> None:
-    """Measured errors are within 5.5 sampling errors of the predicted ones, else with 2e-7 in 3
-    rows.
+    """Measured errors are within 5.5 sampling errors of the predicted ones.
 
-    The price is the ratio; the errors of a category's count do not enter it. The twin has
-    predictions half as large again.
+    In 3 rows this fails falsely with probability 2e-7. The price is the ratio; the errors of a
+    category's count do not enter it. The twin has predictions half as large again.
     """
     made = compare_models(
         PEOPLE,

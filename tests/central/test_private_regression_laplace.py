@@ -422,7 +422,7 @@ def test_two_fits_merge_into_one_of_both() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("options", tiered([{}, {"clip_features": 0.5, "clip_target": 0.3}], 0, 1))
 def test_intervals_of_clipped_and_public_rows_hold(options: dict[str, float]) -> None:
-    """Of 1,500 releases, 93.5 to 96.5 % of the intervals hold, except with ALPHA.
+    """Of 1,500 releases, 93.5 to 96.5 % of intervals hold, except with probability ALPHA.
 
     They hold the coefficients of the rows as clipped, with the public rows. The twin's truth is of
     the rows without clips; hard clips move it.

@@ -358,7 +358,7 @@ def test_reports_of_two_periods_are_mixed_in_their_batch(
     """At epsilon 8 a report is true, except 7 in 10,000; two orders must both appear.
 
     That among 30 devices the first period's report is first fewer than 3 times, or more than 27,
-    has probability 1e-6. The twin keeps the order, and passes with 2e-6.
+    has probability 1e-6. The twin keeps the order, and passes with probability 2e-6.
     """
     if not is_mixed:
         monkeypatch.setattr("ldp.client.sealing.random_order", lambda items, bits: list(items))

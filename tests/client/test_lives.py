@@ -337,7 +337,7 @@ def test_the_twin_that_counts_any_span_of_a_windows_length_as_one_window_is_seen
 def test_the_twin_whose_epochs_take_nothing_of_a_window_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Once an epoch that is paid could report beside a full window."""
+    """Earlier, an epoch that is paid could report beside a full window."""
     monkeypatch.setattr(Registry, "set_aside", lambda *_: Fraction(0))
     pair, _, ratio, limit = next(excess(range(PAIRS), "window"))
     assert pair.span == "window"

@@ -100,7 +100,7 @@ def replace(path: Path) -> None:
 def test_what_a_restart_would_not_find_is_not_acknowledged(
     tmp_path: Path, file: str, damage: Callable[[Path], None]
 ) -> None:
-    """Once SQLite went on in files that had no name any more, and the answer was 202."""
+    """Earlier, SQLite went on in files that had no name any more, and the answer was 202."""
     asked = registry(tmp_path)
     with Service(tmp_path) as service:
         assert service.send(batch(items(asked, "word", "hello", 3))).status == 202
@@ -120,7 +120,7 @@ connection.close()
 def test_who_looks_into_the_buffer_of_a_running_collector_takes_nothing_away(
     tmp_path: Path,
 ) -> None:
-    """Once the collector dropped its locks when it opened its second connection.
+    """Earlier, the collector dropped its locks when it opened its second connection.
 
     Then the last connection of any other program deleted the log. The collector went on in a log
     without a name, and lost with its process what it acknowledged.

@@ -51,7 +51,7 @@ def test_a_store_that_hangs_is_said_and_holds_up_no_batch_and_no_end(
 ) -> None:
     """A disk of the network may answer nothing.
 
-    Once health was then good for ever, and SIGTERM had no effect.
+    Earlier, health was then good for ever, and SIGTERM had no effect.
     """
     asked, begun, answered = registry(tmp_path), threading.Event(), threading.Event()
 

@@ -345,11 +345,10 @@ def test_intervals_hold_for_the_honest_under_fakes() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_of_categories_that_do_not_differ_few_are_said_to() -> None:
-    """All categories hold the same numbers; in 60 tables at alpha 0.05, more than 12 differ with
-    1e-5.
+    """More than 12 of 60 tables name a difference with probability 1e-5 at most.
 
-    The twin, intervals of one standard error, has more. Numbers around 20, 40 and 60 differ in
-    every table.
+    All categories hold the same numbers, and alpha is 0.05. The twin, intervals of one standard
+    error, has more. Numbers around 20, 40 and 60 differ in every table.
     """
     same: list[Any] = [(version, f"{place + 0.5}") for version in VERSIONS for place in range(50)]
     values, shares = _people(0)

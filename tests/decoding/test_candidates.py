@@ -494,7 +494,7 @@ def test_no_standard_error_is_less_than_the_noise_of_the_bits() -> None:
     """A design can hardly tell its candidates apart, and all of the population's part was taken
     off.
 
-    Once counts of tens of thousands were then certain.
+    Earlier, counts of tens of thousands were then certain.
     """
     mechanism = Rappor(bits=16, hashes=2, cohorts=2, f=0.0, p=0.25, q=0.75, seed="0055")
     values, counts = tuple(f"v{i}" for i in range(30)), np.repeat([3000, 0], [5, 25])

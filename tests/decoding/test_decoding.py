@@ -397,9 +397,9 @@ def toy(p_values: list[float]) -> Estimates:
 def test_the_false_discovery_rate_on_a_worked_example() -> None:
     """The 15 p-values are those of Benjamini and Hochberg 1995, section 4.1.
 
-    Four are above a half, so nobody seems to hold 10. So 0.0344 <= 8 x 0.05 / 10 is discovered, and
-    0.0459 > 9 x 0.05 / 10 is not. With another 15 p-values of 1.0, it is their own rule at 30
-    candidates, and three pass.
+    Four are above a half, so 10 candidates seem to be held by nobody. So 0.0344 <= 8 x 0.05 / 10 is
+    discovered, and 0.0459 > 9 x 0.05 / 10 is not. With another 15 p-values of 1.0, it is their own
+    rule at 30 candidates, and three pass.
     """
     published = [
         *(0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344),

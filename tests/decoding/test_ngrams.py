@@ -233,7 +233,7 @@ def test_what_cannot_be_solved_is_one_clear_line(monkeypatch: pytest.MonkeyPatch
 def test_few_reports_find_nothing_and_say_so() -> None:
     """The seed is fixed; with another a word is found with probability 0.001 at most.
 
-    The twin, with 2,000 reports of each word, is above.
+    The twin, with 2,000 reports of each word, is in the test above.
     """
     estimates = discover_ngrams(reports(each=1), rule=STRICT)
     assert found(estimates) == set()

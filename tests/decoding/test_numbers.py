@@ -110,9 +110,9 @@ def means(mechanism: Numeric, repeats: int) -> tuple[int, int, float]:
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [OneBitMean, Piecewise])
 def test_intervals_of_a_mean_hold_as_often_as_they_say(kind: type[Numeric]) -> None:
-    """Of 600 tables, a count outside of what 94 to 96 % would give has probability ALPHA each.
+    """If 94 to 96 % hold, each count in 600 tables is out of bounds with probability ALPHA.
 
-    A bias of 5 standard errors has 6e-7. The twin has intervals of half the width.
+    A bias of 5 standard errors has probability 6e-7. The twin has intervals of half the width.
     """
     repeats = 600
     held, narrow, bias = means(kind(bounds=(0.0, 10.0), epsilon=1.0), repeats)
@@ -165,8 +165,8 @@ def test_a_histogram_has_the_variance_it_states() -> None:
     """Bias and mean squared error of each of 5 buckets are within 5.5 standard errors in 600
     tables.
 
-    That fails falsely with 2e-7 and 1.3e-6, if errors are normal. The twin states errors half as
-    large.
+    They fail falsely with probabilities 2e-7 and 1.3e-6, if errors are normal. The twin states
+    errors half as large.
     """
     mechanism = BitFlip(bounds=(0, 10), buckets=5, bits=2, epsilon=2.0)
     values, counts = ("1", "5", "9.5"), np.array([600, 300, 100])

@@ -149,7 +149,7 @@ def test_edges_of_a_bin_begin_nodes_that_have_a_parent_in_common_with_its_own() 
 
 @pytest.mark.statistical
 def test_draws_of_the_error_have_its_covariance() -> None:
-    """Of all variances and covariances of the draws, one is off by 7 standard errors with ALPHA.
+    """One of the draws' covariances is off by 7 standard errors with probability ALPHA.
 
     The twin has no covariance from sampling.
     """
@@ -213,7 +213,7 @@ def test_standard_errors_are_those_of_the_law_of_one_report() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("values", [VALUES, ("3", "4", "100")], ids=["spread", "ties"])
 def test_intervals_of_percentiles_hold(values: tuple[str, ...]) -> None:
-    """Of 200 tables, fewer than 94 % would hold with probability ALPHA each.
+    """If 94 % of intervals hold, the count in 200 tables is too low with probability ALPHA.
 
     The twin takes the bin of the estimate, which is enough for ties.
     """
@@ -239,8 +239,8 @@ def test_intervals_of_percentiles_hold(values: tuple[str, ...]) -> None:
 def test_just_beside_a_tie_an_interval_holds_a_little_less_often() -> None:
     """Three numbers have shares .3, .4 and .3, and the quantile is .7001.
 
-    Of 2,455 tables 93 % held, as the page says, where 95 are wanted. The range fails by chance with
-    1e-6; the twin is an interval at 80 %.
+    Of 2,455 tables 93 % held, as the page says, where 95 are wanted. The range fails falsely with
+    probability 1e-6; the twin is an interval at 80 %.
     """
     mechanism = HierarchicalHistogram(epsilon=2.0, bounds=(0, 256), buckets=256, branching=2)
     generator, held, held_at_80 = np.random.default_rng(1), 0, 0
@@ -387,9 +387,9 @@ def test_a_plan_says_what_reports_then_say(
 ) -> None:
     """The median interval of 20 tables is as long as planned, within a bin at each end.
 
-    The way is the recommended one. Fails falsely with 0.003 by a free seed; of 10 seeds it is off
-    by -.13 of what is allowed on average, with a standard deviation of .32. The twin, a plan for a
-    hundredth of the users, states another length.
+    The way is the recommended one. It fails falsely with probability 0.003 by a free seed; of 10
+    seeds it is off by -.13 of what is allowed on average, with a standard deviation of .32. The
+    twin, a plan for a hundredth of the users, states another length.
     """
     monkeypatch.setattr("ldp.planning.percentiles.OF_RANGE", (64, 256))  # 1,024 are not best
     users, generator = 200_000, np.random.default_rng(8)
@@ -522,8 +522,8 @@ def test_few_reports_have_wide_intervals_and_no_error(epsilon: float, users: int
     """Shares of few reports are noise: clipped at 0 they add to far more than 1.
 
     The draws still have the stated errors. The mean square of 500 draws is within 0.7 to 1.4,
-    except with 1e-6; drawn with shares that add to 176 it was 61. The twin states errors a third
-    too small.
+    except with probability 1e-6; drawn with shares that add to 176 it was 61. The twin states
+    errors a third too small.
     """
     generator = np.random.default_rng(users)
     mechanism = HierarchicalHistogram(epsilon=epsilon)

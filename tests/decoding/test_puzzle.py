@@ -241,8 +241,8 @@ def test_hardly_any_word_is_found_that_nobody_holds() -> None:
 
     Hash functions are redrawn. There are four heavy words, 2,000 rare ones, and 200 fragments of
     each position joined. So of 1,600 words tested each time, nobody holds 1,400. A false word in
-    one puzzle has probability 0.024 at most; at 0.2, in 17 or more it has ALPHA. The twin, every
-    word by itself, has false ones in two of three. Seeds are fixed.
+    one puzzle has probability 0.024 at most; at 0.2, in 17 or more it has probability ALPHA. The
+    twin, every word by itself, has false ones in two of three. Seeds are fixed.
     """
     generator, false = np.random.default_rng(5), dict.fromkeys([*LEVELS, "wild"], 0)
     for seed in range(24):

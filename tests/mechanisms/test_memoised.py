@@ -263,7 +263,7 @@ EACH = 10
 def test_intervals_of_pooled_reports_hold_when_told_how_many_a_client_sent(
     make: Callable[[int], MemoisedMechanism],
 ) -> None:
-    """Where 95 % hold, fewer than 88 % of 400 tables have a chance below 1e-7.
+    """If 95 % hold, a share below 88 % of 400 tables has probability below 1e-7.
 
     The twin is not told the number; for `memoised-rr` 59 to 62 % hold. A sketch takes most of what
     it is not told for collisions, which it estimates from the table, so its intervals are nearly as
@@ -290,8 +290,8 @@ def test_the_variance_of_pooled_reports_is_what_is_stated(
     """The variance of 300 tables is within a third of the formula.
 
     That is 4.1 standard errors of normal numbers, exceeded with probability 1e-4 (the seed is
-    fixed). The mean is within 5, else with 6e-7. The twin, the variance of one report a client, is
-    outside.
+    fixed). The mean is within 5, else with probability 6e-7. The twin, the variance of one report a
+    client, is outside.
     """
     generator, counts, found = np.random.default_rng(2), np.array([150, 90, 60]), []
     for number in range(300):
@@ -314,7 +314,7 @@ def test_the_variance_of_pooled_reports_is_what_is_stated(
 def test_clients_that_send_different_numbers_of_reports_are_weighted_by_them() -> None:
     """Nine in ten send one report, the others 61.
 
-    Where 95 % hold, fewer than 88 % of 400 tables have a chance below 1e-7. The twin is told the
+    If 95 % hold, a share below 88 % of 400 tables has probability below 1e-7. The twin is told the
     mean over clients, 7.
     """
     generator, tables, held = np.random.default_rng(1), 400, [0, 0]

@@ -320,8 +320,8 @@ def test_a_population_of_sets_is_read_and_counted_by_answer(tmp_path: Path) -> N
 @pytest.mark.statistical
 @pytest.mark.parametrize("way", ["reports", "table"])
 def test_counts_and_number_of_answers_are_estimated(tmp_path: Path, way: str) -> None:
-    """Each of the six estimates is within 5.5 standard errors; this fails falsely with 2.3e-7 in
-    all.
+    """Each of the six estimates is within 5.5 standard errors; this fails falsely with probability
+    2.3e-7 in all.
 
     The twin, each count taken for the next answer's, is not.
     """

@@ -94,8 +94,8 @@ def test_what_is_no_text_is_no_word() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("word", ["depression", "depressions", "Dépressions!", ""])
 def test_a_device_answers_alike_whatever_the_word(tmp_path: Path, word: str) -> None:
-    """A word that was too long, or had other letters, once silenced the device, which reveals
-    it."""
+    """A word that was too long, or had other letters, once silenced the device, and the silence
+    revealed it."""
     registered(tmp_path, WORDS)
     made = App(tmp_path)
     registered(tmp_path, WORDS, CATEGORIES)
@@ -113,7 +113,8 @@ BEYOND = [Fraction(10**400), Fraction(-(10**400), 3), Decimal("1e999"), np.longd
 @pytest.mark.exact
 @pytest.mark.parametrize("number", [*NO_NUMBERS, *BEYOND])
 def test_no_number_of_any_type_silences_a_device(tmp_path: Path, number: Any) -> None:
-    """A NaN that is no float, or a fraction beyond all floats, was once declined, which reveals it.
+    """A NaN that is no float, or a fraction beyond all floats, was once declined, and the refusal
+    revealed it.
 
     Such numbers of other types are taken.
     """

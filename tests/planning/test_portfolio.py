@@ -196,7 +196,7 @@ def test_an_answer_of_no_use_has_no_figure(
 
 @pytest.mark.slow
 def test_people_of_a_percentile_are_numbers_that_may_have_categories(tmp_path: Path) -> None:
-    """Once a file of words, or of pairs, was planned for as if no epsilon were enough."""
+    """Earlier, a file of words, or of pairs, was planned for as if no epsilon were enough."""
     question = START.replace("every =", 'population = "people.csv"\nevery =')
     assert question != START
     rows = [f"{number / 20}" for number in range(200)]
@@ -531,8 +531,8 @@ def test_a_percentile_by_category_is_as_exact_as_the_plan_says(tmp_path: Path) -
 def test_words_are_found_as_often_as_the_plan_says(tmp_path: Path) -> None:
     """At least 4 of 12 windows find the word of the smallest share.
 
-    If it is found with probability 0.9, this fails falsely with 2e-7. The twin, a word of half the
-    share, is found in fewer.
+    If it is found with probability 0.9, this fails falsely with probability 2e-7. The twin, a word
+    of half the share, is found in fewer.
     """
     (answer,) = product(tmp_path, TYPED).answer().accepted
     assert answer.error <= 0.02

@@ -107,8 +107,10 @@ def test_a_kind_is_planned_for_and_written_to_a_registry(
 
 @pytest.mark.statistical
 def test_a_kind_is_compared(kind: type[Question]) -> None:
-    """Each measured error is within 5.5 of its errors of the prediction, else with 2e-7 in 3
-    rows."""
+    """Each measured error is within 5.5 of its errors of the prediction.
+
+    In 3 rows this fails falsely with probability 2e-7.
+    """
     question: Any = kind(users=20_000, epsilon=1.0, share=0.3)  # type: ignore[call-arg]
     comparison = compare_question(question, delta=1e-6, generator=np.random.default_rng(1))
     for row in comparison.rows:

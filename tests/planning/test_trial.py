@@ -153,7 +153,8 @@ def test_the_largest_numbers_do_not_overflow() -> None:
 
 @pytest.mark.statistical
 def test_a_trial_says_what_a_collection_would() -> None:
-    """Each of 40 values is within 6 of its standard errors; this fails falsely with 40 x 2e-9.
+    """Each of 40 values is within 6 of its standard errors; this fails falsely with probability 40
+    x 2e-9.
 
     The twin, errors at epsilon 1 taken for those at 4, is not.
     """

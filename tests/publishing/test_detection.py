@@ -228,7 +228,8 @@ def test_the_rate_is_the_one_that_pages_state() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("setting", [(1, 0.05), (1, 0.2), (7, 1.0)])
 def test_people_who_stay_or_report_often_are_no_change(setting: tuple[int, float]) -> None:
-    """Of 50 half years of two values at epsilon 4, nine or more have a change with 1e-3 at most.
+    """Of 50 half years of two values at epsilon 4, nine or more have a change with probability 1e-3
+    at most.
 
     Seeds are fixed. The twin states a seventh of people's variance.
     """

@@ -149,7 +149,7 @@ def test_a_table_of_an_earlier_version_that_is_damaged_holds_up_nothing_else(
 def test_a_file_whose_name_cannot_be_read_is_passed_by(world: World, name: bytes) -> None:
     """The name is no text, or a link to itself.
 
-    Once that was an internal error, and there was no site.
+    Earlier, that was an internal error, and there was no site.
     """
     world.write("theme")
     world.write("search")
@@ -172,7 +172,7 @@ def test_a_file_whose_name_cannot_be_read_is_passed_by(world: World, name: bytes
 def test_files_of_the_last_day_there_is_wait_for_it(world: World, period: str) -> None:
     """A collector whose clock stood at the last day writes them.
 
-    Once that was an internal error, and nothing was published.
+    Earlier, that was an internal error, and nothing was published.
     """
     for day in (0, 1):
         world.write("theme", day)

@@ -183,7 +183,7 @@ def test_a_line_stands_where_its_numbers_are() -> None:
 
 @pytest.mark.exact
 def test_a_day_on_which_no_word_is_found_has_its_place(tmp_path: Path) -> None:
-    """The day has no row in the data set; once the run ended with an IndexError, for all
+    """The day has no row in the data set. Earlier, the run ended with an IndexError, for all
     metrics."""
     text = (FOLDER / "metrics.toml").read_text("utf-8")
     text = text.replace("epsilon = 24.0\nfragment_epsilon = 16.0\nbits = 16", QUIET)

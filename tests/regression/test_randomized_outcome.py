@@ -354,11 +354,11 @@ def test_wrong_data_say_what_is_wrong() -> None:
     "setting", [surveys.SETTINGS[1], surveys.SETTINGS[6], surveys.SETTINGS[-1]]
 )
 def test_intervals_cover_and_those_without_the_noise_do_not(setting: surveys.Setting) -> None:
-    """If 94 to 96 % of intervals hold, a share of 400 surveys is outside the bounds with ALPHA at
-    most.
+    """If 94 to 96 % of intervals hold, a bound is missed with probability ALPHA at most.
 
-    Each survey has 1,000 people. The bounds are exact binomial tails for two shares; seeds are
-    fixed. The twin's errors, those of an outcome without noise, miss the same bounds.
+    There are 400 surveys, and each has 1,000 people. The bounds are exact binomial tails for two
+    shares; seeds are fixed. The twin's errors, those of an outcome without noise, miss the same
+    bounds.
     """
     result = surveys.covered(setting, 400, seed=2)
     least = binom.ppf(ALPHA / 4, result.converged, 0.94) / result.converged
@@ -532,8 +532,8 @@ def test_an_edge_is_told_in_words(
 
 @pytest.mark.exact
 def test_a_covariate_far_from_0_has_the_interval_of_one_near_it() -> None:
-    """The covariate is in years; once the ends were sought in steps of a thousandth of the standard
-    error."""
+    """The covariate is in years. Earlier, the ends were sought in steps of a thousandth of the
+    standard error."""
     generator = np.random.default_rng(3)
     year = generator.integers(2015, 2025, 500)
     truth = generator.random(500) < 1 / (1 + np.exp(-0.4 * (year - 2020)))

@@ -212,10 +212,10 @@ def least_squares() -> Floats:
     ("epsilon", "reports"), tiered([(4.0, 20_000), (4.0, 4_000), (1.0, 100_000)], 0, 1)
 )
 def test_intervals_from_devices_hold_as_often_as_they_say(epsilon: float, reports: int) -> None:
-    """Of 800 tables of people drawn anew, 93.5 to 96.5 % hold for all three numbers, except with
-    ALPHA each.
+    """Of 800 tables, 93.5 to 96.5 % hold for each of three numbers.
 
-    The twin, intervals of 85 %, is outside.
+    People are drawn anew; each share fails falsely with probability ALPHA. The twin, intervals of
+    85 %, is outside.
     """
     generator, truth = np.random.default_rng(1), least_squares()
     held, twin = np.zeros(3, int), np.zeros(3, int)
@@ -232,8 +232,8 @@ def test_intervals_from_devices_hold_as_often_as_they_say(epsilon: float, report
 def test_a_standard_error_is_the_spread_of_the_coefficients() -> None:
     """In 400 tables far above their noise, the variance of each of three numbers is the stated one.
 
-    It is within 5.5 standard errors of a variance, else with 1.2e-6; the seed is fixed. The twin
-    states errors a quarter too small.
+    It is within 5.5 standard errors of a variance, else with probability 1.2e-6; the seed is fixed.
+    The twin states errors a quarter too small.
     """
     generator, truth = np.random.default_rng(2), least_squares()
     scores = []

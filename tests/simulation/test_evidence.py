@@ -147,7 +147,7 @@ def right_of_three(memoise: Memoise) -> float:
 @pytest.mark.statistical
 @pytest.mark.parametrize("memoise", [False, "per-value", "epoch"])
 def test_the_averaging_attack_succeeds_as_often_as_the_best_guess_does(memoise: Memoise) -> None:
-    """There are three days of 10,000 people; this fails falsely with 1e-6.
+    """There are three days of 10,000 people; this fails falsely with probability 1e-6.
 
     By epoch of a year, it is the same as per value.
     """
@@ -237,7 +237,7 @@ def test_linking_attains_the_distance_in_total_variation(
 ) -> None:
     """Hits and false alarms of 4,000 pairs of single reports are compared with the exact laws.
 
-    Each bound is 5.5 standard errors of an advantage, so this fails falsely with 1e-7.
+    Each bound is 5.5 standard errors of an advantage, so this fails falsely with probability 1e-7.
     """
     laws = pairs(mechanism, population, memoise)
     assert [sum(law.values()) for law in laws] == pytest.approx([1, 1, 1])

@@ -346,7 +346,7 @@ def test_what_is_no_question_is_refused_in_one_line(call: Callable[[], object]) 
 
 @pytest.mark.exact
 def test_bytes_are_the_texts_that_they_write_and_fractions_numbers() -> None:
-    """Once nobody held bytes in the truth, though reports did, and a fraction's text was no
+    """Earlier, nobody held bytes in the truth, though reports did, and a fraction's text was no
     number."""
     answers = np.array(["no"] * 70 + ["yes"] * 30)
     mechanism = RandomizedResponse(categories=("no", "yes"), epsilon=2.0)

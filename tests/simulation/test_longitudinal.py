@@ -150,10 +150,10 @@ EITHER: list[Memoise] = ["per-value", "epoch"]
 def test_many_devices_at_once_have_the_law_of_the_real_encoder(
     mechanism: MemoisedMechanism, memoise: Memoise
 ) -> None:
-    """The law is exact, of three reports of a value, another and the first again.
+    """Reports of a value, another and the first again have the exact joint law.
 
-    There are 5,000 devices in bulk and 300 real encoders. Fails falsely with 1e-6 each; without
-    memoisation it does fail.
+    There are 5,000 devices in bulk and 300 real encoders. Each fails falsely with probability 1e-6;
+    without memoisation it does fail.
     """
     law = joint_law(mechanism, memoise)
     assert sum(law.values()) == pytest.approx(1)
@@ -163,8 +163,10 @@ def test_many_devices_at_once_have_the_law_of_the_real_encoder(
 
 @pytest.mark.statistical
 def test_devices_that_forget_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This is the twin of the test above, with the seed fixed: 17 standard errors, fewer than 5
-    with 1e-20."""
+    """This is the twin of the test above: it is off by 17 standard errors.
+
+    The seed is fixed; fewer than 5 have probability 1e-20.
+    """
     forget(monkeypatch)
     law = joint_law(PLACE, "per-value")
     assert law_p(of_fleet(PLACE, "per-value", 20_000), law) < ALPHA
@@ -175,10 +177,11 @@ def test_devices_that_forget_are_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_messages_of_many_devices_at_once_have_the_law_of_the_real_encoder(
     by: str, is_right: bool
 ) -> None:
-    """The law is exact, of how many of the six messages of two people name each category.
+    """The numbers of two people's six messages that name each category have the exact law.
 
-    It covers 3,000 days of bulk devices, or 300 of real encoders, and how often Oslo is first.
-    Fails falsely with 2e-6; the twin, whose devices always send, passes with less than 1e-9.
+    The days are 3,000 of bulk devices or 300 of real encoders; how often Oslo is first is tested
+    too. It fails falsely with probability 2e-6; the twin, whose devices always send, passes with
+    probability below 1e-9.
     """
     days = 300 if by == "devices" else 3_000
     law = Counter[int]()
@@ -546,8 +549,8 @@ def test_every_record_of_a_period_is_as_likely_to_be_sent_as_any_other(
 ) -> None:
     """Two of three records are sent, one of one, none of two, and four of four.
 
-    Each share fails falsely with 1e-6; seeds are fixed. The twin draws the first records of
-    everybody.
+    Each share fails falsely with probability 1e-6; seeds are fixed. The twin draws the first
+    records of everybody.
     """
     monkeypatch.setattr(longitudinal, "_CHUNK", chunk)
     made = scenario([ScenarioMetric(metric=metric(RR), population=COUNTED)])
@@ -600,7 +603,7 @@ def test_people_come_and_go_change_and_are_alike_as_told() -> None:
     """On the last day the values have the population's frequencies, and pairs the stated joint
     ones.
 
-    Changes and departures have their rates. Each check fails falsely with 1e-6.
+    Changes and departures have their rates. Each check fails falsely with probability 1e-6.
     """
     other = Population(("x", "y"), frequencies=np.array([0.6, 0.4]))
     asked = [

@@ -41,11 +41,11 @@ def module(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_coverage_campaign_meets_its_bars() -> None:
-    """Seeds are fixed; with others, intervals of 4 tables of 2,600 candidates are off by 1 % with
-    3e-6.
+    """With other seeds, intervals of 4 tables are off by 1 % with probability 3e-6.
 
-    The largest table is off by 2 % with 3e-6, if intervals were independent. Its own twins (no
-    control, no collision term) are among its bars.
+    Seeds are fixed; a table has 2,600 candidates. The largest table is off by 2 % with probability
+    3e-6, if intervals were independent. Its own twins (no control, no collision term) are among its
+    bars.
     """
     done = module("simulations.coverage", "--sample")
     assert done.returncode == 0, done.stdout
@@ -89,7 +89,8 @@ def test_a_sample_of_the_people_campaign_meets_its_bars() -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_joint_discoveries_campaign_meets_its_bars() -> None:
-    """With other seeds, a setting at half of 5 % exceeds 5 % by three standard errors with 1e-4.
+    """With other seeds, a setting at half of 5 % exceeds 5 % by three standard errors with
+    probability 1e-4.
 
     Seeds are fixed. The twin, no control of the rate, is below.
     """
@@ -215,8 +216,8 @@ def test_wrong_runs_miss_the_bars_of_the_samples(
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_association_campaign_meets_its_bars() -> None:
-    """Seeds of the populations are fixed; free ones would miss each of its ten bars with 1e-6 at
-    most.
+    """Seeds of the populations are fixed; free ones would miss each of its ten bars with
+    probability 1e-6 at most.
 
     Its twin, the published law of unlisted strings, is beside it.
     """
@@ -417,7 +418,7 @@ def test_a_sample_of_the_numbers_campaign_covers(tmp_path: Path) -> None:
 def test_results_that_are_drawn_again_leave_the_commit_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once all studies but the first named a changed tree, because the first had written its
+    """Earlier, all studies but the first named a changed tree, because the first had written its
     result."""
     monkeypatch.chdir(tmp_path)
     results = tmp_path / RESULTS

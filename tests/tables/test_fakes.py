@@ -135,8 +135,8 @@ def test_a_share_is_a_whole_number_of_reports_rounded_down() -> None:
 def test_intervals_of_a_member_of_a_joint_metric_hold(share: float | None, holds: bool) -> None:
     """Every report has a part of each member, so no more parts than reports are made up.
 
-    500 of 10,400 reports name the first value of both members. Fails falsely with 1e-6; the twin
-    takes all as honest.
+    500 of 10,400 reports name the first value of both members. It fails falsely with probability
+    1e-6; the twin takes all as honest.
     """
     joint = JointReport(of=(rr(3, 2.0), unary(2.0)))
     values: Any = [*product("012", repeat=2)]
