@@ -276,8 +276,8 @@ def killed(
 def half_written(folder: Path, kills: int, seed: int) -> tuple[Difference, int]:
     """Kill the collector, and leave half of a file in the store after each kill.
 
-    The half lies there as a part. For a file that was decided on and not finished, it also lies
-    there under the file's own name. Returns the difference and the number of such unfinished files.
+    The half lies there as a part. If the file was decided on but not finished, a half also lies
+    under its own name. Returns the difference and the number of such unfinished files.
     """
     begun = 0
 

@@ -10,8 +10,8 @@ how many intervals hold. It writes all as JSON and exits 1 when a bar is missed.
 of the list with missing strings; its figures are only printed.
 
 `--sample` draws 20 tables. `--whole` decodes whole reports, of these lists and of larger ones
-(WHOLE). It compares them with what the bits of the same reports discover. To compare fairly, it
-takes as many of the smallest p-values as have no more false ones than the discoveries from bits.
+(WHOLE). It compares them with what the bits of the same reports discover. For a fair comparison, it
+takes the smallest p-values until more are false than among the discoveries from bits.
 """
 
 import argparse

@@ -452,7 +452,7 @@ def _percent(share: Share) -> str:
 
 
 def bars(rows: Sequence[Row]) -> list[Bar]:
-    """Return every bar; as many cases may miss a bar as it says after "but"."""
+    """Return every bar; after "but", a bar says how many cases may miss it."""
     reference = {row.case: CASES[row.case].reference for row in rows}
 
     def cases(what: str, but: int, met: Callable[[Row, Reference], bool]) -> Bar:

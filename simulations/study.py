@@ -89,7 +89,7 @@ class Study:
 
 
 def shown(value: Any) -> str:
-    """Return a number with six digits, so that a row that is drawn again compares."""
+    """Return a number with six digits, so that a row that is drawn again is equal."""
     return value if isinstance(value, str) else f"{value:.6g}"
 
 

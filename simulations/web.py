@@ -52,7 +52,7 @@ def node_with_sqlite(folder: Path) -> str:
 
 
 def kill_processes(kills: int, folder: Path) -> dict[str, int]:
-    """Return what a Node process left that was killed `kills` times."""
+    """Kill a Node process `kills` times, and return what it left."""
     node = node_with_sqlite(folder)
     words = ("--test", "--test-reporter=tap", "test/sqlite.test.mjs")
     printed = run(node, *words, KILLS=str(kills))
@@ -62,7 +62,7 @@ def kill_processes(kills: int, folder: Path) -> dict[str, int]:
 
 
 def kill_browser(kills: int) -> dict[str, int]:
-    """Return what a browser left that was killed `kills` times, with all its tabs."""
+    """Kill a browser with all its tabs `kills` times, and return what it left."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or "chromium"
     return dict(json.loads(run("node", "test/kill-browser.mjs", chromium, str(kills))))
 

@@ -488,8 +488,8 @@ AUDIT_ALPHA = 1e-8
 def missed(checks: Sequence[Checks], what: str) -> float:
     """Return the chance that other checks like these would pass the audit.
 
-    It is bounded by the one check of this name, whose counts have the smallest level that a count
-    can have of AUDIT_ALPHA.
+    The bound is that of the check of this name, whose counts get the smallest level that
+    AUDIT_ALPHA leaves one.
     """
     named = [check for check in checks if check[0] == what]
     return chance_missed(named[-1:], AUDIT_ALPHA / sum(check[1].size for check in checks))

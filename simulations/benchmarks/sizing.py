@@ -6,9 +6,9 @@ processor time, memory and bytes, and fits a straight line to the times. The sto
 cache, so the disk's time comes on top.
 
 With --spark it measures only what a report costs on Spark. One session counts stores of several
-sizes, in turns with one machine. The slopes of processor time, with Java and workers, leave every
-start out. With --billion it counts, once, 1e9 reports of projective geometry over 2,600 values,
-whose store takes some 3 GB. It exits 1 when a bar is missed.
+sizes, in turns with one machine. A slope of the processor time, with Java and workers, holds no
+start. With --billion it counts, once, 1e9 reports of projective geometry over 2,600 values, whose
+store takes some 3 GB. It exits 1 when a bar is missed.
 """
 
 import argparse

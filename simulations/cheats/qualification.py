@@ -29,7 +29,7 @@ ENOUGH = 2_000
 LEAST_INPUTS = 0.25
 """Reports that the test judges, and the least part of the inputs from which they come.
 
-The part makes them reports of many devices. Of later inputs only the condition is checked.
+So they are reports of many devices. Of later inputs only the condition is checked.
 """
 MARGIN = 0.8
 """Part of the share of inputs that counts, because the share may be smaller in other lives."""
@@ -83,8 +83,8 @@ def lower_limit(successes: int, trials: int) -> float:
 def binomial_power(trials: int, chance: float, truth: float) -> float:
     """Return the power of a one-sided binomial test.
 
-    It is the probability that `trials` trials of probability `truth` have more successes than
-    trials of probability `chance` exceed with probability `ALPHA`.
+    The critical number is exceeded by trials of probability `chance` with probability `ALPHA` at
+    most. The power is the probability that trials of probability `truth` exceed it.
     """
     if trials < 1:
         return 0.0

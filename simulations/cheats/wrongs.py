@@ -216,8 +216,7 @@ class Lie(WrongPart):
 
     @staticmethod
     def _next(part: Part) -> int | None:
-        """Return the first column, in a circle, after the value's first that the value does not
-        touch.
+        """Return the first untouched column after the value's first; column 0 follows the last.
 
         Returns None if the value touches all columns.
         """

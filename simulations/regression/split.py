@@ -159,7 +159,7 @@ LINES = tuple((correlation, epsilon) for correlation in (0.0, 0.9) for epsilon i
 
 
 NEARLY_ALL = (0.93, 0.945, 0.949)
-"""Shares of X'y that leave almost nothing to X'X, where a line that rises to its end arrives."""
+"""Shares of X'y that leave almost nothing to X'X: the ends of the lines."""
 
 
 def _why(setting: Setting, generator: np.random.Generator) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """Compare every mechanism with the least possible error, over all values and at the worst one.
 
 The bound of the sum is `ldp.planning.lower_bound` (Ye and Barg 2018; subset selection attains it).
-The bound of the worst value: an unbiased mechanism whose variance is the same at every frequency
-has B = x / (x - 1)**2 with x = e**(epsilon / 2), as symmetric unary encoding has.
+The bound of the worst value is x / (x - 1)**2 a user, with x = e**(epsilon / 2). That is the
+variance of an unbiased mechanism with one variance at every frequency, as symmetric unary encoding.
 """
 
 import math

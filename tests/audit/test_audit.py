@@ -118,7 +118,8 @@ def test_the_stated_epsilon_is_the_worst_ratio_of_the_enumerated_law(example: Ex
 @pytest.mark.statistical
 @sampling_everything
 def test_device_reports_have_the_law_they_claim(example: Example) -> None:
-    """Fails falsely with probability ALPHA; the seed is fixed. The twins are the mutants below."""
+    """This fails falsely with probability ALPHA; the seed is fixed. The twins are the mutants
+    below."""
     encoder = example.mechanism.encoder(SeededBits(b"device"))
     audit = audit_encoder(
         example.mechanism, _tried(example), encoder.encode, trials=TRIALS, alpha=ALPHA
@@ -129,7 +130,7 @@ def test_device_reports_have_the_law_they_claim(example: Example) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [Index, Bits, Subset, Sign])
 def test_reports_of_each_kind_with_system_randomness_have_their_law(kind: Kind) -> None:
-    """Fails falsely with probability ALPHA at most, on the widest example of a kind.
+    """This fails falsely with probability ALPHA at most, on the widest example of a kind.
 
     The twin sends its first report again in one call of ten.
     """
@@ -156,7 +157,7 @@ def test_reports_of_each_kind_with_system_randomness_have_their_law(kind: Kind) 
 @pytest.mark.statistical
 @for_everything
 def test_device_reports_with_system_randomness_have_the_law_they_claim(example: Example) -> None:
-    """Fails falsely with probability ALPHA an example. The twins are the mutants below."""
+    """This fails falsely with probability ALPHA an example. The twins are the mutants below."""
     encoder = example.mechanism.encoder(SystemBits())
     audit = audit_encoder(
         example.mechanism, _tried(example), encoder.encode, trials=4 * TRIALS, alpha=ALPHA
@@ -236,8 +237,8 @@ def test_the_exact_law_catches_the_mutant(mutant: LawMutant) -> None:
 def test_thresholds_rounded_the_wrong_way_are_beyond_the_reach_of_reports() -> None:
     """Only check A sees them; the reports of such an encoder pass every other check.
 
-    Fails falsely with probability ALPHA; the seed is fixed. The twin doubles epsilon, which the
-    reports show.
+    This fails falsely with probability ALPHA; the seed is fixed. The twin doubles epsilon, which
+    the reports show.
     """
     example = next(e for e in CATALOGUED if e.mechanism.name == "cms")
     wrong = thresholds_rounded_the_wrong_way(example.mechanism)
@@ -327,8 +328,8 @@ def _batch_findings(
 @pytest.mark.statistical
 @sampling_each_kind
 def test_bulk_reports_have_the_law_of_device_reports(example: Example) -> None:
-    """Fails falsely with probability ALPHA; the seed is fixed. The twin's reports are about another
-    value."""
+    """This fails falsely with probability ALPHA; the seed is fixed. The twin's reports are about
+    another value."""
     assert _batch_findings(example.mechanism, _tried(example), TRIALS) == []
     first, *_, last = example.values
     assert _batch_findings(example.mechanism, [first], TRIALS, last) != []
@@ -348,8 +349,8 @@ for_each_full_size = pytest.mark.parametrize(
 @pytest.mark.statistical
 @for_each_full_size
 def test_device_reports_of_a_full_size_sketch_pass(preset: str) -> None:
-    """Fails falsely with probability ALPHA; the seed is fixed. The twins are the mutants at full
-    size."""
+    """This fails falsely with probability ALPHA; the seed is fixed. The twins are the mutants at
+    full size."""
     mechanism = _full_size(preset)
     encoder = mechanism.encoder(SeededBits(b"full size"))
     audit = audit_encoder(
@@ -363,8 +364,8 @@ def test_device_reports_of_a_full_size_sketch_pass(preset: str) -> None:
 @pytest.mark.statistical
 @for_each_full_size
 def test_bulk_reports_of_a_full_size_sketch_pass(preset: str) -> None:
-    """Fails falsely with probability ALPHA; the seed is fixed. The twin's reports are about another
-    value."""
+    """This fails falsely with probability ALPHA; the seed is fixed. The twin's reports are about
+    another value."""
     mechanism, (one, *_, other) = _full_size(preset), ANY_VALUES
     assert _batch_findings(mechanism, ANY_VALUES, FULL_SIZE_TRIALS) == []
     assert _batch_findings(mechanism, [one], FULL_SIZE_TRIALS, other) != []
@@ -537,7 +538,8 @@ def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", SUBJECTS, ids=lambda each: each.describe())
 def test_the_whole_audit_passes_where_mutants_are_caught(mechanism: Mechanism) -> None:
-    """Fails falsely with probability ALPHA; seeds are fixed. The twins are the mutants above."""
+    """This fails falsely with probability ALPHA; seeds are fixed. The twins are the mutants
+    above."""
     encode = mechanism.encoder(SeededBits(b"no mutant")).encode
     checks = [*chain.from_iterable(way_stages(mechanism, lambda: encode, TRIALS, Draws(0)))]
     checks += repeat_checks(mechanism, tried(mechanism)[0], encode, TRIALS)

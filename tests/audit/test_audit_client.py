@@ -55,7 +55,7 @@ def few_mechanisms(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("part", COMMON_PARTS)
 def test_the_audit_of_the_client_passes(part: str) -> None:
-    """Fails falsely with probability ALPHA. The twins are the mutants below."""
+    """This fails falsely with probability ALPHA. The twins are the mutants below."""
     assert judge(checks_of(part, 0.5), ALPHA).findings == ()
 
 

@@ -81,7 +81,7 @@ def tells_in_some(metric: int, call: int, value: str, report: Report, _: Report 
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", tiered(range(3)))
 def test_honest_metrics_pass_together(seed: int) -> None:
-    """Fails falsely with probability ALPHA at most, for all seeds together 3 ALPHA."""
+    """One seed fails falsely with probability ALPHA at most, all seeds together with 3 ALPHA."""
     audit = judge(checks(None, seed)[1], ALPHA)
     assert audit.passed, audit.findings
 
@@ -153,8 +153,8 @@ def test_noise_that_metrics_share_is_refuted(is_shared: bool) -> None:
     """Each metric has its law, and the sums of all have their means; only two metrics together show
     it.
 
-    Fails falsely with probability ALPHA. METRICS metrics are of three kinds. Those of one kind tell
-    the truth together, many standard errors more often than they should.
+    This fails falsely with probability ALPHA. METRICS metrics are of three kinds. Those of one kind
+    tell the truth together, many standard errors more often than they should.
     """
     generator, pool, days = np.random.default_rng(5), list[Seen](), np.arange(DEVICES * DAYS)
     for metric in range(METRICS):

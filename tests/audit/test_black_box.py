@@ -29,7 +29,7 @@ def bound(mechanism: Mechanism, mutant: Mutant | None = None, trials: int = 20_0
 @pytest.mark.statistical
 @sampling_each_mechanism
 def test_an_honest_encoder_stays_below_its_claim(example: Example) -> None:
-    """Fails falsely with probability ALPHA; the seed is fixed. The twin is the doubled epsilon
+    """This fails falsely with probability ALPHA; the seed is fixed. The twin is the doubled epsilon
     below."""
     first, *_, second = example.values  # numbers between two steps touch no cell for certain
     encode = example.mechanism.encoder(SeededBits(b"below")).encode

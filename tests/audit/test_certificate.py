@@ -78,7 +78,8 @@ def test_a_certificate_is_repeated_and_says_where_it_came_from(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Fails falsely with probability 2e-6, as above, since the noise of the repetition is fresh.
+    """This fails falsely with probability 2e-6, as above, since the noise of the repetition is
+    fresh.
 
     The twins are the certificates below that say otherwise.
     """

@@ -49,7 +49,7 @@ MEMOISING = (MemoisedResponse, MemoisedHashing, MemoisedBitFlip)
     ("days", "published", "by_epoch"), [(2, 1.47, 1.69), (4, 3.39, 2.13), (6, 5.49, 2.19)]
 )
 def test_what_a_changing_value_tells(days: int, published: float, by_epoch: float) -> None:
-    """Per value, it grows beyond any bound; by epoch, it never reaches eps_inf = 2.197."""
+    """A value memoised per value tells more without bound; by epoch, less than eps_inf = 2.197."""
     pair = (stays("0", days), changes("1", "0", days))
     assert float(exact_epsilon(BASIC, pair, "per-value")) == pytest.approx(published, abs=0.005)
     assert float(exact_epsilon(BASIC, pair, "epoch")) == pytest.approx(by_epoch, abs=0.005)
@@ -284,7 +284,7 @@ def test_the_lives_of_devices_catch_the_mutant(
 def test_the_lives_of_honest_devices_have_their_law(
     mechanism: MemoisedMechanism, memoise: str
 ) -> None:
-    """Fails falsely with probability ALPHA. The twins are the mutants above."""
+    """This fails falsely with probability ALPHA. The twins are the mutants above."""
     device = honest(mechanism, "e" if memoise == "epoch" else None)
     one, *_, other = tried(mechanism)
     lived = life_checks(mechanism, (one, other), lambda: one_by_one(device()), 200, memoise=memoise)
@@ -348,7 +348,8 @@ def test_one_memoised_report_of_many_devices_has_the_law_of_a_fresh_one(
 ) -> None:
     """Without the secret, keyed noise is noise: the same audit passes, cell by cell.
 
-    Fails falsely with probability ALPHA; seeds are fixed. In the twin, all devices have one secret.
+    This fails falsely with probability ALPHA; seeds are fixed. In the twin, all devices have one
+    secret.
     """
     number = count()
 

@@ -31,8 +31,8 @@ def test_the_audit_passes_what_is_drawn_and_catches_every_cheat(example: Any) ->
 def test_dummies_and_records_that_depend_on_each_other_are_caught(
     categories: int, slots: int
 ) -> None:
-    """This holds where all records are counted, and where pairs are. Fails falsely with probability
-    1e-6."""
+    """This holds where all records are counted, and where pairs are. This fails falsely with
+    probability 1e-6."""
     names = tuple(map(str, range(categories)))
     mechanism = Dummies(categories=names, slots=slots, probability=0.5)
     assert judge(record_checks(mechanism, mechanism.encoder().encode, 500), 1e-6).passed

@@ -41,7 +41,8 @@ def passed(mechanism: CatalogueMechanism, mutant: str, trials: int) -> bool:
 @pytest.mark.statistical
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_shipped_encoder_has_the_law_that_it_claims(example: Example) -> None:
-    """Fails falsely less than once in 5e5 runs of an example; the mutants below are the twins."""
+    """This fails falsely less than once in 5e5 runs of an example; the mutants below are the
+    twins."""
     assert passed(example.mechanism, "honest", 100)
 
 

@@ -44,7 +44,7 @@ def checks_of(mutant: str, scale: float, parts: Sequence[str]) -> list[Checks]:
 @pytest.mark.statistical
 @pytest.mark.parametrize("encoders", ["honest", "honestEncoders"])
 def test_the_typescript_client_passes(encoders: str) -> None:
-    """Fails falsely with probability ALPHA, also where each encoder is wrapped as those of the
+    """This fails falsely with probability ALPHA, also where each encoder is wrapped as those of the
     mutants.
 
     Its bits are the system's. The twins are the mutants below.

@@ -101,7 +101,7 @@ def test_a_word_is_not_begun_where_the_stream_might_end_within_it() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("threshold", [1 << 62, 0x1E84_8000_0000_0001, (1 << 63) + 12345])
 def test_the_number_of_ones_of_a_word_is_binomial(threshold: int) -> None:
-    """The ones of each of 40,000 words are Binomial(64, p); dozens of blocks end within.
+    """The ones of each of 40,000 words are Binomial(64, p).
 
     Each threshold fails falsely with probability ALPHA.
     """
@@ -195,8 +195,7 @@ def test_python_counts_and_compares_bits_as_compiled_code_does() -> None:
     ("most", "chance"), [(3, 0.12), (60, 0.5), (2000, 1e-3), (50, 0.6), (400, 0.3), (0, 0.2)]
 )
 def test_many_binomial_numbers_are_those_of_numpy(most: int, chance: float) -> None:
-    """Every number and the generator's state are equal; numpy draws the last three, or there are
-    none."""
+    """Every number and the generator's state are equal to numpy's."""
     reports = np.random.default_rng(3).integers(0, most + 1, 512)
     held = np.random.default_rng(4).integers(0, reports[:, None] + 1, (512, 512))
     expected, generator = np.random.default_rng(5), np.random.default_rng(5)

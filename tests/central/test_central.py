@@ -173,8 +173,8 @@ def test_choices_have_the_exponential_mechanisms_law(source: Noise) -> None:
 def test_noise_has_the_stated_law(source: Noise) -> None:
     """Kolmogorov-Smirnov over 20,000 draws has exact p-values, each above ALPHA / 2.
 
-    A scale a quarter off is at least 0.041 away at its widest point, and 0.0195 would pass. That is
-    7 standard errors of the share below that point, a chance below 1e-11.
+    A scale a quarter off is at least 0.041 away at its widest point, and 0.0195 would pass. The
+    difference is 7 standard errors of the share below that point: probability below 1e-11.
     """
     zeros = np.zeros((100, 200))
     of_gaussian, of_laplace = Gaussian(epsilon=1.0, delta=1e-6), Laplace(epsilon=0.5)
@@ -206,8 +206,8 @@ def test_counts_too_large_for_noise_are_held_to_the_largest_there_is() -> None:
 def test_discrete_noise_has_the_stated_law(source: Noise) -> None:
     """Binomial tails are exact at 41 integers, which hold all but 1e-8 of the law.
 
-    One of 20,000 draws is outside with probability 2e-4, which is negligible. Fails falsely with
-    probability ALPHA.
+    One of 20,000 draws is outside with probability 2e-4, which is negligible. This fails falsely
+    with probability ALPHA.
     """
     mechanism = DiscreteLaplace(epsilon=1.0)
     points = np.arange(-20, 21)

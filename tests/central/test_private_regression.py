@@ -238,8 +238,8 @@ def released_zeros(source: Noise, scales: Scales, times: int) -> list[Moments]:
 def test_every_released_number_has_the_noise_that_is_accounted_for(source: Noise) -> None:
     """Kolmogorov-Smirnov over 800 releases gives p-values above ALPHA / 5.
 
-    No noise fails, and so does half of it. Half is 0.161 away at two points; it would pass if both
-    were 4.0 standard errors nearer, a chance below 1e-9.
+    No noise fails, and so does half of it. Half is 0.161 away at two points; it passes if both are
+    4.0 standard errors nearer, with probability below 1e-9.
     """
     scales = Scales(xx=2.0, xy=3.0, eigenvalue=5.0)
     made = released_zeros(source, scales, 800)

@@ -277,7 +277,7 @@ def moments_of(rows: Rows, epsilon: float, seed: int = 0) -> LaplaceMoments:
 def test_with_hardly_any_noise_both_posteriors_are_the_conjugate_one(sampler: Any) -> None:
     """With 400 rows of unit noise, the means are least squares to 0.3 of a posterior deviation.
 
-    The naive sampler's deviation is right to 15 %. Fails falsely with probability 3e-7: of 12
+    The naive sampler's deviation is right to 15 %. This fails falsely with probability 3e-7: of 12
     seeds, the means of the compared figures are 5.1 standard deviations or more from their limits.
     One twin has coefficients a fifth too small; the other has the deviation of half as many rows.
     """

@@ -383,7 +383,6 @@ def test_what_a_terminal_cannot_print_is_escaped(tmp_path: Path, encoding: str) 
 
 @pytest.mark.exact
 def test_no_epsilon_of_an_audit_is_rounded_down() -> None:
-    """Each epsilon is a little more than its printed digits would say to the nearest."""
     from ldp.audit.verdict import Memoised, Verdict
     from ldp.cli.audit import _line
 

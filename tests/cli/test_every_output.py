@@ -60,8 +60,8 @@ def lacking(path: Path, may_be_open: Collection[str] = ()) -> list[str]:
 def is_unbounded(summary: Mapping[str, Any]) -> bool:
     """Return whether a result is a regression on the cells of a table.
 
-    There the figure of a linear decoder is too small (`tests/simulation/test_attack.py`), so there
-    must be none.
+    A linear decoder's bound on damage is too small there (`tests/simulation/test_attack.py`), so a
+    file must have none.
     """
     of_cells = summary.get("kind") == "values" and not summary.get("whole_reports")
     return of_cells and summary.get("method") in ("regression", "lasso-ols", "ngrams")

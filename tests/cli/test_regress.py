@@ -292,8 +292,8 @@ def test_a_sign_report_is_epsilon_private(epsilon: float) -> None:
 def test_moments_of_signs_are_unbiased_with_the_stated_error() -> None:
     """In 400 tables of 4,000 reports, every moment's mean is within ALPHA / 10 of the truth.
 
-    The scale is its own, an upper bound, so the test is conservative. Moments of another epsilon
-    are not within it.
+    The stated scale is an upper bound, so the test is conservative. The twin, moments of another
+    epsilon, fails.
     """
     rows, generator = example_rows(4000), np.random.default_rng(0)
     made, wrong = [], []

@@ -164,7 +164,7 @@ def test_every_record_and_every_slot_is_as_likely_as_any_other(
 ) -> None:
     """Which records are in which of three slots is uniform over all assignments.
 
-    Fails falsely with probability ALPHA; the seed is fixed.
+    This fails falsely with probability ALPHA; the seed is fixed.
     """
     made = App(tmp_path, {"city": {"reports": 3}})
     metric = Registry.load(tmp_path / "metrics.toml").metric("city")

@@ -196,7 +196,7 @@ def test_twin_a_window_that_tells_more_is_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The seed is of a life that shows it."""
+    """The seed makes a life that shows it."""
     mutant(monkeypatch)
     assert fault_of(seed, tmp_path / "life", monkeypatch)
 

@@ -202,7 +202,7 @@ def test_a_full_disk_declines_and_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_the_checker_sees_what_it_looks_for(tmp_path: Path) -> None:
-    """In the changed files, a charge lacks, a batch has other bytes, or a batch vanished."""
+    """In the changed files a charge or a batch is missing, or a batch has other bytes."""
     assert lived(tmp_path, "7")[0] == 0
     sent = checked(tmp_path, {})
     assert len(sent) > 1

@@ -291,7 +291,7 @@ def test_an_epoch_keeps_its_cohort(home: Any) -> None:
 
 @pytest.mark.exact
 def test_no_copy_of_the_secret_survives_a_withdrawal(home: Any) -> None:
-    """Not even the copy of a process survives that was killed while it made one."""
+    """A process that was killed while it made a copy leaves none either."""
     one = home(PER_VALUE)
     one.day("Oslo")
     left = one.path.with_name("device.ldp.secret.new")

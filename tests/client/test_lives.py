@@ -265,9 +265,9 @@ def changing(chance: random.Random, folder: Path) -> Pair:
 
 
 def losses_of_changes(pairs: range) -> Iterator[tuple[float, Registry]]:
-    """Return the largest log-ratio of all that two lives send whose values change.
+    """Yield the largest log-ratio of two lives whose values change, and their registry.
 
-    The audit's law of histories gives it. Their registry and the ratio of fresh reports follow.
+    The log-ratio is that of all reports, by the audit's law of histories.
     """
     with tempfile.TemporaryDirectory() as folder:
         for number in pairs:

@@ -130,8 +130,7 @@ def test_twin_a_client_that_breaks_the_protocol_is_found(
 def test_caps_hold_whatever_the_clock_shows_and_a_right_one_ends_the_silence(
     first: int, tmp_path: Path
 ) -> None:
-    """The twin, a device that sealed nothing after its clock was right, is found in a third of the
-    lives."""
+    """The twin seals nothing after its clock is right, and is found in a third of the lives."""
     found = 0
     for seed in range(first, first + CLOCKS_AT_ONCE):
         life, new = make_clock_lives(seed, tmp_path)

@@ -67,8 +67,7 @@ def test_the_bulk_way_takes_a_batch_apart_as_one_by_one_does(data: st.DataObject
 
 @pytest.mark.exact
 def test_a_mixed_batch_is_known_by_what_its_items_begin_with() -> None:
-    """One changed byte of a beginning, of a column out of range, or of the padding, and it is not
-    known."""
+    """A batch with one changed byte in a beginning, a column or the padding is not known."""
     from ldp.collection import intake
 
     asked = registry(SCRATCH)
@@ -92,7 +91,7 @@ EVERY = [
 ]
 """Mechanisms, each with a value.
 
-The bodies of the last two fill their bytes; for the last, not every body that does is a report.
+The last two use every bit of their bodies; the last one does not take every body.
 """
 
 

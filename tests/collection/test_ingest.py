@@ -145,8 +145,8 @@ def test_names_of_files_do_not_join_the_reports_of_a_device(tmp_path: Path) -> N
     """Ten devices, one after the other, send a report of two metrics that becomes a file of its
     own.
 
-    In the order of names, the files of both metrics have another order of devices; by chance they
-    have one order in 1 of 10!, 3e-7. In the twin, names are numbers that grow.
+    Sorted by name, the files of the two metrics have different orders of devices. They have the
+    same order with probability 1 / 10! = 3e-7. In the twin, names are numbers that grow.
     """
     asked = registry(tmp_path)
     for is_counting in (False, True):
@@ -394,7 +394,7 @@ def test_nothing_is_deleted_through_a_link(tmp_path: Path) -> None:
 def test_a_block_is_in_random_order(tmp_path: Path) -> None:
     """The place of the first report among 20, in 600 blocks, is tested by chi-square.
 
-    Fails falsely with probability 1e-6; the seed is fixed. The twin has no randomness.
+    This fails falsely with probability 1e-6; the seed is fixed. The twin has no randomness.
     """
     from scipy.stats import chi2
 

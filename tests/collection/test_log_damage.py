@@ -154,7 +154,7 @@ def test_what_a_power_cut_leaves_is_no_damage(tmp_path: Path) -> None:
 
 
 def test_a_buffer_that_lost_commits_opens_when_its_number_is_deleted(tmp_path: Path) -> None:
-    """The log of one was removed."""
+    """The buffer lost its log, and so all its commits."""
     folder, ends = killed(tmp_path)
     shutil.copytree(folder, tmp_path / "older")
     (folder / "buffer.db-wal").unlink()

@@ -78,7 +78,7 @@ def test_a_store_that_hangs_is_said_and_holds_up_no_batch_and_no_end(
 
 @pytest.mark.exact
 def test_series_are_there_before_their_first_event(tmp_path: Path) -> None:
-    """What a batch can count under is a series of 0 before, except the status of an admission."""
+    """Every series that a batch can raise is 0 before it, except the status of an admission."""
     asked = registry(tmp_path)
     with Service(tmp_path) as service:
         before = series(service.ask("GET", "/v1/metrics").body.decode())
@@ -164,7 +164,8 @@ def filled(query: str, metric: str = "theme") -> str:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_the_queries_of_the_dashboard_run(world: World, postgres: str) -> None:
-    """In PostgreSQL, and on the data set with DuckDB, they return the same rows, and some."""
+    """In PostgreSQL, and on the data set with DuckDB, they return the same rows, and at least
+    one."""
     duckdb = pytest.importorskip("duckdb")
     import psycopg
 

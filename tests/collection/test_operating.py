@@ -104,7 +104,7 @@ def test_every_block_is_run_or_is_data() -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_what_is_sent_to_the_collector_is_counted_as_shown(tmp_path: Path) -> None:
-    """A device's batch, the answer to a page of another origin, and the count of the store."""
+    """These are a device's batch, the answer to a page of another origin, and the store's count."""
     registry(tmp_path)
     run(tmp_path, "ldp registry check metrics.toml")
     with collecting(tmp_path, COLLECT) as (url, process):

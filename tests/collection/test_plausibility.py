@@ -29,9 +29,10 @@ MECHANISMS = [example.mechanism for one in CATALOGUE.values() for example in one
 @pytest.mark.exact
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.describe())
 def test_honest_reports_are_hardly_ever_set_aside(mechanism: CatalogueMechanism) -> None:
-    """The exact chance is among all cells, and among the candidates' cells, with half for each.
+    """By the exact law, a report is set aside with probability CHANCE / 2 at most.
 
-    The value touches none of these cells, or as many as any value does.
+    The cells that are counted are all, half of them, or one. The value touches none of them, or as
+    many as any value does.
     """
     from scipy.stats import binom
 
@@ -122,9 +123,9 @@ def test_a_report_that_names_many_candidates_is_set_aside(mechanism: Any) -> Non
     """Reports that name all of 60 values that nobody holds are set aside; 2,000 honest reports
     stay.
 
-    The fakes have as many ones as honest reports. Fails falsely with probability 2e-6; the seed is
-    fixed. Without the list, the twin, every fake passes; a list of more values than cells does not
-    help.
+    The fakes have as many ones as honest reports. This fails falsely with probability 2e-6; the
+    seed is fixed. Without the list, the twin, every fake passes; a list of more values than cells
+    does not help.
     """
     random, few = np.random.default_rng(1), tuple(f"invented {number}" for number in range(60))
     encoder = mechanism.encoder(SeededBits(b"honest"))

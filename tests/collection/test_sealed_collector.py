@@ -96,8 +96,7 @@ def test_noise_in_sealed_batches_is_given_up_after_three(tmp_path: Path) -> None
 def test_reports_that_do_not_open_cost_the_batch_unless_a_relay_states_it(
     tmp_path: Path, bad: int
 ) -> None:
-    """Without a known relay, such reports must be the fewer ones, in whatever order they are
-    tried."""
+    """Without a known relay, such reports must be a minority, in whatever order they are tried."""
     asked = registry(tmp_path)
     reports = sealed(asked, items(asked, "city", "Oslo", 40))
     reports += sealed(asked, items(asked, "city", "Oslo", bad), key=FOREIGN)

@@ -189,9 +189,9 @@ def test_cell_counts_of_the_exact_law_are_the_true_counts_with_the_exact_varianc
 def test_counts_are_unbiased_where_everybody_holds_one_cell() -> None:
     """The likeliest shares of values that nobody holds fall on both sides of 0.
 
-    With 2,000 reports, mean distances are within 0.2 standard errors, and 4.5 standard errors of a
-    mean more. With a free seed, one of 20 cells would exceed that with probability 2e-4. The twin
-    takes weights at the most likely shares of 0 or more.
+    With 2,000 reports, mean distances are within 0.2 standard errors plus 4.5 standard errors of a
+    mean. With a free seed, one of 20 cells would exceed that with probability 2e-4. The twin takes
+    weights at the most likely shares of 0 or more.
     """
     generator, distances = np.random.default_rng(1), (list[Floats](), list[Floats]())
     laws = [np.full((size, size), 1.0) + np.eye(size) * (math.e**2 - 1) for size in (2, 10)]
@@ -300,7 +300,7 @@ def test_likelihoods_of_a_report_that_names_a_column_or_a_set_are_in_the_laws_ra
 def test_members_that_name_a_column_or_a_set_go_from_encoder_to_association(
     first: Mechanism,
 ) -> None:
-    """No cell of 3 x 3 is off by more than 6 standard errors, else with probability 2e-8.
+    """No cell of 3 x 3 is off by more than 6 standard errors, except with probability 2e-8.
 
     Errors are nine normal ones. The twin has the counts of values in another order.
     """
@@ -327,7 +327,7 @@ def test_members_that_name_a_column_or_a_set_go_from_encoder_to_association(
 def test_intervals_and_discoveries_hold_for_cells_that_few_and_that_nobody_hold() -> None:
     """Of 600 sets, the interval of a cell of each kind holds in 92.5 to 97.5 %.
 
-    Of the cells discovered at 5 %, nobody holds 8 % on average at most. Fails falsely with
+    Of the cells discovered at 5 %, nobody holds 8 % on average at most. This fails falsely with
     probability 4 ALPHA (a mean of 600 shares in [0, 1]: Hoeffding allows 5 + 10.6 %; measured 3 %).
     The twin, an interval around the maximum, holds an empty cell in 1 % or less.
     """
@@ -351,7 +351,7 @@ def test_intervals_and_discoveries_hold_for_cells_that_few_and_that_nobody_hold(
 @pytest.mark.statistical
 @pytest.mark.campaign
 def test_one_string_on_no_list_is_in_the_errors_of_all_cells() -> None:
-    """Of 100 sets, the interval of a cell holds in 90 to 98 %; fails falsely with probability
+    """Of 100 sets, the interval of a cell holds in 90 to 98 %; this fails falsely with probability
     ALPHA.
 
     Sets have their own hash functions, and 30 % of the people hold one unlisted string. The twin
@@ -394,8 +394,8 @@ def test_errors_and_the_test_of_independence_hold() -> None:
     """Of 500 sets of independent values, 95 % intervals of cells well inside hold in 93 to 97 %.
 
     Independence is rejected at 5 % in 3 to 7.5 % of them, and in nine of ten sets of dependent
-    values. Fails falsely with probability 3 ALPHA. The twins, intervals of half the width and the
-    rejections of dependent values, fail the same bounds.
+    values. This fails falsely with probability 3 ALPHA. The twins, intervals of half the width and
+    the rejections of dependent values, fail the same bounds.
     """
     even = np.outer([0.5, 0.3, 0.2], [0.6, 0.4]).ravel()
     dependent = [0.36, 0.14, 0.16, 0.14, 0.08, 0.12]
@@ -422,7 +422,7 @@ def test_errors_and_the_test_of_independence_hold() -> None:
 def test_a_hidden_value_goes_to_other_and_moves_no_other_cell() -> None:
     """A fifth of the people hold a string on no list; no cell is off by over 5.5 standard errors.
 
-    Fails falsely with probability 1e-6 for 25 normal errors; the fixed seed is far from it.
+    This fails falsely with probability 1e-6 for 25 normal errors; the fixed seed is far from it.
     """
     bloom = [
         Rappor(bits=16, hashes=2, cohorts=16, f=0.25, p=0.25, q=0.75, seed=seed)

@@ -322,8 +322,8 @@ def test_days_add_and_files_have_the_category_beside_the_statistic(tmp_path: Pat
 
 @pytest.mark.exact
 def test_intervals_hold_for_the_honest_under_fakes() -> None:
-    """3 % of made-up reports name the top bins of a version; p95 leaves its interval unless that
-    allows for them."""
+    """3 % of made-up reports name the top bins of a version; p95 leaves its interval unless the
+    interval allows for them."""
     values, shares = _people(0)
     table = draw_table(
         BY, values, frequencies=shares, users=400_000, generator=np.random.default_rng(6)

@@ -44,8 +44,8 @@ def test_google_rappors_cases_are_decoded_at_least_as_well_as_by_its_own_decoder
 ) -> None:
     """Every shipped case has fewer false strings, and no larger total variation.
 
-    At most one string of 3 standard deviations fewer is found. 3 to 10 % of the strings that are
-    held are not on the lists.
+    Of strings with 3 standard deviations, at most one fewer is found. 3 to 10 % of the strings that
+    are held are not on the lists.
     """
     table, candidates, truth, reference = shipped(name)
     estimates = decode(table, candidates, method=method)
@@ -77,7 +77,7 @@ def test_a_named_candidates_estimate_is_unbiased_and_its_error_honest() -> None:
     """Over redrawn hash functions, z-scores of a candidate named beforehand have mean 0 and
     variance 1.
 
-    The candidate is fitted together with all others. Both are within 5 standard errors, else with
+    The candidate is fitted together with all others. Both are within 5 standard errors, except with
     probability 6e-7 and 4e-6; the seed is fixed. The twin states errors a quarter too small.
     """
     generator, values = np.random.default_rng(4), tuple(f"v{i}" for i in range(40))
@@ -125,9 +125,9 @@ def test_a_residual_of_two_values_is_told_by_its_square_and_a_symmetric_one_is_n
 def test_the_skewness_of_few_reports_alone_is_no_missing_string() -> None:
     """Counts of mean .8 are skewed by themselves.
 
-    Minus the variance at the observed share, their squares tell nothing. Minus the variance at the
-    expected share, the twin, they take away noise from which a candidate's share is estimated: 1 -
-    1 / 2.6 of the variance is left.
+    Less the variance at the observed share, their squares tell nothing. The twin subtracts the
+    variance at the expected share. That takes away noise from which a candidate's share is
+    estimated, and leaves 1 - 1 / 2.6 of the variance.
     """
     counts = np.random.default_rng(1).poisson(0.8, size=100_000).astype(float)
     residual, even = counts - 0.8, np.ones(counts.size)
@@ -419,9 +419,9 @@ def test_a_table_of_few_bits_is_solved_by_least_squares_of_all(
 ) -> None:
     """One cohort has four bits and three answers; the mean of 100 estimates of each is right.
 
-    It is within 6 of its standard errors of what is held, else with probability 6e-9. The spread is
-    as stated, within 5 of its own standard errors (100 / sqrt(200) %). The twin, the lasso for many
-    equations, misses by far more.
+    It is within 6 of its standard errors of what is held, except with probability 6e-9. The spread
+    is as stated, within 5 of its own standard errors (100 / sqrt(200) %). The twin, the lasso for
+    many equations, misses by far more.
     """
     values, counts = ("a", "b", "c"), np.array([6000, 3000, 1000])
     mechanism = Rappor(bits=4, hashes=2, cohorts=1, f=0.5, p=0.25, q=0.75, seed="01")

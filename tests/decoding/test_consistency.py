@@ -81,7 +81,7 @@ def test_the_projection_has_a_quarter_of_the_error_of_a_long_tail_at_most() -> N
     """A thousand values follow Zipf 1.1, with epsilon 2 and 100,000 reports.
 
     The unbiased estimates have the squared error of their formula, to 25 % (5 standard errors of a
-    sum of 1,000 squares; fails falsely below 1e-6). The projected ones have a quarter of it at
+    sum of 1,000 squares; this fails falsely below 1e-6). The projected ones have a quarter of it at
     most; cutting alone does not reach that.
     """
     values = tuple(f"v{i}" for i in range(1000))
@@ -105,9 +105,9 @@ def test_the_projection_has_a_quarter_of_the_error_of_a_long_tail_at_most() -> N
 def test_a_nearer_list_is_further_at_the_top() -> None:
     """In 20 tables of a Zipf list of 1,000 values, the squared error of all counts falls.
 
-    The error of the 20 largest rises by a tenth or more. Fails falsely with probability 6e-6: of 16
-    seeds, the means of all four numbers are 4.4 standard deviations (sum-to-n, the largest: 1.55
-    with .10) or more from their limits. The twin, which cuts below 0, does neither.
+    The error of the 20 largest rises by a tenth or more. This fails falsely with probability 6e-6:
+    of 16 seeds, the means of all four numbers are 4.4 standard deviations (sum-to-n, the largest:
+    1.55 with .10) or more from their limits. The twin, which cuts below 0, does neither.
     """
     names = tuple(f"v{i}" for i in range(1_000))
     counts = np.floor(20_000 / np.arange(1, 1_001)).astype(np.int64)

@@ -97,8 +97,8 @@ def test_estimates_are_unbiased_with_right_errors_and_intervals(mechanism: str) 
     """Over 250 independent tables, every candidate's error averages to 0.
 
     The squared errors of a table average to their stated variance (normal tails, split over the
-    candidates), and nominal intervals hold. Fails falsely with probability 3 ALPHA; the seed is
-    fixed.
+    candidates), and nominal intervals hold. This fails falsely with probability 3 ALPHA; the seed
+    is fixed.
     """
     found, stated = errors(mechanism, 250)
     for column in found.T:
@@ -139,7 +139,8 @@ def test_many_reports_need_the_collision_term() -> None:
 
 @pytest.mark.statistical
 def test_the_sum_of_squares_is_estimated_without_bias() -> None:
-    """Fails falsely with probability ALPHA; the seed is fixed. The twin claims a tenth more."""
+    """This fails falsely with probability ALPHA; the seed is fixed. The twin claims a tenth
+    more."""
     generator = np.random.default_rng(4)
     counts = COUNTS * 1000
     found = np.array(
@@ -197,7 +198,7 @@ def discoveries(repeats: int, make: Callable[[int], Mechanism], *controls: str) 
 def test_discoveries_keep_the_false_discovery_rate(make: Callable[[int], Mechanism]) -> None:
     """The mean is at most 0.05 with 30 of 40 candidates held by nobody (normal tail).
 
-    Fails falsely with probability ALPHA. The twin is uncorrected.
+    This fails falsely with probability ALPHA. The twin is uncorrected.
     """
     controlled, uncorrected = discoveries(200, make, "fdr", "none")
     assert most_p(controlled, 0.05) > ALPHA
@@ -226,12 +227,12 @@ def test_discoveries_keep_the_false_discovery_rate(make: Callable[[int], Mechani
 def test_values_nobody_holds_are_rarely_discovered_at_any_shape(
     rows: int, width: int, reports: int, held: int, listed: bool
 ) -> None:
-    """Of 1,000 candidates that nobody holds, Bonferroni at 0.05 discovers one in 0.05 of 24 tables
+    """Of 1,000 candidates that nobody holds, Bonferroni at 0.05 discovers any in 5 % of 24 tables
     at most.
 
     Others are held, or none is (exact binomial). Where collisions are rare and heavy, or reports
-    few, a normal tail discovers some in most tables. Fails falsely with probability ALPHA; the seed
-    is fixed.
+    few, a normal tail discovers some in most tables. This fails falsely with probability ALPHA; the
+    seed is fixed.
     """
     generator = np.random.default_rng(6)
     weights = 1 / np.arange(1, held + 1)
@@ -260,12 +261,12 @@ def test_values_nobody_holds_are_rarely_discovered_at_any_shape(
 @pytest.mark.statistical
 @pytest.mark.parametrize("method", ["regression", "mean-sketch"])
 def test_heavy_values_that_are_not_listed_make_no_discoveries(method: str) -> None:
-    """Of 1,000 candidates that nobody holds, Bonferroni at 0.05 discovers one in 0.05 of 24 tables
+    """Of 1,000 candidates that nobody holds, Bonferroni at 0.05 discovers any in 5 % of 24 tables
     at most.
 
     With 64 rows of 1,024 columns, hardly a candidate meets one of three heavy values, and its error
-    is then a lump of reports. Fails falsely with probability ALPHA (exact binomial); the seed is
-    fixed. The twin, a normal tail, discovers some in all tables.
+    is then a lump of reports. This fails falsely with probability ALPHA (exact binomial); the seed
+    is fixed. The twin, a normal tail, discovers some in all tables.
     """
     generator, failures, normal = np.random.default_rng(6), 0, 0
     for seed in range(24):
@@ -318,7 +319,7 @@ def test_direct_intervals_hold_for_a_rare_category_in_few_reports() -> None:
     """1,300 reports of 8 categories at epsilon 9 name a category that nobody holds 0.2 times on
     average.
 
-    An interval of two normal standard errors, the twin, holds in 85 % only. Fails falsely with
+    An interval of two normal standard errors, the twin, holds in 85 % only. This fails falsely with
     probability ALPHA.
     """
     names = tuple("abcdefgh")
@@ -433,7 +434,7 @@ def test_what_is_discovered_passes_a_test_alone_and_bonferroni_implies_it(
 def test_independent_p_values_keep_the_false_discovery_rate(held: int) -> None:
     """Of 20 candidates, `held` are at 3 standard errors (normal tail).
 
-    Fails falsely with probability ALPHA. The twin has twice alpha.
+    This fails falsely with probability ALPHA. The twin has twice alpha.
     """
     z = np.random.default_rng(9).normal(size=(20_000, 20))
     z[:, :held] += 3
@@ -566,11 +567,11 @@ def test_a_regression_is_refused_a_table_that_is_too_large_for_it() -> None:
 def test_a_collision_many_standard_errors_away_has_the_probability_it_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One value holds all 6,400 reports of 64 rows with 531,442 buckets; a candidate shares J of
-    its cells.
+    """All 6,400 reports hold one value, in 64 rows of 531,442 buckets; a candidate shares J of its
+    cells.
 
-    J is binomial. The candidate is named by half of the value's reports there, which are Poisson,
-    and by the lies, which is some 60 standard errors. The twin computes with 40 at most, beyond
+    J is binomial. The candidate is named by the lies and by half of the value's reports there,
+    which are Poisson. That is some 60 standard errors. The twin computes with 40 at most, beyond
     which nothing has a probability.
     """
     rows, reports = 64, 6400
@@ -642,8 +643,8 @@ def test_the_sum_of_a_sketch_s_estimates_varies_as_it_says() -> None:
     """The squared errors of the unexplained, over its variance, add to a chi-square in 100 tables.
 
     Hash functions are redrawn, and a part of the population is on no list. 10 % more is allowed,
-    because the variance is estimated too. Fails falsely with probability ALPHA. The twin adds the
-    variances of the candidates, as if their errors had nothing in common.
+    because the variance is estimated too. This fails falsely with probability ALPHA. The twin adds
+    the variances of the candidates, as if their errors had nothing in common.
     """
     tables = 100
     values = tuple(f"v{i}" for i in range(60))

@@ -387,9 +387,9 @@ def test_a_plan_says_what_reports_then_say(
 ) -> None:
     """The median interval of 20 tables is as long as planned, within a bin at each end.
 
-    The way is the recommended one. It fails falsely with probability 0.003 by a free seed; of 10
-    seeds it is off by -.13 of what is allowed on average, with a standard deviation of .32. The
-    twin, a plan for a hundredth of the users, states another length.
+    The way is the recommended one. With a free seed, this fails falsely with probability 0.003:
+    over 10 seeds it is off by -.13 of what is allowed, with a standard deviation of .32. The twin,
+    a plan for a hundredth of the users, states another length.
     """
     monkeypatch.setattr("ldp.planning.percentiles.OF_RANGE", (64, 256))  # 1,024 are not best
     users, generator = 200_000, np.random.default_rng(8)
@@ -475,7 +475,7 @@ def test_a_curator_says_0_of_numbers_below_it_that_have_no_bins() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("gone", tiered([0, 4, 1, 2, 3]))
 def test_a_curators_law_is_private(gone: int) -> None:
-    """Every way is tried in which one of twenty people, of these, gives another rating.
+    """One of twenty people, whose rating is `gone`, gives every other rating in turn.
 
     The twin, a law of four times the epsilon, is not private.
     """
@@ -497,9 +497,10 @@ def test_a_curators_law_is_private(gone: int) -> None:
 def test_a_curator_has_less_error_of_a_percentile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The measured error of 40 tables is half to twice the predicted one, except below 1e-6.
+    """The measured error of 40 tables is half to twice the predicted one, except with probability
+    1e-6.
 
-    The twin, the curator's prediction for devices, is outside of it.
+    The twin, the curator's prediction for devices, is outside.
     """
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("value\n" + "\n".join(VALUES) + "\n")

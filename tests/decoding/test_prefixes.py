@@ -30,7 +30,7 @@ def drawn(mechanism: PrefixExtension, scale: int = 1, seed: int = 1) -> Table:
 
 @pytest.mark.statistical
 def test_words_of_all_lengths_are_found_and_their_counts_told() -> None:
-    """Each of 6 counts is within 6 standard errors, else with probability 2e-8.
+    """Each of 6 counts is within 6 standard errors, except with probability 2e-8.
 
     The twin, counts not scaled to all reports, is not.
     """
@@ -50,9 +50,9 @@ def test_words_of_all_lengths_are_found_and_their_counts_told() -> None:
 def test_fakes_about_whole_words_move_a_count_by_what_is_printed() -> None:
     """1 % fakes all name one word; a part of its share is taken from honest reports.
 
-    Half a percent of the rise is allowed for noise that is not in both tables. Fails falsely with
-    probability 1e-9; of 12 seeds it is off by 0.05 % on average, with a standard deviation of 0.07
-    %. The twin has only the channel's leverage, which is half of the rise.
+    Half a percent of the rise is allowed for noise that is not in both tables. This fails falsely
+    with probability 1e-9; of 12 seeds it is off by 0.05 % on average, with a standard deviation of
+    0.07 %. The twin has only the channel's leverage, which is half of the rise.
     """
     mechanism = small()
     honest = drawn(mechanism, 99)
@@ -77,7 +77,7 @@ def test_fakes_about_whole_words_move_a_count_by_what_is_printed() -> None:
 def test_intervals_of_found_words_hold_and_false_words_are_as_rare_as_said() -> None:
     """Intervals of one word hold in 90 to 99 % of 200 tables (binomial tails at ALPHA).
 
-    A false word at 0.05 is in no more tables than binomial tails allow. Fails falsely with
+    A false word at 0.05 is in no more tables than binomial tails allow. This fails falsely with
     probability 3 ALPHA; seeds are fixed. The twin has intervals of half the width.
     """
     held = narrow = false = 0
@@ -101,8 +101,8 @@ def test_intervals_of_a_word_of_few_reports_hold(
 ) -> None:
     """Half of 20 people hold a word, and some 5 of them report whole words.
 
-    In 100 tables or more its interval holds in 95 % at least, else with probability ALPHA at most.
-    The twin takes estimates for the true counts.
+    In 100 tables or more its interval holds in 95 % at least, except with probability ALPHA at
+    most. The twin takes estimates for the true counts.
     """
     if is_wrong:
         monkeypatch.setattr("ldp.decoding.prefixes.bounds_of_few", lambda *few, is_sample: None)

@@ -237,12 +237,13 @@ WILD = Rule(alpha=0.001, control="none")
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_hardly_any_word_is_found_that_nobody_holds() -> None:
-    """A false word in two of 24 puzzles at family-wise 0.001, which fails, has probability 3e-4.
+    """At family-wise 0.001, false words in two of 24 puzzles, which fail, have probability 3e-4.
 
     Hash functions are redrawn. There are four heavy words, 2,000 rare ones, and 200 fragments of
     each position joined. So of 1,600 words tested each time, nobody holds 1,400. A false word in
-    one puzzle has probability 0.024 at most; at 0.2, in 17 or more it has probability ALPHA. The
-    twin, every word by itself, has false ones in two of three. Seeds are fixed.
+    one puzzle is allowed, and has probability 0.024 at most. At 0.2, 17 puzzles or more have a
+    false word with probability ALPHA. The twin, every word by itself, has false ones in two of
+    three. Seeds are fixed.
     """
     generator, false = np.random.default_rng(5), dict.fromkeys([*LEVELS, "wild"], 0)
     for seed in range(24):
@@ -301,7 +302,8 @@ def test_the_default_screen_lets_a_hundred_words_of_noise_through() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_the_default_screen_finds_words_that_bonferroni_does_not_let_pass() -> None:
-    """In ten puzzles of 18,000 reports, it finds 59 more of 16 words with 400 reports each.
+    """In ten puzzles of 18,000 reports, it finds 59 more words; each puzzle has 16 words with 400
+    reports each.
 
     A word has 5 standard errors of a position, and 5 of the words' table. The sum has a standard
     deviation of 6, so with free seeds 20 would be missed with probability 1e-9. The twin, the

@@ -47,8 +47,8 @@ def squares_add_up(
     """Check that the squared errors of the sum, over its variance, add to a chi-square.
 
     Tables are independent, the factor `slack` is allowed, and the twin's error must exceed it.
-    `draw`: returns estimates, the true sum and the twin's error. Fails falsely with probability
-    ALPHA.
+    `draw`: returns estimates, the true sum and the twin's error. This fails falsely with
+    probability ALPHA.
     """
     stated = twin = 0.0
     for number in range(tables):
@@ -67,7 +67,7 @@ def squares_add_up(
 def test_of_bit_flips_it_counts_which_holders_were_asked(listed: int) -> None:
     """The twin has only the noise of the bits.
 
-    Fails falsely with probability ALPHA; the seed is fixed.
+    This fails falsely with probability ALPHA; the seed is fixed.
     """
     mechanism = BitFlip(bounds=(0.0, 8.0), buckets=8, bits=2, epsilon=8.0)
     numbers, generator = tuple(f"{i + 0.5}" for i in range(8)), np.random.default_rng(1)
@@ -102,7 +102,7 @@ def test_of_pooled_bit_flips_it_grows_with_the_reports_of_a_client() -> None:
 def test_of_prefixes_it_is_scaled_to_all_reports() -> None:
     """10 % more is allowed, because the variance is estimated too; the twin is not scaled.
 
-    Fails falsely with probability ALPHA; seeds are fixed.
+    This fails falsely with probability ALPHA; seeds are fixed.
     """
     words, counts = ("abba", "cab", "ca", "b", "aaaa", ""), np.array([40, 30, 20, 15, 10, 5]) * 400
 
@@ -129,7 +129,7 @@ def test_of_filters_it_holds_for_candidates_in_the_fit_and_not(method: str) -> N
     """Nobody holds most of the candidates, and a tenth of the people hold none of them.
 
     30 % are allowed, because errors are those of a fit that chooses. The twin has the errors of as
-    many candidates as were fitted. Fails falsely with probability ALPHA; seeds are fixed.
+    many candidates as were fitted. This fails falsely with probability ALPHA; seeds are fixed.
     """
     values, counts = tuple(f"v{i}" for i in range(40)), np.array([3000] * 8 + [200] * 32)
     listed, generator = (*values[:30], *(f"none-{i}" for i in range(170))), np.random.default_rng(3)

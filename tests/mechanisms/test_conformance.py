@@ -350,8 +350,8 @@ def cell_law(example: Tabled, row: int, column: int, held: tuple[int, ...]) -> d
 def test_every_way_to_a_table_has_the_same_exact_law(example: Tabled, way: str) -> None:
     """In 1,500 tables of a fixed population, the count of every cell has its exact law.
 
-    They are made from device reports or from bulk reports, or drawn without reports. Fails falsely
-    with probability ALPHA.
+    They are made from device reports or from bulk reports, or drawn without reports. This fails
+    falsely with probability ALPHA.
     """
     mechanism, repeats = example.mechanism, 1500
     held = tuple(4 - i for i in range(len(example.values)))
@@ -388,7 +388,7 @@ def test_every_way_to_a_table_has_the_same_exact_law(example: Tabled, way: str) 
 def test_a_table_drawn_from_frequencies_samples_its_population(example: Tabled) -> None:
     """A cell is Binomial(users, mean probability), with more spread than from fixed counts.
 
-    Fails falsely with probability ALPHA; the seed is fixed. The twin has a count more.
+    This fails falsely with probability ALPHA; the seed is fixed. The twin has a count more.
     """
     mechanism, users, repeats = example.mechanism, 12, 2000
     values: list[Any] = list(example.values)

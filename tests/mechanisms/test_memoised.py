@@ -290,8 +290,8 @@ def test_the_variance_of_pooled_reports_is_what_is_stated(
     """The variance of 300 tables is within a third of the formula.
 
     That is 4.1 standard errors of normal numbers, exceeded with probability 1e-4 (the seed is
-    fixed). The mean is within 5, else with probability 6e-7. The twin, the variance of one report a
-    client, is outside.
+    fixed). The mean is within 5, except with probability 6e-7. The twin, the variance of one report
+    a client, is outside.
     """
     generator, counts, found = np.random.default_rng(2), np.array([150, 90, 60]), []
     for number in range(300):

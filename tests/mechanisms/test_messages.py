@@ -89,7 +89,7 @@ def intervals_and_errors_hold(mechanism: Dummies, made: Dummies) -> bool:
 def test_intervals_hold_as_often_as_they_say_and_errors_are_those_stated(
     mechanism: Dummies,
 ) -> None:
-    """Fails falsely with probability below 1e-6."""
+    """This fails falsely with probability below 1e-6."""
     assert intervals_and_errors_hold(mechanism, mechanism)
 
 
@@ -129,7 +129,7 @@ def test_intervals_hold_whatever_made_up_messages_say(
 ) -> None:
     """Of 1,800 people's messages in 100 tables, 10 % all name the first value, or all the second.
 
-    Fails falsely with probability below 1e-6. The twin allows for 1 %.
+    This fails falsely with probability below 1e-6. The twin allows for 1 %.
     """
     generator, tables, held = np.random.default_rng(7), 100, np.array([900, 900])
     honest = mechanism.messages * int(held.sum())

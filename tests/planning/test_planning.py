@@ -406,7 +406,7 @@ HELD, OTHERS = 300, np.array([900, 500, 200, 60, 30, 10])
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", tiered(SUBJECTS, 0, 3), ids=lambda one: one.name)
 def test_drawn_estimates_have_the_mean_and_variance_of_the_formula(mechanism: Mechanism) -> None:
-    """Fails falsely with probability 1e-6 a mechanism: two normal tests at half of ALPHA.
+    """This fails falsely with probability 1e-6 a mechanism: two normal tests at half of ALPHA.
 
     The test of the variance uses the draws' own kurtosis. One twin's mean is a tenth of a standard
     deviation off; the other has no colliding values.
@@ -484,9 +484,9 @@ def test_the_committed_campaign_met_its_bars() -> None:
 
 @pytest.mark.exact
 def test_the_campaign_fails_for_a_worse_choice_and_for_a_wrong_prediction() -> None:
-    """In the twins, what is named is 4 % worse than another in three scenarios of 30.
+    """In one twin, the mechanism named is 4 % worse than another in three of 30 scenarios.
 
-    Or one prediction is 4 % too small in two.
+    In the other, one prediction is 4 % too small in two scenarios.
     """
     made = plan(domain=50, users=10**4, epsilon=1.0, frequency=0.1)
     good = [campaign.Found(one.mechanism, one.std_error, one.std_error) for one in made.forecasts]

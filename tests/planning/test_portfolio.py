@@ -392,10 +392,10 @@ def squared_errors(answer: PlannedMetric, users: int, draws: int) -> np.ndarray[
 def test_answers_are_as_exact_as_the_plan_says(
     question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the error is largest, the sum of 100 squared errors, in the plan's, is chi-square at
+    """Where the error is largest, 100 squared errors in units of the plan's sum to a chi-square at
     most.
 
-    Fails falsely with probability ALPHA. The twin is a plan with errors 1.6 times smaller.
+    This fails falsely with probability ALPHA. The twin is a plan with errors 1.6 times smaller.
     """
     monkeypatch.setattr("ldp.decoding.candidates.MOST_WORK", 0)  # stated errors: none is read
     (answer,) = product(tmp_path, question).answer().accepted
@@ -409,7 +409,7 @@ def test_answers_are_as_exact_as_the_plan_says(
 def test_a_percentile_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
     """60 windows have the numbers with the largest error.
 
-    Fails falsely with probability ALPHA, if errors are normal.
+    This fails falsely with probability ALPHA, if errors are normal.
     """
     (answer,) = product(tmp_path, START.replace("0.03", "0.1")).answer().accepted
     assert isinstance(answer.question, Percentile)
@@ -496,7 +496,7 @@ def test_a_percentile_is_planned_from_the_result_of_a_pilot(tmp_path: Path) -> N
 def test_a_percentile_by_category_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
     """60 windows have two equal categories.
 
-    Fails falsely with probability ALPHA, if errors are normal.
+    This fails falsely with probability ALPHA, if errors are normal.
     """
     numbers = shaped_people(EVEN, (0.0, 10.0), 25)
     (tmp_path / "pilot.csv").write_text(
@@ -670,7 +670,7 @@ def test_a_joint_report_of_two_lists_has_twice_the_error_of_one_list_of_cells(
 def test_a_joint_report_has_the_error_that_it_is_refused_for(tmp_path: Path) -> None:
     """The sum of 100 squared errors is chi-square at most where 90 % hold the cell.
 
-    Fails falsely with probability ALPHA. It is not that of the list of all cells at the same
+    This fails falsely with probability ALPHA. It is not that of the list of all cells at the same
     epsilon.
     """
     (ask,) = product(tmp_path, BY_PLAN.replace('"dark", ', "")).questions
@@ -739,7 +739,7 @@ def test_wrong_calls_are_one_line(
 
 
 def test_a_plan_never_passes_its_caps_in_exact_sums(tmp_path: Path) -> None:
-    """The sum of three prices as doubles is the cap, and exactly is above it."""
+    """As doubles, the three prices sum to the cap; exactly, they sum to more."""
     assert _left(0.6, [0.1, 0.2]) <= Fraction(0.6) - Fraction(0.1) - Fraction(0.2)
     one, two, three = 0.1, 0.2, 0.3
     cap = math.fsum([one, two]) + three

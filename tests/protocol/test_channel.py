@@ -183,8 +183,8 @@ def test_what_a_fake_report_can_do_is_as_published(
 def test_fakes_move_a_count_by_what_is_printed() -> None:
     """1 % of the reports are replaced by ones that name the value.
 
-    The others are as they are on average. The estimate is what is printed, and the fakes
-    themselves.
+    The honest reports are as they are on average, and nobody holds the value, so the estimate is
+    the move.
     """
     mechanism = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
     keep = mechanism.channel.touched

@@ -176,8 +176,8 @@ def test_values_that_touch_nothing_have_no_column() -> None:
 def test_three_values_fall_into_columns_independently() -> None:
     """Over 40,000 rows, the triple of columns of three values is uniform on 4**3 outcomes.
 
-    Each count is Binomial(40000, 1/64) when the rows' polynomials are random. Fails falsely with
-    probability ALPHA; the seed is fixed.
+    Each count is Binomial(40000, 1/64) when the rows' polynomials are random. This fails falsely
+    with probability ALPHA; the seed is fixed.
     """
     from tests.statistics import ALPHA, law_p
 

@@ -60,7 +60,7 @@ def table(mechanism: Mechanism, n: int, seed: int, value: str = "on") -> Table:
 @pytest.mark.statistical
 @each
 def test_reports_that_support_a_value_are_binomial(mechanism: Mechanism) -> None:
-    """The count is within 5 standard errors, else with probability 6e-7."""
+    """The count is within 5 standard errors, except with probability 6e-7."""
     n, p = 200_000, float(mechanism.support.touched)
     named = supporting(table(mechanism, n, 1), "on")
     assert abs(named - n * p) < 5 * (n * p * (1 - p)) ** 0.5

@@ -252,8 +252,8 @@ def test_collisions_of_a_new_version_are_no_change(
     error.
 
     The same shares raise an alarm with probability .05 at most. The twin takes the collisions for
-    new noise. Of 200 values, each 1.9 standard errors off with probability .05 or more, none has a
-    change with probability 1e-4 at most.
+    new noise. Each of 200 values is 1.9 standard errors off with probability .05 or more, so all
+    miss a change with probability 1e-4 at most.
     """
     if not is_told:
         monkeypatch.setattr("ldp.publishing.changes.shared_of", lambda summary: 0.0)

@@ -213,7 +213,7 @@ def test_answers_are_named_as_often_as_it_is_said(name: str, tmp_path: Path) -> 
 def test_a_value_is_named_as_often_as_a_developer_is_told(name: str) -> None:
     """This includes values whose hashes collide, and buckets that no report asks about.
 
-    It also includes answers without a cell. Fails falsely with probability ALPHA.
+    It also includes answers without a cell. This fails falsely with probability ALPHA.
     """
     examples = CATALOGUE[name].examples()
     for example in examples:

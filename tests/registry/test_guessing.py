@@ -137,7 +137,7 @@ def test_the_simulators_attacker_is_right_as_often(is_wrong: bool) -> None:
     """There are four reports of each of 4,000 people; the attacker of `ldp.simulation` guesses by
     likelihood.
 
-    The twin sends three reports more. Fails falsely with probability ALPHA.
+    The twin sends three reports more. This fails falsely with probability ALPHA.
     """
     people, reports = 4000, 4
     generator, encoder = np.random.default_rng(3), RESPONSE.encoder(SeededBits(b"linked"))

@@ -262,8 +262,7 @@ def test_a_stratified_share_has_the_variance_of_the_textbook() -> None:
 def test_of_people_is_the_noise_of_the_answers_alone() -> None:
     """All 2**6 answers of six people are enumerated, each with its probability.
 
-    The mean of the estimates is the least squares of the outcomes, and that of the variances their
-    variance.
+    The mean of the estimates is the outcomes' least squares; the mean variance is their variance.
     """
     x, truth = np.array([[0.0], [1], [2], [3], [4], [5]]), np.array([0, 1, 0, 1, 1, 0])
     chance = np.where(truth, FORCED.yes_if_yes, FORCED.yes_if_no)
@@ -285,8 +284,8 @@ def test_of_people_is_the_noise_of_the_answers_alone() -> None:
 def test_a_share_at_the_edge_is_not_converged_and_has_no_interval() -> None:
     """Fewer answer yes than are forced.
 
-    Linear, that is a share below 0, which is counted; logistic, the likelihood has no largest
-    value. A share a little inside is found.
+    In the linear model that is a share below 0, which is counted. In the logistic one the
+    likelihood has no largest value. A share a little inside is found.
     """
     for yes, converged in ((150, False), (166, False), (180, True), (833, True), (840, False)):
         y = np.arange(1000) < yes

@@ -104,11 +104,11 @@ def test_a_level_is_a_probability() -> None:
 def coverage(
     columns: int, least: float, length: float, repeats: int, *, of_laplace: bool, assumed: float = 1
 ) -> tuple[int, int, int]:
-    """Return how many 95 % intervals of the first coefficient hold, have both ends, and sandwiches
-    hold.
+    """Return how many 95 % intervals hold, how many have both ends, and how many sandwiches hold.
 
-    The smallest eigenvalue of X'X is `least` standard deviations of noise. In its direction, the
-    coefficients have the length `length`. `assumed`: factor on the stated noise.
+    The intervals are those of the first coefficient. The smallest eigenvalue of X'X is `least`
+    standard deviations of noise. In its direction, the coefficients have the length `length`.
+    `assumed`: factor on the stated noise.
     """
     generator = np.random.default_rng(columns)
     turn = np.linalg.qr(generator.normal(size=(columns, columns)))[0]
@@ -165,7 +165,7 @@ def test_where_the_sandwich_fails_the_interval_holds() -> None:
     """The delta method holds in some 84 % of 2,000 releases, the interval in 95 % or more.
 
     The smallest eigenvalue is one standard deviation and the coefficients are long, so the interval
-    hardly ever has both ends. Fails falsely with probability ALPHA. The twin states half the
+    hardly ever has both ends. This fails falsely with probability ALPHA. The twin states half the
     noise's variance far from it, and does not hold.
     """
     held, ended, sandwiches = coverage(2, 1.0, 3.0, 2000, of_laplace=False)
@@ -232,8 +232,8 @@ def test_intervals_from_devices_hold_as_often_as_they_say(epsilon: float, report
 def test_a_standard_error_is_the_spread_of_the_coefficients() -> None:
     """In 400 tables far above their noise, the variance of each of three numbers is the stated one.
 
-    It is within 5.5 standard errors of a variance, else with probability 1.2e-6; the seed is fixed.
-    The twin states errors a quarter too small.
+    It is within 5.5 standard errors of a variance, except with probability 1.2e-6; the seed is
+    fixed. The twin states errors a quarter too small.
     """
     generator, truth = np.random.default_rng(2), least_squares()
     scores = []

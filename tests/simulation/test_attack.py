@@ -224,7 +224,8 @@ def test_collisions_that_fakes_hide_are_allowed_for(fakes: float, each_row: int)
 def test_a_mean_holds_under_the_largest_reports_there_are(
     mechanism: Mechanism, reports: int
 ) -> None:
-    """8 misses of 20 have probability 4e-6. The twin, without --fakes, misses in all large ones."""
+    """8 misses of 20 have probability 4e-6. The twin, without --fakes, misses all with 100 reports
+    or more."""
     numbers, misses = ("1", "4", "9"), [0, 0]
     fakes = max(1, reports // 20)
     for number in range(RUNS):

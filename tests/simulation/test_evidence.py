@@ -168,7 +168,8 @@ def test_devices_that_do_not_memoise_are_guessed_more_often(
 ) -> None:
     """The twin is the same attacker, per value, on devices that draw a response for every report.
 
-    The seed is fixed: 9.6 standard errors, fewer than the 4.9 needed with probability 1e-6.
+    The seed is fixed. The excess is 9.6 standard errors; fewer than the 4.9 needed have probability
+    1e-6.
     """
     forget(monkeypatch)
     asked = ScenarioMetric(metric=metric(PLACE, memoise="per-value"), population=PLACES)
@@ -252,7 +253,8 @@ def test_linking_attains_the_distance_in_total_variation(
 def test_a_fleet_that_does_not_memoise_is_linked_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """This is the twin of the test above.
 
-    The seed is fixed: 10.9 standard errors, fewer than the 5.5 needed with probability 4e-8.
+    The seed is fixed. The distance is 10.9 standard errors; fewer than the 5.5 needed have
+    probability 4e-8.
     """
     laws = pairs(PLACE, PLACES, "per-value")
     forget(monkeypatch)

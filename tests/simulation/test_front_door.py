@@ -1,4 +1,4 @@
-"""try_column, simulate and compare take what somebody with data types."""
+"""`try_column`, `simulate` and `compare` take what an analyst types."""
 
 import builtins
 import math

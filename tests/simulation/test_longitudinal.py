@@ -575,7 +575,7 @@ def test_every_record_of_a_period_is_as_likely_to_be_sent_as_any_other(
 
 @pytest.mark.exact
 def test_fewer_are_attacked_where_hidden_slots_make_more_reports() -> None:
-    """As many are attacked as of people who record as often as there are slots."""
+    """As many are attacked as if people recorded as often as there are slots."""
     each = ScenarioMetric(
         metric=metric(RR, reports_per_window=50, presence="hidden"), population=COUNTED
     )

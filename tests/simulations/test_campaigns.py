@@ -112,7 +112,8 @@ def test_twin_discoveries_without_control_are_false_more_often(
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_small_sketches_campaign_meets_its_bars() -> None:
-    """With other seeds, a setting exceeds its rate by three of its standard errors with 0.001.
+    """With other seeds, a setting exceeds its rate by three of its standard errors with probability
+    0.001.
 
     Seeds are fixed. The twin, the mean sketch, is among its figures.
     """
@@ -216,8 +217,8 @@ def test_wrong_runs_miss_the_bars_of_the_samples(
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_association_campaign_meets_its_bars() -> None:
-    """Seeds of the populations are fixed; free ones would miss each of its ten bars with
-    probability 1e-6 at most.
+    """Seeds of the populations are fixed; free ones would miss each of ten bars with probability
+    1e-6.
 
     Its twin, the published law of unlisted strings, is beside it.
     """

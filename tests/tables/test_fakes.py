@@ -44,8 +44,9 @@ def test_an_interval_holds_under_the_best_attack_there_is(
 ) -> None:
     """The attacker sees all honest reports, and then adds from 0 to all fakes that name the value.
 
-    If any number leaves the honest count out, it chooses that number; all are enumerated. The twin,
-    an interval that takes all reports for honest, fails in 95 % of the tables or more at epsilon 6.
+    If with some number the interval leaves the honest count out, the attacker chooses it; all are
+    enumerated. The twin, an interval that takes all reports for honest, fails in 95 % of the tables
+    or more at epsilon 6.
     """
     honest = reports - fakes
     ends = _bounds(mechanism, reports, fakes)(1 - LEVEL, False)
