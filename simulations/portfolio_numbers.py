@@ -140,7 +140,6 @@ def rows_of(seed: int, number: int, tables: int) -> list[Row]:
 
 
 def bars(rows: list[Row]) -> list[Bar]:
-    """Return the bars."""
     planned = {row.product for row in rows if row.epsilon is not None}
     part = len(planned) / len({row.product for row in rows})
     means = {

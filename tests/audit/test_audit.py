@@ -516,11 +516,9 @@ def test_truth_that_is_told_in_calls_of_a_period_of_up_to_23_is_never_missed() -
 def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism) -> None:
     """Fresh noise would miss a mutant with probability ALPHA at most (`chance_missed`).
 
-    The level is that of the count of one of four ways to encode, and a quarter of the audit's
-    reports is used. Two kinds of mutants have all reports. Truth that is told by turns is never
-    missed, because in all calls of one remainder it is certain. Noise of 24 bits is missed if fewer
-    than 2 of 15,000 reports repeat one of as many, with probability 2.2e-5. With `hcms` it is
-    missed if fewer than 89 of 40,000 do (binomial). The twins are the honest encoders below.
+    Most mutants get a quarter of the audit's reports. Truth that is told by turns is never missed.
+    Noise of 24 bits is missed with probability 2.2e-5: fewer than 2 of 15,000 reports repeat one of
+    as many, with `hcms` fewer than 89 of 40,000. The twins are the honest encoders below.
     """
     is_by_turns, is_repeated = mutant in BY_TURNS, mutant is noise_of_a_short_seed
     trials = TRIALS if is_by_turns else TRIALS // 4

@@ -117,10 +117,8 @@ def test_a_string_of_one_person_is_released_as_seldom_as_delta_says(
 def test_the_release_of_strings_is_private_by_enumeration() -> None:
     """What e**epsilon leaves of the difference of two data sets is delta at most.
 
-    The data sets differ in one person's string, which becomes another one. Nobody, one or two
-    others hold each string. Every outcome of both counts up to 400 is enumerated. The twin, a
-    threshold one lower, exceeds delta. A delta that epsilon does not cover has the threshold of
-    both strings.
+    The data sets differ in one person's string; up to two others hold each string. Every outcome of
+    both counts up to 400 is enumerated. The twin, a threshold one lower, exceeds delta.
     """
     epsilon, delta = 1.0, 1e-3
     made = noisy_strings({"x": 1}, epsilon=epsilon, delta=delta, noise=Silence())

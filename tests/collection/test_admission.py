@@ -154,7 +154,6 @@ def test_a_function_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> No
 
 
 def test_without_a_function_everybody_may_send(tmp_path: Path) -> None:
-    """The twin of the test above has no function."""
     with Service(tmp_path) as service:
         assert service.send(batch(items(service.registry, "city", "Oslo", 1))).status == 202
 

@@ -239,11 +239,9 @@ WILD = Rule(alpha=0.001, control="none")
 def test_hardly_any_word_is_found_that_nobody_holds() -> None:
     """At family-wise 0.001, false words in two of 24 puzzles, which fail, have probability 3e-4.
 
-    Hash functions are redrawn. There are four heavy words, 2,000 rare ones, and 200 fragments of
-    each position joined. So of 1,600 words tested each time, nobody holds 1,400. A false word in
-    one puzzle is allowed, and has probability 0.024 at most. At 0.2, 17 puzzles or more have a
-    false word with probability ALPHA. The twin, every word by itself, has false ones in two of
-    three. Seeds are fixed.
+    Of 1,600 words tested each time, nobody holds 1,400. At 0.2, 17 puzzles or more have a false
+    word with probability ALPHA. The twin, every word by itself, has false ones in two of three.
+    Hash functions are redrawn; seeds are fixed.
     """
     generator, false = np.random.default_rng(5), dict.fromkeys([*LEVELS, "wild"], 0)
     for seed in range(24):
@@ -282,8 +280,7 @@ def test_heavy_words_are_found_and_words_of_one_report_each_are_not() -> None:
 def test_the_default_screen_lets_a_hundred_words_of_noise_through() -> None:
     """In 20 puzzles of one report each of 3,888 words, the mean number put together is 50 to 200.
 
-    No word stands out, and none is found. The mean is 162, more than of noise alone, because all
-    words end with one of six fragments. The mean of 20 has a standard error of 8, so with free
+    No word stands out, and none is found. The mean is 162 with a standard error of 8, so with free
     seeds it would leave the range with probability 1e-6. The twin, a strict screen, lets fewer
     through.
     """

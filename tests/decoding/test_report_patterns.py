@@ -453,10 +453,9 @@ def test_errors_hold_beside_popular_strings_that_are_not_listed(
 ) -> None:
     """Errors are at most `most` of those from bits, with squared z-scores of 1 within 0.2.
 
-    A million people hold 100 strings on a list of 200, and others that no list names. The z-scores
-    are of 1,200 estimates (one standard error of as many independent ones is 0.04: 6e-7; measured
-    0.97 to 1.06). The twin also subtracts strings whose filters are in doubt. Its errors are too
-    small, except where there are no others.
+    A million people hold 100 strings on a list of 200, and others that no list names. With 1,200
+    independent z-scores this would fail falsely with probability 6e-7. The twin also subtracts
+    strings whose filters are in doubt. Its errors are too small, except where there are no others.
     """
     noise, unlisted, most, in_doubt = UNLISTED[name]
     listed, shares = tuple(f"v{i}" for i in range(200)), np.exp(-np.arange(100) / 20)

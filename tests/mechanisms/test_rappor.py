@@ -181,7 +181,6 @@ def test_the_f_that_is_kept_and_printed_is_the_f_that_runs(permanent: str, runs:
 @pytest.mark.exact
 @pytest.mark.parametrize(("f", "one", "life"), [(0.5, 2.0433, 4.3944), (0.25, 3.1538, 7.7836)])
 def test_the_epsilons_that_were_published_for_chrome(f: float, one: float, life: float) -> None:
-    """The published epsilons are 2.04 and 4.39, and 3.15 and 7.78."""
     mechanism = Rappor(bits=32, hashes=2, cohorts=128, f=f, p=0.25, q=0.75, seed="00")
     assert mechanism.cost.epsilon == pytest.approx(one, abs=1e-4)
     assert mechanism.cost.lifetime == pytest.approx(life, abs=1e-4)

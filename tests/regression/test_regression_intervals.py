@@ -287,8 +287,7 @@ def test_made_up_reports_move_a_coefficient_as_far_as_said() -> None:
 def test_the_signal_is_what_the_features_say_beside_a_constant() -> None:
     """Four rows have one feature and a constant of 2.
 
-    r - A b is 6 - 2 * 1 = 4 where b has only the constant, in standard errors of v + V b**2 = 7 + 3
-    * 4.
+    With b of the constant only, r - A b is 6 - 2 * 1 = 4, and its variance v + V b**2 is 7 + 3 * 4.
     """
     xx, xy = np.array([[9.0, 1.0], [1.0, 4.0]]), np.array([6.0, 8.0])
     made = Equations(xx, xy, np.full((2, 2), 3.0), np.array([7.0, 50.0]))

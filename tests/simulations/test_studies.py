@@ -93,7 +93,6 @@ def typed(study: Study, row: Row) -> Row:
 @pytest.mark.exact
 @of_short_rows
 def test_a_random_row_of_a_study_comes_out_again(study: Study, folder: Path) -> None:
-    """The row is drawn again from the study's data and seed; which row is left to chance."""
     place = secrets.randbelow(len(study.settings))
     again = typed(study, study.row(place))
     assert same(again, study.read(folder)[place], study.chains), f"row {place}"
