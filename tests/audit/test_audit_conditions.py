@@ -437,8 +437,8 @@ def test_sums_by_two_are_those_of_a_slow_way() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("chance", [0.2, 0.5, 0.9])
 def test_chances_are_made_equal(chance: float) -> None:
-    """What is seen stays as it was where possible: P(seen before | seen) or P(seen | seen before)
-    is 1.
+    """Nothing that was seen is dropped where events are added, and nothing is added where some are
+    dropped.
 
     Each of 3 x 3 counts fails falsely with probability ALPHA; the twin is another chance.
     """

@@ -71,7 +71,8 @@ def neighbours_of(x: Floats, other: Floats, y: float, is_replaced: bool) -> tupl
 
 
 def most_found(neighbours: Neighbours, released: list[Floats]) -> float:
-    """Return the largest `squared_mu` over pairs of rows at full length, over what is charged."""
+    """Return the largest `squared_mu` over pairs of rows at full length, divided by what is
+    charged."""
     budget = Budget(epsilon=EPSILON, delta=DELTA, neighbours=neighbours)
     is_replaced = neighbours is Neighbours.REPLACE_VALUE
     corner, generator = np.ones(COLUMNS), np.random.default_rng(1)

@@ -42,8 +42,8 @@ def sources() -> list[Noise]:
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0, 30.0])
 @pytest.mark.parametrize("mu", [0.01, 0.2, 1.0, 4.0])
 def test_the_gaussian_delta_is_the_mass_that_exceeds_epsilon(epsilon: float, mu: float) -> None:
-    """The delta is computed by quadrature of (density - e**epsilon other density)+, which cancels
-    nothing."""
+    """The delta is computed by quadrature of the positive part of density - e**epsilon x other
+    density."""
     start = epsilon / mu + mu / 2
 
     def excess(x: float) -> float:

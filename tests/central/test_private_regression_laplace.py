@@ -129,8 +129,8 @@ def test_no_two_rows_in_a_box_and_a_ball_change_the_moments_by_more(
 def test_the_coefficients_in_a_ball_move_by_no_more_than_output_perturbation_says(
     neighbours: Neighbours,
 ) -> None:
-    """In 400 data sets with a person of every corner, the move is never more, and once over a tenth
-    of it."""
+    """In 400 data sets with a person in every corner, no move exceeds the bound, and one exceeds a
+    tenth of it."""
     generator = np.random.default_rng(0)
     ridge, norm, largest = 3.0, math.sqrt(2), 0.0
     steepest = norm * (norm * RADIUS + 1)
@@ -155,8 +155,7 @@ def test_the_coefficients_in_a_ball_move_by_no_more_than_output_perturbation_say
 def test_a_published_direction_of_output_noise_is_often_none() -> None:
     """LR_output_perturbation.m divides uniform numbers by the root of their sum.
 
-    The root has no real value half of the time; otherwise the result does not have length 1. A
-    normal vector over its length does.
+    The root has no real value half of the time; otherwise the result's length is not 1.
     """
     generator = np.random.default_rng(0)
     drawn = generator.random((1000, 10)) - 0.5

@@ -350,8 +350,7 @@ def test_a_restored_copy_of_buffer_or_store_is_refused(
 def test_the_mark_rises_in_each_minute_in_which_batches_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It rises once at the start, then after MARK_SECONDS with a batch, and not before or
-    without."""
+    """The mark rises at the start, and when MARK_SECONDS are over and a batch has come."""
 
     def number() -> int:
         service.collector._ingestor.work()

@@ -118,9 +118,9 @@ def test_the_design_is_that_of_its_docstring(
 def test_the_inverse_of_nearly_orthogonal_columns_is_a_series(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is right to two thousandths, with a largest sum of squared cosines of .02.
+    """The series is right to two thousandths, with a largest sum of squared cosines of .02.
 
-    The twin's columns are farther from orthogonal, and it is exact.
+    The twin's columns are farther from orthogonal, and their inverse is exact.
     """
     generator = np.random.default_rng(6)
     monkeypatch.setattr(import_module("ldp.regression.least_squares"), "MOST_EXACT", 10)

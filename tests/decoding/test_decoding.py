@@ -196,7 +196,7 @@ def discoveries(repeats: int, make: Callable[[int], Mechanism], *controls: str) 
 @pytest.mark.statistical
 @pytest.mark.parametrize("make", tiered([sketch, randomized, bloom, hadamard_sketch], 0, 3))
 def test_discoveries_keep_the_false_discovery_rate(make: Callable[[int], Mechanism]) -> None:
-    """The mean is at most 0.05 with 30 of 40 candidates held by nobody (normal tail).
+    """With 30 of 40 candidates held by nobody, the mean proportion is at most 0.05 (normal tail).
 
     This fails falsely with probability ALPHA. The twin is uncorrected.
     """

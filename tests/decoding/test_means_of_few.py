@@ -42,10 +42,10 @@ def _with_sum(mechanism: Numeric, reports: int, total: int) -> Table:
 @pytest.mark.parametrize("epsilon", [0.5, 4.0, 8.0])
 @pytest.mark.parametrize("kind", ["one bit", "windows"])
 def test_the_interval_of_few_reports_holds(kind: str, epsilon: float, reports: int) -> None:
-    """Intervals hold in 95 % or more, where all people hold one bound and where there are two
-    kinds.
+    """Intervals hold in 95 % or more, also where people hold two different numbers.
 
-    The twin, a normal interval, holds in a tenth where a single report is about half 0 and half 10.
+    The twin, a normal interval of a single report, holds in a tenth where half of the people hold 0
+    and half 10.
     """
     bounds = (0.0, 10.0)
     mechanism: Numeric = OneBitMean(bounds=bounds, epsilon=epsilon)

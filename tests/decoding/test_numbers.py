@@ -70,8 +70,10 @@ def test_a_number_stays_what_it_is_on_average(number: float, bins: int) -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
 @pytest.mark.parametrize("place", [0.0, 0.3, 0.77, 1.0])
 def test_the_variance_of_a_number_is_that_of_its_law(epsilon: float, place: float) -> None:
-    """`mean_variance` equals the variance of the enumerated law, in which the decoder's formula is
-    unbiased."""
+    """`mean_variance` equals the variance of the enumerated law.
+
+    The decoder's formula for it is unbiased under that law.
+    """
     for mechanism in (
         OneBitMean(bounds=(0.0, 1.0), epsilon=epsilon),
         Piecewise(bounds=(0.0, 1.0), epsilon=epsilon, bins=24),
@@ -145,7 +147,7 @@ def test_a_mean_needs_reports_and_numbers() -> None:
 
 @pytest.mark.statistical
 def test_a_regression_is_recovered_from_signs() -> None:
-    """Y = 9 x_1 + 6 x_2 + 5 exactly; 4e8 reports leave errors of 0.05 (12 other seeds).
+    """Y = 9 x_1 + 6 x_2 + 5 exactly; 4e8 reports leave errors of 0.05 (over 12 other seeds).
 
     So an error of 0.5 has probability 1e-23. The twin, which reads plus for minus, is farther off.
     """

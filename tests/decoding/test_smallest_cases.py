@@ -40,7 +40,7 @@ LINEAR = ("direct", "geometry")
 
 
 def sizes(mechanism: CatalogueMechanism) -> dict[str, Any]:
-    """Return the parameters that are numbers of something, and lists of texts."""
+    """Return the parameters that are whole numbers or lists of texts."""
     values = {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}
     return {
         name: value

@@ -62,7 +62,7 @@ def values(mechanism: MemoisedMechanism) -> tuple[str, str]:
 def test_the_second_step_spends_all_of_epsilon_and_no_more(
     epsilon: float, further: float, columns: int
 ) -> None:
-    """One step of 2**-64 more would exceed it; the permanent response is within the lifetime."""
+    """A step of 2**-64 more would exceed epsilon; the permanent response is within the lifetime."""
     mechanism = MemoisedHashing(
         epsilon=epsilon, lifetime_epsilon=epsilon + further, rows=1, seed="00", buckets=columns
     )

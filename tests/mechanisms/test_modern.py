@@ -1,4 +1,4 @@
-"""Projective geometry, subsets and numbers keep more than the catalogue's laws ask of all."""
+"""Projective geometry, subsets and numbers keep further laws beside those of the catalogue."""
 
 import math
 

@@ -94,7 +94,7 @@ for_each = pytest.mark.parametrize(
 def test_epsilon_is_the_worst_ratio_over_all_pairs_of_sets(mechanism: Mechanism) -> None:
     """All 240 ordered pairs of the 16 sets are compared, with the empty and the too large ones.
 
-    The law of one column may have a looser bound: that of "optimized" bits with fewer than 2 m
+    The law of one column may have a looser bound, as for "optimized" bits with fewer than 2 m
     categories.
     """
     laws = [exact_law(mechanism, value) for value in in_categories(mechanism)]

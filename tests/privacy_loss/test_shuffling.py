@@ -84,8 +84,8 @@ def test_every_mechanisms_bound_holds_for_two_people(example: Example) -> None:
 def variation_ratio(epsilon: float, local: float, variation: float, reports: int) -> float:
     """Return delta by the variation-ratio formula (Wang and others, VLDB 2024).
 
-    It is at p = q = e**local and total variation `variation`. It is no bound where that is below
-    (e**local - 1) / (e**local + 1).
+    Here p = q = e**local, and `variation` is the total variation. It is no bound where `variation`
+    is below (e**local - 1) / (e**local + 1).
     """
     p = math.exp(local)
     clone = variation / (p - 1)

@@ -35,7 +35,7 @@ def series(share: list[list[float]], std_error: float = 1.0, **changes: object) 
 
 @pytest.mark.exact
 def test_weights_add_to_one_at_most() -> None:
-    """The weights are of all tests until period T, which test each window when a third of it is
+    """The weights are those of all tests until period T; a window is tested when a third of it is
     new."""
     total = 0.0
     for at in range(1, 5_000):

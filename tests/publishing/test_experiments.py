@@ -102,8 +102,7 @@ def test_a_fixed_interval_would_be_missed() -> None:
 
 @pytest.mark.exact
 def test_looking_every_day_costs_less_than_twice_the_width() -> None:
-    """After four weeks, with noise alone, it is compared with the interval of 97.5 % for that day
-    only."""
+    """After four weeks of noise alone, the width is compared with one day's interval of 97.5 %."""
     parts = np.zeros((28, 1)), np.full((28, 1), 1e-4), np.zeros((28, 1))
     (distance,) = intervals(*parts)[1]
     assert 1 < distance / (norm.isf(0.0125) * 0.01 / math.sqrt(28)) < 1.5

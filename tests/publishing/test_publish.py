@@ -265,7 +265,7 @@ def without_dictionary(world: World) -> Registry:
 
 @pytest.mark.exact
 def test_a_table_that_cannot_be_decoded_is_kept(world: World) -> None:
-    """Its reports may be deleted; the next run that can decodes it, and says so.
+    """Its reports may be deleted; the next run that can decode it does so, and says so.
 
     Late reports need not come. Until then every run names the problem, and a published period
     stays.
@@ -582,8 +582,8 @@ def csv_rows(path: Path) -> Rows:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_copies_hold_the_data_set(world: World) -> None:
-    """There are CSV and DuckDB, after the first run, a late report, and a copy that missed a
-    run."""
+    """CSV and DuckDB hold it after a first run, after late reports, and after a run without
+    copies."""
     duckdb = pytest.importorskip("duckdb")
     csv, database = world.top / "results.csv", world.top / "results.duckdb"
     words = (

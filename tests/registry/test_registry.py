@@ -628,7 +628,7 @@ def test_emoji_that_are_joined_and_any_script_may_stand_in_a_description(tmp_pat
 @pytest.mark.slow
 @pytest.mark.exact
 def test_ten_thousand_metrics_are_checked_in_seconds(tmp_path: Path) -> None:
-    """They are of one group, of a group each, or have as many mistakes.
+    """All metrics are in one group, or each has its own group, or each has a mistake.
 
     Work that grew with their square once took 46 s.
     """

@@ -120,7 +120,8 @@ def test_intervals_of_log_odds_are_those_of_the_likelihood(design: OutcomeDesign
 
 @pytest.mark.exact
 def test_the_ends_of_two_coefficients_are_profiled() -> None:
-    """At an end of one coefficient, the largest likelihood over the others has fallen so far."""
+    """At an end of one coefficient, the largest likelihood over the others has fallen by half the
+    squared quantile."""
     x, y = survey(FORCED, 1_500, 8)
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     ones, model = np.ones(len(y)), RandomizedOutcomeRegression(FORCED, "logistic").fit(x, y)

@@ -68,7 +68,8 @@ def test_of_one_column_the_ends_are_fiellers(xx: float, xy: float) -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("xx", [0.0, 1.0, 3.8, -3.8])
 def test_there_is_no_end_where_xx_may_be_0(xx: float) -> None:
-    """1.96 standard errors of 2 are 3.92; within that of 0, any coefficient is possible."""
+    """Within 1.96 standard errors of 2, which are 3.92, xx may be 0, and any coefficient is
+    possible."""
     made = one_column(xx, 5.0)
     assert made.interval(np.ones((1, 1)), 0.95).tolist() == [[-math.inf, math.inf]]
     assert np.isfinite(made.interval(np.ones((1, 1)), 0.1)).all() == (xx != 0)

@@ -233,7 +233,7 @@ def test_a_mechanism_is_changed_to_each_epsilon() -> None:
 
 @pytest.mark.exact
 def test_a_comparison_takes_classes_and_names_that_no_plan_weighs() -> None:
-    """Among many values at a small epsilon, that is rr, which a plan does not weigh."""
+    """One of them is rr, which a plan does not weigh among many values at a small epsilon."""
     values = [f"value {i}" for i in range(60)] * 50
     sources: list[Any] = ["rr", "hadamard", SubsetSelection, RandomizedResponse]
     compared = ldp.compare(sources, values, epsilons=1.0, seed=1)

@@ -368,8 +368,7 @@ def test_the_variance_check_fails_for_a_formula_ten_percent_off(sample: bool) ->
 @pytest.mark.slow
 @pytest.mark.exact
 def test_benchmarks_run_and_the_bars_on_size_are_met() -> None:
-    """These are the bars on size, and a quick one of each other way to measure: memory, time,
-    imports.
+    """All bars on size are met, and a quick one each of memory, time and imports.
 
     `make bench` runs all, with the memory of a million reports and candidates.
     """
