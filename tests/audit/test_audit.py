@@ -378,8 +378,8 @@ def test_bulk_reports_of_a_full_size_sketch_pass(preset: str) -> None:
 def test_the_audit_catches_the_mutant_at_full_size(mutant: Mutant, preset: str) -> None:
     """Fresh noise would miss a mutant with probability ALPHA at most (`chance_missed`).
 
-    Signs that are always true are never missed. Signs at twice the epsilon are missed if more than
-    10 of 1,500 pairs lie: 1.1e-8 (binomial). The twins are the honest sketches above.
+    Signs that are always true are never missed, signs at twice the epsilon with probability 1.1e-8
+    (binomial). The twins are the honest sketches above.
     """
     mechanism = _full_size(preset)
     if not applies(mutant, mechanism):
@@ -516,9 +516,8 @@ def test_truth_that_is_told_in_calls_of_a_period_of_up_to_23_is_never_missed() -
 def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism) -> None:
     """Fresh noise would miss a mutant with probability ALPHA at most (`chance_missed`).
 
-    Most mutants get a quarter of the audit's reports. Truth that is told by turns is never missed.
-    Noise of 24 bits is missed with probability 2.2e-5: fewer than 2 of 15,000 reports repeat one of
-    as many, with `hcms` fewer than 89 of 40,000. The twins are the honest encoders below.
+    Truth that is told by turns is never missed, noise of 24 bits with probability 2.2e-5
+    (binomial). The twins are the honest encoders below.
     """
     is_by_turns, is_repeated = mutant in BY_TURNS, mutant is noise_of_a_short_seed
     trials = TRIALS if is_by_turns else TRIALS // 4

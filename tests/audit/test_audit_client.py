@@ -106,9 +106,8 @@ def test_the_periods_of_one_device_catch_the_mutant(mutant: str) -> None:
 def test_new_devices_catch_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No chance is involved; the twin is the real client above.
 
-    In one mutant, 240 bits of a secret of two bytes are 0 on all devices. In another, every bit of
-    the product's secret is the same. In the third, each of 64 devices would have to stay in its
-    cohort when its secret is made anew; one that moves is enough.
+    Two mutants repeat secret bits on all devices. In the third, one of 64 devices that leaves its
+    cohort is enough.
     """
     few_responses(monkeypatch, ["value-1"])
     assert judge(checks_of("lives", 1.0, SECRET_MUTANTS[mutant]()), AUDIT_ALPHA).findings

@@ -508,10 +508,11 @@ def _play(draws: Draws, lie: float, coins: int = COINS) -> Iterator[list[Checks]
 
 @pytest.mark.statistical
 def test_further_playings_see_smaller_lies_at_one_error_rate() -> None:
-    """A coin that is off by 6 standard errors is a finding of one playing beyond 6.8: in .21 of
-    them. It is one of several where it lies beyond 4.9 (LEAST_P) in the first: in .87. Fewer than
-    43 of 60 audits find it, or more than 24 do when judged once, with a probability of 1e-3 each;
-    seeds are fixed. The twins: judged once, fewer do; honest coins are never a finding."""
+    """A coin with a bias of 6 standard errors is found more often by further playings than by one.
+
+    They find it in .87 and .21 of the audits. Fewer than 43 of 60, or more than 24, have a
+    probability of 1e-3 each; seeds are fixed. In the twins, audits judge once, or coins are honest.
+    """
     found = [judge_again(partial(_play, lie=6.0), seed, 1e-6) for seed in range(60)]
     once = [judge(next(_play(Draws(seed), 6.0)), 1e-6) for seed in range(60)]
     assert sum(not audit.passed for audit in found) >= 43

@@ -150,11 +150,9 @@ def mechanism_of_two() -> RandomizedResponse:
 @pytest.mark.statistical
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_noise_that_metrics_share_is_refuted(is_shared: bool) -> None:
-    """Each metric has its law, and the sums of all have their means; only two metrics together show
-    it.
+    """Each metric and the sum of all have their laws; only two metrics together show the noise.
 
-    This fails falsely with probability ALPHA. METRICS metrics are of three kinds. Those of one kind
-    tell the truth together, many standard errors more often than they should.
+    This fails falsely with probability ALPHA. Metrics of one kind tell the truth together.
     """
     generator, pool, days = np.random.default_rng(5), list[Seen](), np.arange(DEVICES * DAYS)
     for metric in range(METRICS):

@@ -117,8 +117,8 @@ def test_a_string_of_one_person_is_released_as_seldom_as_delta_says(
 def test_the_release_of_strings_is_private_by_enumeration() -> None:
     """What e**epsilon leaves of the difference of two data sets is delta at most.
 
-    The data sets differ in one person's string; up to two others hold each string. Every outcome of
-    both counts up to 400 is enumerated. The twin, a threshold one lower, exceeds delta.
+    The data sets differ in one person's string, and every outcome up to 400 is enumerated. The
+    twin, a threshold one lower, exceeds delta.
     """
     epsilon, delta = 1.0, 1e-3
     made = noisy_strings({"x": 1}, epsilon=epsilon, delta=delta, noise=Silence())
@@ -524,8 +524,8 @@ def test_the_mechanism_of_numbers_is_that_of_the_smaller_error(epsilon: float) -
 def test_numbers_are_compared_by_their_mean() -> None:
     """Measured errors are within 5.5 sampling errors of the predicted ones.
 
-    In 3 rows this fails falsely with probability 2e-7. The price is the ratio; the errors of a
-    category's count do not enter it. The twin has predictions half as large again.
+    In 3 rows this fails falsely with probability 2e-7. The twin has predictions half as large
+    again.
     """
     made = compare_models(
         PEOPLE,

@@ -276,9 +276,9 @@ def moments_of(rows: Rows, epsilon: float, seed: int = 0) -> LaplaceMoments:
 def test_with_hardly_any_noise_both_posteriors_are_the_conjugate_one(sampler: Any) -> None:
     """With 400 rows of unit noise, the means are least squares to 0.3 of a posterior deviation.
 
-    The naive sampler's deviation is right to 15 %. This fails falsely with probability 3e-7: of 12
-    seeds, the means of the compared figures are 5.1 standard deviations or more from their limits.
-    One twin has coefficients a fifth too small; the other has the deviation of half as many rows.
+    The naive sampler's deviation is right to 15 %. This fails falsely with probability 3e-7 (5.1
+    standard deviations over 12 seeds). One twin has coefficients a fifth too small; the other has
+    the deviation of half as many rows.
     """
     generator = np.random.default_rng(2)
     X = generator.uniform(-1, 1, (400, 2))
@@ -314,9 +314,8 @@ def test_the_projected_moments_leave_no_negative_residual() -> None:
 def test_the_noise_aware_posterior_beats_the_naive_one(epsilon: float) -> None:
     """On 12 synthetic data sets of Nieminen 2017, the mean rank correlation gains more than .1.
 
-    Each set has 500 rows and 10 columns, and 100 others are predicted. Seeds are fixed; the gain is
-    .19 to .20 with standard error .053, so by other seeds it is less with probability .05. The
-    twin, every second draw of the naive sampler, gains nothing.
+    Seeds are fixed; the gain is .19 to .20 with standard error .053, so others fail with
+    probability .05. The twin, every second draw of the naive sampler, gains nothing.
     """
     gained, twin = [], []
     for seed in range(12):

@@ -142,11 +142,10 @@ def test_a_version_that_cannot_be_stored_does_not_hold_up_the_next(tmp_path: Pat
 
 @pytest.mark.statistical
 def test_names_of_files_do_not_join_the_reports_of_a_device(tmp_path: Path) -> None:
-    """Ten devices, one after the other, send a report of two metrics that becomes a file of its
-    own.
+    """Sorted by name, the files of two metrics have different orders of the ten devices.
 
-    Sorted by name, the files of the two metrics have different orders of devices. They have the
-    same order with probability 1 / 10! = 3e-7. In the twin, names are numbers that grow.
+    They have the same order with probability 1 / 10! = 3e-7. In the twin, names are numbers that
+    grow.
     """
     asked = registry(tmp_path)
     for is_counting in (False, True):

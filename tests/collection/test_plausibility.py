@@ -123,9 +123,8 @@ def test_a_report_that_names_many_candidates_is_set_aside(mechanism: Any) -> Non
     """Reports that name all of 60 values that nobody holds are set aside; 2,000 honest reports
     stay.
 
-    The fakes have as many ones as honest reports. This fails falsely with probability 2e-6; the
-    seed is fixed. Without the list, the twin, every fake passes; a list of more values than cells
-    does not help.
+    This fails falsely with probability 2e-6; the seed is fixed. Without the list, the twin, every
+    fake passes.
     """
     random, few = np.random.default_rng(1), tuple(f"invented {number}" for number in range(60))
     encoder = mechanism.encoder(SeededBits(b"honest"))

@@ -160,11 +160,10 @@ def all_reports(mechanism: UnaryEncoding) -> Floats:
 
 @pytest.mark.exact
 def test_cell_counts_of_the_exact_law_are_the_true_counts_with_the_exact_variance() -> None:
-    """All pairs of reports come in their exact proportions.
+    """From all pairs of reports in their exact proportions, products of weights sum to the counts.
 
-    Weights have mean 1 under their own value and 0 under others. The products sum to the counts of
-    values that depend on each other, some of them 0. The variance is that of independent reports of
-    the table's people; the twin takes the variance of people drawn anew.
+    The variance is that of independent reports of the table's people; the twin takes the variance
+    of people drawn anew.
     """
     laws = all_reports(KINDS), all_reports(ANSWERS)
     held = 1000 * np.array([[0.5, 0.1], [0.0, 0.3], [0.1, 0.0]])
@@ -187,10 +186,9 @@ def test_cell_counts_of_the_exact_law_are_the_true_counts_with_the_exact_varianc
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_counts_are_unbiased_where_everybody_holds_one_cell() -> None:
-    """The likeliest shares of values that nobody holds fall on both sides of 0.
+    """With 2,000 reports, mean distances are within 0.2 standard errors plus 4.5 of a mean.
 
-    With 2,000 reports, mean distances are within 0.2 standard errors plus 4.5 standard errors of a
-    mean. With a free seed, one of 20 cells would exceed that with probability 2e-4. The twin takes
+    With a free seed, one of 20 cells would exceed that with probability 2e-4. The twin takes
     weights at the most likely shares of 0 or more.
     """
     generator, distances = np.random.default_rng(1), (list[Floats](), list[Floats]())
@@ -328,8 +326,8 @@ def test_intervals_and_discoveries_hold_for_cells_that_few_and_that_nobody_hold(
     """Of 600 sets, the interval of a cell of each kind holds in 92.5 to 97.5 %.
 
     Of the cells discovered at 5 %, nobody holds 8 % on average at most. This fails falsely with
-    probability 4 ALPHA (a mean of 600 shares in [0, 1]: Hoeffding allows 5 + 10.6 %; measured 3 %).
-    The twin, an interval around the maximum, holds an empty cell in 1 % or less.
+    probability 4 ALPHA. The twin, an interval around the maximum, holds an empty cell in 1 % or
+    less.
     """
     sets, generator = 600, np.random.default_rng(21)
     shares = np.array([[0.3, 0.2], [0.298, 0.2], [0.002, 0.0]])
@@ -393,9 +391,8 @@ def test_one_string_on_no_list_is_in_the_errors_of_all_cells() -> None:
 def test_errors_and_the_test_of_independence_hold() -> None:
     """Of 500 sets of independent values, 95 % intervals of cells well inside hold in 93 to 97 %.
 
-    Independence is rejected at 5 % in 3 to 7.5 % of them, and in nine of ten sets of dependent
-    values. This fails falsely with probability 3 ALPHA. The twins, intervals of half the width and
-    the rejections of dependent values, fail the same bounds.
+    Independence is rejected in 3 to 7.5 % of them, and in nine of ten sets of dependent values.
+    This fails falsely with probability 3 ALPHA. The twins have half the width, or dependent values.
     """
     even = np.outer([0.5, 0.3, 0.2], [0.6, 0.4]).ravel()
     dependent = [0.36, 0.14, 0.16, 0.14, 0.08, 0.12]
@@ -483,9 +480,8 @@ def test_one_report_discovers_nothing() -> None:
 def test_discoveries_of_few_reports_are_true() -> None:
     """The mean share of false discoveries of 10 tables is below .09, except with probability 1e-7.
 
-    Of 400 cells, 20 are held by 2,000 reports at epsilon 6. In 40 simulated tables the share was
-    .03 with a standard deviation of .034 (normal). The twin, normal tails alone, has .17 on
-    average.
+    In 40 tables it was .03 with a standard deviation of .034. The twin, normal tails alone, has .17
+    on average.
     """
     first, second = (
         RandomizedResponse(categories=tuple(f"{part}{i}" for i in range(20)), epsilon=6.0)

@@ -348,7 +348,7 @@ def test_of_categories_that_do_not_differ_few_are_said_to() -> None:
     """More than 12 of 60 tables name a difference with probability 1e-5 at most.
 
     All categories hold the same numbers, and alpha is 0.05. The twin, intervals of one standard
-    error, has more. Numbers around 20, 40 and 60 differ in every table.
+    error, has more.
     """
     same: list[Any] = [(version, f"{place + 0.5}") for version in VERSIONS for place in range(50)]
     values, shares = _people(0)

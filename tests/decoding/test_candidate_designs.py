@@ -209,10 +209,9 @@ def test_columns_that_come_in_portions_have_the_fit_of_all_at_once(
 def test_more_columns_than_equations_have_unbiased_estimates_with_honest_errors() -> None:
     """In 200 designs of 900 columns and 300 equations, z-scores have mean 0 and variance 1.
 
-    They are those of a column held by most, of one near the noise and of an absent one. The mean is
-    within 5 standard errors (6e-7 each), the variance within 30 % (a standard error of it is 10 %:
-    3e-3 each); seeds are fixed. The twin, the coefficients as the lasso shrinks them, is off by
-    more than 5 standard errors.
+    The mean is within 5 standard errors (6e-7 each), the variance within 30 % (3e-3 each); seeds
+    are fixed. The twin, the coefficients as the lasso shrinks them, is off by more than 5 standard
+    errors.
     """
     truth = np.zeros(900)
     truth[:30] = np.linspace(0.6, 0.1, 30)
@@ -304,9 +303,8 @@ def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders(
 ) -> None:
     """The variance equals that of one matrix of all covariances of all bits.
 
-    Off its diagonal, within a cohort, is what the holders of a filter do together. Without that,
-    and without the table's own part, the variance is larger. The sum of all estimates is treated
-    likewise; three of them are corrected residuals.
+    Without what the holders of a filter do together, and the table's own part, it is larger. The
+    sum of all estimates is treated likewise.
     """
     monkeypatch.setattr(candidates, "DENSE_BITS", dense_bits)
     generator, values = np.random.default_rng(8), tuple(f"v{i}" for i in range(6))

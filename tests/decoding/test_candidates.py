@@ -77,8 +77,8 @@ def test_a_named_candidates_estimate_is_unbiased_and_its_error_honest() -> None:
     """Over redrawn hash functions, z-scores of a candidate named beforehand have mean 0 and
     variance 1.
 
-    The candidate is fitted together with all others. Both are within 5 standard errors, except with
-    probability 6e-7 and 4e-6; the seed is fixed. The twin states errors a quarter too small.
+    Both are within 5 standard errors, except with probability 6e-7 and 4e-6; the seed is fixed. The
+    twin states errors a quarter too small.
     """
     generator, values = np.random.default_rng(4), tuple(f"v{i}" for i in range(40))
     counts = np.arange(40)[::-1] * 500
@@ -125,9 +125,8 @@ def test_a_residual_of_two_values_is_told_by_its_square_and_a_symmetric_one_is_n
 def test_the_skewness_of_few_reports_alone_is_no_missing_string() -> None:
     """Counts of mean .8 are skewed by themselves.
 
-    Less the variance at the observed share, their squares tell nothing. The twin subtracts the
-    variance at the expected share. That takes away noise from which a candidate's share is
-    estimated, and leaves 1 - 1 / 2.6 of the variance.
+    Less the variance at the observed share, their squares tell nothing. The twin, less the variance
+    at the expected share, loses noise from which a candidate's share is estimated.
     """
     counts = np.random.default_rng(1).poisson(0.8, size=100_000).astype(float)
     residual, even = counts - 0.8, np.ones(counts.size)
@@ -144,9 +143,8 @@ def test_a_popular_string_that_is_missing_costs_less_than_its_variance(
     """A fifth of a million people hold a missing string; typical errors are below 0.7 of the
     twin's.
 
-    The twin is without `noise_from_squares`; errors are honest in both. In 10 times 20 tables, the
-    mean squared z-score was 1.026 with standard deviation 0.023. So it is 0.15 from 1 with
-    probability 3e-9; seeds are fixed.
+    The twin is without `noise_from_squares`; errors are honest in both. The mean squared z-score
+    (1.026 +- 0.023) is 0.15 from 1 with probability 3e-9; seeds are fixed.
     """
     strings = tuple(f"v{i}" for i in range(200))
     shares = np.exp(-np.arange(100) / 20)
@@ -419,9 +417,8 @@ def test_a_table_of_few_bits_is_solved_by_least_squares_of_all(
 ) -> None:
     """One cohort has four bits and three answers; the mean of 100 estimates of each is right.
 
-    It is within 6 of its standard errors of what is held, except with probability 6e-9. The spread
-    is as stated, within 5 of its own standard errors (100 / sqrt(200) %). The twin, the lasso for
-    many equations, misses by far more.
+    It is within 6 of its standard errors, except with probability 6e-9. The spread is the stated
+    one. The twin, the lasso for many equations, misses by far more.
     """
     values, counts = ("a", "b", "c"), np.array([6000, 3000, 1000])
     mechanism = Rappor(bits=4, hashes=2, cohorts=1, f=0.5, p=0.25, q=0.75, seed="01")

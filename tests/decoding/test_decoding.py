@@ -230,9 +230,8 @@ def test_values_nobody_holds_are_rarely_discovered_at_any_shape(
     """Of 1,000 candidates that nobody holds, Bonferroni at 0.05 discovers any in 5 % of 24 tables
     at most.
 
-    Others are held, or none is (exact binomial). Where collisions are rare and heavy, or reports
-    few, a normal tail discovers some in most tables. This fails falsely with probability ALPHA; the
-    seed is fixed.
+    This fails falsely with probability ALPHA (exact binomial); the seed is fixed. The twin, a
+    normal tail, discovers some where collisions are rare and heavy.
     """
     generator = np.random.default_rng(6)
     weights = 1 / np.arange(1, held + 1)
@@ -264,9 +263,8 @@ def test_heavy_values_that_are_not_listed_make_no_discoveries(method: str) -> No
     """Of 1,000 candidates that nobody holds, Bonferroni at 0.05 discovers any in 5 % of 24 tables
     at most.
 
-    With 64 rows of 1,024 columns, hardly a candidate meets one of three heavy values, and its error
-    is then a lump of reports. This fails falsely with probability ALPHA (exact binomial); the seed
-    is fixed. The twin, a normal tail, discovers some in all tables.
+    This fails falsely with probability ALPHA (exact binomial); the seed is fixed. The twin, a
+    normal tail, discovers some in all tables.
     """
     generator, failures, normal = np.random.default_rng(6), 0, 0
     for seed in range(24):
@@ -570,9 +568,8 @@ def test_a_collision_many_standard_errors_away_has_the_probability_it_has(
     """All 6,400 reports hold one value, in 64 rows of 531,442 buckets; a candidate shares J of its
     cells.
 
-    J is binomial. The candidate is named by the lies and by half of the value's reports there,
-    which are Poisson. That is some 60 standard errors. The twin computes with 40 at most, beyond
-    which nothing has a probability.
+    J is binomial, and the collision is some 60 standard errors. The twin computes with 40 at most,
+    beyond which nothing has a probability.
     """
     rows, reports = 64, 6400
     mechanism = LocalHashing(epsilon=13.183, rows=rows, seed="00")
@@ -642,9 +639,8 @@ def test_the_moments_of_the_error_law_are_those_it_states(mechanism: MeanSketch)
 def test_the_sum_of_a_sketch_s_estimates_varies_as_it_says() -> None:
     """The squared errors of the unexplained, over its variance, add to a chi-square in 100 tables.
 
-    Hash functions are redrawn, and a part of the population is on no list. 10 % more is allowed,
-    because the variance is estimated too. This fails falsely with probability ALPHA. The twin adds
-    the variances of the candidates, as if their errors had nothing in common.
+    10 % more is allowed, because the variance is estimated too. This fails falsely with probability
+    ALPHA. The twin adds the candidates' variances as if their errors were independent.
     """
     tables = 100
     values = tuple(f"v{i}" for i in range(60))

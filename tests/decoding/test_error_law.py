@@ -80,9 +80,8 @@ def _tables(
 def test_intervals_of_values_that_many_hold_hold() -> None:
     """The share of intervals that hold in 60 tables is in [0.92, 0.98], tested at ALPHA.
 
-    The 8 intervals of a table count as independent. The mechanism is local hashing of few rows at
-    epsilon 8, with redrawn hash functions. The twin gives every value the law of one that nobody
-    holds.
+    The 8 intervals of a table count as independent. The twin gives every value the law of one that
+    nobody holds.
     """
     values = tuple(f"v{i}" for i in range(8))
     counts = [50_000, 20_000, 10_000, *[1_000] * 5]

@@ -151,10 +151,8 @@ def test_information_about_some_cells_is_a_part_of_that_about_all(
 def test_words_are_found_because_their_fragments_go_together() -> None:
     """In each of five puzzles, every one of five words with 2,000 reports is found.
 
-    In the twin, the second filter of every pair is that of another person of the same row. Every
-    position then has the same counts, and only frequent fragments go together, so fewer pairs are
-    kept. Seeds are fixed; with others a false word is found with probability 5e-3 at most, 0.001 a
-    puzzle.
+    With other seeds a false word is found with probability 5e-3 at most. In the twin, the second
+    filter of every pair is that of another person of the same row, and fewer pairs are kept.
     """
     for seed in range(5):
         assert found(discover_ngrams(reports(seed=seed), rule=STRICT)) == set(HEAVY)

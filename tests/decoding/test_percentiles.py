@@ -387,9 +387,8 @@ def test_a_plan_says_what_reports_then_say(
 ) -> None:
     """The median interval of 20 tables is as long as planned, within a bin at each end.
 
-    The way is the recommended one. With a free seed, this fails falsely with probability 0.003:
-    over 10 seeds it is off by -.13 of what is allowed, with a standard deviation of .32. The twin,
-    a plan for a hundredth of the users, states another length.
+    With a free seed, this fails falsely with probability 0.003 (2.7 standard deviations over 10
+    seeds). The twin, a plan for a hundredth of the users, states another length.
     """
     monkeypatch.setattr("ldp.planning.percentiles.OF_RANGE", (64, 256))  # 1,024 are not best
     users, generator = 200_000, np.random.default_rng(8)
@@ -522,9 +521,8 @@ def test_a_curator_has_less_error_of_a_percentile(
 def test_few_reports_have_wide_intervals_and_no_error(epsilon: float, users: int) -> None:
     """Shares of few reports are noise: clipped at 0 they add to far more than 1.
 
-    The draws still have the stated errors. The mean square of 500 draws is within 0.7 to 1.4,
-    except with probability 1e-6; drawn with shares that add to 176 it was 61. The twin states
-    errors a third too small.
+    The draws' mean square is within 0.7 to 1.4 of the stated one, except with probability 1e-6. The
+    twin states errors a third too small.
     """
     generator = np.random.default_rng(users)
     mechanism = HierarchicalHistogram(epsilon=epsilon)
@@ -574,8 +572,8 @@ def test_percentiles_of_few_reports_hold_where_noise_is_small(
 ) -> None:
     """Of 200 tables of 20 people, 0.93 or more intervals of the 5th and 95th percentiles hold.
 
-    Numbers are spread evenly over 16 bins. The test is at ALPHA, as if the two intervals were
-    independent. The twin knows the sampling of people only from the estimated shares.
+    The test is at ALPHA, as if the two intervals were independent. The twin knows the sampling of
+    people only from the estimated shares.
     """
     generator = np.random.default_rng(6)
     mechanism = HierarchicalHistogram(epsilon=12.0, bounds=(0, 16), buckets=16)

@@ -50,9 +50,9 @@ def test_words_of_all_lengths_are_found_and_their_counts_told() -> None:
 def test_fakes_about_whole_words_move_a_count_by_what_is_printed() -> None:
     """1 % fakes all name one word; a part of its share is taken from honest reports.
 
-    Half a percent of the rise is allowed for noise that is not in both tables. This fails falsely
-    with probability 1e-9; of 12 seeds it is off by 0.05 % on average, with a standard deviation of
-    0.07 %. The twin has only the channel's leverage, which is half of the rise.
+    Half a percent of the rise is allowed; this fails falsely with probability 1e-9 (over 12 seeds
+    it is off by 0.05 +- 0.07 %). The twin has only the channel's leverage, which is half of the
+    rise.
     """
     mechanism = small()
     honest = drawn(mechanism, 99)

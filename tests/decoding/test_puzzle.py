@@ -239,9 +239,8 @@ WILD = Rule(alpha=0.001, control="none")
 def test_hardly_any_word_is_found_that_nobody_holds() -> None:
     """At family-wise 0.001, false words in two of 24 puzzles, which fail, have probability 3e-4.
 
-    Of 1,600 words tested each time, nobody holds 1,400. At 0.2, 17 puzzles or more have a false
-    word with probability ALPHA. The twin, every word by itself, has false ones in two of three.
-    Hash functions are redrawn; seeds are fixed.
+    At 0.2, 17 puzzles or more have a false word with probability ALPHA; seeds are fixed. The twin,
+    every word by itself, has false ones in two of three.
     """
     generator, false = np.random.default_rng(5), dict.fromkeys([*LEVELS, "wild"], 0)
     for seed in range(24):
@@ -280,9 +279,8 @@ def test_heavy_words_are_found_and_words_of_one_report_each_are_not() -> None:
 def test_the_default_screen_lets_a_hundred_words_of_noise_through() -> None:
     """In 20 puzzles of one report each of 3,888 words, the mean number put together is 50 to 200.
 
-    No word stands out, and none is found. The mean is 162 with a standard error of 8, so with free
-    seeds it would leave the range with probability 1e-6. The twin, a strict screen, lets fewer
-    through.
+    The mean is 162 with a standard error of 8, so free seeds would fail with probability 1e-6. The
+    twin, a strict screen, lets fewer through.
     """
     alone = ["".join(letters) for letters in product("abcdef", repeat=5)][::2]
     made, twin = [], []
@@ -302,9 +300,8 @@ def test_the_default_screen_finds_words_that_bonferroni_does_not_let_pass() -> N
     """In ten puzzles of 18,000 reports, it finds 59 more words; each puzzle has 16 words with 400
     reports each.
 
-    A word has 5 standard errors of a position, and 5 of the words' table. The sum has a standard
-    deviation of 6, so with free seeds 20 would be missed with probability 1e-9. The twin, the
-    strict screen, finds no more words.
+    The sum has a standard deviation of 6, so with free seeds 20 would be missed with probability
+    1e-9. The twin, the strict screen, finds no more words.
     """
     generator = np.random.default_rng(2)
     words = sorted({"".join(generator.choice(list("abcdef"), size=6)) for _ in range(16)})

@@ -202,10 +202,9 @@ def test_the_drawn_patterns_are_those_of_encoded_reports() -> None:
 def test_whole_reports_find_more_with_honest_errors() -> None:
     """In 40 tables, discoveries of bits were 6.0 and of whole reports 10.8 a table.
 
-    There are 30,000 people and 100 strings on a list of 200; the standard errors are 0.5 and 0.6.
-    z-scores of strings that are held, and of others, have variance 1 within 0.15 (measured 0.97 and
-    0.92, standard errors 0.02). Seeds are fixed; with others each bar is missed with probability
-    3e-4 (3.4 and 3.5 standard errors). The twin, errors as if all reports were of bits, is outside.
+    z-scores have variance 1 within 0.15. Seeds are fixed; with others each bar is missed with
+    probability 3e-4 (3.4 standard errors). The twin, errors as if all reports were of bits, is
+    outside.
     """
     shares = np.exp(-np.arange(100) / 20)
     found, z = {"bits": 0, "whole": 0}, []
@@ -453,9 +452,8 @@ def test_errors_hold_beside_popular_strings_that_are_not_listed(
 ) -> None:
     """Errors are at most `most` of those from bits, with squared z-scores of 1 within 0.2.
 
-    A million people hold 100 strings on a list of 200, and others that no list names. With 1,200
-    independent z-scores this would fail falsely with probability 6e-7. The twin also subtracts
-    strings whose filters are in doubt. Its errors are too small, except where there are no others.
+    With 1,200 independent z-scores this would fail falsely with probability 6e-7. The twin also
+    subtracts strings whose filters are in doubt, and has too small errors.
     """
     noise, unlisted, most, in_doubt = UNLISTED[name]
     listed, shares = tuple(f"v{i}" for i in range(200)), np.exp(-np.arange(100) / 20)

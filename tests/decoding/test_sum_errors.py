@@ -128,8 +128,8 @@ def test_of_prefixes_it_is_scaled_to_all_reports() -> None:
 def test_of_filters_it_holds_for_candidates_in_the_fit_and_not(method: str) -> None:
     """Nobody holds most of the candidates, and a tenth of the people hold none of them.
 
-    30 % are allowed, because errors are those of a fit that chooses. The twin has the errors of as
-    many candidates as were fitted. This fails falsely with probability ALPHA; seeds are fixed.
+    30 % are allowed; this fails falsely with probability ALPHA. The twin has the errors of as many
+    candidates as were fitted.
     """
     values, counts = tuple(f"v{i}" for i in range(40)), np.array([3000] * 8 + [200] * 32)
     listed, generator = (*values[:30], *(f"none-{i}" for i in range(170))), np.random.default_rng(3)

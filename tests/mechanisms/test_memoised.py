@@ -287,11 +287,10 @@ def test_intervals_of_pooled_reports_hold_when_told_how_many_a_client_sent(
 def test_the_variance_of_pooled_reports_is_what_is_stated(
     make: Callable[[int], MemoisedMechanism],
 ) -> None:
-    """The variance of 300 tables is within a third of the formula.
+    """The variance of 300 tables is within a third of the formula, and the mean within 5 errors.
 
-    That is 4.1 standard errors of normal numbers, exceeded with probability 1e-4 (the seed is
-    fixed). The mean is within 5, except with probability 6e-7. The twin, the variance of one report
-    a client, is outside.
+    With other seeds they fail with probability 1e-4 (4.1 standard errors) and 6e-7. The twin, the
+    variance of one report a client, is outside.
     """
     generator, counts, found = np.random.default_rng(2), np.array([150, 90, 60]), []
     for number in range(300):
@@ -451,9 +450,8 @@ def pooled_flips(counts: Sequence[int], each: int, generator: np.random.Generato
 def test_the_variance_of_pooled_flips_is_what_is_stated() -> None:
     """The variance of 300 tables is within a third of the formula.
 
-    That is 4.1 standard errors of normal numbers, exceeded with probability 1e-4 (the seed is
-    fixed). The twin, the variance of one report a client, is outside. With the number of reports a
-    client stated, 95 % of the intervals hold (below 88 %: 5e-7).
+    With other seeds this fails with probability 1e-4 (4.1 standard errors), and the count of
+    intervals with 5e-7. The twin, the variance of one report a client, is outside.
     """
     generator, counts, found, held = np.random.default_rng(2), (150, 90, 60, 20), [], 0
     label = FLIPS.labels[1]

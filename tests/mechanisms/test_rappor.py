@@ -329,8 +329,8 @@ def test_cohorts_of_secrets_are_uniform_and_independent_of_the_value() -> None:
     """6,400 secrets over 16 cohorts give binomial counts; this fails falsely with probability
     ALPHA.
 
-    Secrets are fixed. The cohort is decided before any value is seen, and stays. In the twin, 64
-    devices share a secret.
+    The cohort is decided before any value is seen, and stays. In the twin, 64 devices share a
+    secret.
     """
     rows: list[int] = []
     for i in range(6400):

@@ -464,8 +464,8 @@ def test_a_percentile_without_people_has_the_error_of_the_numbers_that_are_told_
 def test_a_percentile_is_planned_from_the_result_of_a_pilot(tmp_path: Path) -> None:
     """The pilot's even numbers take less than a fifth of the epsilon of the worst shape.
 
-    Shares of a tenth of the range have a standard deviation of .0037 over 60 pilots. One of ten is
-    off by .03 with probability 5e-15 (normal). The twin, a pilot of the lognormal shape, is.
+    One of ten shares is off by .03 with probability 5e-15 (normal). The twin, a pilot of the
+    lognormal shape, is.
     """
     pilot = HierarchicalHistogram(epsilon=4.0, bounds=(0.0, 10.0), buckets=64)
     for shape in (LOGNORMAL, EVEN):

@@ -86,11 +86,10 @@ def test_an_end_that_was_cut_at_0_is_taken_as_far_as_the_error() -> None:
 
 @pytest.mark.statistical
 def test_intervals_of_the_sum_hold() -> None:
-    """80 pairs of tables have their own epsilon and people.
+    """Intervals that hold in 95 % would hold in fewer than 66 of 80 pairs with probability 1e-5.
 
-    Three in ten hold one value, and two in a thousand the other. Intervals that hold in 95 % would
-    hold in fewer than 66 with probability 1e-5. The twin's are those of one version alone, around
-    the sum; they hold in fewer.
+    Tables of a pair have their own epsilon and people. The twin's intervals, those of one version
+    around the sum, hold in fewer.
     """
     generator, draws = np.random.default_rng(11), 80
     shares = {"a": 0.3, "b": 0.002}
@@ -252,8 +251,7 @@ def test_collisions_of_a_new_version_are_no_change(
     error.
 
     The same shares raise an alarm with probability .05 at most. The twin takes the collisions for
-    new noise. Each of 200 values is 1.9 standard errors off with probability .05 or more, so all
-    miss a change with probability 1e-4 at most.
+    new noise, and has no change with probability 1e-4 at most.
     """
     if not is_told:
         monkeypatch.setattr("ldp.publishing.changes.shared_of", lambda summary: 0.0)

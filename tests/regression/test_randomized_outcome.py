@@ -356,9 +356,8 @@ def test_wrong_data_say_what_is_wrong() -> None:
 def test_intervals_cover_and_those_without_the_noise_do_not(setting: surveys.Setting) -> None:
     """If 94 to 96 % of intervals hold, a bound is missed with probability ALPHA at most.
 
-    There are 400 surveys, and each has 1,000 people. The bounds are exact binomial tails for two
-    shares; seeds are fixed. The twin's errors, those of an outcome without noise, miss the same
-    bounds.
+    The bounds are exact binomial tails; seeds are fixed. The twin's errors, those of an outcome
+    without noise, miss them.
     """
     result = surveys.covered(setting, 400, seed=2)
     least = binom.ppf(ALPHA / 4, result.converged, 0.94) / result.converged

@@ -165,9 +165,8 @@ def test_intervals_hold_far_from_the_noise_and_near_it(
 def test_where_the_sandwich_fails_the_interval_holds() -> None:
     """The delta method holds in some 84 % of 2,000 releases, the interval in 95 % or more.
 
-    The smallest eigenvalue is one standard deviation and the coefficients are long, so the interval
-    hardly ever has both ends. This fails falsely with probability ALPHA. The twin states half the
-    noise's variance far from it, and does not hold.
+    This fails falsely with probability ALPHA. The twin states half the noise's variance far from
+    it, and does not hold.
     """
     held, ended, sandwiches = coverage(2, 1.0, 3.0, 2000, of_laplace=False)
     assert share_p(held, 2000, 0.94, 1.0) > ALPHA

@@ -111,8 +111,8 @@ def test_only_different_days_of_one_mechanism_are_compared(tmp_path: Path) -> No
 def test_days_of_the_same_people_show_no_change_at_the_stated_rate(tmp_path: Path) -> None:
     """At 5 %, more than 18 of 100 pairs of days name a change with probability 5e-7.
 
-    On average at most 5 do. A pair has 20 values and a population that stays (binomial). The twin,
-    tests without the correction, names one in about 64.
+    A pair has 20 values and a population that stays. The twin, tests without the correction, names
+    one in about 64.
     """
     made = RandomizedResponse(categories=tuple(f"v{i}" for i in range(20)), epsilon=1.0)
     generator, frequencies = np.random.default_rng(5), np.full(20, 0.05)

@@ -43,9 +43,8 @@ def module(*words: str) -> subprocess.CompletedProcess[str]:
 def test_a_sample_of_the_coverage_campaign_meets_its_bars() -> None:
     """With other seeds, intervals of 4 tables are off by 1 % with probability 3e-6.
 
-    Seeds are fixed; a table has 2,600 candidates. The largest table is off by 2 % with probability
-    3e-6, if intervals were independent. Its own twins (no control, no collision term) are among its
-    bars.
+    The largest table is off by 2 % with probability 3e-6. Its own twins (no control, no collision
+    term) are among its bars.
     """
     done = module("simulations.coverage", "--sample")
     assert done.returncode == 0, done.stdout
@@ -172,8 +171,7 @@ def test_a_sample_of_the_words_campaign_meets_its_bars() -> None:
     """The seed is fixed; with a free one, a false word would fail it with probability 0.002 at
     most.
 
-    There are two screens at family-wise 0.001 each. All of the top 20 are found, by far. The twin
-    is below.
+    The twin is below.
     """
     pytest.importorskip("wordfreq")
     done = module("simulations.words", "--sample")
