@@ -262,8 +262,8 @@ def as_published(whole: Any, found: Association) -> Association:
     """Return the association with the paper's law of OTHER.
 
     In the paper, the reports of a cohort that no detected value explains have independent bits. The
-    probability of a bit is what remains of its count. The interval comes from the information of
-    the likelihood at its maximum.
+    probability of a bit follows from what remains of its count. The interval comes from the
+    information of the likelihood at its maximum.
     """
     factors = []
     for table, values, (rows, payloads) in zip(

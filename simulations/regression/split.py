@@ -165,7 +165,7 @@ NEARLY_ALL = (0.93, 0.945, 0.949)
 def _why(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
     """Return the result of one split at one epsilon by the default ridge.
 
-    The features are correlated or not.
+    The setting says whether features are correlated.
     """
     xy = setting["xy"]
     split = (round(1 - YY - xy, 3), xy, YY)

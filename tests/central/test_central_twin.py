@@ -273,7 +273,7 @@ def test_the_curators_answer_stands_beside_the_local_one(
 ) -> None:
     """Estimates are within 30 standard errors of the curator, and within 9 of the reports.
 
-    8 standard errors would fail once in 1e15. The curator's errors are smaller.
+    Even 8 standard errors would be exceeded only once in 1e15.
     """
     command = CENTRAL.format(metric, data)
     assert run(f"{command} --out both.csv --level 0.9", monkeypatch) == 0

@@ -56,8 +56,8 @@ def test_a_value_that_many_hold_does_not_collide_with_itself(mechanism: MeanSket
 @pytest.mark.exact
 @pytest.mark.parametrize("reports", [10**8, 10**10, 10**12, 10**14])
 def test_the_law_of_very_many_reports_is_normal(reports: int) -> None:
-    """What a transform rounds does not grow with the reports, as each factor is taken around its
-    mean."""
+    """The rounding of the transform does not grow with the reports, since each factor is
+    centred."""
     channel = CountMeanSketch(epsilon=4.0, rows=65_536, width=1_024, seed="00").channel
     law = Collisions(channel=channel, reports=reports, rows=65_536, width=1_024).law()
     for p in (0.025, 1e-4, 1e-8):

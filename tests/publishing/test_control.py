@@ -69,7 +69,7 @@ def test_reports_that_support_a_value_are_binomial(mechanism: Mechanism) -> None
 
 @pytest.mark.exact
 def test_each_ratio_has_mean_one() -> None:
-    """The mean is over all tables of nine reports, and of five in three rows."""
+    """The mean is over all tables of nine reports, and over all of five reports in three rows."""
     response = EACH[0]
     p, means = float(response.support.touched), dict.fromkeys((WITHOUT_NOISE, HASHED, STUCK), 0.0)
     for named in range(10):

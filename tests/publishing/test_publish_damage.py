@@ -1,7 +1,7 @@
 """`ldp publish` passes by a damaged file that it reads back, and says so in one line.
 
-The file's period or metric is passed by, and everything else goes on. It deletes and copies only
-its own files.
+The file's period or metric is passed by, and everything else goes on. The command deletes and
+copies only its own files.
 """
 
 import json
