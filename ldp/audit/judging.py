@@ -12,7 +12,7 @@ from ldp.audit.draws import Draws
 
 LEAST_DEVIATION, LEAST_P = 3.7, 1e-6
 """Standard deviations below which the exact p-value of a count is above this one."""
-SUSPECTED, MOST_SUSPECTS, MOST_AGAIN = 0.1, 20, 3
+SUSPECTED, MOST_SUSPECTS, MOST_AGAIN = 0.3, 20, 3
 """Suspects among the counts of an honest audit, in the mean; how many are counted again, and how
 many times."""
 EXPONENT = 0.1
