@@ -20,7 +20,6 @@ from ldp.registry import Group, Metric, Registry
 from ldp.simulation import Population
 from ldp.simulation.fleet import Fleet
 from ldp.simulation.people import Scenario, ScenarioMetric
-from tests.sealing import KEY
 
 PLACE = MemoisedResponse(categories=("home", "work", "gym"), epsilon=1.5, lifetime_epsilon=2.5)
 
@@ -94,20 +93,11 @@ def registry(
     metrics: Mapping[str, Metric], caps: Caps | None = None, groups: Sequence[str] = ("places",)
 ) -> Registry:
     caps = caps or Caps(window=timedelta(days=1), window_epsilon=1e3, lifetime_epsilon=1e6)
-    trusting = {metric.group for metric in metrics.values() if metric.needs_shuffler}
-    late = timedelta(days=7)
-    made = {
-        name: Group(name, caps, late, "shuffler", "Your city leaves this device as it is.")
-        if name in trusting
-        else Group(name, caps, late)
-        for name in groups
-    }
     return Registry(
         path=Path("metrics.toml"),
         product="weather",
-        groups=made,
+        groups={name: Group(name, caps, timedelta(days=7)) for name in groups},
         metrics=metrics,
-        sealing_keys=(KEY.fingerprint,) if trusting else (),
     )
 
 

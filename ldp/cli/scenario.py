@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ldp.cli.options import generator, progress, say
 from ldp.cli.reading import chosen_reading
 from ldp.collection import ReportWriter
-from ldp.collection.holding import Holding
 from ldp.files import write_whole
 from ldp.protocol.channel import rounded_up
 from ldp.registry import Registry
@@ -26,7 +25,6 @@ from ldp.simulation.averaging import Averaged, averaging
 from ldp.simulation.linking import linking
 from ldp.simulation.longitudinal import Collection, SentReports
 from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
-from ldp.simulation.relaying import least_people, note_batch
 from ldp.simulation.scenarios import attacked, memoised, read_scenario
 
 WIDTH = 96
@@ -45,11 +43,6 @@ WITHIN = ", or within one epoch"
 DEVICES_ADD = (
     "Caps are kept by each device. It knows nothing of its owner's other devices, and what they "
     "tell adds: somebody with k of them can tell k times as much as a cap says."
-)
-HONEST = (
-    f"Behind an honest relay, each record at delta {rounded_up(Holding.delta)} at most, at more "
-    "where a person's devices have several in one batch. To a relay that lies, and to whoever can "
-    "tell whose messages are whose, values are told as they are: epsilon is unlimited."
 )
 ACCOUNT = (
     " The devices of an account share a secret: a response that is memoised per value is the same "
@@ -82,7 +75,7 @@ def simulate_days(
     randomness = generator(seed)
     people = draw_people(scenario, randomness)
     collection = Collection(scenario, people, randomness)
-    sent = _collected(scenario, collection, reports, truth, randomness)
+    sent = _collected(scenario, collection, reports, truth)
     written = {"reports": reports, "truth": truth}
     result: dict[str, Any] = {
         "simulation": True,
@@ -94,7 +87,7 @@ def simulate_days(
         "metrics": {
             name: metric | _of_memory(scenario, collection, name) for name, metric in sent.items()
         },
-        **_spent(scenario, collection),
+        "spent": _spent(scenario, collection),
         "attacker": _attacker(scenario, randomness),
         "written": {what: str(place) for what, place in written.items() if place is not None},
     }
@@ -106,40 +99,27 @@ def _collected(
     collection: Collection,
     reports: Path | None,
     truth: Path | None,
-    randomness: np.random.Generator,
 ) -> dict[str, dict[str, Any]]:
-    """Run all days. Return for each metric the number of reports, also by day; the share of reports
-    about a value that its owner no longer held; and, for messages to a shuffler, where one record
-    counts as one report, what the relay did."""
-    names = [metric.name for metric in scenario.metrics]
-    days: dict[str, list[int]] = {name: [] for name in names}
-    metrics = [metric.metric for metric in scenario.metrics]
-    least = {metric.name: least_people(metric) for metric in metrics if metric.needs_shuffler}
-    old, dropped, advance = Counter[str](), Counter[str](), progress("days", scenario.days)
+    """Run all days. Return for each metric the number of reports, also by day, and the share of
+    reports about a value that its owner no longer held."""
+    days: dict[str, list[int]] = {metric.name: [] for metric in scenario.metrics}
+    old, advance = Counter[str](), progress("days", scenario.days)
     for every in collection.days():
         sent_by_name = {sent.scenario_metric.name: sent for sent in every}
-        for name, sent in [*sent_by_name.items()]:
-            if sent.devices.size < least.get(name, 0):
-                dropped[name] += sent.devices.size
-                del sent_by_name[name]
-        for name in names:
-            days[name].append(sent_by_name[name].devices.size if name in sent_by_name else 0)
+        for name, numbers in days.items():
+            numbers.append(sent_by_name[name].devices.size if name in sent_by_name else 0)
         for name, sent in sent_by_name.items():
             old[name] += int((sent.value_indices != sent.held_indices).sum())
             if sent.rows.size:
                 _write(scenario, sent, reports, truth)
-                if name in least and reports is not None:
-                    metric = sent.scenario_metric.metric
-                    note_batch(reports, metric, sent.devices.size, randomness)
         advance(1)
     return {
         name: {
-            "reports": sum(days[name]),
-            "reports_by_day": days[name],
-            "of_old_values": old[name] / max(1, sum(days[name])),
-            **({"least_people": least[name], "dropped": dropped[name]} if name in least else {}),
+            "reports": sum(numbers),
+            "reports_by_day": numbers,
+            "of_old_values": old[name] / max(1, sum(numbers)),
         }
-        for name in names
+        for name, numbers in days.items()
     }
 
 
@@ -170,23 +150,21 @@ def _of_memory(scenario: Scenario, collection: Collection, name: str) -> dict[st
 
 
 def _spent(scenario: Scenario, collection: Collection) -> dict[str, dict[str, Any]]:
-    """Return the epsilon of each budget group, and of all groups together if there are several.
-    Epsilons that hold only behind an honest relay are stated separately."""
+    """Return the epsilon of each budget group, and of all groups together if there are several."""
     groups: dict[str, list[str]] = {}
     for metric in scenario.metrics:
         groups.setdefault(metric.metric.group, []).append(metric.name)
     rows = dict(groups)
     if len(groups) > 1:
         rows["all groups"] = [name for names in groups.values() for name in names]
-    spent: dict[str, dict[str, Any]] = {"spent": {}, "spent_behind_relay": {}}
-    trusting = {metric.name for metric in scenario.metrics if metric.metric.needs_shuffler}
+    spent: dict[str, dict[str, Any]] = {}
     for group, names in rows.items():
         sides = {
             "device": collection.epsilons(names),
             "person": collection.persons(names),
             "unlimited": collection.unlimited(names),
         }
-        spent["spent_behind_relay" if trusting & {*names} else "spent"][group] = {
+        spent[group] = {
             side: {"median": _median(epsilons), "worst": float(epsilons.max())}
             for side, epsilons in sides.items()
         }
@@ -284,30 +262,15 @@ def _words_of_reports(metrics: Mapping[str, Any]) -> Iterator[str]:
         cells.append(f"{100 * metric['of_old_values']:.1f} %")
         line = "".join(f"{cell:>14}" for cell in cells)
         yield f"{name:<20} {MANNER[metric['memoise']]:<10}{line}"
-    for name, metric in metrics.items():
-        if "dropped" in metric:
-            yield from wrap(_of_relay(name, metric), WIDTH)
-
-
-def _of_relay(name: str, metric: Mapping[str, Any]) -> str:
-    """Return in words what the relay did with messages for a shuffler."""
-    return (
-        f"{name}, messages for a shuffler: a relay passes on a day's messages where there are "
-        f"{metric['least_people']:,} records or more, and dropped {metric['dropped']:,} records of "
-        "other days, which are charged all the same."
-    )
 
 
 def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
     yield "What people spent, epsilon        a device          a person      a person without caps"
     yield "                               median   worst    median   worst    and memoising, worst"
-    behind = result["spent_behind_relay"]
-    starred = {f"{group} *": spent for group, spent in behind.items()}
-    for group, spent in (result["spent"] | starred).items():
+    for group, spent in result["spent"].items():
         numbers = [spent[side][which] for side in ("device", "person") for which in spent[side]]
         cells = " ".join(f"{rounded_up(number):>8}" for number in numbers)
         yield f"{group:<27} {cells} {rounded_up(spent['unlimited']['worst']):>20}"
-    yield from wrap(f"* {HONEST}", WIDTH) if behind else ()
     yield from wrap(DEVICES_ADD + ACCOUNT * scenario.account, WIDTH)
     for name, metric in result["metrics"].items():
         if metric["memoise"]:

@@ -13,6 +13,7 @@ from ldp.collection.aggregate import with_metric
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism
+from ldp.protocol.batch import ID_BYTES
 from ldp.registry import Metric, Registry
 from ldp.registry.definitions import listed_in
 from ldp.registry.explaining import label
@@ -108,9 +109,11 @@ def simulate_command(
                 advance(len(rows))
         place = writer.path
         if of_relay:
-            from ldp.simulation.relaying import note_batch
+            from ldp.collection.buffer import RelayedReports
+            from ldp.collection.ingest import add_size
 
-            note_batch(reports, definition, total, randomness)
+            sent, name = total * mechanism.messages, randomness.bytes(ID_BYTES)
+            add_size(reports, RelayedReports(metric, definition.version, name, sent, sent))
     result: dict[str, Any] = {"metric": metric, "reports": total, "written": str(place)}
     words = f"{total:,} reports of {metric!r} -> {place}"
     if definition.needs_shuffler:
@@ -142,10 +145,13 @@ def _table(
 
 
 def _require_batch(metric: Metric, people: int) -> None:
-    """Raise ParameterError for fewer people than the least that make a relay's batch."""
-    from ldp.simulation.relaying import least_people
+    """Raise ParameterError for fewer people than the least that make a batch of a relay with its
+    default options."""
+    from ldp.collection.holding import Holding
+    from ldp.privacy_loss import least_reports
 
-    if people < (least := least_people(metric)):
+    certified = least_reports(metric.mechanism, epsilon=metric.price, delta=Holding.delta)
+    if people < (least := max(Holding.smallest, certified)):
         raise ParameterError(
             f"a relay passes on the messages of {least:,} people or more: give --users {least}, or "
             "--table"

@@ -16,7 +16,6 @@ from ldp import bulk
 from ldp.arrays import Ints, Points
 from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.base import threshold
-from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.registry.definitions import Memoise
@@ -25,15 +24,13 @@ from ldp.simulation.bulk_reports import (
     encode_points,
     noisy_bits,
     points_of,
-    shuffled_messages,
 )
 from ldp.tables.batches import payload_numbers
 
 
 class Encoded(NamedTuple):
     """Reports, and the numbers of the permanent responses that they are about, None without
-    memoisation. Two reports with one number differ in the instantaneous noise only. Messages for a
-    shuffler are shuffled, and in no order of devices."""
+    memoisation. Two reports with one number differ in the instantaneous noise only."""
 
     rows: NDArray[np.uint32]
     payloads: NDArray[np.uint8]
@@ -55,8 +52,7 @@ class Fleet:
     ) -> None:
         self._mechanism = mechanism
         self._points = points_of(mechanism, values)
-        self._listed, self._values = values, len(values)
-        self._memoise = memoise
+        self._values, self._memoise = len(values), memoise
         self._secrets = secrets
         self._generator = generator
         if memoise:
@@ -80,12 +76,6 @@ class Fleet:
         """Return a report of each of `devices` about the value at `places` of `values`; both int64,
         shape (reports,). By epoch all reports of a device are about its first value of the epoch.
         """
-        if isinstance(self._mechanism, Dummies):
-            held = np.bincount(places, minlength=self._values)
-            batches = [*shuffled_messages(self._mechanism, self._listed, held, self._generator)]
-            none = np.empty((0, self._mechanism.layout.payload_bytes), np.uint8)
-            payloads = np.concatenate([none, *(payloads for _, payloads in batches)])
-            return Encoded(np.zeros(len(payloads), np.uint32), payloads, None)
         if not self._memoise:
             points = [part[places] for part in self._points]
             return Encoded(*encode_points(self._mechanism, points, self._generator), None)

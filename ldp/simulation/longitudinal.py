@@ -36,8 +36,7 @@ class SentReports:
     and the payload, and the indices in `ScenarioMetric.values` of the value that it is about and of
     the value that its device held that day (both of the placeholder for a report in place of no
     record). `charged`: how often the price is charged, for each device. Reports of one `epoch` from
-    one device are about one response. For messages to a shuffler there is one device and value a
-    record, while rows and payloads are those of all messages of all records, shuffled."""
+    one device are about one response."""
 
     scenario_metric: ScenarioMetric
     day: int

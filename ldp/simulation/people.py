@@ -66,11 +66,8 @@ class ScenarioMetric:
     @property
     def guessable(self) -> bool:
         """Return whether reports name the values one by one. False for numbers, which are rounded
-        at random, for sets of answers, and for messages to a shuffler, which anybody who knows the
-        sender can read without guessing."""
-        parts = parts_of(self.metric.mechanism)
-        is_random = any(part.has_roundings for part in parts)
-        return not (is_random or self.metric.needs_shuffler)
+        at random, and for sets of answers."""
+        return not any(part.has_roundings for part in parts_of(self.metric.mechanism))
 
     def joint(self, leader: Population) -> Floats:
         """Return the frequency of each pair of a value of this metric and a value of the leader:
@@ -108,6 +105,11 @@ class Scenario:
             raise ParameterError(
                 "days cannot be simulated under lifetime_epsilon of [product]: take it out of a "
                 "copy of the registry"
+            )
+        for metric in (metric for metric in self.metrics if metric.metric.needs_shuffler):
+            raise ParameterError(
+                f"metric {metric.name!r} sends messages for a shuffler: `ldp simulate METRIC` "
+                "simulates the batch of a day"
             )
 
     @cached_property

@@ -29,11 +29,10 @@ from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import SeededBits
-from ldp.protocol.sealing_keys import PublicKey
 from ldp.protocol.wire import split_report
 from ldp.registry import Registry
 from ldp.registry.definitions import Memoise
-from ldp.simulation import Population, longitudinal
+from ldp.simulation import Population, draw_reports, longitudinal
 from ldp.simulation.averaging import affordable
 from ldp.simulation.fleet import Fleet
 from ldp.simulation.longitudinal import Collection
@@ -53,7 +52,6 @@ from tests.many_days import (
     registry,
     scenario,
 )
-from tests.sealing import KEY
 from tests.statistics import ALPHA, law_p, share_p
 
 VALUES = ("home", "work")
@@ -194,7 +192,7 @@ def test_messages_of_many_devices_at_once_have_the_law_of_the_real_encoder(
         chance = math.prod((0.25, 0.75)[sends] for sends in choices[::3]) / 6**4
         law[int(named @ 7 ** np.arange(4))] += chance  # type: ignore[assignment]
     mechanism = replace(MESSAGES, sending=1.0) if by == "twin" else MESSAGES
-    made = Fleet(mechanism, CITIES, False, np.arange(2), generator(3))
+    people, bits = Population(CITIES[:2], counts=np.array([1, 1])), generator(3)
     counts, firsts = np.empty(days, dtype=np.int64), Counter[int]()
     encoder = MESSAGES.encoder(SeededBits(b"messages"))
     for day in range(days):
@@ -202,7 +200,8 @@ def test_messages_of_many_devices_at_once_have_the_law_of_the_real_encoder(
             records = [encoder.encode(value) for value in CITIES[:2]]
             columns = [message[-1] for record in records for message in MESSAGES.split(record)]
         else:
-            columns = made.encode(np.arange(2), np.arange(2)).payloads[:, 0].tolist()
+            ((_, payloads),) = draw_reports(mechanism, people, bits)
+            columns = payloads[:, 0].tolist()
         assert len(columns) == 6
         counts[day] = np.bincount(columns, minlength=4) @ 7 ** np.arange(4)
         firsts[columns[0]] += 1
@@ -332,25 +331,6 @@ LIVES: dict[str, tuple[Caps, int, list[ScenarioMetric]]] = {
             )
         ],
     ),
-    "messages for a shuffler, until the life is spent": (
-        caps(1, 1.0, 7.0),
-        12,
-        [
-            ScenarioMetric(
-                metric=metric(MESSAGES, shuffled_epsilon=1.0), population=COUNTED, records=2
-            )
-        ],
-    ),
-    "messages for a shuffler, in windows of two days and beside noise": (
-        caps(2, 2.0, 7.0),
-        13,
-        [
-            ScenarioMetric(
-                metric=metric(MESSAGES, shuffled_epsilon=1.5), population=COUNTED, active=0.5
-            ),
-            ScenarioMetric(metric=metric(RR, "home", group="homes"), population=COUNTED),
-        ],
-    ),
     "two groups": (
         caps(1, PRICE, 20.0),
         9,
@@ -366,13 +346,6 @@ LIVES: dict[str, tuple[Caps, int, list[ScenarioMetric]]] = {
 
 
 LONG = {"several records and slots", "windows of half a day", "per value, all of two days"}
-
-
-class Sealed(Memory):
-    """Destination in place of a relay, which keeps what a device seals."""
-
-    has_relay = True
-    key = PublicKey(KEY.public)
 
 
 def registered(asked: Sequence[ScenarioMetric], limits: Caps) -> Registry:
@@ -393,8 +366,7 @@ def lived(
     client sent.
     """
     now = [datetime(made.start.year, made.start.month, made.start.day, 12, tzinfo=UTC)]
-    trusting = [name for name, group in made.registry.groups.items() if group.needs_shuffler]
-    server = Sealed() if trusting else Memory()
+    server = Memory()
     client = Client(
         folder / "device.ldp",
         registry=made.registry,
@@ -405,7 +377,7 @@ def lived(
     )
     for day in range(made.days):
         if day == joined:
-            client.grant(trusting)
+            client.grant()
         for asked in made.metrics if day >= joined else ():
             for _ in range(asked.records if recorded[asked.metric.name][day] else 0):
                 client.record(
@@ -418,11 +390,7 @@ def lived(
         for name, at, times in connection.execute("SELECT metric, at, times FROM charges"):
             charges[name, at] = charges.get((name, at), 0) + times
     client.close()
-    items = [KEY.open(item).item if trusting else item for item in server.items]
-    counted = Counter(item.metric for item in items)
-    for asked in made.metrics:  # one record has several messages
-        counted[asked.name] //= asked.metric.mechanism.messages
-    return charges, dict(+counted)
+    return charges, dict(Counter(item.metric for item in server.items))
 
 
 @pytest.mark.exact
