@@ -7,16 +7,14 @@ however their tests depend on each other.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldp.report.formats import percent
 from ldp.tables.saved import SavedResult
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShareChange:
+class ShareChange(NamedTuple):
     """Change of a value's share of the reports between two days, given by their places in time: the
     `difference` of the shares, its standard error, and its p-value under no change, `adjusted` for
     all values that were compared."""
@@ -28,6 +26,16 @@ class ShareChange:
     std_error: float
     p_value: float
     adjusted: float
+
+
+class SharePoint(NamedTuple):
+    """Share of a value on one day with its interval, and the variance of the noise in it, infinite
+    where it is not known."""
+
+    share: float
+    low: float
+    high: float
+    variance: float
 
 
 def in_order(results: Sequence[SavedResult]) -> list[list[SavedResult]]:
@@ -58,62 +66,44 @@ def why_not_tested(days: Sequence[SavedResult]) -> str:
     return ""
 
 
+def _points_of(result: SavedResult) -> dict[str, SharePoint]:
+    """Return the share of each value on one day; without reports there is none."""
+    if not (n := result.facts["reports"]):
+        return {}
+    variance = (result.facts.get("tail", 1.0) * result.numbers("std_error") / n) ** 2
+    shares = [result.numbers(name) / n for name in ("estimate", "low", "high")]
+    columns = (column.tolist() for column in (*shares, variance))
+    return dict(zip(result.texts("value"), map(SharePoint, *columns), strict=True))
+
+
 def compared_days(days: Sequence[SavedResult]) -> list[ShareChange]:
     """Return the changes from each day to the next, and from the first to the last, of every value
-    that has an estimate and a standard error on both, by falling evidence."""
-    places = [*pairwise(range(len(days)))]
-    if len(days) > 2:
-        places.append((0, len(days) - 1))
-    listed = [
-        {row["value"]: row for row in result.rows() if row["std_error"] < math.inf}
-        for result in days
-    ]
-    changes = [
-        _change(value, days, listed, earlier, later)
-        for earlier, later in places
-        for value in listed[later]
-        if value in listed[earlier]
-    ]
+    that has an estimate and a standard error on both, by falling evidence.
+
+    The variance of a share is that of its estimate plus K f (1 - f) / n, because people are drawn
+    from a population and a person sends up to K reports. Here f is taken over both days and four
+    more people, two of whom hold the value. Errors that reach further than those of a normal
+    distribution are widened as far. p-values are two-sided."""
+    points = [*map(_points_of, days)]
+    people = [day.facts["reports"] / day.facts.get("reports_per_person", 1) for day in days]
+    changes = []
+    for earlier, later in dict.fromkeys([*pairwise(range(len(days))), (0, len(days) - 1)]):
+        first, n, m = points[earlier], people[earlier], people[later]
+        for value, new in points[later].items():
+            if value not in first or not first[value].variance + new.variance < math.inf:
+                continue
+            old, difference = first[value], new.share - first[value].share
+            holders = sum(min(max(f, 0.0), 1.0) * k for f, k in ((old.share, n), (new.share, m)))
+            held = (holders + 2) / (n + m + 4)
+            spread = held * (1 - held)
+            error = math.sqrt(old.variance + new.variance + spread / n + spread / m)
+            p_value = math.erfc(abs(difference) / error / math.sqrt(2))
+            changes.append(ShareChange(value, earlier, later, difference, error, p_value, p_value))
     changes.sort(key=lambda change: change.p_value)
     remaining = range(len(changes), 0, -1)
     bounds = (min(1.0, many * c.p_value) for many, c in zip(remaining, changes, strict=True))
     adjusted = accumulate(bounds, max)
-    return [replace(c, adjusted=p) for c, p in zip(changes, adjusted, strict=True)]
-
-
-def _change(
-    value: str,
-    days: Sequence[SavedResult],
-    listed: Sequence[Mapping[str, Mapping[str, Any]]],
-    earlier: int,
-    later: int,
-) -> ShareChange:
-    """Return the change of a value's share, not adjusted for other changes. The variance of a share
-    is that of its estimate plus K f (1 - f) / n, because people are drawn from a population and a
-    person sends up to K reports. Here f is taken over both days and four more people, two of whom
-    hold the value. Errors that reach further than those of a normal distribution are widened as
-    far. The p-value is two-sided."""
-    shares, variances, people = [], [], []
-    for place in (earlier, later):
-        row, summary = listed[place][value], days[place].facts
-        n = summary["reports"]
-        shares.append(row["estimate"] / n)
-        variances.append((summary.get("tail", 1.0) * row["std_error"] / n) ** 2)
-        people.append(n / summary.get("reports_per_person", 1))
-    holders = sum(min(max(f, 0.0), 1.0) * n for f, n in zip(shares, people, strict=True))
-    held = (holders + 2) / (sum(people) + 4)
-    variances += [held * (1 - held) / n for n in people]
-    difference, error = shares[1] - shares[0], math.sqrt(sum(variances))
-    p_value = math.erfc(abs(difference) / error / math.sqrt(2)) if error else float(not difference)
-    return ShareChange(
-        value=value,
-        earlier=earlier,
-        later=later,
-        difference=difference,
-        std_error=error,
-        p_value=p_value,
-        adjusted=p_value,
-    )
+    return [c._replace(adjusted=p) for c, p in zip(changes, adjusted, strict=True)]
 
 
 MOST_TRENDS = 100
@@ -126,41 +116,33 @@ SPARK_WIDTH, SPARK_HEIGHT = 120, 30
 def trend(several: Sequence[SavedResult]) -> dict[str, Any]:
     """Return the section about one metric on several days: one row for each value that was
     discovered on some day or changed, the largest of the last day first."""
-    latest, why = several[-1], why_not_tested(several)
+    latest, why, last = several[-1], why_not_tested(several), len(several) - 1
     alpha = latest.facts["alpha"]
     changes = [] if why else compared_days(several)
-    by_place = {(change.value, change.earlier, change.later): change for change in changes}
-    beyond = {key for key, change in by_place.items() if change.adjusted <= alpha}
-    listed = [{row["value"]: row for row in result.rows()} for result in several]
-    wanted = {str(r.saved["value"][i]) for r in several for i in r.where("discovered")}
-    wanted |= {value for value, _, _ in beyond}
+    by_place = {change[:3]: change for change in changes}
+    beyond = {change[:3] for change in changes if change.adjusted <= alpha}
+    changed = {value for value, _, _ in beyond}
+    listed = [*map(_points_of, several)]
+    wanted = {str(r.saved["value"][i]) for r in several for i in r.where("discovered")} | changed
+    points = {value: [day.get(value) for day in listed] for value in wanted}
 
     def size(value: str) -> float:
         """Return the value's share on the last day that has an estimate of it."""
-        shares = [
-            rows[value]["estimate"] / result.facts["reports"]
-            for rows, result in zip(listed, several, strict=True)
-            if value in rows and result.facts["reports"]
-        ]
-        return float(shares[-1]) if shares else 0.0
+        return next((point.share for point in reversed(points[value]) if point), 0.0)
 
-    last = len(several) - 1
-    rows = []
-    ranked = sorted(wanted, key=lambda value: (-size(value), value))
-    for value in ranked[:MOST_TRENDS]:
-        points = [
-            _point(result, here.get(value)) for result, here in zip(several, listed, strict=True)
-        ]
-        steps = [(last - 1, last)] + [(0, last)] * (last > 1)
-        rows.append(
-            {
-                "value": value,
-                "points": points,
-                "now": points[-1],
-                "spark": _spark(points, [(value, i - 1, i) in beyond for i in range(last + 1)]),
-                "steps": [_step(by_place.get((value, *step)), alpha) for step in steps],
-            }
-        )
+    days = [result.days for result in several]
+    steps = dict.fromkeys([(last - 1, last), (0, last)])
+    rows = [
+        {
+            "value": value,
+            "now": points[value][-1],
+            "spark": _spark(
+                points[value], days, [(value, i - 1, i) in beyond for i in range(last + 1)]
+            ),
+            "steps": [_step(by_place.get((value, *step)), alpha) for step in steps],
+        }
+        for value in sorted(wanted, key=lambda value: (-size(value), value))[:MOST_TRENDS]
+    ]
     return {
         "results": list(several),
         "name": latest.facts["labels"][0]["metric"] if latest.facts.get("labels") else "",
@@ -172,47 +154,31 @@ def trend(several: Sequence[SavedResult]) -> dict[str, Any]:
         "tested": len(changes),
         "compared": len({change.value for change in changes}),
         "beyond": len(beyond),
-        "changed": len({value for value, _, _ in beyond}),
-        "days": [result.days for result in several],
+        "changed": len(changed),
+        "days": days,
         "size": (SPARK_WIDTH, SPARK_HEIGHT),
-    }
-
-
-def _point(result: SavedResult, row: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return a value on one day, as shares of its reports."""
-    n = result.facts["reports"]
-    if row is None or not n:
-        return None
-    return {
-        "day": result.days,
-        "share": row["estimate"] / n,
-        "low": row["low"] / n,
-        "high": row["high"] / n,
-        "discovered": bool(row["discovered"]),
-        **{name: row[name] for name in ("estimate", "std_error")},
     }
 
 
 def _step(change: ShareChange | None, alpha: float) -> dict[str, Any] | None:
     if change is None:
         return None
-    beyond = change.adjusted <= alpha
-    verdict = "within the noise"
-    if beyond:
-        verdict = "more" if change.difference > 0 else "fewer"
-    digits = max(0, 1 - math.floor(math.log10(100 * change.std_error))) if change.std_error else 0
+    beyond, percents = change.adjusted <= alpha, 100 * change.std_error
+    digits = max(0, 1 - math.floor(math.log10(percents)))
     return {
         "change": change,
         "beyond": beyond,
-        "verdict": verdict,
+        "verdict": ("more" if change.difference > 0 else "fewer") if beyond else "within the noise",
         "difference": f"{100 * change.difference:+.{digits}f}".replace("-", "\N{MINUS SIGN}"),
-        "error": f"{100 * change.std_error:.{digits}f}",
+        "error": f"{percents:.{digits}f}",
     }
 
 
-def _spark(points: Sequence[Mapping[str, Any] | None], beyond: Sequence[bool]) -> dict[str, Any]:
+def _spark(
+    points: Sequence[SharePoint | None], days: Sequence[str], beyond: Sequence[bool]
+) -> Mapping[str, Any]:
     """Return the places of the points, intervals and line of a trend; the highest is at the top."""
-    top: float = max([1e-12, *(max(point["high"], point["share"]) for point in points if point)])
+    top: float = max([1e-12, *(max(point.high, point.share) for point in points if point)])
     step = (SPARK_WIDTH - 10) / max(1, len(points) - 1)
 
     def up(share: float) -> float:
@@ -222,16 +188,17 @@ def _spark(points: Sequence[Mapping[str, Any] | None], beyond: Sequence[bool]) -
     marks = [
         {
             "x": round(5 + i * step, 2),
-            "y": up(point["share"]),
-            "low": up(point["low"]),
-            "high": up(point["high"]),
-            "beyond": marked,
+            "y": up(point.share),
+            "low": up(point.low),
+            "high": up(point.high),
+            "beyond": beyond[i],
         }
-        for i, (point, marked) in enumerate(zip(points, beyond, strict=True))
+        for i, point in enumerate(points)
         if point
     ]
     labels = [
-        f"{point['day']} {percent(point['share'])}" if point else "not tested" for point in points
+        f"{day} {percent(point.share)}" if point else "not tested"
+        for day, point in zip(days, points, strict=True)
     ]
     return {
         "marks": marks,
