@@ -10,10 +10,10 @@ import pickle
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from subprocess import PIPE, Popen
-from threading import Condition, Event, Lock
+from threading import Event, Lock
 from typing import Any
 
 from ldp.publishing.period import PeriodResult, PeriodTask
@@ -38,76 +38,47 @@ def run_all(
     others, and return their results. `lock`: descriptor of the lock of the folder, which the others
     hold, too; `on_result` is called after each task, by one thread at a time; `is_ending` is called
     before each task, and leaves all further tasks undone if it returns True."""
-    queue = _Queue(metrics, on_result, is_ending)
-    threads: list[Future[None]] = []
+    results: list[list[PeriodResult]] = [[] for _ in metrics]
+    waiting = deque(zip(metrics, results, strict=True))
+    is_taken, mutex = Event(), Lock()
+
+    def take() -> tuple[Sequence[PeriodTask], list[PeriodResult]] | None:
+        """Return a metric that waits, and its results; None without one."""
+        with mutex:
+            return waiting.popleft() if waiting else None
+
+    def work(run: Run) -> None:
+        """Take one metric after another, and run its tasks, until no metric waits."""
+        for tasks, done in iter(take, None):
+            for task in tasks:
+                if is_ending():
+                    return
+                result = run(task)
+                with mutex:
+                    done.append(result)
+                    on_result(result)
+
+    def work_beside(process: _Process) -> None:
+        """Let a process take metrics, too, if some still wait after a while."""
+        if not is_taken.wait(PATIENCE_SECONDS) and waiting and process.start():
+            work(process.run)
+
     with ExitStack() as closing:
         count = min(processes, len(metrics)) - 1
         others = [closing.enter_context(_Process(lock)) for _ in range(count)]
         pool = closing.enter_context(ThreadPoolExecutor(max(1, count)))
         try:
-            threads += [pool.submit(queue.work_beside, process) for process in others]
-            queue.work(PeriodTask.run)
-            queue.wait()
+            threads = [pool.submit(work_beside, process) for process in others]
+            work(PeriodTask.run)
+            is_taken.set()
+            for thread in threads:
+                thread.result()
         finally:
-            queue.is_over.set()
+            is_taken.set()
+            waiting.clear()
             for process in others:
                 process.end()
-    for thread in threads:
-        thread.result()
-    return queue.results
-
-
-class _Queue:
-    """Metrics that wait, in their order, and the `results` of the tasks of each metric."""
-
-    def __init__(
-        self,
-        metrics: Sequence[Sequence[PeriodTask]],
-        on_result: Callable[[PeriodResult], None],
-        is_ending: Callable[[], bool],
-    ) -> None:
-        self.results: list[list[PeriodResult]] = [[] for _ in metrics]
-        self.is_over = Event()
-        self._waiting = deque(zip(metrics, self.results, strict=True))
-        self._on_result, self._is_ending = on_result, is_ending
-        self._change, self._busy = Condition(), 0
-
-    def work(self, run: Run) -> None:
-        """Take one metric after another, and run its tasks, until no metric waits."""
-        while True:
-            with self._change:
-                if not self._waiting or self.is_over.is_set():
-                    return
-                tasks, results = self._waiting.popleft()
-                self._busy += 1
-            try:
-                self._run_tasks(tasks, results, run)
-            finally:
-                with self._change:
-                    self._busy -= 1
-                    self._change.notify_all()
-
-    def _run_tasks(
-        self, tasks: Sequence[PeriodTask], results: list[PeriodResult], run: Run
-    ) -> None:
-        for task in tasks:
-            if self._is_ending() or self.is_over.is_set():
-                return
-            result = run(task)
-            with self._change:
-                results.append(result)
-                self._on_result(result)
-
-    def work_beside(self, process: "_Process") -> None:
-        """Let a process take metrics, too, if some still wait after a while."""
-        is_over = self.is_over.wait(PATIENCE_SECONDS)
-        if not is_over and self._waiting and process.start():
-            self.work(process.run)
-
-    def wait(self) -> None:
-        """Wait until no task runs."""
-        with self._change:
-            self._change.wait_for(lambda: not self._busy)
+    return results
 
 
 class _Process:
