@@ -1,10 +1,9 @@
 """Intake of sealed batches: pure functions of bytes, registry and day.
 
 A batch is sorted into lots, the reports of one metric without their headers, and refusals, the
-items that will never be counted. Uniform batches (one metric throughout, as relays send) are read
-as one array. In other batches items are recognised by their first bytes; a batch with an item that
-is not recognised or is refused is checked field by field. Nothing here touches a disk or knows a
-sender.
+items that will never be counted. Items are recognised by their first bytes, and a batch of one
+metric is read as one array. A batch with an item that is not recognised or is refused is checked
+field by field. Nothing here touches a disk or knows a sender.
 """
 
 import hashlib
@@ -26,7 +25,6 @@ from ldp.protocol.batch import (
     ID_BYTES,
     Batch,
     Item,
-    Uniform,
     item_beginning,
     read_known,
     read_uniform,
@@ -187,10 +185,33 @@ def days(length: timedelta) -> timedelta:
 def sort_batch(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBatch:
     """Return the content of a batch; raise ReportError unless the bytes are a batch, and NotNow
     where a report has a later version than this registry knows."""
-    uniform = read_uniform(data)
-    if uniform is not None and uniform.items >= FEW:
-        return _sort_uniform(data, uniform, metrics, today)
-    return _sort_known(data, metrics, today) or _sort_each(Batch.from_bytes(data), metrics, today)
+    return (
+        _sort_uniform(data, metrics, today)
+        or _sort_known(data, metrics, today)
+        or _sort_each(Batch.from_bytes(data), metrics, today)
+    )
+
+
+def _sort_uniform(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBatch | None:
+    """Return the content of a batch of FEW items or more of one metric, in which nothing is
+    refused; None for any other."""
+    uniform = read_uniform(data, metrics.sizes, HEADER_BYTES)
+    if uniform is None or uniform[-1] < FEW:
+        return None
+    identity, day, beginning, count = uniform
+    name, metric, layout = metrics.beginnings[beginning]
+    if today > metric.last:
+        return None
+    size = len(beginning) + metrics.sizes[beginning]
+    items = np.frombuffer(data, np.uint8, count * size, HEAD_BYTES).reshape(count, size)
+    bodies = items[:, len(beginning) :]
+    if items[:, : len(beginning)].tobytes() != beginning * count:
+        return None
+    with suppress(ReportError):  # a row, a column or a padding bit is out of range
+        if layout is not None:
+            split_batch(layout, *split_bodies(bodies, metric.mechanism))
+        return SortedBatch(identity, day, [Lot(name, metric.version, count, bodies.tobytes())])
+    return None
 
 
 def _sort_known(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBatch | None:
@@ -289,13 +310,22 @@ def _code_of(
 ) -> Code | None:
     """Return why a report will not be counted, or None. `queue`: the queue by which a sealed report
     came."""
-    if code := _refusal_code(item.metric, item.version, metrics, today):
-        return code
-    metric = metrics[item.metric]
+    name, version, report = item
+    if (metric := metrics.get(name)) is None:
+        return "unknown_metric"
+    if metric.version < version < DEVELOPMENT:
+        raise NotNow(f"{name} has a later version than version {metric.version} here")
+    if version != metric.version:
+        return "wrong_version"
+    if today > metric.last:
+        return "expired"
     if metric.needs_shuffler and queue is None:
         return "unsealed"
     is_lost = queue is not None and queue != metric.queue
-    return "malformed" if is_lost or _is_malformed(item.report, metric) else None
+    is_whole = len(report) == HEADER_BYTES + _body_bytes(metric)
+    is_known = is_whole and report.startswith(metric.mechanism.header) and not is_lost
+    is_sound = is_known and _is_body(report[HEADER_BYTES:], metric.mechanism.layout)
+    return None if is_sound else "malformed"
 
 
 def _sort_each(batch: Batch, metrics: Mapping[str, CollectedMetric], today: date) -> SortedBatch:
@@ -310,59 +340,6 @@ def _sort_each(batch: Batch, metrics: Mapping[str, CollectedMetric], today: date
     return result
 
 
-def _sort_uniform(
-    data: bytes, batch: Uniform, metrics: Mapping[str, CollectedMetric], today: date
-) -> SortedBatch:
-    result, (metric, version, _) = SortedBatch(batch.id, batch.day), batch.first
-    code = _refusal_code(metric, version, metrics, today)
-    if not code and metrics[metric].needs_shuffler:
-        code = "unsealed"
-    if code:
-        result.refused += [Refusal(number, code) for number in range(batch.items)]
-        return result
-    body_bytes = np.frombuffer(data, np.uint8, batch.items * batch.step, HEAD_BYTES)
-    items = body_bytes.reshape(batch.items, batch.step)
-    reports = items[:, batch.start - HEAD_BYTES :]
-    bad = _malformed_positions(reports, metrics[metric])
-    result.refused += [Refusal(number, "malformed") for number in bad]
-    if len(bad) < batch.items:
-        bodies = np.delete(reports, bad, axis=0) if bad else reports
-        body = bodies[:, HEADER_BYTES:].tobytes()
-        result.lots.append(Lot(metric, version, len(bodies), body))
-    return result
-
-
-def _refusal_code(
-    metric: str, version: int, metrics: Mapping[str, CollectedMetric], today: date
-) -> Code | None:
-    if metric not in metrics:
-        return "unknown_metric"
-    if metrics[metric].version < version < DEVELOPMENT:
-        raise NotNow(f"{metric} has a later version than version {metrics[metric].version} here")
-    if version != metrics[metric].version:
-        return "wrong_version"
-    return "expired" if today > metrics[metric].last else None
-
-
-def _is_malformed(report: bytes, metric: CollectedMetric) -> bool:
-    is_whole = len(report) == HEADER_BYTES + _body_bytes(metric)
-    is_known = report.startswith(metric.mechanism.header) and is_whole
-    return not (is_known and _is_body(report[HEADER_BYTES:], metric.mechanism.layout))
-
-
-def _malformed_positions(reports: NDArray[np.uint8], metric: CollectedMetric) -> list[int]:
-    """Return the positions of the reports, shape (reports, bytes), that are malformed."""
-    header = metric.mechanism.header
-    is_whole = reports.shape[1] == HEADER_BYTES + metric.mechanism.layout.body_bytes
-    if is_whole and reports[:, :HEADER_BYTES].tobytes() == header * len(reports):
-        with suppress(ReportError):  # at least one is malformed: below they are checked one by one
-            check_bodies(reports[:, HEADER_BYTES:], metric.mechanism)
-            return []
-    return [
-        number for number, report in enumerate(reports) if _is_malformed(report.tobytes(), metric)
-    ]
-
-
 def split_bodies(
     bodies: NDArray[np.uint8], mechanism: CatalogueMechanism
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
@@ -372,13 +349,6 @@ def split_bodies(
     rows = np.zeros((len(bodies), 4), dtype=np.uint8)
     rows[:, :row_bytes] = bodies[:, :row_bytes]
     return rows.view("<u4")[:, 0], bodies[:, row_bytes:]
-
-
-def check_bodies(bodies: NDArray[np.uint8], mechanism: CatalogueMechanism) -> None:
-    """Raise ReportError when a row, a column or a padding bit of bodies is out of range."""
-    layout = mechanism.layout
-    if not _takes_any_body(layout):
-        split_batch(layout, *split_bodies(bodies, mechanism))
 
 
 @lru_cache

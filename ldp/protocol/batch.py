@@ -96,50 +96,27 @@ class Batch(NamedTuple):
         raise ReportError("a batch is damaged")
 
 
-class Uniform(NamedTuple):
-    """Batch whose items all have the metric, version and length of the `first`: report i begins at
-    byte `start` + i * `step`."""
-
-    id: bytes
-    day: date
-    items: int
-    first: Item
-    start: int
-    step: int
-
-
-def read_uniform(data: bytes) -> Uniform | None:
-    """Return the batch in `data` if its items are uniform, else None, as for other bytes.
-
-    It is a faster `Batch.from_bytes` for the batches of relays.
-    """
-    try:
-        magic, version, identity, day, count = _HEAD.unpack_from(data)
-        name_size, metric_version, size = _ITEM.unpack_from(data, HEAD_BYTES)
-        start = HEAD_BYTES + _ITEM.size + name_size
-        name = data[HEAD_BYTES + _ITEM.size : start].decode()
-        sealed = _EPOCH + timedelta(days=day)
-    except (struct.error, ValueError, OverflowError):
-        return None
-    head, step = data[HEAD_BYTES:start], start - HEAD_BYTES + size
-    end = HEAD_BYTES + count * step
-    if (magic, version) != (BATCH_MAGIC, BATCH_VERSION) or not 1 <= count <= MOST_ITEMS:
-        return None
-    if not end <= len(data) == max(LEAST_BYTES, 1 << (end - 1).bit_length()) <= MOST_BYTES:
-        return None
-    if data[end:] != bytes(len(data) - end):
-        return None
-    for at, byte in enumerate(head, HEAD_BYTES):  # a slice for each byte, not one for each item
-        if data[at:end:step].count(byte) != count:
-            return None
-    first = Item(name, metric_version, data[start : start + size])
-    return Uniform(identity, sealed, count, first, start, step)
-
-
 def item_beginning(metric: str, version: int, header: bytes, body_bytes: int) -> bytes:
     """Return the bytes with which an item begins, if its report is `header` and `body_bytes`."""
     name = metric.encode()
     return _ITEM.pack(len(name), version, len(header) + body_bytes) + name + header
+
+
+def read_uniform(
+    data: bytes, sizes: Mapping[bytes, int], header_bytes: int
+) -> tuple[bytes, date, bytes, int] | None:
+    """Return a batch's id, its day, the beginning of its first item and the number of items, if its
+    length is that of as many items of one size; the caller compares their beginnings. Arguments,
+    and None for other bytes, as for `read_known`."""
+    try:
+        magic, version, identity, day, count = _HEAD.unpack_from(data)
+        sealed, start = _EPOCH + timedelta(days=day), HEAD_BYTES + ITEM_BYTES + header_bytes
+        beginning = data[HEAD_BYTES : start + data[HEAD_BYTES]]
+        step = len(beginning) + sizes[beginning]
+    except (struct.error, OverflowError, IndexError, KeyError):
+        return None
+    is_whole = _is_whole(data, magic, version, count, HEAD_BYTES + count * step)
+    return (identity, sealed, beginning, count) if is_whole else None
 
 
 def read_known(
@@ -162,11 +139,14 @@ def read_known(
                 bodies[beginning] = [data[start:at]]
     except (struct.error, OverflowError, IndexError, KeyError):
         return None
-    if (magic, version) != (BATCH_MAGIC, BATCH_VERSION) or count > MOST_ITEMS:
-        return None
-    if not at <= len(data) == max(LEAST_BYTES, 1 << (at - 1).bit_length()) <= MOST_BYTES:
-        return None
-    return None if data[at:].strip(b"\0") else (identity, sealed, bodies)
+    return (identity, sealed, bodies) if _is_whole(data, magic, version, count, at) else None
+
+
+def _is_whole(data: bytes, magic: bytes, version: int, count: int, end: int) -> bool:
+    """Return whether bytes have the head and the size of a batch whose items end at `end`."""
+    is_batch = (magic, version) == (BATCH_MAGIC, BATCH_VERSION) and count <= MOST_ITEMS
+    size = max(LEAST_BYTES, 1 << (end - 1).bit_length())
+    return is_batch and end <= len(data) == size <= MOST_BYTES and not data[end:].strip(b"\0")
 
 
 def pack_batches(items: list[Item]) -> list[tuple[Item, ...]]:

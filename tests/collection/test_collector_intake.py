@@ -13,7 +13,7 @@ from ldp import CountMeanSketch, SubsetSelection
 from ldp.collection.intake import NotNow, SortedBatch, collected_metrics, sort_batch
 from ldp.errors import ReportError
 from ldp.mechanisms import CATALOGUE, CatalogueMechanism
-from ldp.protocol.batch import HEAD_BYTES, Batch, read_uniform
+from ldp.protocol.batch import HEAD_BYTES, Batch, Item
 from ldp.protocol.wire import HEADER_BYTES
 from tests.collecting import TODAY, batch, items, registry
 
@@ -51,7 +51,6 @@ def test_the_bulk_way_takes_a_batch_apart_as_one_by_one_does(data: st.DataObject
         body[data.draw(st.integers(0, len(body) - 1))] ^= data.draw(st.integers(1, 255))
     known = collected_metrics(asked)
     expected = each_by_each(bytes(body), known)
-    uniform = read_uniform(bytes(body))
     try:
         found: SortedBatch | str | None = sort_batch(bytes(body), known, TODAY)
     except NotNow as error:
@@ -59,10 +58,6 @@ def test_the_bulk_way_takes_a_batch_apart_as_one_by_one_does(data: st.DataObject
     except ReportError:
         found = None
     assert found == expected
-    if uniform is not None:
-        assert expected is not None
-        read = Batch.from_bytes(bytes(body))
-        assert (uniform.id, uniform.day, uniform.items) == (read.id, read.day, len(read.items))
 
 
 @pytest.mark.exact
@@ -106,17 +101,18 @@ def test_reports_of_any_bytes_are_judged_in_bulk_as_one_by_one(
     from ldp.collection import intake
 
     encoder, random = mechanism.encoder(), np.random.default_rng(1)
-    known = intake.CollectedMetric(1, TODAY, mechanism, "")
+    known = intake.CollectedMetrics(x=intake.CollectedMetric(1, TODAY, mechanism, ""))
     good = np.array([list(encoder.encode(value)) for _ in range(50)], dtype=np.uint8)
     for damaged in (0, 1, 50):
         reports = good.copy()
         shape = reports[:damaged, HEADER_BYTES:].shape
         reports[:damaged, HEADER_BYTES:] = random.integers(0, 256, shape, dtype=np.uint8)
-        each = [
-            n for n, report in enumerate(reports) if intake._is_malformed(report.tobytes(), known)
-        ]
-        assert intake._malformed_positions(reports, known) == each
-        assert damaged or not each
+        body = batch([Item("x", 1, report.tobytes()) for report in reports])
+        each, bulk = each_by_each(body, known), intake._sort_uniform(body, known, TODAY)
+        assert isinstance(each, SortedBatch)
+        assert bulk == (None if each.refused else each)
+        assert sort_batch(body, known, TODAY) == each
+        assert damaged or bulk
 
 
 @pytest.fixture(autouse=True, scope="module")
