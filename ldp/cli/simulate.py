@@ -2,7 +2,7 @@
 
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,18 +12,10 @@ from ldp.collection import ReportWriter
 from ldp.collection.aggregate import with_metric
 from ldp.errors import ParameterError
 from ldp.files import write_whole
-from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.batch import ID_BYTES
 from ldp.registry import Metric, Registry
 from ldp.registry.definitions import listed_in
 from ldp.registry.explaining import label
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-
-    from ldp.simulation import Population
-    from ldp.tables.joint_table import JointTable
-    from ldp.tables.table import Table
 
 
 @click.command()
@@ -81,6 +73,7 @@ def simulate_command(
     assert metric is not None  # without a scenario
     assert population is not None
     from ldp.simulation import Population, draw_reports
+    from ldp.simulation.tables import draw_people_table
 
     known = Registry.load(registry)
     definition = known.metric(metric)
@@ -96,7 +89,7 @@ def simulate_command(
     if truth is not None:
         write_whole(truth, people.mapped(mechanism.label).to_csv())
     if table is not None:
-        drawn_table = _table(definition.mechanism, people, randomness)
+        drawn_table = draw_people_table(mechanism, people, randomness)
         with_metric(drawn_table, definition, label(known, metric)).save(table)
         place = table
     else:
@@ -126,22 +119,6 @@ def simulate_command(
     if table is not None:
         following = f"ldp decode {table} --out estimates.csv"
     say(result, words, as_json, following)
-
-
-def _table(
-    mechanism: CatalogueMechanism, people: "Population", randomness: "Generator"
-) -> "Table | JointTable":
-    """Return a table of people's reports. It is drawn at once, or report by report if the table
-    must hold whole reports."""
-    from ldp.simulation import draw_reports, draw_tables
-    from ldp.tables.joint_table import WholeBuilder
-
-    if not mechanism.needs_whole:
-        return draw_tables(mechanism, people.values, people.numbers, randomness)
-    builder = WholeBuilder(mechanism)
-    for batch in draw_reports(mechanism, people, randomness):
-        builder.add_batch(*batch)
-    return builder.build()
 
 
 def _require_batch(metric: Metric, people: int) -> None:

@@ -13,9 +13,10 @@ from ldp.arrays import Floats, Seed, generator_of
 from ldp.decoding.outcome import outcome
 from ldp.mechanisms import CatalogueMechanism
 from ldp.planning.error_curves import require_mechanism
-from ldp.simulation import Population, draw_reports, draw_tables
+from ldp.simulation import Population
+from ldp.simulation.tables import draw_people_table
 from ldp.tables.frame import Columns, Frame, new_axes, number_text, table_html
-from ldp.tables.joint_table import JointTable, whole_table
+from ldp.tables.joint_table import JointTable
 from ldp.tables.result import COUNT, MOST_LINES, Line, Result
 from ldp.tables.table import Table
 from ldp.tables.truth import true_column
@@ -87,10 +88,7 @@ def simulate(mechanism: CatalogueMechanism, values: Any, seed: Seed = None) -> S
     """
     require_mechanism(mechanism)
     people, generator = Population.of(values), generator_of(seed)
-    if mechanism.needs_whole:
-        table = whole_table(mechanism, draw_reports(mechanism, people, generator))
-    else:
-        table = draw_tables(mechanism, people.values, people.numbers, generator)
+    table = draw_people_table(mechanism, people, generator)
     return SimulatedColumn(outcome(with_candidates(table, people.values)), table, people)
 
 

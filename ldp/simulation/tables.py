@@ -32,9 +32,15 @@ from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Subset
-from ldp.simulation.bulk_reports import draw_signs, encode_points, limited, message_counts
+from ldp.simulation.bulk_reports import (
+    draw_reports,
+    draw_signs,
+    encode_points,
+    limited,
+    message_counts,
+)
 from ldp.simulation.populations import Population
-from ldp.tables.joint_table import JointTable
+from ldp.tables.joint_table import JointTable, whole_table
 from ldp.tables.table import Table, TableBuilder, smallest_type
 
 POOLED = 1e-3
@@ -180,6 +186,16 @@ def draw_tables(
         for part, part_values in values_of_parts(mechanism, values)
     )
     return JointTable(mechanism, tables) if isinstance(mechanism, JointMechanism) else tables[0]
+
+
+def draw_people_table(
+    mechanism: CatalogueMechanism, people: Population, generator: np.random.Generator
+) -> Table | JointTable:
+    """Return the table of one report from each of the people, drawn at once, or report by report
+    where the decoder needs whole reports."""
+    if mechanism.needs_whole:
+        return whole_table(mechanism, draw_reports(mechanism, people, generator))
+    return draw_tables(mechanism, people.values, people.numbers, generator)
 
 
 def _held(values: Any, counts: Any) -> tuple[Sequence[Any], Ints]:
