@@ -15,7 +15,7 @@ from ldp.mechanisms import CatalogueMechanism
 from ldp.planning.error_curves import require_mechanism
 from ldp.simulation import Population
 from ldp.simulation.tables import draw_people_table
-from ldp.tables.frame import Columns, Frame, new_axes, number_text, table_html
+from ldp.tables.frame import Columns, Frame, number_text, table_html
 from ldp.tables.joint_table import JointTable
 from ldp.tables.result import COUNT, MOST_LINES, Line, Result
 from ldp.tables.table import Table
@@ -61,15 +61,9 @@ class SimulatedColumn(Frame):
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the estimates as `Result.plot` does, with a mark at each true number."""
-        axes = new_axes(axes)
-        for place, (line, known) in enumerate(islice(self.lines(), MOST_LINES)):
-            ends = [end if np.isfinite(end) else line.estimate for end in (line.low, line.high)]
-            axes.plot(ends, [place, place], color="#17345f")
-            axes.plot([line.estimate], [place], "o", color="#7fa8dc")
-            axes.plot([known], [place], "x", color="#7d3f99")
-        names = [line.name for line, _ in islice(self.lines(), MOST_LINES)]
-        axes.set_yticks([*range(len(names))], names, parse_math=False)
-        axes.invert_yaxis()
+        axes = self.result.plot(axes)
+        known = [number for line, number in self.lines() if np.isfinite(line.estimate)]
+        axes.plot(known[:MOST_LINES], range(len(known[:MOST_LINES])), "x", color="#7d3f99")
         axes.set_title(f"{self.headline} (x)", fontsize="medium", parse_math=False, wrap=True)
         return axes
 
