@@ -114,7 +114,8 @@ class Collector(Service):
                 for name, metric in registry.metrics.items()
             },
         )
-        page = _Page.of(resolved_bytes(registry))
+        self._resolved = resolved_bytes(registry)
+        self._tag = f'"{hashlib.sha256(self._resolved).hexdigest()}"'
         super().__init__(
             writer,
             self._ingestor,
@@ -122,8 +123,8 @@ class Collector(Service):
             counts,
             limits or Limits(),
             [
-                Route("/v1/registry", page.get),
-                Route(REGISTRY, page.get),
+                Route("/v1/registry", self._get_registry),
+                Route(REGISTRY, self._get_registry),
                 Route("/v1/openapi.json", self._get_openapi),
             ],
             CrossOrigin(origins) if origins else None,
@@ -139,6 +140,13 @@ class Collector(Service):
         return await asyncio.to_thread(  # some 50 ms, in which others are answered
             sort_sealed, body, self._expected, self._writer.day, self._open_report, self._verify
         )
+
+    async def _get_registry(self, request: Request) -> Response:
+        headers = {"ETag": self._tag, "Cache-Control": "max-age=3600"}
+        etags = request.headers.get("if-none-match", "")
+        if etags == "*" or self._tag in etags:
+            return Response(status_code=304, headers=headers)
+        return Response(self._resolved, headers=headers, media_type=JSON_TYPE)
 
     async def _get_openapi(self, _: Request) -> Response:
         return Response(self._openapi, media_type=JSON_TYPE)
@@ -168,21 +176,3 @@ class Collector(Service):
             self._writer.stop()
             self._close()
         return DrainResult(self._counts.stored + self._counts.set_aside, waiting)
-
-
-class _Page(NamedTuple):
-    """JSON that does not change while the collector runs. `tag`: its SHA-256, as an ETag."""
-
-    body: bytes
-    tag: str
-
-    @classmethod
-    def of(cls, body: bytes) -> "_Page":
-        return cls(body, f'"{hashlib.sha256(body).hexdigest()}"')
-
-    async def get(self, request: Request) -> Response:
-        headers = {"ETag": self.tag, "Cache-Control": "max-age=3600"}
-        etags = request.headers.get("if-none-match", "")
-        if etags == "*" or self.tag in etags:
-            return Response(status_code=304, headers=headers)
-        return Response(self.body, headers=headers, media_type=JSON_TYPE)
