@@ -7,12 +7,11 @@ a page changes only with its numbers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
-from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -20,7 +19,7 @@ from ldp.errors import RegistryError
 from ldp.files import write_whole
 from ldp.publishing.control import Broken
 from ldp.publishing.experiments import Experiment
-from ldp.publishing.history import HEIGHT, WIDTH, History, HistoryLine, histories
+from ldp.publishing.history import HEIGHT, WIDTH, History, histories
 from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.publish import Job, Publication, counted_periods, days_of, first_day
 from ldp.publishing.state import ALL_VERSIONS, estimates_path, kept_versions
@@ -54,17 +53,14 @@ class Health:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A metric in the index. `line`: the line of its largest value or main statistic; `change`: its
-    latest change, if that is in the last `RECENT` periods."""
+    """A metric in the index. `latest`: the history of its latest version, if there is one;
+    `change`: its latest change, if that is in the last `RECENT` periods."""
 
     metric: str
     about: str
-    link: str
     health: Health
-    line: HistoryLine | None
+    latest: History | None
     change: str
-    first: date | None
-    last: date | None
 
 
 def write_site(
@@ -88,7 +84,15 @@ def write_site(
             with passing_by(problems, metric):
                 page = _metric_page(job, versions, health())
                 _write(folder / "metrics" / f"{metric}.html", page)
-        cards.append(_card(metric, versions, job.registry, health()))
+        latest, known = next(iter(versions), None), job.registry.metrics.get(metric)
+        card = Card(
+            metric=metric,
+            about=known.description if known else "",
+            health=health(),
+            latest=latest,
+            change=_recent_change(latest) if latest else "",
+        )
+        cards.append(card)
     for experiment in experiments:
         path = folder / "arms" / f"{experiment.file_name}.html"
         above = Markup(_macros().experiment(experiment, experiment.largest[:MOST_DIFFERENCES]))
@@ -162,21 +166,6 @@ def _is_member(registry: Registry, metric: str) -> bool:
     """Return whether a metric is a member of a joint metric, whose reports then hold its values."""
     listed = registry.metrics.values()
     return any(member.name == metric for joint in listed for member in joint.members)
-
-
-def _card(metric: str, versions: Sequence[History], registry: Registry, health: Health) -> Card:
-    latest = versions[0] if versions else None
-    known = registry.metrics.get(metric)
-    return Card(
-        metric=metric,
-        about=known.description if known else "",
-        link=f"metrics/{quote(metric)}.html" if latest else "",
-        health=health,
-        line=latest.lines[0] if latest and latest.lines else None,
-        change=_recent_change(latest) if latest else "",
-        first=latest.first if latest else None,
-        last=latest.last if latest else None,
-    )
 
 
 def _recent_change(history: History) -> str:
