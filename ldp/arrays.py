@@ -30,7 +30,7 @@ AnyInts = NDArray[np.integer]
 RowNumbers = NDArray[np.uint32]
 """Rows of a table, one for each report or value."""
 
-WHOLE = {str, bytes, int, frozenset}
+WHOLE = {str, bytes, int}
 """Types of values that are never missing."""
 Seed = np.random.Generator | int | None
 """Source of a simulation's randomness: a generator, a seed, or None for a new generator."""
@@ -110,6 +110,8 @@ def _codes(rows: Any, name: str) -> Codes:
         raise ParameterError(f"{name} must be a list, an array or a column, not one value")
     if not is_arrow and getattr(rows, "ndim", 1) != 1:
         raise ParameterError(f"{name} must be one column")
+    if hasattr(rows, "reset_index"):  # of pandas, whose index would be a column
+        rows = rows.reset_index(drop=True)
     rows = rows if is_array else [*rows]
     try:
         if is_arrow:
@@ -157,11 +159,13 @@ def _codes_one_by_one(rows: Iterable[Any]) -> Codes:
 
 
 def _is_missing(value: Any) -> bool:
-    """Return whether a value, or one of several columns, is missing: None, NaN or pandas' NA."""
-    if isinstance(value, dict | tuple):
+    """Return whether a value, or one of several, is missing: None, NaN of any type or a mark of
+    pandas or numpy."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
+        return True
+    if isinstance(value, dict | tuple | AbstractSet | list | np.ndarray):
         return any(map(_is_missing, value.values() if isinstance(value, dict) else value))
-    is_nan = isinstance(value, float) and value != value
-    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+    return bool(value != value)
 
 
 def _text(value: Any) -> Any:

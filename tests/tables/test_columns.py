@@ -1,6 +1,7 @@
 """Values may be a list, an array, an Arrow column, or a Series of pandas or polars."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from importlib import import_module
 from typing import Any
 
@@ -78,6 +79,47 @@ def test_a_missing_value_is_named_with_its_position(kind: str, values: list[Any]
     assert column_codes(column, has_missing=True)[1].tolist() == [0, -1, 1, -1]
     with pytest.raises(ParameterError, match="position 1"):
         texts(column)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "missing",
+    [
+        np.float32("nan"),
+        np.longdouble("nan"),
+        np.datetime64("NaT"),
+        Decimal("NaN"),
+        np.ma.masked,
+        ("NO", np.float32("nan")),
+        ["a", None],
+        frozenset({"a", float("nan")}),
+    ],
+)
+def test_no_missing_value_of_any_type_is_read_as_a_text(missing: object) -> None:
+    for column in (["a", missing], [missing, missing]):
+        with pytest.raises(ParameterError, match="is missing"):
+            Population(column)
+    with pytest.raises(ParameterError, match="is missing"):
+        texts([missing])
+
+
+@pytest.mark.exact
+def test_the_index_of_a_frame_is_no_column() -> None:
+    """Frames of pandas whose rows were selected have one."""
+
+    class Frame(Foreign):
+        def __init__(self, columns: dict[str, list[Any]]) -> None:
+            self._column = pa.table(columns)
+
+        def reset_index(self, drop: bool) -> Any:
+            assert drop
+            return self._column.drop_columns(["__index_level_0__"])
+
+    frame = Frame({"city": CITIES, "__index_level_0__": [1, 4, 7, 8]})
+    assert Population(frame).truth() == {"Oslo": 2, "Bergen": 1, "Hell": 1}
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"city": CITIES}, index=[1, 4, 7, 8])
+    assert Population(frame).truth() == {"Oslo": 2, "Bergen": 1, "Hell": 1}
 
 
 @pytest.mark.exact
