@@ -258,7 +258,9 @@ def _mechanism(source: Any, people: Population, epsilon: float) -> Any:
     names = {field.name: field.default for field in fields(source)}
     if "epsilon" not in names:
         raise ParameterError(f"{source.name} has no epsilon: give a function from one to it")
-    changes: dict[str, Any] = {name: 0 for name, default in names.items() if default == 0}
+    changes: dict[str, Any] = {
+        name: 0 for name, default in names.items() if default == 0 and default is not False
+    }
     if replace(source, **changes) != source:  # somebody chose them
         changes = {}
     return replace(source, epsilon=epsilon, **changes)
@@ -285,6 +287,10 @@ def _question(mechanisms: Sequence[Any], people: Population, epsilon: float) -> 
     if len(about) > 1 or len(bounds) > 1 or len(has_bins) > 1:
         raise ParameterError("compare mechanisms about one kind of answers, and one range")
     if not bounds and True not in has_bins:
+        if (answers := about.pop()[0]) != "values":
+            raise ParameterError(
+                f"compare takes mechanisms about values or a number, not {answers}"
+            )
         return Shares.of(people, epsilon)
     if len(people.values) > MOST_NUMBERS:
         people = people.mapped(lambda value: f"{number_of(value):.3g}")
