@@ -54,7 +54,11 @@ class Population:
             object.__setattr__(self, "counts", np.bincount(places))
         else:
             values, weight = texts(self.values), "frequencies" if self.counts is None else "counts"
-            object.__setattr__(self, weight, np.asarray(getattr(self, weight)))
+            numbers = np.asarray(getattr(self, weight))
+            whole = "whole " * (weight == "counts")
+            if numbers.dtype.kind not in "iuf" or (whole and (numbers % 1 != 0).any()):
+                raise ParameterError(f"{weight} must be {whole}numbers, one for each value")
+            object.__setattr__(self, weight, numbers)
         object.__setattr__(self, "values", values)
         weights = self._weights()
         if len(weights) != len(self.values) or not self.values:

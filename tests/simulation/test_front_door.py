@@ -267,6 +267,14 @@ def test_numbers_are_compared_with_numbers_only() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("counts", [[1.5, 2.5], [True, False], ["1", "2"], [None, 1], [1j, 2]])
+def test_counts_of_people_are_whole_numbers(counts: list[Any]) -> None:
+    with pytest.raises(ParameterError, match="counts must be whole numbers, one for each value"):
+        Population(("a", "b"), counts=cast(Any, counts))
+    assert Population(("a", "b"), counts=np.array([2.0, 3.0])).users == 5
+
+
+@pytest.mark.exact
 def test_the_command_tries_by_a_column(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
