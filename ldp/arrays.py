@@ -133,7 +133,10 @@ def _codes(rows: Any, name: str) -> Codes:
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
         return _codes_one_by_one(rows)
     places = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return tuple(map(_text, column.dictionary.to_pylist())), places
+    try:
+        return tuple(map(_text, column.dictionary.to_pylist())), places
+    except (ArithmeticError, LookupError, ValueError) as error:  # dates and texts Python has not
+        raise ParameterError(f"{name}: a value cannot be read: {error}") from None
 
 
 def _codes_of_columns(columns: Sequence[Codes]) -> Codes:

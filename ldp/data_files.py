@@ -43,6 +43,7 @@ NO_TEXT = "not {} text: name its encoding, as --encoding cp1252, or export it as
 ARROW = {".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow"}
 ARROW_ERRORS = {
     "duplicate field": "has two columns of one name: rename one",
+    "out of range": "holds a date or time that Python has not: write it as text",
     "Nanosecond": "holds times with nanoseconds: round them to microseconds",
 }
 """Words of an error of pyarrow -> what is wrong."""
@@ -406,7 +407,7 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
         raise ParameterError(f"cannot read {path}: No such file or directory") from None
     except ParameterError:
         raise
-    except (pyarrow.ArrowException, ValueError, ImportError) as error:
+    except (pyarrow.ArrowException, ArithmeticError, ValueError, ImportError) as error:
         known = [what for words, what in ARROW_ERRORS.items() if words in str(error)]
         what = known[0] if known else f"is not a {kind} file of one table"
         raise ParameterError(f"{path} {what}") from None

@@ -95,6 +95,10 @@ def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> N
     (parquet.write_table if suffix == ".parquet" else feather.write_feather)(times, path)
     with pytest.raises(ParameterError, match="holds times with nanoseconds: round them"):
         read_table(path)
+    days = pyarrow.table({"on": pyarrow.array([-800_000], pyarrow.int32()).cast("date32")})
+    (parquet.write_table if suffix == ".parquet" else feather.write_feather)(days, path)
+    with pytest.raises(ParameterError, match="holds a date or time that Python has not"):
+        read_table(path)
 
 
 @pytest.mark.exact
