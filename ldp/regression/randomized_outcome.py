@@ -32,6 +32,9 @@ ROUNDING = 1e-13
 """Share of a log likelihood by which rounding may lower it."""
 AT_EDGE = 1e-4
 """Distance from 0 or 1 below which a row's fitted share counts as 0 or 1."""
+FEW = 0.1
+"""Leverage of a row, over the variance of its answer, above which fewer than ten people of either
+answer tell of a coefficient."""
 LEAST_INFORMATION = 1e-6
 """Information that the answers have in some direction, beside that at shares of a half, below which
 the likelihood has no largest value inside: a share is estimated at 0 or 1."""
@@ -226,6 +229,8 @@ class RandomizedOutcomeRegression:
             middle = _by_strata(scores, strata)
         else:
             middle = scores.T @ scores if self.model == "linear" else bread
+        if self.model == "linear":
+            middle = middle + self._of_few_rows(columns, answers, weight, b, slopes, of_people)
         inverse = np.linalg.inv(bread)
         shift = inverse @ by_offset
         covariance = inverse @ middle @ inverse
@@ -306,6 +311,27 @@ class RandomizedOutcomeRegression:
         """Return unbiased estimates of the variances of the answers, their outcomes fixed."""
         yes, no = self.design.yes_if_yes, self.design.yes_if_no
         return np.asarray(no * (1 - no) + debiased * (yes * (1 - yes) - no * (1 - no)))
+
+    def _of_few_rows(
+        self, x: Floats, y: Floats, weight: Floats, b: Floats, slopes: Floats, of_people: bool
+    ) -> Floats:
+        """Return the variance that the answers of few rows hide: those of a town of three may be
+        alike, and that of one is fitted without an error. Where a row's leverage is too large for
+        its answer's variance, the latter is at least that with two more of each answer (Agresti
+        and Coull 1998)."""
+        design = self.design
+        leverage = weight * (x * np.linalg.solve((x * weight[:, None]).T @ x, x.T).T).sum(axis=1)
+        fitted = design.yes_if_no + design.gain * (x @ b)
+        low, high = sorted((design.yes_if_no, design.yes_if_yes))
+        share = np.clip(fitted, low, high)
+        share = (share + 2 * leverage) / (1 + 4 * leverage)
+        spread = share * (1 - share)
+        counted = (y - fitted) ** 2
+        if of_people:
+            counted = self._answer_variances((y - design.yes_if_no) / design.gain)
+            spread = np.minimum(spread, self._answer_variances(np.arange(2.0)).max())
+        hidden = np.where(leverage > spread * FEW, np.maximum(spread - counted, 0), 0)
+        return np.asarray(slopes.T @ (slopes * hidden[:, None]))
 
     def _linear(self, x: Floats, y: Floats, weight: Floats, gram: Floats) -> Any:
         """Return b, the scores of rows, their derivatives by the answers, those of their sum by -b

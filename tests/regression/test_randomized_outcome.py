@@ -259,6 +259,31 @@ def test_a_stratified_share_has_the_variance_of_the_textbook() -> None:
     assert model.std_errors_[0] == pytest.approx(math.sqrt(variance) / weights.sum())
 
 
+@pytest.mark.parametrize("people", [1, 3, 10, 30])
+def test_intervals_of_a_town_of_few_people_cover(people: int) -> None:
+    """Their answers may all be alike, and one person's is fitted without an error."""
+    generator, reached = np.random.default_rng(people), 0
+    x = np.repeat([0.0, 1.0], [300, people])[:, None]
+    for _ in range(400):
+        y = generator.random(len(x)) < FORCED.yes_if_no + FORCED.gain * 0.3
+        low, high = RandomizedOutcomeRegression(FORCED).fit(x, y).coefficient_intervals()[0]
+        reached += low <= 0 <= high
+    assert reached >= binom.ppf(ALPHA, 400, 0.945)
+
+
+def test_intervals_of_a_slope_of_few_people_cover() -> None:
+    generator, reached = np.random.default_rng(5), 0
+    for _ in range(400):
+        x = generator.lognormal(0, 2, 60)
+        share = np.clip(0.2 + 0.001 * x, 0, 1)
+        y = generator.random(60) < FORCED.yes_if_no + FORCED.gain * share
+        low, high = (
+            RandomizedOutcomeRegression(FORCED).fit(x[:, None], y).coefficient_intervals()[0]
+        )
+        reached += low <= 0.001 <= high
+    assert reached >= binom.ppf(ALPHA, 400, 0.945)
+
+
 @pytest.mark.exact
 def test_of_people_is_the_noise_of_the_answers_alone() -> None:
     """All 2**6 answers of six people are enumerated, each with its probability.
