@@ -1,5 +1,7 @@
 """Columns of data, and public bounds of numbers."""
 
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,9 @@ from ldp.cli.reading import chosen_reading
 from ldp.data_files import ARROW, SHOWN, DataTable, Reading, number_forms, read_table
 from ldp.errors import ParameterError
 from ldp.mechanisms.numeric import is_number
+
+Kinds = Mapping[str, tuple[str, Callable[[float], bool]]]
+"""Words for the numbers of a column, and whether a number is one of them."""
 
 
 def read_column(path: Path, column: str | None) -> tuple[str, DataTable]:
@@ -50,29 +55,33 @@ def read_bounds(path: Path) -> dict[str, tuple[float, float]]:
     return bounds
 
 
-def read_columns(path: Path, names: list[str], *, is_private: bool) -> Any:
+def read_columns(
+    path: Path, names: list[str], *, is_private: bool, kinds: Kinds | None = None
+) -> Any:
     """Return the columns `names` of a file as numbers: shape (rows, names). A cell that is no
-    number is NaN in a private file, which may have no rows. Raise ParameterError for such a cell in
-    another file, with its line, and for a file that is no table, or lacks a column or rows."""
+    number is NaN in a private file, which may have no rows. Raise ParameterError for such a cell,
+    or a number of another kind, in another file, with its line, and for a file that is no table, or
+    lacks a column or rows."""
     table = read_table(path, chosen_reading()._replace(is_private=is_private), names)
     for name in names:
         table.place(name)
     if not is_private:
         if not table.rows:
             raise ParameterError(f"{path} has no rows")
-        return _finite(table, names)
+        return _finite(table, names, kinds)
     columns = [[float(cell or "nan") for cell in table.numbers(name)] for name in names]
     return np.array(columns, dtype=np.float64).T.reshape(-1, len(names))
 
 
-def _finite(table: DataTable, names: list[str]) -> Any:
-    """Return columns of finite numbers: shape (rows, names). Raise ParameterError for another cell,
-    with its line and its text."""
+def _finite(table: DataTable, names: list[str], kinds: Kinds | None = None) -> Any:
+    """Return columns of finite numbers of `kinds`: shape (rows, names). Raise ParameterError for
+    another cell, with its line and its text."""
     columns = [table.numbers(name) for name in names]
     for (line, _), *cells in zip(table.rows, *columns, strict=True):
         for name, cell in zip(names, cells, strict=True):
-            if not is_number(cell):
+            kind, is_one = (kinds or {}).get(name, ("a finite number", math.isfinite))
+            if not is_number(cell) or not is_one(float(cell)):
                 raise ParameterError(
-                    f"{table.where(line)}: {name} must be a finite number, not {cell[:SHOWN]!r}"
+                    f"{table.where(line)}: {name} must be {kind}, not {cell[:SHOWN]!r}"
                 )
     return np.array(columns, dtype=np.float64).T

@@ -344,7 +344,9 @@ def _of_answers(
     if target in (*feature, *category):
         raise ParameterError(f"{target} is the target, and predicts itself: leave it out")
     weighted = [] if weights is None else [weights]
-    table = read_columns(data, [*feature, *weighted, target], is_private=False)
+    kinds: Any = dict.fromkeys(weighted, ("a number above 0", (0.0).__lt__))
+    kinds |= {target: ("0 or 1", (0.0, 1.0).__contains__)}
+    table = read_columns(data, [*feature, *weighted, target], is_private=False, kinds=kinds)
     groups, bases = dict[str, Any](), dict[str, str]()
     for name in category:
         sheet = read_column(data, name)[1]

@@ -492,7 +492,11 @@ def test_categories_are_columns_of_0_and_1_but_the_first(
                 "--randomized",
                 "warner, statement = 3/4",
             ],
-            "answers.csv: answers must be 0 or 1; row 1 holds",
+            "answers.csv, line 2: age must be 0 or 1, not",
+        ),
+        (
+            [*REGRESS, "--weights", "region", "--randomized", "warner, statement = 3/4"],
+            "answers.csv, line 2: region must be a number above 0, not 'a'",
         ),
         (
             [*REGRESS, "--feature", "y", "--randomized", "warner, statement = 3/4"],
@@ -507,7 +511,7 @@ def test_categories_are_columns_of_0_and_1_but_the_first(
                 "--randomized",
                 "warner, statement = 3/4",
             ],
-            "answers.csv, line 2: region must be a finite number, not 'a'",
+            "answers.csv, line 2: region must be 0 or 1, not 'a'",
         ),
         (
             [*REGRESS, "--randomized", "forced, truth = 2/3"],
