@@ -120,11 +120,17 @@ class DataTable(NamedTuple):
         The decimal sign is that of `reading`; without one it is the sign of all cells that can be
         read in one way only. Raise ParameterError, with line and value, for a cell that can be read
         in two ways, or in none with that decimal sign. Cells of a private file are read by the
-        header and `reading` alone, and are empty where they do not fit.
+        header and `reading` alone, and are empty where they do not fit; without commas between them
+        the decimal sign must be stated.
         """
         if name in self.typed:
             return self.cells(name)
         if self.reading.is_private:
+            if self.delimiter != "," and not self.reading.decimal:
+                raise ParameterError(
+                    f"{self.path}: in a private file with another separator than the comma a cell "
+                    "such as 1.234 may be 1234: give --decimal . or --decimal ,"
+                )
             return [*map(self._private_number, self.cells(name))]
         cells, numbers, wanted = self.cells(name), dict[str, str](), self.reading.decimal
         forms = {cell: number_forms(cell) for cell in dict.fromkeys(cells)}
@@ -143,12 +149,9 @@ class DataTable(NamedTuple):
         return [numbers[cell] for cell in cells]
 
     def _private_number(self, cell: str) -> str:
-        """Return the number of a cell; "" for a text, and outside of comma-separated files for a
-        comma that may be a decimal sign."""
-        decimal, form = self.reading.decimal, number_forms(cell)
-        if decimal is None and self.delimiter != "," and "," in cell and len(form) > 1:
-            return ""
-        return form.get(decimal or ".", cell if INFINITE.fullmatch(cell) else "")
+        """Return the number of a cell, "" for a text."""
+        decimal = self.reading.decimal or "."
+        return number_forms(cell).get(decimal, cell if INFINITE.fullmatch(cell) else "")
 
 
 def number_forms(text: str) -> dict[str, str]:

@@ -306,11 +306,11 @@ def test_a_text_of_parquet_that_is_none_spoils_its_own_cell_alone(tmp_path: Path
 
 @pytest.mark.exact
 def test_a_private_number_is_read_by_header_and_options(tmp_path: Path) -> None:
-    """Only in comma-separated files is a comma a mark of thousands, unless --decimal says so."""
+    """A comma is a mark of thousands in comma-separated files; elsewhere --decimal must be
+    stated, because 12.500 is 12500 in half of Europe."""
     cells = ("1.5", "1,5", "1,234", "1,234.5", "1.234,5", "inf", "nan", "few")
     for delimiter, decimal, expected in (
         (",", None, ("1.5", "", "1234", "1234.5", "", "inf", "", "")),
-        (";", None, ("1.5", "", "", "1234.5", "", "inf", "", "")),
         (";", ".", ("1.5", "", "1234", "1234.5", "", "inf", "", "")),
         (";", ",", ("", "1.5", "1.234", "", "1234.5", "inf", "", "")),
     ):
@@ -318,6 +318,10 @@ def test_a_private_number_is_read_by_header_and_options(tmp_path: Path) -> None:
         path = written(tmp_path, f"x{delimiter}y\n{rows}")
         table = read_table(path, PRIVATE._replace(decimal=decimal))
         assert tuple(table.numbers("x")) == expected
+    for delimiter in ";\t|":
+        table = read_table(written(tmp_path, f"x{delimiter}y\n12.500{delimiter}0\n"), PRIVATE)
+        with pytest.raises(ParameterError, match="may be 1234: give --decimal"):
+            table.numbers("x")
 
 
 # --- what is read

@@ -235,13 +235,14 @@ def test_what_a_release_costs_is_rounded_up(
 def test_a_column_of_texts_is_refused_at_its_price(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the decimal sign the column is read; no error names a line or a value.
-
-    Of 50 rows no share tells anything, so the release is made, and says so.
-    """
+    """With the wrong decimal sign; with the right one it is read. No error names a line or a value.
+    Of 50 rows no share tells anything: the release is made, and says so."""
     (here / "data.csv").write_text("x;y\n" + rows_of("{},25;{},75\n", 20_000))
     (here / "out.csv").write_text("before")
-    assert run(f"{REGRESS} --out out.csv", monkeypatch) == 2
+    assert run(REGRESS, monkeypatch) == 2
+    assert "may be 1234: give --decimal . or --decimal ,\n" in capsys.readouterr().err
+    with_points = f"{REGRESS} --decimal ."
+    assert run(f"{with_points} --out out.csv", monkeypatch) == 2
     error = capsys.readouterr().err
     assert error.startswith("ldp: nothing is released: by a private histogram")
     assert "That cost epsilon 0.01." in error
@@ -252,9 +253,9 @@ def test_a_column_of_texts_is_refused_at_its_price(
     low, high = result["intervals"]["x"]
     assert abs((low + high) / 2 - 3) < 2.6 * (high - low) / 2  # 5 standard errors: 1e-6
     (here / "data.csv").write_text("x;y\n" + rows_of("{},25;{},75\n", 50))
-    read = released(REGRESS, monkeypatch, capsys)["rows_read"]
+    read = released(with_points, monkeypatch, capsys)["rows_read"]
     assert (read["epsilon"], read["precise"]) == (pytest.approx(0.1), False)
-    assert run(REGRESS, monkeypatch) == 0
+    assert run(with_points, monkeypatch) == 0
     assert "They tell nothing: the rows" in " ".join(capsys.readouterr().out.split())
 
 
@@ -315,7 +316,7 @@ def test_a_curators_release_says_what_it_was_fed(
 ) -> None:
     """No error tells a person's answer or line, and epsilon is the one asked for."""
     good = {"minutes": "3", "city": "Oslo"}[metric]
-    words = f"central {metric} --registry metrics.toml --data data.csv --epsilon 1"
+    words = f"central {metric} --registry metrics.toml --data data.csv --epsilon 1 --decimal ."
     (here / "data.csv").write_text(f"value;count\n{good};15000\nunlisted;5000\n")
     result = released(words, monkeypatch, capsys)
     assert (result["epsilon"], result["people"]) == (1.0, 20_000)
