@@ -4,7 +4,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from ldp.cli import commands
 from ldp.client import Declined, Recorded
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import CATALOGUE
+from ldp.mechanisms.numeric import number_of
 from ldp.mechanisms.words import LETTERS
 from ldp.protocol.spelling import Spelling
 from ldp.registry import Registry
@@ -133,6 +134,14 @@ def test_what_is_no_number_is_below_all_bounds(tmp_path: Path) -> None:
     assert [metric.cleaned(number) for number in NO_NUMBERS] == [-math.inf] * len(NO_NUMBERS)
     point = metric.mechanism.addressing.point  # type: ignore[attr-defined]
     assert [point(number) for number in BEYOND] == [point(n) for n in (1.0, 0.0, 1.0, 1.0)]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("unit", ["ns", "ms", "s", "M"])
+def test_a_duration_of_numpy_is_no_number_whatever_its_unit(unit: Any) -> None:
+    """numpy calls it a whole number; 5 nanoseconds would be the number 5."""
+    with pytest.raises(ParameterError, match="value is not a number"):
+        number_of(cast(Any, np.timedelta64(5, unit)))
 
 
 @pytest.mark.exact
