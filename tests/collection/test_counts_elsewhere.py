@@ -308,6 +308,8 @@ def test_signs_add_to_what_their_reports_can() -> None:
         ("row,column\n0,0\n", "must start with"),
         ("row,column,count\n0,0\n", "line 2: 3 cells were expected"),
         ("row,column,count\n0,zero,1\n", "line 2: three whole"),
+        ("row,column,count\n0,0_1,1\n0,,1\n", "line 2: three whole"),
+        ("row,column,count\n0,\u0661,1\n0,,1\n", "line 2: three whole"),
         ("row,column,count\n0,,1\n0,2,1\n", "line 3: a cell that is not in"),
         ("row,column,count\n-1,,1\n", "line 2: a cell that is not in"),
         ("row,column,count\n0,0,1\n0,0,1\n", "line 3: .*second time"),
