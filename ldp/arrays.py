@@ -185,6 +185,15 @@ def _text(value: Any) -> Any:
     return str(float(value) if isinstance(value, Fraction) else value)
 
 
+def whole_counts(counts: Any, size: int) -> Ints:
+    """Return counts of people, shape (size,), as int64; raise ParameterError for anything else."""
+    numbers = np.asarray(counts)
+    is_right = numbers.dtype.kind in "iuf" and numbers.shape == (size,)
+    if is_right and ((numbers >= 0) & (numbers < 1 << 62) & (numbers == np.floor(numbers))).all():
+        return numbers.astype(np.int64)
+    raise ParameterError("counts must be whole numbers from 0, one for each value")
+
+
 def add_at(
     cells: AnyInts, rows: AnyInts, columns: AnyInts, amounts: AnyInts | np.integer | int
 ) -> None:

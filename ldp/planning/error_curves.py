@@ -255,12 +255,10 @@ def _mechanism(source: Any, people: Population, epsilon: float) -> Any:
     built = require_mechanism(source(epsilon) if callable(source) else source)
     if callable(source):
         return built
-    names = {field.name: field.default for field in fields(source)}
+    names = {field.name: field.default for field in fields(source) if field.default is not False}
     if "epsilon" not in names:
         raise ParameterError(f"{source.name} has no epsilon: give a function from one to it")
-    changes: dict[str, Any] = {
-        name: 0 for name, default in names.items() if default == 0 and default is not False
-    }
+    changes: dict[str, Any] = {name: 0 for name, default in names.items() if default == 0}
     if replace(source, **changes) != source:  # somebody chose them
         changes = {}
     return replace(source, epsilon=epsilon, **changes)
@@ -288,9 +286,7 @@ def _question(mechanisms: Sequence[Any], people: Population, epsilon: float) -> 
         raise ParameterError("compare mechanisms about one kind of answers, and one range")
     if not bounds and True not in has_bins:
         if (answers := about.pop()[0]) != "values":
-            raise ParameterError(
-                f"compare takes mechanisms about values or a number, not {answers}"
-            )
+            raise ParameterError(f"compare takes mechanisms of values or numbers, not {answers}")
         return Shares.of(people, epsilon)
     if len(people.values) > MOST_NUMBERS:
         people = people.mapped(lambda value: f"{number_of(value):.3g}")

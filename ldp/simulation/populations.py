@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Floats, Ints, Seed, column_codes, generator_of, texts
+from ldp.arrays import Floats, Ints, Seed, column_codes, generator_of, texts, whole_counts
 from ldp.data_files import AS_WRITTEN, SHOWN, Reading, place_of, read_table
 from ldp.errors import ParameterError
 from ldp.files import csv_text
@@ -53,12 +53,11 @@ class Population:
             values, places = column_codes(self.values)
             object.__setattr__(self, "counts", np.bincount(places))
         else:
-            values, weight = texts(self.values), "frequencies" if self.counts is None else "counts"
-            numbers = np.asarray(getattr(self, weight))
-            whole = "whole " * (weight == "counts")
-            if numbers.dtype.kind not in "iuf" or (whole and (numbers % 1 != 0).any()):
-                raise ParameterError(f"{weight} must be {whole}numbers, one for each value")
-            object.__setattr__(self, weight, numbers)
+            values = texts(self.values)
+            if self.counts is not None:
+                object.__setattr__(self, "counts", whole_counts(self.counts, len(values)))
+            else:
+                object.__setattr__(self, "frequencies", np.asarray(self.frequencies, np.float64))
         object.__setattr__(self, "values", values)
         weights = self._weights()
         if len(weights) != len(self.values) or not self.values:

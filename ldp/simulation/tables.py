@@ -24,6 +24,7 @@ from ldp.arrays import (
     column_codes,
     generator_of,
     texts,
+    whole_counts,
 )
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism
@@ -202,7 +203,7 @@ def _held(values: Any, counts: Any) -> tuple[Sequence[Any], Ints]:
     """Return values and how many clients hold each; in a column without counts each row is one
     client."""
     if counts is not None:
-        return texts(values), np.asarray(counts)
+        return (listed := texts(values)), whole_counts(counts, len(listed))
     different, places = column_codes(values)
     return different, np.bincount(places, minlength=len(different))
 
