@@ -33,6 +33,15 @@ def read_column(path: Path, column: str | None) -> tuple[str, DataTable]:
     return name, table
 
 
+def read_texts(path: Path, column: str) -> list[str]:
+    """Return the texts of a column; raise ParameterError for an empty cell, with its line."""
+    table = read_column(path, column)[1]
+    cells = table.cells(column)
+    if "" in cells:
+        raise ParameterError(f"{table.where(table.rows[cells.index('')][0])}: {column} is empty")
+    return cells
+
+
 def read_bounds(path: Path) -> dict[str, tuple[float, float]]:
     """Return low and high by column, in the file's order, from a table `column,low,high`. Raise
     ParameterError, with the line, for another file."""

@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from ldp.accounting.cost_composition import exact_sum
-from ldp.cli.columns import read_bounds, read_column, read_columns
+from ldp.cli.columns import read_bounds, read_columns, read_texts
 from ldp.cli.estimates import check_output
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.cli.parsing import Typed, name_and_parameters
@@ -349,10 +349,7 @@ def _of_answers(
     table = read_columns(data, [*feature, *weighted, target], is_private=False, kinds=kinds)
     groups, bases = dict[str, Any](), dict[str, str]()
     for name in category:
-        sheet = read_column(data, name)[1]
-        cells = sheet.cells(name)
-        if "" in cells:
-            raise ParameterError(f"{sheet.where(sheet.rows[cells.index('')][0])}: {name} is empty")
+        cells = read_texts(data, name)
         bases[name], *others = sorted({*cells})
         groups |= {f"{name} = {other}": np.equal(cells, other) for other in others}
     try:
@@ -360,7 +357,7 @@ def _of_answers(
             np.column_stack([table[:, : len(feature)], *groups.values()]),
             table[:, -1],
             table[:, -2] if weighted else None,
-            None if strata is None else read_column(data, strata)[1].cells(strata),
+            None if strata is None else read_texts(data, strata),
             of_people=of == "people",
         )
     except (DecodeError, ParameterError) as error:

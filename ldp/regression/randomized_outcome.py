@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldp.arrays import Floats
+from ldp.arrays import Floats, column_codes
 from ldp.errors import DecodeError, ParameterError
 
 MODELS = ("linear", "logistic")
@@ -90,7 +90,8 @@ class OutcomeDesign:
         `sensitive`, else one to which a share `unrelated_yes` of people say yes. Where that share
         is estimated, from `unrelated_people` others who were asked it directly, errors allow for
         it."""
-        _require_share("unrelated_yes", unrelated_yes)
+        for name, share in (("sensitive", sensitive), ("unrelated_yes", unrelated_yes)):
+            _require_share(name, share)
         if not unrelated_people >= 1:
             raise ParameterError("unrelated_people must be 1 or more")
         rest = 1 - sensitive
@@ -196,7 +197,7 @@ class RandomizedOutcomeRegression:
         they are a random sample; for the linear model only. Raises ParameterError for other
         numbers, and DecodeError where the covariates do not determine the coefficients.
         """
-        answers, columns = np.asarray(y, np.float64), _columns(X)
+        answers, columns = _numbers(y), _columns(X)
         if answers.shape != columns.shape[:1]:
             raise ParameterError("X and y must have a row for each person, and one at least")
         if (is_wrong := ~np.isin(answers, (0, 1))).any():
@@ -204,7 +205,7 @@ class RandomizedOutcomeRegression:
             raise ParameterError(f"answers must be 0 or 1; row {row + 1} holds {answers[row]:g}")
         if of_people and self.model != "linear":
             raise ParameterError("only the linear model has errors about these people themselves")
-        weight = np.ones(len(answers)) if weights is None else np.asarray(weights, np.float64)
+        weight = np.ones(len(answers)) if weights is None else _numbers(weights)
         if weight.shape != answers.shape or not (np.isfinite(weight) & (weight > 0)).all():
             raise ParameterError("weights must be finite numbers above 0, one for each row")
         if self.model == "linear" and not of_people and np.ptp(answers) == 0:
@@ -230,7 +231,7 @@ class RandomizedOutcomeRegression:
         else:
             middle = scores.T @ scores if self.model == "linear" else bread
         if self.model == "linear":
-            middle = middle + self._of_few_rows(columns, answers, weight, b, slopes, of_people)
+            middle = middle + self._of_few_rows(columns, answers, weight, b, of_people)
         inverse = np.linalg.inv(bread)
         shift = inverse @ by_offset
         covariance = inverse @ middle @ inverse
@@ -312,9 +313,7 @@ class RandomizedOutcomeRegression:
         yes, no = self.design.yes_if_yes, self.design.yes_if_no
         return np.asarray(no * (1 - no) + debiased * (yes * (1 - yes) - no * (1 - no)))
 
-    def _of_few_rows(
-        self, x: Floats, y: Floats, weight: Floats, b: Floats, slopes: Floats, of_people: bool
-    ) -> Floats:
+    def _of_few_rows(self, x: Floats, y: Floats, weight: Floats, b: Floats, of_people: bool) -> Any:
         """Return the variance that the answers of few rows hide: those of a town of three may be
         alike, and that of one is fitted without an error. Where a row's leverage is too large for
         its answer's variance, the latter is at least that with two more of each answer (Agresti
@@ -331,7 +330,7 @@ class RandomizedOutcomeRegression:
             counted = self._answer_variances((y - design.yes_if_no) / design.gain)
             spread = np.minimum(spread, self._answer_variances(np.arange(2.0)).max())
         hidden = np.where(leverage > spread * FEW, np.maximum(spread - counted, 0), 0)
-        return np.asarray(slopes.T @ (slopes * hidden[:, None]))
+        return (x * (hidden * (weight / design.gain) ** 2)[:, None]).T @ x
 
     def _linear(self, x: Floats, y: Floats, weight: Floats, gram: Floats) -> Any:
         """Return b, the scores of rows, their derivatives by the answers, those of their sum by -b
@@ -412,10 +411,21 @@ def _expit(predictor: Floats) -> Floats:
     return np.asarray(0.5 * (1 + np.tanh(predictor / 2)))
 
 
+def _numbers(values: ArrayLike) -> Floats:
+    """Return numbers as they are, NaN for masked ones; raise ParameterError for texts."""
+    try:
+        numbers = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"X, y and weights must be numbers: {error}") from None
+    if isinstance(values, np.ma.MaskedArray):
+        numbers = np.where(np.ma.getmaskarray(values), np.nan, numbers)
+    return numbers
+
+
 def _columns(X: ArrayLike) -> Floats:
     """Return the covariates with a column of ones at the end; raise ParameterError unless `X` has
     two dimensions and finite numbers."""
-    table = np.asarray(X, np.float64)
+    table = _numbers(X)
     if table.ndim != 2 or not len(table) or not np.isfinite(table).all():
         raise ParameterError(
             "X must be finite numbers of shape (rows, features), with a row or more"
@@ -426,10 +436,9 @@ def _columns(X: ArrayLike) -> Floats:
 def _by_strata(scores: Floats, strata: Sequence[Any] | None) -> Floats:
     """Return the variance of the sum of `scores`, drawn in `strata`: for each n / (n - 1) times the
     products about their mean. Raises ParameterError for strata of one row."""
-    names = ["all"] * len(scores) if strata is None else [*map(str, strata)]
-    if len(names) != len(scores):
+    listed, place = column_codes(["all"] * len(scores) if strata is None else strata, "strata")
+    if len(place) != len(scores):
         raise ParameterError("strata must be one for each row")
-    listed, place = np.unique(names, return_inverse=True)
     number = np.bincount(place).astype(np.float64)
     if (number < 2).any():
         single = str(listed[int(number.argmin())])

@@ -363,6 +363,12 @@ def test_wrong_data_say_what_is_wrong() -> None:
         (lambda: model.fit(x, y, -y), "weights must be finite numbers above 0"),
         (lambda: model.fit(x, y, None, ["a"] * 19), "strata must be one for each row"),
         (lambda: model.fit(x, y, None, ["a"] * 19 + ["b"]), "stratum 'b' has one row"),
+        (lambda: model.fit(x, y, None, ["a"] * 18 + [None] * 2), "strata: .* 18 is missing"),
+        (lambda: model.fit(x, y, np.ma.array(1 + y, mask=y > 0)), "weights must be finite"),
+        (lambda: model.fit(np.ma.array(x, mask=x > 50), y), "X must be finite numbers"),
+        (lambda: model.fit(x, np.ma.array(y, mask=y > 0)), "answers must be 0 or 1"),
+        (lambda: model.fit(x, ["yes"] * 20), "must be numbers: could not convert"),
+        (lambda: OutcomeDesign.unrelated(sensitive=-0.1, unrelated_yes=0.2), "sensitive must be"),
         (lambda: model.fit(x, y).coefficient_intervals(1), "level must lie"),
         (lambda: RandomizedOutcomeRegression(FORCED, probit), "must be one of linear, logistic"),
     ):
@@ -469,6 +475,8 @@ def test_categories_are_columns_of_0_and_1_but_the_first(
     assert [*result["coefficients"].values()] == pytest.approx(expected)
     Path("answers.csv").write_text("age,region,y\n1,a,1\n2,,0\n")
     assert called(words, monkeypatch) == 2
+    assert "answers.csv, line 3: region is empty" in capsys.readouterr().err
+    assert called([*REGRESS[:6], *design, "--strata", "region"], monkeypatch) == 2
     assert "answers.csv, line 3: region is empty" in capsys.readouterr().err
 
 
