@@ -14,6 +14,7 @@ from ldp.planning import plan as planned
 from ldp.planning.percentiles import TABLES
 from ldp.protocol.channel import rounded_up
 from ldp.registry.odds import in_words
+from ldp.tables.statistics import known_ends
 
 WIDTH = 96
 
@@ -145,7 +146,7 @@ def _words_of_percentile(answer: PercentilePlan) -> str:
         mark = " *" if row is answer.best else ""
         mean = "-" if row.mean_std_error is None else f"{row.mean_std_error:.3g}"
         of = row.percentile
-        cells = [*map(_number, (of.estimate, of.low, of.high))]
+        cells = [*map(_number, (of.estimate, *known_ends(of.low, of.high)))]
         lines.append(
             f"{row.words + mark:<44} {cells[0]:>9} {cells[1]:>9} {cells[2]:>9} "
             f"{100 * row.share_std_error:7.2g} % {report_bytes(row.mechanism):6,} {mean:>9}"
@@ -175,7 +176,7 @@ def _of_parts(answer: PercentilePlan) -> list[str]:
     lines = ["of a category with   percentile       low      high" + of_shape]
     for row in answer.parts:
         of = row.percentile
-        cells = [*map(_number, (of.estimate, of.low, of.high))]
+        cells = [*map(_number, (of.estimate, *known_ends(of.low, of.high)))]
         lines.append(
             f"{100 * row.part:>16.3g} % {cells[0]:>13} {cells[1]:>9} {cells[2]:>9}"
             + (of_shape and f"  {row.like}")
@@ -189,8 +190,8 @@ def _of_parts(answer: PercentilePlan) -> list[str]:
     return lines
 
 
-def _number(number: float) -> str:
-    return f"{number:.4g}" if math.isfinite(number) else "-"
+def _number(number: float | None) -> str:
+    return "-" if number is None or not math.isfinite(number) else f"{number:.4g}"
 
 
 def _words(answer: Plan, has_fakes: bool) -> str:

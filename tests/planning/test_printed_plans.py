@@ -87,6 +87,13 @@ def test_a_number_that_is_off_in_its_last_digit_is_missed() -> None:
     assert NUMBER.findall("p95 -0.25, 3e-05 of 1,000,") == ["95", "-0.25", "3e-05", "1,000,"]
 
 
+@pytest.mark.exact
+def test_an_end_that_says_nothing_is_open(tmp_path: Path) -> None:
+    """It was the largest number of the bins: the end of p95 of 829 was 2.6e+08."""
+    numbers = printed("plan number --users 2000 --epsilon 4", tmp_path / "work")
+    assert not [number for number in numbers if 1e6 < float(rounded(number)) < 1e9]
+
+
 def main() -> None:
     with TemporaryDirectory() as name:
         numbers = {
