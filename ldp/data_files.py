@@ -35,8 +35,8 @@ OTHERS = {
     b"ARROW1": "an Arrow file, whose name must end in .arrow",
     b"$FL": "a file of SPSS",
     b"<stata": "a file of Stata",
-    b'{"': "JSON",
-    b"[{": "JSON",
+    b"<html": "HTML",
+    b"<?xml": "XML",
 }
 """First bytes of files that are no CSV -> what they are."""
 NO_TEXT = "not {} text: name its encoding, as --encoding cp1252, or export it as UTF-8"
@@ -47,8 +47,8 @@ ARROW_ERRORS = {
     "Nanosecond": "holds times with nanoseconds: round them to microseconds",
 }
 """Words of an error of pyarrow -> what is wrong."""
-SHOWN = 40
-"""Number of letters of a value that an error shows."""
+SHOWN, MOST_NAMES = 40, 300
+"""Number of letters of a value, and of the names of columns, that an error shows."""
 _SPACES = " \u00a0\u2007\u2009\u202f"
 _MARKS = {".": f",'\u2019{_SPACES}", ",": f".'\u2019{_SPACES}"}
 _NUMBERS = {
@@ -60,6 +60,7 @@ _NUMBERS = {
     for decimal, marks in _MARKS.items()
 }
 """Numbers by decimal sign: digits, or groups of three with one mark between them all."""
+_JSON = re.compile(rb'[{[]\s*["{]')
 INFINITE = re.compile(" *[+-]?inf(inity)? *", re.IGNORECASE | re.ASCII)
 _SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*')
 """First line of a spreadsheet's file, which names the separator."""
@@ -94,6 +95,11 @@ class DataTable(NamedTuple):
     typed: frozenset[str] = frozenset()
     """Columns that the file stores as numbers."""
 
+    @property
+    def names(self) -> str:
+        """Names of the columns for an error, on one line."""
+        return repr(", ".join(self.header))[1:-1][:MOST_NAMES]
+
     def where(self, line: int) -> str:
         """Return the file and the line with which an error begins; for a private file without the
         line."""
@@ -104,7 +110,7 @@ class DataTable(NamedTuple):
     def place(self, name: str) -> int:
         """Return the place of the column `name`; raise ParameterError unless there is one."""
         if (times := self.header.count(name)) != 1:
-            has = f"no column {name!r}, but {', '.join(self.header)}"
+            has = f"no column {name!r}, but {self.names}"
             has = f"{times} columns {name!r}: rename one" if times else has
             raise ParameterError(f"{self.path} has {has}")
         return self.header.index(name)
@@ -331,9 +337,9 @@ def _read_bytes(path: str | Path, reading: Reading) -> tuple[bytes, str]:
         data = sys.stdin.buffer.read() if str(path) == "-" else bytes_of(Path(path))
     except OSError as error:
         raise ParameterError(f"cannot read {path}: {error.strerror}") from None
-    for beginning, what in OTHERS.items():
-        if data.startswith(beginning):
-            raise ParameterError(f"{path} is {what}: a CSV file was expected")
+    known = [what for beginning, what in OTHERS.items() if data.startswith(beginning)]
+    if known or _JSON.match(data):
+        raise ParameterError(f"{path} is {(known or ['JSON'])[0]}: a CSV file was expected")
     marked = next((encoding for mark, encoding in BOMS.items() if data.startswith(mark)), "utf-8")
     return data, reading.encoding or marked
 

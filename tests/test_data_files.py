@@ -170,6 +170,8 @@ def test_cells_that_can_be_read_in_two_ways_are_told_by_the_others(
         ("a,b\n1,2\n".encode("utf-16-le"), "byte 1 is 0: not UTF-8 text: name its encoding"),
         (b"PK\x03\x04rest", "data.csv is a workbook or a zip file"),
         (b'{"x": 1}\n{"x": 2}\n', "data.csv is JSON: a CSV file was expected"),
+        (b'[\n  {"x": 1},\n  {"x": 2}\n]', "data.csv is JSON: a CSV file was expected"),
+        (b"<html><table><tr><td>x</td></tr></table></html>", "data.csv is HTML: a CSV"),
     ],
 )
 def test_what_cannot_be_read_in_one_way_is_refused_with_its_line(
@@ -197,6 +199,12 @@ def test_an_option_says_what_the_file_does_not(tmp_path: Path) -> None:
         read.numbers("a")
     with pytest.raises(ParameterError, match="--encoding hex is no encoding of text"):
         read_text(path, Reading(encoding="hex"))
+    hidden = read_table(written(tmp_path, 'a\u200b,"b\n",' + "c\u2028" * 500 + "\n"))
+    with pytest.raises(ParameterError) as caught:
+        hidden.place("a")
+    assert r"no column 'a', but a\u200b, b, c\u2028c" in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    assert len(str(caught.value)) < 1000
     two = read_table(written(tmp_path, "a,a\n1,2\n"))
     with pytest.raises(ParameterError, match="has 2 columns 'a'"):
         two.place("a")

@@ -22,7 +22,7 @@ def read_column(path: Path, column: str | None) -> tuple[str, DataTable]:
     its only one."""
     table = read_table(path, chosen_reading(), [] if column is None else [column])
     if column is None and len(table.header) > 1:
-        raise ParameterError(f"{path}: give --column, one of {', '.join(table.header)}")
+        raise ParameterError(f"{path}: give --column, one of {table.names}")
     if column is None and path.suffix not in ARROW and number_forms(table.header[0]):
         raise ParameterError(
             f"{path}, line 1: {table.header[0]!r} is a number where the name of the column stands: "
