@@ -1,7 +1,6 @@
 """Columns of data, and public bounds of numbers."""
 
 import math
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,6 @@ from ldp.cli.reading import chosen_reading
 from ldp.data_files import ARROW, SHOWN, DataTable, Reading, number_forms, read_table
 from ldp.errors import ParameterError
 from ldp.mechanisms.numeric import is_number
-
-Kinds = Mapping[str, tuple[str, Callable[[float], bool]]]
-"""Words for the numbers of a column, and whether a number is one of them."""
 
 
 def read_column(path: Path, column: str | None) -> tuple[str, DataTable]:
@@ -64,13 +60,11 @@ def read_bounds(path: Path) -> dict[str, tuple[float, float]]:
     return bounds
 
 
-def read_columns(
-    path: Path, names: list[str], *, is_private: bool, kinds: Kinds | None = None
-) -> Any:
+def read_columns(path: Path, names: list[str], *, is_private: bool, kinds: Any = None) -> Any:
     """Return the columns `names` of a file as numbers: shape (rows, names). A cell that is no
-    number is NaN in a private file, which may have no rows. Raise ParameterError for such a cell,
-    or a number of another kind, in another file, with its line, and for a file that is no table, or
-    lacks a column or rows."""
+    number is NaN in a private file, which may have no rows. Raise ParameterError for such a cell in
+    another file, with its line, and for a file that is no table, or lacks a column or rows.
+    `kinds`: words for the numbers of a column, and whether a number is one of them, by column."""
     table = read_table(path, chosen_reading()._replace(is_private=is_private), names)
     for name in names:
         table.place(name)
@@ -82,7 +76,7 @@ def read_columns(
     return np.array(columns, dtype=np.float64).T.reshape(-1, len(names))
 
 
-def _finite(table: DataTable, names: list[str], kinds: Kinds | None = None) -> Any:
+def _finite(table: DataTable, names: list[str], kinds: Any = None) -> Any:
     """Return columns of finite numbers of `kinds`: shape (rows, names). Raise ParameterError for
     another cell, with its line and its text."""
     columns = [table.numbers(name) for name in names]

@@ -318,19 +318,15 @@ class RandomizedOutcomeRegression:
         alike, and that of one is fitted without an error. Where a row's leverage is too large for
         its answer's variance, the latter is at least that with two more of each answer (Agresti
         and Coull 1998)."""
-        design = self.design
+        no, gain, mean = self.design.yes_if_no, self.design.gain, x @ b
         leverage = weight * (x * np.linalg.solve((x * weight[:, None]).T @ x, x.T).T).sum(axis=1)
-        fitted = design.yes_if_no + design.gain * (x @ b)
-        low, high = sorted((design.yes_if_no, design.yes_if_yes))
-        share = np.clip(fitted, low, high)
-        share = (share + 2 * leverage) / (1 + 4 * leverage)
-        spread = share * (1 - share)
-        counted = (y - fitted) ** 2
+        share = (no + gain * np.clip(mean, 0, 1) + 2 * leverage) / (1 + 4 * leverage)
+        spread, counted = share * (1 - share), (y - no - gain * mean) ** 2
         if of_people:
-            counted = self._answer_variances((y - design.yes_if_no) / design.gain)
+            counted = self._answer_variances((y - no) / gain)
             spread = np.minimum(spread, self._answer_variances(np.arange(2.0)).max())
         hidden = np.where(leverage > spread * FEW, np.maximum(spread - counted, 0), 0)
-        return (x * (hidden * (weight / design.gain) ** 2)[:, None]).T @ x
+        return (x * (hidden * (weight / gain) ** 2)[:, None]).T @ x
 
     def _linear(self, x: Floats, y: Floats, weight: Floats, gram: Floats) -> Any:
         """Return b, the scores of rows, their derivatives by the answers, those of their sum by -b
