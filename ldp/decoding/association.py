@@ -220,9 +220,10 @@ class Association(Result):
         self, level: float, *, population: bool = False, **_: bool
     ) -> tuple[Floats, Floats]:
         """Return (low, high), shape of `shares`, for the number of these reports that held the
-        cell; not clipped."""
+        cell; not clipped. At a large epsilon few reports lie, and each moves the count by one, so
+        an interval reaches one report to both sides at least."""
         wide = spread(self.unbiased, self.std_error, self.reports if population else 0)
-        reach = Normal().upper((1 - level) / 2) * wide
+        reach = np.hypot(Normal().upper((1 - level) / 2) * wide, 1.0)
         low, high = self.unbiased - reach, self.unbiased + reach
         if population and self.more:
             return widened(low, high, self.unbiased, self.reports, self.more, 1 - level)
