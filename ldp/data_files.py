@@ -393,8 +393,8 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
         header = [name for name in header if not names or name in names]
         for name, column in zip(header, source.to_table(columns=header).columns, strict=True):
             text, kinds = str(column.type), pyarrow.types
-            if kinds.is_nested(column.type):
-                raise ParameterError(f"{path}: the column {name!r} holds {text}, which is no text")
+            if kinds.is_nested(column.type) or kinds.is_duration(column.type):
+                raise ParameterError(f"{path}: {name!r} holds {text}, no texts and no numbers")
             if kinds.is_dictionary(column.type):
                 column = column.cast(column.type.value_type, safe=False)
             if any(

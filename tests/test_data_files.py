@@ -95,6 +95,11 @@ def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> N
     (parquet.write_table if suffix == ".parquet" else feather.write_feather)(times, path)
     with pytest.raises(ParameterError, match="holds times with nanoseconds: round them"):
         read_table(path)
+    spans = pyarrow.table({"for": pyarrow.array([5], pyarrow.duration("ms"))})
+    (parquet.write_table if suffix == ".parquet" else feather.write_feather)(spans, path)
+    for reading in (Reading(), PRIVATE):  # of which unit would the number be?
+        with pytest.raises(ParameterError, match="'for' holds duration"):
+            read_table(path, reading)
     days = pyarrow.table({"on": pyarrow.array([-800_000], pyarrow.int32()).cast("date32")})
     (parquet.write_table if suffix == ".parquet" else feather.write_feather)(days, path)
     with pytest.raises(ParameterError, match="holds a date or time that Python has not"):
