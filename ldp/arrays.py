@@ -130,7 +130,9 @@ def _codes(rows: Any, name: str) -> Codes:
         if pa.types.is_floating(column.type):  # polars tells NaN from null
             column = compute.if_else(compute.is_nan(column), None, column)
         column = column.dictionary_encode().combine_chunks()
-    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+        if hasattr(rows, "columns"):  # a frame, whose items are the names of its columns
+            raise ParameterError(f"{name}: a column cannot be read: {error!s:.200}") from None
         return _codes_one_by_one(rows)
     places = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     try:

@@ -115,7 +115,8 @@ def test_a_date_or_text_that_python_has_not_is_refused() -> None:
 
 @pytest.mark.exact
 def test_the_index_of_a_frame_is_no_column() -> None:
-    """Frames of pandas whose rows were selected have one."""
+    """Frames of pandas whose rows were selected have one. Nor are the names of columns values where
+    a column has several types."""
 
     class Frame(Foreign):
         def __init__(self, columns: dict[str, list[Any]]) -> None:
@@ -127,7 +128,21 @@ def test_the_index_of_a_frame_is_no_column() -> None:
 
     frame = Frame({"city": CITIES, "__index_level_0__": [1, 4, 7, 8]})
     assert Population(frame).truth() == {"Oslo": 2, "Bergen": 1, "Hell": 1}
+
+    class Mixed(Frame):
+        columns = ("city",)
+
+        def reset_index(self, drop: bool) -> Any:
+            return self
+
+        def __arrow_c_stream__(self, schema: object = None) -> Any:
+            raise pa.ArrowTypeError("Expected bytes, got a 'int' object")
+
+    with pytest.raises(ParameterError, match="values: a column cannot be read: Expected bytes"):
+        Population(Mixed({"city": CITIES}))
     pandas = pytest.importorskip("pandas")
+    with pytest.raises(ParameterError, match="values: a column cannot be read: "):
+        Population(pandas.DataFrame({"city": [1, "Oslo", 2.5]}))
     frame = pandas.DataFrame({"city": CITIES}, index=[1, 4, 7, 8])
     assert Population(frame).truth() == {"Oslo": 2, "Bergen": 1, "Hell": 1}
 
