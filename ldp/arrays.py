@@ -104,7 +104,8 @@ def _codes(rows: Any, name: str) -> Codes:
     import pyarrow as pa
     from pyarrow import compute
 
-    is_arrow = hasattr(rows, "__arrow_c_stream__")
+    # objects of polars, as sets are, become pointers in Arrow
+    is_arrow = hasattr(rows, "__arrow_c_stream__") and str(getattr(rows, "dtype", "")) != "Object"
     is_array = is_arrow or hasattr(rows, "__array__")
     if isinstance(rows, str | bytes | dict) or not (is_array or isinstance(rows, Iterable)):
         raise ParameterError(f"{name} must be a list, an array or a column, not one value")

@@ -114,6 +114,20 @@ def test_a_date_or_text_that_python_has_not_is_refused() -> None:
 
 
 @pytest.mark.exact
+def test_sets_of_polars_are_sets_and_no_pointers() -> None:
+    class Objects(list[Any]):
+        dtype = "Object"
+
+        def __arrow_c_stream__(self, schema: object = None) -> Any:
+            raise AssertionError("Arrow has the addresses of objects")
+
+    sets = [{"a"}, {"a", "b"}, {"a"}]
+    expected = {frozenset("a"): 2, frozenset("ab"): 1}
+    assert Population(Objects(sets)).truth() == expected
+    assert Population(series("polars")(sets)).truth() == expected
+
+
+@pytest.mark.exact
 def test_the_index_of_a_frame_is_no_column() -> None:
     """Frames of pandas whose rows were selected have one. Nor are the names of columns values where
     a column has several types."""
