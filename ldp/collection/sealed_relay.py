@@ -90,12 +90,12 @@ class Forwarder(Worker):
         self._since = {
             queue: self._since.get(queue, now) for queue, reports in waiting.items() if reports
         }
-        is_settled = self._writer.is_settled
+        day = self._writer.settled_day
         for queue, since in [*self._since.items()]:
             has_waited = now - since >= self._holding.shortest.total_seconds()
-            if has_waited and is_settled and self._may_leave(queue, waiting[queue]):
+            if has_waited and day and self._may_leave(queue, waiting[queue]):
                 problem = f"reports of {queue} cannot be shuffled"
-                self._attempt(problem, partial(self._shuffle, queue))
+                self._attempt(problem, partial(self._shuffle, queue, day))
         self._attempt("batches cannot be forwarded", self._forward)
 
     def _may_leave(self, name: str, waiting: int) -> bool:
@@ -115,9 +115,9 @@ class Forwarder(Worker):
         self._writer.perform(lambda buffer: buffer.erase())
         self._cleaned = today
 
-    def _shuffle(self, queue: str) -> None:
+    def _shuffle(self, queue: str, day: date) -> None:
         known = self._queues.get(queue)
-        settings = self._holding.least(queue, known), self._writer.today, self._attest
+        settings = self._holding.least(queue, known), day, self._attest
         by_day = known is not None and known.is_daily
         most = -1 if known and known.messages > 1 else MOST_REPORTS  # of a person all or none
         self._writer.perform(

@@ -73,7 +73,7 @@ class Writer(threading.Thread, Generic[B]):
         super().__init__(name="ldp writer", daemon=True)
         self._buffer, self._clock, self._lateness = buffer, today, lateness
         self._monotonic, self._counts = monotonic, counts
-        self._began = self._not_ahead = monotonic()
+        self._began = self._not_ahead = self._not_far = monotonic()
         buffer.begin(today(), lateness, self._began)
         self._since: dict[asyncio.Future[Answer], float] = {}
         self._queue: SimpleQueue[
@@ -125,14 +125,19 @@ class Writer(threading.Thread, Generic[B]):
         return self._clock() < self._buffer.watermark
 
     @property
-    def is_settled(self) -> bool:
-        """Return whether the clock shows the next day at most, or was ahead for SETTLED_SECONDS."""
-        return self.days_ahead <= 1 or self._monotonic() - self._not_ahead >= SETTLED_SECONDS
+    def settled_day(self) -> date | None:
+        """The same as `today`; None where the clock leapt: it shows a day later than the next one,
+        and has not been so far ahead for SETTLED_SECONDS."""
+        today = self.today
+        is_far = today - self.day > timedelta(days=1)
+        return None if is_far and self._monotonic() - self._not_far < SETTLED_SECONDS else today
 
     def follow(self) -> None:
         """Raise the buffer's day where the clock was ahead of it for SETTLED_SECONDS."""
-        now = self._monotonic()
-        if self.days_ahead <= 0:
+        now, ahead = self._monotonic(), self.days_ahead
+        if ahead <= 1:
+            self._not_far = now
+        if ahead <= 0:
             self._not_ahead = now
         elif now - self._not_ahead >= SETTLED_SECONDS:
             self.perform(lambda buffer: buffer.rise(self._lateness, now))
@@ -347,7 +352,7 @@ class Ingestor(Worker):
 
     def _move(self, number: int, everything: bool) -> None:
         metric = self._reader.metric(number)
-        while self._write(metric) and everything:
+        while self._write(metric, everything) and everything:
             self.since = time.monotonic()
         del self._since[number]
 
@@ -358,12 +363,13 @@ class Ingestor(Worker):
             retire(self._store, oldest)
             self._retired_day = oldest
 
-    def _write(self, metric: BufferedMetric) -> bool:
-        plan = self._reader.plan(metric.number) or self._writer.perform(
-            lambda buffer: buffer.decide(
-                metric.number, self._writer.today, MOST_BLOCK_BYTES, self._shuffling.smallest
-            )
-        )
+    def _write(self, metric: BufferedMetric, everything: bool) -> bool:
+        """Write a block; where the clock leapt, only if `everything` is asked for."""
+        plan = self._reader.plan(metric.number)
+        day = self._writer.today if everything else self._writer.settled_day
+        if plan is None and day is not None:
+            settings = metric.number, day, MOST_BLOCK_BYTES, self._shuffling.smallest
+            plan = self._writer.perform(lambda buffer: buffer.decide(*settings))
         if plan is None:
             return False
         if not plan.is_written:

@@ -312,6 +312,28 @@ def test_files_are_kept_by_a_clock_that_nobody_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
+def test_no_file_is_dated_by_a_clock_that_leaps(tmp_path: Path) -> None:
+    """Nobody would count a file of a day that has not come.
+
+    So nothing moves until the clock has shown the day for an hour, also where the clock was a day
+    ahead for longer. Whoever asks for everything is answered.
+    """
+    clock, dated = Clock(), list[int]()
+    shuffling = Shuffling(least=1, smallest=1)
+    with Service(tmp_path, shuffling=shuffling, **clock.settings) as service:
+        writer, ingestor = service.collector._writer, service.collector._ingestor
+        for ahead, hours in ((0, 1), (1, 2), (3000, 0), (-3000, 0), (30, 1), (3000, 0)):
+            clock.show(writer, TODAY + timedelta(days=ahead), hours)
+            before = len([*service.store.rglob("*.parquet")])
+            send_words(service)
+            ingestor.work(everything=len(dated) == 5)
+            new = len([*service.store.rglob("*.parquet")]) - before
+            days = (folder.name[4:] for folder in service.store.rglob("day=*"))
+            dated.append(new and max((date.fromisoformat(day) - TODAY).days for day in days))
+    assert dated == [0, 1, 0, 1, 30, 3000]
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("is_moved", [False, True])
 @pytest.mark.parametrize("restored", ["reports", "buffer"])
 def test_a_restored_copy_of_buffer_or_store_is_refused(
