@@ -108,6 +108,8 @@ export interface Options {
 
 const MOST_BATCHES = 20;
 const NOBODY_AGREED = "nobody has agreed yet";
+/** Seconds for which a timer can wait: what is longer is over at once. */
+const LONGEST_TIMER = 2_147_483;
 /** Latest time that a clock is believed to show: the year 9000. */
 const LAST_SECOND = 221_845_392_000;
 
@@ -212,7 +214,7 @@ export class Client {
       if (this.#isClosed) return;
       this.#timer = setTimeout(
         () => void this.upload().then(() => again(this.#loaded?.isDevelopment ? 2 : every)),
-        1000 * seconds,
+        1000 * Math.min(seconds > 1 ? seconds : 1, LONGEST_TIMER),
       );
       (this.#timer as { unref?: () => void }).unref?.();
     };

@@ -849,6 +849,25 @@ test("in development a batch leaves when its period is over", async (t) => {
   assert.equal((await device.client.status()).waiting, 0);
 });
 
+test("no interval makes uploads follow each other without a pause", async (t) => {
+  for (const [every, least] of [[31 * DAY, 86_400], [0, 1], [-1, 1], [NaN, 1]]) {
+    const device = await granted({ registry: publicRegistry() });
+    const [timers, waits] = [[], []];
+    const mocked = t.mock.method(globalThis, "setTimeout", (work, wait) => {
+      timers.push(work);
+      waits.push(wait);
+      return {};
+    });
+    device.client.start(every);
+    timers[0]();
+    while (waits.length < 2) await new Promise(setImmediate);
+    mocked.mock.restore();
+    await device.client.close();
+    assert.ok(waits[0] >= 1000 && waits[0] <= 60_000, `first wait ${waits[0]}`);
+    assert.ok(waits[1] >= 1000 * least && waits[1] < 2 ** 31, `wait ${waits[1]}`);
+  }
+});
+
 test("the constructor says which option cannot be right", () => {
   for (const [option, values, said] of [
     ["storage", [undefined], /^no storage or mechanisms$/],
