@@ -25,6 +25,7 @@ FORM = (
     "a state of ldp publish (damaged; restore it and its table from a backup, or delete it: its "
     "period is then counted again from the store)"
 )
+MOST_REVISIONS = 1 << 30
 ALL_VERSIONS = 0
 """Version that stands for all versions of a metric together."""
 Members = Mapping[str, tuple[str, ...] | None]
@@ -77,7 +78,9 @@ def _require_state(first: str, state: Any) -> None:
         and re.fullmatch("(?:[0-9a-f]{32})?", str(state["digest"]))
         and are_texts(state["files"])
         and all(map(are_texts, lists))
+        and 0 <= state["revision"] < MOST_REVISIONS
         and [type(number) for number in state["reports_per_person"]] == [int, int]
+        and min(state["reports_per_person"]) > 0
         and all(type(number) is int and number >= 0 for number in state["by_day"].values())
     )
     if not fits:

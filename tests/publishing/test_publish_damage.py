@@ -42,6 +42,10 @@ STATES: dict[str, Callable[[dict[str, Any]], str]] = {
     "a digest as number": lambda state: json.dumps({**state, "digest": 3}),
     "members": lambda state: json.dumps({**state, "members": {"a": 3}}),
     "one number of reports": lambda state: json.dumps({**state, "reports_per_person": [1]}),
+    "nobody's reports": lambda state: json.dumps({**state, "reports_per_person": [1, 0]}),
+    "a revision that no column holds": lambda state: json.dumps(
+        {**state, "revision": 1 << 31, "table": f"{START}.{1 << 31}.table"}
+    ),
     "days as text": lambda state: json.dumps({**state, "by_day": {"2026-01-01": "4"}}),
     "a field more": lambda state: json.dumps({**state, "format": 99}),
 }
