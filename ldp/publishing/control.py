@@ -118,14 +118,14 @@ def joined(
 
 
 def broken_builds(job: Job, problems: list[Problem]) -> Iterator[Broken]:
-    """Yield the last alarm of each version of a job's control metrics, if it is in the latest
-    `RECENT` tables. The detector reads the latest `LATEST` tables. Errors of a metric are added to
-    the `problems`."""
-    for metric, version in kept_versions(job.out):
-        known = job.registry.metrics.get(metric)
-        if known is not None and known.control is not None:
+    """Yield the last alarm of each of a job's control metrics, if it is in the latest `RECENT`
+    tables. The detector reads the latest `LATEST` tables of the registry's version: earlier ones
+    may have had another control. Errors of a metric are added to the `problems`."""
+    versions = kept_versions(job.out)
+    for metric, known in job.registry.metrics.items():
+        if known.control is not None and (metric, known.version) in versions:
             with passing_by(problems, metric):
-                yield from _broken(job, metric, version, known.control)
+                yield from _broken(job, metric, known.version, known.control)
 
 
 def _broken(job: Job, metric: str, version: int, control: str) -> list[Broken]:

@@ -243,6 +243,21 @@ def test_publish_says_which_control_does_not_follow_its_law(tmp_path: Path) -> N
     assert [one["since"] for one in again["broken"]] == ["2026-01-03"]
 
 
+@pytest.mark.exact
+def test_a_control_of_an_earlier_version_is_not_taken_for_broken(tmp_path: Path) -> None:
+    """Each version has another control, which the list of an earlier one may lack."""
+    words = "--registry metrics.toml --store store --out out --until 2026-01-03 --json"
+    for version, (value, values) in enumerate((("a", "ab"), ("b", "ab"), ("c", "abc")), 1):
+        how = f'mechanism = "unary"\nepsilon = 4.0\ncategories = {[*values]}\n'
+        text = REGISTRY.replace('"on"', f'"{value}"').replace("version = 1", f"version = {version}")
+        (tmp_path / "metrics.toml").write_text(text + how)
+        (tmp_path / "people.csv").write_text(f"value,count\n{value},2000\n")
+        simulated = "heartbeat --registry metrics.toml --population people.csv --reports store"
+        invoke(tmp_path, "simulate", *simulated.split(), "--day", f"2026-01-0{version}")
+        said = json.loads(invoke(tmp_path, "publish", *words.split()))
+        assert (said["broken"], said["problems"]) == ([], [])
+
+
 def invoke(folder: Path, *words: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "ldp", *words],
