@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { unpackBatch } from "../dist/batch.js";
-import { Client, memoryStorage, StorageError, Unreachable } from "../dist/index.js";
+import { Client, indexedDbStorage, memoryStorage, StorageError, Unreachable } from "../dist/index.js";
 import { everyMechanism } from "../dist/mechanisms/index.js";
 import { Registry } from "../dist/registry.js";
 import { localHashing } from "../dist/mechanisms/local-hashing.js";
@@ -847,6 +847,32 @@ test("in development a batch leaves when its period is over", async (t) => {
   const said = (await device.restart().sent()).flatMap(({ statements }) => statements);
   assert.match(said.find(({ metric }) => metric === "city").text, /^names "\w+" of 4 answers$/);
   assert.equal((await device.client.status()).waiting, 0);
+});
+
+test("a connection to IndexedDB that the browser lost is opened again", async () => {
+  const record = { format: 1 };
+  let opens = 0;
+  const answering = (request) => (setImmediate(() => request.onsuccess()), request);
+  const database = (isLost) => ({
+    close() {},
+    transaction() {
+      if (isLost) throw new DOMException("the connection is closing", "InvalidStateError");
+      const transaction = { objectStore: () => ({ get: () => answering({ result: record }) }) };
+      setTimeout(() => transaction.oncomplete(), 5);
+      return transaction;
+    },
+  });
+  const before = globalThis.indexedDB;
+  globalThis.indexedDB = { open: () => answering({ result: database((opens += 1) === 1) }) };
+  try {
+    const storage = indexedDbStorage("weather");
+    const read = () => storage.transaction((device) => ({ result: device }), false);
+    await assert.rejects(read(), (error) => error instanceof StorageError);
+    assert.equal(await read(), record);
+    assert.deepEqual([await read(), opens], [record, 2]);
+  } finally {
+    globalThis.indexedDB = before;
+  }
 });
 
 test("no interval makes uploads follow each other without a pause", async (t) => {

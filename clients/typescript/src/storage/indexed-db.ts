@@ -12,6 +12,11 @@ export function indexedDbStorage(product: string): Storage {
   const name = `ldp-telemetry ${product}`;
   let opened: IDBDatabase | null = null;
 
+  const close = (): void => {
+    opened?.close();
+    opened = null;
+  };
+
   const open = async (mayCreate: boolean): Promise<IDBDatabase | null> => {
     if (opened) return opened;
     return new Promise((resolve, reject) => {
@@ -23,10 +28,7 @@ export function indexedDbStorage(product: string): Storage {
       };
       request.onsuccess = () => {
         opened = request.result;
-        opened.onversionchange = opened.onclose = () => {
-          opened?.close();
-          opened = null;
-        };
+        opened.onversionchange = opened.onclose = close;
         resolve(opened);
       };
       request.onerror = () =>
@@ -68,6 +70,7 @@ export function indexedDbStorage(product: string): Storage {
         return device ? await inTransaction((await open(true))!, work, isDurable) : result;
       } catch (error) {
         if (error instanceof StorageError || !(error instanceof DOMException)) throw error;
+        close(); // the browser may have lost the connection: the next transaction has another
         throw new StorageError(`the browser's storage cannot be used: ${error.name}`);
       }
     },
@@ -77,9 +80,6 @@ export function indexedDbStorage(product: string): Storage {
             lock ? work() : null,
           )
         : work(),
-    close() {
-      opened?.close();
-      opened = null;
-    },
+    close,
   };
 }
