@@ -202,8 +202,8 @@ class DeviceFile:
                 raise StorageError(f"{self._path} is not a device's file")
             _run(connection, SCHEMA)
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        elif pragma("user_version") > FORMAT:
-            raise StorageError(f"{self._path} was written by a newer version: upgrade ldp")
+        elif pragma("user_version") not in UPGRADES:
+            raise StorageError(f"{self._path} is of a newer version, or damaged: upgrade ldp")
         else:
             for version in range(pragma("user_version"), FORMAT):
                 _run(connection, UPGRADES[version])

@@ -160,14 +160,15 @@ def test_a_file_of_format_3_whose_clock_stood_ahead_sends_again(app: App) -> Non
 
 
 @pytest.mark.exact
-def test_a_file_of_a_later_format_is_declined(app: App) -> None:
+@pytest.mark.parametrize("number", [FORMAT + 1, 0, -3])
+def test_a_file_of_a_later_or_no_format_is_declined(app: App, number: int) -> None:
     app.client.close()
     with closing(sqlite3.connect(app.path)) as connection:
-        connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+        connection.execute(f"PRAGMA user_version = {number}")
     app.client = app.open()
     answer: Any = app.client.record("city", "Oslo")
     assert (answer.reason, "newer version" in answer.details) == ("storage", True)
-    assert app.rows("PRAGMA user_version") == [(FORMAT + 1,)]
+    assert app.rows("PRAGMA user_version") == [(number,)]
 
 
 @pytest.mark.exact
