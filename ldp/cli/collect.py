@@ -131,6 +131,8 @@ def collect_command(
     if not drain:
         _require_relay(loaded, sealed, relay_key)
     waiting = buffer or Path(f"{store}.buffer")
+    if folder and folder.resolve() == waiting.resolve():
+        raise ParameterError("--buffer names the folder of --store: name another one")
     begin_log()
     with ExitStack() as held:
         for locked in filter(None, (folder, waiting)):

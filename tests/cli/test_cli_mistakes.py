@@ -45,6 +45,9 @@ BAD = {
     "registry that is not there": (
         "collect --registry nowhere.toml --store r", "cannot read nowhere.toml",
     ),
+    "a buffer in the place of the store": (
+        "collect --registry metrics.toml --store r --buffer ./r", "--buffer names the folder of",
+    ),
     "reports kept for no day": (
         "collect --registry metrics.toml --store r --retain 0d", "--retain must be 1d or more",
     ),
