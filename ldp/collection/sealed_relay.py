@@ -31,7 +31,7 @@ from ldp.registry import Registry
 from ldp.registry.definitions import Queue
 
 TOO_LATE = 410
-"""HTTP status by which a collector says that it will never take a batch."""
+"""HTTP status by which a collector says that a batch is too old, by its own clock."""
 PUBLIC = ("batches", "forwarded", "refused", "dropped")
 """Tallies that everybody may read; the others would show when a report arrives."""
 
@@ -137,7 +137,7 @@ class Forwarder(Worker):
             try:
                 refused = self._send(identity)
             except Unreachable as error:
-                if error.status not in (400, 409, 413, 421, 422):
+                if error.status not in (400, 409, TOO_LATE, 413, 421, 422):
                     raise
                 failure = error
                 continue
@@ -147,12 +147,14 @@ class Forwarder(Worker):
             raise failure
 
     def _send(self, identity: bytes) -> int | None:
-        """Send a batch; return how many of its reports were refused, None where it is too late;
-        raise Unreachable."""
+        """Send a batch; return how many of its reports were refused, None where it is too late, by
+        the relay's day, too; raise Unreachable."""
+        body = self._reader.body(identity)
         try:
-            return self._destination.send(identity, self._reader.body(identity))
+            return self._destination.send(identity, body)
         except Unreachable as error:
-            if error.status == TOO_LATE:
+            oldest = self._writer.perform(lambda buffer: buffer.watermark)
+            if error.status == TOO_LATE and Batch.from_bytes(body).day < oldest:
                 return None
             raise
 
