@@ -13,6 +13,7 @@ import numpy as np
 from ldp.arrays import Seed, generator_of
 from ldp.errors import ParameterError
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism
+from ldp.mechanisms.hadamard_response import HadamardResponse
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import number_of
 from ldp.planning.mechanism_choice import CANDIDATES, OF_NUMBERS, report_bytes
@@ -223,7 +224,7 @@ def require_mechanism(mechanism: Any) -> Any:
     with suppress(AttributeError):
         if mechanism.fingerprint and mechanism.layout:
             return mechanism
-    raise ParameterError(f"{mechanism!r} is no mechanism")
+    raise ParameterError(f"{mechanism!r} is no mechanism, such as RandomizedResponse(...)")
 
 
 def epsilons_of(epsilons: Any) -> tuple[float, ...]:
@@ -242,7 +243,10 @@ def _mechanism(source: Any, people: Population, epsilon: float) -> Any:
     of the values alone; None where there is none."""
     if isinstance(source, str):
         if source not in METRIC_MECHANISMS:
-            raise ParameterError(f"no mechanism {source!r}; known: {', '.join(CANDIDATES)}")
+            known = ", ".join([*CANDIDATES, HadamardResponse.name])
+            raise ParameterError(
+                f"no mechanism {source!r}; known: {known} (papers' names: docs/comparison.md)"
+            )
         if source in CANDIDATES:
             with suppress(ParameterError):
                 return Shares.of(people, epsilon).best(source)
@@ -269,7 +273,7 @@ def _of_class(kind: type, people: Population, epsilon: float) -> Any:
     cannot be made from them."""
     parameters: Any = {"categories": tuple(map(str, people.values)), "epsilon": epsilon}
     try:
-        return kind(**parameters)
+        return require_mechanism(kind(**parameters))
     except TypeError:
         raise ParameterError(
             f"{kind.__name__} takes other parameters than categories and epsilon: give a function "

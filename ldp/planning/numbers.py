@@ -249,11 +249,16 @@ class Percentile(Question):
         return of(max(widths, key=widths.__getitem__), tables)
 
     def best(self, name: str | None = None) -> Way:
-        """Return the way that a plan recommends; raises ParameterError for the name of another."""
+        """Return the way that a plan recommends; raises ParameterError for the name of another, or
+        for too many categories."""
         if name is not None:
             raise ParameterError("the mechanism of a percentile is the plan's")
         if self.way is None:
-            return percentiles.ranked(map(self.forecast, self.mechanisms()))[0].mechanism
+            if not (ranked := percentiles.ranked(map(self.forecast, self.mechanisms()))):
+                raise ParameterError(
+                    f"{len(self.by):,} categories are too many for percentiles of each: take fewer"
+                )
+            return ranked[0].mechanism
         tree: Any = {"branching": 0} if isinstance(self.way, HierarchicalHistogram) else {}
         return dataclasses.replace(self.way, epsilon=self.epsilon, **tree)
 

@@ -82,6 +82,7 @@ def simulate(mechanism: CatalogueMechanism, values: Any, seed: Seed = None) -> S
     """
     require_mechanism(mechanism)
     people, generator = Population.of(values), generator_of(seed)
+    people.require(mechanism.check)
     table = draw_people_table(mechanism, people, generator)
     return SimulatedColumn(outcome(with_candidates(table, people.values)), table, people)
 

@@ -188,6 +188,7 @@ def test_the_data_have_their_own_quantiles() -> None:
             "has no column 'town', but place, minutes, constant",
         ),
         ("trips.csv --column constant", "one value only"),
+        ("trips.csv --column minutes --by minutes", "categories are too many for percentiles"),
         (
             "trips.csv --column place --as numbers",
             "no cell of place is a number; read it as categories",

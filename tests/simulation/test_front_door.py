@@ -10,6 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from xml.etree import ElementTree
 
@@ -253,8 +254,12 @@ def test_numbers_are_compared_with_numbers_only() -> None:
     assert [curve.name for curve in compared.curves] == ["one-bit-mean", "trusted curator"]
     with pytest.raises(ParameterError, match="one kind of answers"):
         ldp.compare([mean, "rr"], MINUTES, (1.0,))
-    with pytest.raises(ParameterError, match="no mechanism 'rrr'; known: "):
+    with pytest.raises(ParameterError, match=r"no mechanism 'rrr'; known: .*, hadamard "):
         ldp.compare(["rrr"], PLACES)
+    with pytest.raises(ParameterError, match="is no mechanism, such as"):
+        ldp.compare([cast("Any", SimpleNamespace)], PLACES)
+    with pytest.raises(ParameterError, match="'Hell': value is not one of the 2 categories"):
+        ldp.simulate(RandomizedResponse(categories=("Oslo", "Bergen"), epsilon=1.0), ["Hell"])
     with pytest.raises(ParameterError, match="rappor has no epsilon: give a function"):
         ldp.compare([Rappor(f=0.0, p=0.25, q=0.75, scheme="identity", categories=CITIES)], PLACES)
     with pytest.raises(ParameterError, match="one mechanism or more"):
