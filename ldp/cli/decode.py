@@ -23,7 +23,7 @@ from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text
-from ldp.tables.estimates import Rule
+from ldp.tables.estimates import CONTROLS, Rule
 from ldp.tables.result import COUNT
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def _rule(text: str) -> Rule:
     try:
         number = float(plain_number(written)) if equals else math.nan
     except ValueError:
-        raise ParameterError("is like fdr=0.05, bonferroni, none=0.05 or threshold=500") from None
+        name = ""
+    if name not in (*CONTROLS, "threshold"):
+        raise ParameterError("must be as fdr=0.05, bonferroni, none=0.05 or threshold=500")
     if name == "threshold":
         return Rule(threshold=number)
     return Rule(control=name, alpha=number if equals else Rule.alpha)
@@ -73,7 +75,7 @@ def _method(text: str) -> tuple[str, int | None]:
     name, parameters = name_and_parameters(text, "puzzle, top = 4")
     known = {"top"} if name == "puzzle" else set[str]()
     if name not in ("auto", *METHODS, "puzzle") or not parameters.keys() <= known:
-        raise ParameterError(f"is one of auto, {', '.join(METHODS)} and 'puzzle, top = 4'")
+        raise ParameterError(f"must be one of auto, {', '.join(METHODS)} and 'puzzle, top = 4'")
     return name, parameters.get("top")
 
 

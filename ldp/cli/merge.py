@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from ldp.cli.options import FILE, JSON, say
-from ldp.errors import ParameterError
+from ldp.errors import MergeError, ParameterError
+from ldp.protocol.keys import errors_in
 from ldp.tables.joint_table import load_table
 
 
@@ -34,7 +35,8 @@ def merge_command(tables: tuple[Path, ...], out: Path, overlapping: bool, as_jso
     for path in tables[1:]:  # one at a time: a year of tables may not fit into memory
         table: Any = load_table(path)
         windows += table.windows
-        total += table
+        with errors_in(str(path), MergeError):
+            total += table
     repeated = sorted(day for day, times in Counter(windows).items() if times > 1)
     if repeated and not overlapping:
         raise ParameterError(

@@ -121,7 +121,7 @@ def _share(text: str) -> Fraction:
     except (ValueError, ZeroDivisionError):
         share = Fraction(-1)
     if not 0 <= share < 1:
-        raise ParameterError("is a share such as 1% or 0.01, below 1")
+        raise ParameterError("must be a share such as 1% or 0.01, below 1")
     return share
 
 

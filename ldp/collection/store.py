@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ldp.collection.object_store import S3Path, StorePath, store_path
-from ldp.errors import ReportError
+from ldp.errors import ParameterError, ReportError
 from ldp.files import open_replacement
 from ldp.mechanisms import CatalogueMechanism
 from ldp.tables.batches import batches
@@ -46,6 +46,8 @@ class ReportWriter:
         day: date,
         part: str | None = None,
     ) -> None:
+        if not isinstance(day, date):
+            raise ParameterError(f"day must be a date, not {day!r}")
         folder = version_folder(store_path(store), metric, version) / f"day={day.isoformat()}"
         self.path: Any = folder / f"{part or os.urandom(8).hex()}.parquet"  # of the store's type
         self._mechanism, self._size = mechanism, mechanism.layout.payload_bytes
@@ -121,6 +123,8 @@ def report_files(
 
     Raise ReportError when a store is not a folder, NoReports when there are no files in these days.
     """
+    if isinstance(stores, str | Path):
+        raise ReportError(f"stores must be a list of folders, as [{str(stores)!r}]")
     dated_files: list[tuple[str, StorePath]] = []
     paths = [store_path(store) for store in stores]
     for store in {path.resolve(): path for path in paths}.values():

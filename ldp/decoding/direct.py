@@ -44,10 +44,13 @@ def of_cells(
 
 def known_points(mechanism: Mechanism, candidates: tuple[str, ...]) -> list[int]:
     """Return the points of the candidates; raises DecodeError for one unknown to the mechanism."""
-    try:
-        return [*map(mechanism.candidate_addressing.point, candidates)]
-    except ParameterError as error:
-        raise DecodeError(f"a candidate is unknown to the mechanism: {error}") from None
+    points = []
+    for candidate in candidates:
+        try:
+            points.append(mechanism.candidate_addressing.point(candidate))
+        except ParameterError as error:
+            raise DecodeError(f"candidate {candidate!r}: {error}") from None
+    return points
 
 
 def estimate_counts(

@@ -501,7 +501,7 @@ def decode_distribution(table: Table) -> Distribution:
     """Return the distribution of a `table` of `hierarchical-histogram` or `bit-flip`. Raises
     DecodeError for another table, and for one in which a level or a bucket has no reports."""
     if not isinstance(table, Table):
-        raise DecodeError("decode one part of it, by its name")
+        raise DecodeError("give one Table, as Table.load(FILE), or one part of several")
     mechanism = table.mechanism
     if isinstance(mechanism, HierarchicalHistogram):
         if mechanism.by:

@@ -48,7 +48,7 @@ def split_report(data: bytes, header: bytes, layout: "Layout | JointLayout") -> 
     if data[:HEADER_BYTES] != header:
         raise ReportError(
             f"report is of mechanism {data[1]}/{data[2:HEADER_BYTES].hex()}, "
-            f"expected {header[1]}/{header[2:].hex()}"
+            f"expected {header[1]}/{header[2:].hex()}: another mechanism, or other parameters"
         )
     start = HEADER_BYTES + layout.row_bytes
     row = int.from_bytes(data[HEADER_BYTES:start], "little")

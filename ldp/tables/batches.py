@@ -135,7 +135,7 @@ def _first_invalid(
     for number, report in enumerate(block):
         try:
             if not isinstance(report, bytes | bytearray | memoryview | np.ndarray):
-                raise ReportError("a report must be bytes")
+                raise ReportError(f"a report must be bytes, not {type(report).__name__}")
             _, payload = wire.split_report(bytes(report), mechanism.header, mechanism.layout)
             mechanism.layout.payload_number(payload)
         except ReportError as reason:

@@ -18,8 +18,11 @@ BAD = {
         "foreign.csv, line 3: 'Atlantis': value is not one of the 9 categories",
     ),
     "foreign table": ("decode cities.csv --out e.csv", "cities.csv: not a table file"),
+    "candidate of another metric": (
+        "decode home.table --candidates foreign.csv --out e.csv", "candidate 'Atlantis': value is",
+    ),
     "missing table": ("decode nothing.table --out e.csv", "nothing.table"),
-    "other mechanism's table": ("merge city.table home.table --out t", "cannot be added"),
+    "other mechanism's table": ("merge city.table home.table --out t", "home.table: tables"),
     "empty store": (
         "aggregate city --registry metrics.toml empty --out t", "no reports of metric 'city'",
     ),
@@ -68,13 +71,13 @@ BAD = {
     "output in place of the input": ("decode city.table --out city.table", "also an input"),
     "output in place of the summary": ("decode city.table --out e.json", "for the summary"),
     "threshold of nothing": ("decode city.table --out e.csv --rule threshold=nan", "threshold"),
-    "rule of nothing": ("decode city.table --out e.csv --rule fdr=few", "is like fdr=0.05"),
+    "rule of nothing": ("decode city.table --out e.csv --rule fdr=few", "must be as fdr=0.05"),
     "no threshold": ("decode city.table --out e.csv --rule threshold", "threshold must be"),
     "parameter of no method": (
-        "decode city.table --out e.csv --method direct,top=3", "is one of auto, direct",
+        "decode city.table --out e.csv --method direct,top=3", "must be one of auto, direct",
     ),
-    "unknown rule": ("decode city.table --out e.csv --rule alpha=0.1", "control must be one of"),
-    "unknown method": ("decode city.table --out e.csv --method magic", "is one of auto, direct"),
+    "unknown rule": ("decode city.table --out e.csv --rule alpha=0.1", "must be as fdr=0.05"),
+    "unknown method": ("decode city.table --out e.csv --method magic", "must be one of auto"),
     "too many users": (
         f"{SIMULATE} --users 100000000000000000000 --table t", "users must be from 1",
     ),

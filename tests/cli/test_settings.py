@@ -112,7 +112,7 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_defaults(tmp_path
         ("collect", "store = ", "not valid TOML"),
         ("collect", 'store = "ftp://x/y"', "store is 'ftp://x/y': a store is a folder"),
         ("relay", 'delta = "x"', "delta must be a number, not 'x'"),
-        ("relay", "fakes = 2", "fakes is 2: is a share such as 1% or 0.01"),
+        ("relay", "fakes = 2", "fakes is 2: must be a share such as 1% or 0.01"),
         (
             "publish",
             'period = "month"',

@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -178,6 +178,10 @@ def test_an_empty_store_is_one_clear_error(tmp_path: Path) -> None:
         report_files([tmp_path], "letters", 1)
     with pytest.raises(ReportError, match="not a folder"):
         report_files([tmp_path / "nowhere"], "letters", 1)
+    with pytest.raises(ReportError, match="stores must be a list of folders"):
+        report_files(str(tmp_path), "letters", 1)
+    with pytest.raises(ParameterError, match="day must be a date, not '2026-01-05'"):
+        ReportWriter(tmp_path, "letters", 1, MECHANISM, cast("date", "2026-01-05"))
 
 
 @pytest.mark.exact

@@ -98,7 +98,10 @@ def test_an_invalid_report_is_named_with_its_position(kind: str) -> None:
     [
         ([b"short"], "report has 5 bytes"),
         (pa.array([b"short"]), "report has 5 bytes"),
-        (pa.array([reports_of(MECHANISM, 1)[0], None]), r"must be bytes \(at position 1\)"),
+        (
+            pa.array([reports_of(MECHANISM, 1)[0], None]),
+            r"must be bytes, not NoneType \(at position 1\)",
+        ),
         (["x" * 11], "must be bytes"),
         ([5], "must be bytes"),
         (np.zeros((2, 11), np.int64), "uint8"),
