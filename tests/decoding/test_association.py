@@ -526,8 +526,8 @@ def test_reports_that_are_all_alike_are_no_certainty(monkeypatch: pytest.MonkeyP
     """50 people hold one pair, and at epsilon 8 most of their reports are the same.
 
     The intervals of all six cells hold in 85 % of 100 tables or more, at ALPHA, and cells that
-    nobody holds are discovered in few tables. The twin has the errors that the reports show, and discovers
-    such cells.
+    nobody holds are discovered in few tables. The twin has the errors that the reports show, and
+    discovers such cells.
     """
     parts = (
         RandomizedResponse(categories=("a", "b", "c"), epsilon=8.0),
