@@ -108,8 +108,6 @@ export interface Options {
 
 const MOST_BATCHES = 20;
 const NOBODY_AGREED = "nobody has agreed yet";
-/** Seconds for which a timer can wait: what is longer is over at once. */
-const LONGEST_TIMER = 2_147_483;
 /** Latest time that a clock is believed to show: the year 9000. */
 const LAST_SECOND = 221_845_392_000;
 
@@ -210,11 +208,12 @@ export class Client {
 
   /** Upload within a minute, then every so many seconds, until `close`; in development every two. */
   start(every = 3600): void {
+    // a timer of more than 2^31 ms is over at once
     const again = (seconds: number) => {
       if (this.#isClosed) return;
       this.#timer = setTimeout(
         () => void this.upload().then(() => again(this.#loaded?.isDevelopment ? 2 : every)),
-        1000 * Math.min(seconds > 1 ? seconds : 1, LONGEST_TIMER),
+        1000 * (seconds > 1 ? Math.min(seconds, 2e6) : 1),
       );
       (this.#timer as { unref?: () => void }).unref?.();
     };

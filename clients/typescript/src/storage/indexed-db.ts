@@ -35,7 +35,6 @@ export function indexedDbStorage(product: string): Storage {
         !mayCreate && request.error?.name === "AbortError"
           ? resolve(null)
           : reject(request.error);
-      request.onblocked = () => reject(new StorageError("another tab uses the storage", true));
     });
   };
 
@@ -69,7 +68,7 @@ export function indexedDbStorage(product: string): Storage {
         const { device, result } = work(null);
         return device ? await inTransaction((await open(true))!, work, isDurable) : result;
       } catch (error) {
-        if (error instanceof StorageError || !(error instanceof DOMException)) throw error;
+        if (!(error instanceof DOMException)) throw error;
         close(); // the browser may have lost the connection: the next transaction has another
         throw new StorageError(`the browser's storage cannot be used: ${error.name}`);
       }
