@@ -33,6 +33,7 @@ AHEAD = timedelta(days=1)
 RISE_SECONDS = 43_200.0
 """Shortest time in which the file's day rises by one, in seconds of a clock that is never set."""
 PAGE_BYTES, CHECKPOINT_PAGES = 4096, 8192
+BUSY_SECONDS = 60
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _COMMITS = "buffer.db-commits"
 ALL_IDS = range(16)
@@ -86,6 +87,7 @@ class BatchFile(ABC):
     """
 
     form: ClassVar[FileForm]
+    must_erase = False
 
     def __init__(self, folder: str | Path, synchronous: str = "FULL") -> None:
         self._path = Path(folder) / "buffer.db"
@@ -98,7 +100,7 @@ class BatchFile(ABC):
             for path in self._path.parent.glob("buffer.db*"):  # the folder may be open to others
                 path.chmod(0o600)
             self._connection = sqlite3.connect(
-                self._path, timeout=60, isolation_level=None, check_same_thread=False
+                self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
             raise BufferUnusable(f"{self._path}: {error}") from None
@@ -316,9 +318,15 @@ class BatchFile(ABC):
         return table
 
     def erase(self) -> None:
-        """Empty the log, which holds deleted content."""
+        """Empty the log, which holds deleted content, or set `must_erase` where another program is
+        reading the file: to wait for it would keep all senders waiting."""
         with self._buffer_errors():
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                ((busy, *_),) = self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout = {1000 * BUSY_SECONDS}")
+        self.must_erase = bool(busy)
 
     def bytes_used(self) -> int:
         """Return the bytes of the file's content; the file itself never becomes smaller."""

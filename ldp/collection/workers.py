@@ -133,7 +133,10 @@ class Writer(threading.Thread, Generic[B]):
         return None if is_far and self._monotonic() - self._not_far < SETTLED_SECONDS else today
 
     def follow(self) -> None:
-        """Raise the buffer's day where the clock was ahead of it for SETTLED_SECONDS."""
+        """Raise the buffer's day where the clock was ahead of it for SETTLED_SECONDS, and empty its
+        log if that failed."""
+        if self._buffer.must_erase:
+            self.perform(lambda buffer: buffer.erase())
         now, ahead = self._monotonic(), self.days_ahead
         if ahead <= 1:
             self._not_far = now

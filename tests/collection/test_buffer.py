@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from tests.collecting import (
     registry,
     same_counts,
     summed,
+    wait_until,
     waiting,
 )
 
@@ -48,6 +50,26 @@ def test_moving_a_metric_does_not_read_the_reports_of_others(tmp_path: Path) -> 
         for *_, how in buffer._rows(f"EXPLAIN QUERY PLAN {text}"):
             assert "INDEX lots_by_metric" in how
     buffer.close()
+
+
+@pytest.mark.exact
+def test_a_program_that_reads_the_buffer_for_long_keeps_no_sender_waiting(tmp_path: Path) -> None:
+    """A backup, or a shell of SQLite, reads it; the log is emptied when that ends."""
+    log = tmp_path / "buffer" / "buffer.db-wal"
+    with Service(tmp_path) as service:
+        body = batch(items(service.registry, "word", "hello", 20))
+        assert service.send(body).status == 202
+        with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as reader:
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM state").fetchone()
+            began = time.monotonic()
+            service.collector.move_everything()
+            body = batch(items(service.registry, "word", "hello", 20))
+            assert service.send(body).status == 202
+            assert time.monotonic() - began < 30
+            assert log.stat().st_size > 0
+            assert service.collector._buffer.must_erase
+        wait_until(lambda: not service.collector._buffer.must_erase)
 
 
 @pytest.mark.exact
