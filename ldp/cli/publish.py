@@ -183,12 +183,15 @@ def publish_command(
                 with passing_by(result.problems, ":".join(pair)):  # such as no common day yet
                     experiments.append(write_differences(out, *pair))
             write_site(job, result, deviations, experiments)
-            if csv:
-                outputs.write_csv(out, csv, result.problems)
-            if duckdb:
-                outputs.update_duckdb(out, duckdb, result.problems)
-            if postgres:
-                outputs.update_postgres(out, postgres, result.problems)
+            with passing_by(result.problems, "csv"):  # a copy that fails stops no other
+                if csv:
+                    outputs.write_csv(out, csv, result.problems)
+            with passing_by(result.problems, "duckdb"):
+                if duckdb:
+                    outputs.update_duckdb(out, duckdb, result.problems)
+            with passing_by(result.problems, "postgres"):
+                if postgres:
+                    outputs.update_postgres(out, postgres, result.problems)
         if not as_json:
             for e in experiments:
                 say_once(

@@ -611,6 +611,23 @@ def test_copies_hold_the_data_set(world: World) -> None:
 
 
 @pytest.mark.exact
+def test_a_copy_that_cannot_be_written_stops_no_other(world: World) -> None:
+    """The second run has nothing new, and writes the copy that is missing."""
+    pytest.importorskip("duckdb")
+    world.write("theme")
+    common = ("publish", "--registry", world.top / "metrics.toml", "--store", world.store)
+    database, csv = world.top / "copy.duckdb", world.top / "folder" / "copy.csv"
+    csv.mkdir(parents=True)
+    for _ in range(2):
+        done = run(*common, "--out", world.out, "--csv", csv, "--duckdb", database)
+        assert done.exit_code != 0
+        assert "ldp: csv: " in done.output
+        assert "counted -> " in done.output
+        assert outputs.update_duckdb(world.out, database, []) == 0
+        database.unlink()
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n", b""])
 def test_a_file_that_is_no_database_is_left_alone(world: World, content: bytes) -> None:
     """DuckDB opens a CSV file, and what is written then is lost."""
