@@ -182,8 +182,9 @@ def publish_command(
             for pair in pairs:
                 with passing_by(result.problems, ":".join(pair)):  # such as no common day yet
                     experiments.append(write_differences(out, *pair))
-            write_site(job, result, deviations, experiments)
-            with passing_by(result.problems, "csv"):  # a copy that fails stops no other
+            with passing_by(result.problems, "site"):  # what cannot be written stops nothing else
+                write_site(job, result, deviations, experiments)
+            with passing_by(result.problems, "csv"):
                 if csv:
                     outputs.write_csv(out, csv, result.problems)
             with passing_by(result.problems, "duckdb"):

@@ -611,17 +611,19 @@ def test_copies_hold_the_data_set(world: World) -> None:
 
 
 @pytest.mark.exact
-def test_a_copy_that_cannot_be_written_stops_no_other(world: World) -> None:
+def test_a_copy_or_site_that_cannot_be_written_stops_no_other(world: World) -> None:
     """The second run has nothing new, and writes the copy that is missing."""
     pytest.importorskip("duckdb")
     world.write("theme")
     common = ("publish", "--registry", world.top / "metrics.toml", "--store", world.store)
     database, csv = world.top / "copy.duckdb", world.top / "folder" / "copy.csv"
     csv.mkdir(parents=True)
+    (world.out / "site" / "index.html").mkdir(parents=True)
     for _ in range(2):
         done = run(*common, "--out", world.out, "--csv", csv, "--duckdb", database)
         assert done.exit_code != 0
         assert "ldp: csv: " in done.output
+        assert "ldp: site: " in done.output
         assert "counted -> " in done.output
         assert outputs.update_duckdb(world.out, database, []) == 0
         database.unlink()
