@@ -40,7 +40,7 @@ export class Collector implements Destination {
 
   /** `url`: https, or http on this machine. Throws TypeError. */
   constructor(url: string) {
-    const { protocol, hostname, username, password, search, hash } = new URL(url);
+    const { protocol, hostname, username, password, search, hash } = new URL(/^https?:\/\//i.test(url) ? url : "none:");
     this.isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(hostname);
     const isSafe = protocol === "https:" || (protocol === "http:" && this.isLocal);
     if (!isSafe || username || password || search || hash) {
