@@ -18,6 +18,7 @@ from ldp.accounting.policy import Caps
 from ldp.errors import LdpError, ParameterError, RegistryError
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism, Mechanism, from_parameters
 from ldp.mechanisms.presets import PRESETS
+from ldp.protocol.channel import rounded_up
 from ldp.protocol.hashing import derived_seed
 from ldp.protocol.keys import (
     DAY,
@@ -423,7 +424,8 @@ def _require_budget(metric: Metric, caps: Caps, life: float) -> None:
     ):
         if cap is not None and cost > cap:
             raise RegistryError(
-                f"[metric.{metric.name}]: {description} {cost}, its group's cap is {cap}"
+                f"[metric.{metric.name}]: {description} {rounded_up(cost)}, "
+                f"its group's cap is {cap}"
             )
 
 
