@@ -154,6 +154,8 @@ def _no_reports(stores: Sequence[StorePath], metric: str, version: int) -> str:
         days.setdefault(number, []).append(path.name.removeprefix("day="))
     known = "; ".join(
         f"of version {number} there are {len(set(listed)):,} days, {min(listed)} to {max(listed)}"
+        if len(set(listed)) > 1
+        else f"of version {number} there is 1 day, {listed[0]}"
         for number, listed in days.items()
     )
     names = ", ".join(map(str, stores))

@@ -510,7 +510,7 @@ def decode_distribution(table: Table) -> Distribution:
     elif isinstance(mechanism, BitFlip) and not table.memoised:
         nodes = nodes_of_buckets(table, mechanism)
     else:
-        raise DecodeError(f"a {mechanism.name} table has no percentiles")
+        raise DecodeError(f"a table of {mechanism.name} has no percentiles")
     details = table_details(table, "distribution")
     return Distribution(mechanism.bins, nodes, table.total, details)
 

@@ -188,7 +188,9 @@ def _truths(files_read: Sequence[SavedResult], truth: Truths | None) -> list[Any
         matched[place] = _matched(files_read[place], known, is_its_own=not is_one)
     has_names = [matched[place] is not None for place in places]
     if not (any(has_names) if is_one else all(has_names)):
-        raise DecodeError("no candidate is named in the truth")
+        pairs = zip(truths, has_names, strict=True)
+        first = next((next(iter(known), "") for known, has in pairs if not has), "")
+        raise DecodeError(f"no candidate is named in the truth, whose first value is {first!r}")
     return matched
 
 

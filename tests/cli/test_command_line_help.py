@@ -96,8 +96,7 @@ def test_no_reports_says_which_days_there_are(tmp_path: Path) -> None:
         report_files([tmp_path], "city", 1, date(2026, 3, 1), None)
     assert str(caught.value) == (
         f"no reports of metric 'city' version 1 in {tmp_path} in these days; of version 1 there "
-        "are 2 days, 2026-01-02 to 2026-01-05; of version 2 there are 1 days, 2026-02-01 to "
-        "2026-02-01"
+        "are 2 days, 2026-01-02 to 2026-01-05; of version 2 there is 1 day, 2026-02-01"
     )
     with pytest.raises(NoReports, match=r"version 3 in .*; of version 1 there are 2 days"):
         report_files([tmp_path], "city", 3)

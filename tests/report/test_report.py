@@ -290,7 +290,7 @@ def test_every_method_that_decodes_is_told_on_the_page() -> None:
 
 @pytest.mark.exact
 def test_a_truth_that_names_no_candidate_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DecodeError, match="no candidate is named in the truth"):
+    with pytest.raises(DecodeError, match="in the truth, whose first value is 'Paris'"):
         render([results(tmp_path)], {"Paris": 5})
     with pytest.raises(DecodeError, match="no candidate is named in the truth"):
         render([results(tmp_path)], {})
