@@ -11,6 +11,7 @@ import numpy as np
 
 from ldp.arrays import Floats, Seed, generator_of
 from ldp.decoding.outcome import outcome
+from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism
 from ldp.planning.error_curves import require_mechanism
 from ldp.simulation import Population
@@ -82,8 +83,11 @@ def simulate(mechanism: CatalogueMechanism, values: Any, seed: Seed = None) -> S
     """
     require_mechanism(mechanism)
     people, generator = Population.of(values), generator_of(seed)
-    people.require(mechanism.check)
-    table = draw_people_table(mechanism, people, generator)
+    try:
+        table = draw_people_table(mechanism, people, generator)
+    except ParameterError:
+        people.require(mechanism.check)  # its error says which value
+        raise
     return SimulatedColumn(outcome(with_candidates(table, people.values)), table, people)
 
 
