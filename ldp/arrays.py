@@ -111,7 +111,7 @@ def _codes(rows: Any, name: str) -> Codes:
         raise ParameterError(f"{name} must be a list, an array or a column, not one value")
     if not is_arrow and getattr(rows, "ndim", 1) != 1:
         raise ParameterError(f"{name} must be one column")
-    if hasattr(rows, "reset_index"):  # of pandas, whose index would be a column
+    if hasattr(rows, "reset_index"):  # of pandas
         rows = rows.reset_index(drop=True)
     rows = rows if is_array else [*rows]
     try:
@@ -132,13 +132,13 @@ def _codes(rows: Any, name: str) -> Codes:
             column = compute.if_else(compute.is_nan(column), None, column)
         column = column.dictionary_encode().combine_chunks()
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
-        if hasattr(rows, "columns"):  # a frame, whose items are the names of its columns
+        if hasattr(rows, "columns"):
             raise ParameterError(f"{name}: a column cannot be read: {error!s:.200}") from None
         return _codes_one_by_one(rows)
     places = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     try:
         return tuple(map(_text, column.dictionary.to_pylist())), places
-    except (ArithmeticError, LookupError, ValueError) as error:  # dates and texts Python has not
+    except (ArithmeticError, LookupError, ValueError) as error:
         raise ParameterError(f"{name}: a value cannot be read: {error}") from None
 
 

@@ -456,14 +456,13 @@ def _right_cells(reports: Reports) -> Iterator[Checks]:
     laws = [np.diff(binomial_up_to(np.arange(n + 1), n, p), prepend=0.0) for n, p in sizes]
     law = np.convolve(laws[0], laws[1])
     most = int(np.searchsorted(np.cumsum(law), 0.5)) + (law[-1] < 0.5)
-    is_usual = held == usual
-    seen = ((reports.reported == reports.touched).sum(axis=1) >= most)[is_usual]
+    where, chance = held == usual, float(law[most:].sum())
+    seen = ((reports.reported == reports.touched).sum(axis=1) >= most)[where]
     for by, numbers, limit in (
         ("row", reports.rows, reports.mechanism.shape.rows),
         *_numbers_of_reports(reports),
     ):
-        chance = float(law[most:].sum())
-        yield from checks_by_number(f"right cells by {by}", seen, numbers[is_usual], limit, chance)
+        yield from checks_by_number(f"right cells by {by}", seen, numbers[where], limit, chance)
 
 
 def _following(cells: Bools, places: Ints) -> Bools:

@@ -127,14 +127,14 @@ def with_sums(stages: Iterable[list[Checks]]) -> Iterator[list[Checks]]:
     """Yield the checks of stages, then the sums of those of one name over all rounds and stages: a
     lie that does not depend on the value is told by all reports. Checks that have another size or
     probability are not added."""
-    pool: dict[tuple[str, int, int, float], Checks] = {}
-    added = set[tuple[str, int, int, float]]()
+    pool: dict[Any, Checks] = {}
+    added = set[Any]()
     for stage in stages:
         yield stage
         times: Counter[str] = Counter()
         for whole, observed, trials, probability in stage:
             what = whole.partition(AGAIN)[2] or whole
-            key = what, times[whole], observed.size, float(probability[:1].sum())
+            key = what, times[whole], observed.size, *probability[:1]
             times[whole] += 1
             if key not in pool:
                 pool[key] = f"all reports: {what}", observed, trials, probability

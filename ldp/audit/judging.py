@@ -123,7 +123,7 @@ def counted_again(
     does, and when no product is above 1."""
     evidence = dict.fromkeys(places, 1.0)
     for number in range(MOST_AGAIN):
-        evidence = {place: product for place, product in evidence.items() if product >= 1}
+        evidence = {at: product for at, product in evidence.items() if product >= 1}
         again, left = _placed(play(draws.repeat(number))), {*evidence}
         while left and (placed := next(again, None)):
             (what, times), check = placed

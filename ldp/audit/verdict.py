@@ -141,7 +141,7 @@ def encoder_stages(
         turns_of_values = Turns(1) if is_random else Turns(CALLS_EACH, keeps_row=True)
         ways[1] = partial(_device, mechanism), turns_of_values
         ways.append((lambda: _device(mechanism, epoch()), Turns(1)))
-    numbers = (trials, trials, trials // 4)  # the third way only has other secrets
+    numbers = (trials, trials, trials // 4)  # it only has other secrets
     yield from with_sums(
         stage
         for (device, turns), some in zip(ways, numbers, strict=False)
@@ -164,9 +164,9 @@ def _encoder(device: MakeEncoder, turns: Turns | None, draws: Draws) -> Callable
 def _numbered(device: Callable[..., Any], draws: Draws) -> Callable[..., Any]:
     """Return what makes a device, which takes a number."""
 
-    def next_device(*arguments: Any) -> Any:
+    def next_device(*of: Any) -> Any:
         next(draws.devices)
-        return device(*arguments)
+        return device(*of)
 
     return next_device
 

@@ -182,7 +182,7 @@ def publish_command(
             for pair in pairs:
                 with passing_by(result.problems, ":".join(pair)):  # such as no common day yet
                     experiments.append(write_differences(out, *pair))
-            with passing_by(result.problems, "site"):  # what cannot be written stops nothing else
+            with passing_by(result.problems, "site"):
                 write_site(job, result, deviations, experiments)
             with passing_by(result.problems, "csv"):
                 if csv:

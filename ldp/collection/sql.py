@@ -314,7 +314,7 @@ def read_counts(
     seen = set[tuple[int, int | None]]()
     for (line, _), texts in zip(read.rows, cells, strict=True):
         try:
-            if not "".join(texts).isascii() or "_" in "".join(texts):
+            if not (said := "".join(texts)).isascii() or "_" in said:
                 raise ValueError  # int() would read 1_0 as 10
             row, count = int(texts[0]), int(texts[2])
             column = int(texts[1]) if texts[1] else None

@@ -81,7 +81,7 @@ def decode(
     other mechanisms, and where reports share a permanent response.
     """
     if not isinstance(table, Table):
-        raise DecodeError("give one Table, as Table.load(FILE), or of several parts table['words']")
+        raise DecodeError("give one Table, as Table.load(FILE), or one part of several")
     addressing = table.mechanism.candidate_addressing
     fitting = next((FITTING[kind] for kind in type(addressing).__mro__ if kind in FITTING), None)
     if table.mechanism.is_numeric:

@@ -71,7 +71,7 @@ def number_of(value: Value) -> int | float:
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
         return value
-    is_other = isinstance(value, bool) or type(value).__name__ == "timedelta64"  # of any unit
+    is_other = isinstance(value, bool) or type(value).__name__ == "timedelta64"
     if isinstance(value, Real | Decimal) and not is_other:  # numpy's, Fraction
         try:
             number = int(value) if isinstance(value, Integral) else float(value)

@@ -213,7 +213,7 @@ export class Client {
       if (this.#isClosed) return;
       this.#timer = setTimeout(
         () => void this.upload().then(() => again(this.#loaded?.isDevelopment ? 2 : every)),
-        1000 * (seconds > 1 ? Math.min(seconds, 2e6) : 1),
+        1000 * Math.min(seconds > 1 ? seconds : 1, 2e6),
       );
       (this.#timer as { unref?: () => void }).unref?.();
     };

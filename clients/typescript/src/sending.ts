@@ -40,11 +40,11 @@ export class Collector implements Destination {
 
   /** `url`: https, or http on this machine. Throws TypeError. */
   constructor(url: string) {
-    const { protocol, hostname, username, password, search, hash } = new URL(/^https?:\/\//i.test(url) ? url : "none:");
+    const { protocol, hostname, username, password, search, hash } = new URL(url.includes(":") ? url : "x:"); // x: is refused below
     this.isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(hostname);
     const isSafe = protocol === "https:" || (protocol === "http:" && this.isLocal);
     if (!isSafe || username || password || search || hash) {
-      throw new TypeError("a collector's address must be https (http on this machine only)");
+      throw new TypeError("the collector must be https (http on this machine)");
     }
     this.address = `${url.replace(/\/+$/, "")}/v1/reports`;
   }
