@@ -386,6 +386,6 @@ def test_no_epsilon_of_an_audit_is_rounded_down() -> None:
     from ldp.audit.verdict import Memoised, Verdict
     from ldp.cli.audit import _line
 
-    memoised = Memoised(2.34561, 2.34561, 9.87651, 4.56781, 1.0, 1)
+    memoised = Memoised(2.34521, 2.34521, 9.87621, 4.56721, 1.0, 1)
     text = _line(Verdict("home", 1.2345612, [], 9, [], 1.0, memoised), {})
     assert re.findall(r"\d+\.\d{3,}", text) == ["1.23457", "2.346", "2.346", "9.877", "4.568"]
