@@ -238,7 +238,7 @@ def stored(store: Path, names: Sequence[str]) -> int:
     return total
 
 
-def run(load: Load, seconds: float, folder: Path, seed: int, keeps: bool = True) -> Measured:
+def run(load: Load, seconds: float, folder: Path, seed: int) -> Measured:
     """Load a collector in `folder` for `seconds` seconds and return what was measured."""
     (folder / "metrics.toml").write_text(load.registry)
     words = ["--registry", str(folder / "metrics.toml"), "--store", str(folder / "reports")]
