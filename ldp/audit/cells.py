@@ -19,7 +19,7 @@ from math import comb
 
 import numpy as np
 
-from ldp.arrays import Bools, Floats, Ints, binomial_up_to
+from ldp.arrays import Bools, Floats, Ints, binomial_law
 from ldp.audit.binomial_checks import (
     LAGS,
     MOST_BITS,
@@ -452,9 +452,8 @@ def _right_cells(reports: Reports) -> Iterator[Checks]:
     channel, columns = reports.mechanism.channel, reports.mechanism.shape.columns
     held = reports.touched.sum(axis=1)
     usual = int(np.bincount(held).argmax())
-    sizes = (usual, float(channel.touched)), (columns - usual, 1 - float(channel.untouched))
-    laws = [np.diff(binomial_up_to(np.arange(n + 1), n, p), prepend=0.0) for n, p in sizes]
-    law = np.convolve(laws[0], laws[1])
+    right = binomial_law(columns - usual, 1 - float(channel.untouched))
+    law = np.convolve(binomial_law(usual, float(channel.touched)), right)
     most = int(np.searchsorted(np.cumsum(law), 0.5)) + (law[-1] < 0.5)
     where, chance = held == usual, float(law[most:].sum())
     seen = ((reports.reported == reports.touched).sum(axis=1) >= most)[where]

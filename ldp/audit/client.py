@@ -347,10 +347,9 @@ def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[
     sizes = {metric.name: metric.reports_per_window for metric in metrics}
     shape = DEVICES, days
     which = {name: draws.plan.integers(len(some), size=shape) for name, some in values.items()}
-    sent, mistakes, numbers = defaultdict[str, list[bytes]](list), 0, list[int]()
+    sent, mistakes = defaultdict[str, list[bytes]](list), 0
     for number in range(DEVICES):
         one = device(registry)
-        numbers.append(one.number)
         for day in range(days):
             of_day = {name: values[name][which[name][number, day]] for name in sizes}
             if of_day[UNSEEN] == HIDDEN.placeholder:
@@ -366,7 +365,7 @@ def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[
         pool: list[Seen] = []
         for name, metric in registry.metrics.items():
             calls = which[name][:devices].repeat(sizes[name], axis=1)
-            about = values[name], calls, sent[name], numbers
+            about = values[name], calls, sent[name], one.number - number
             checks += _law_checks(metric, *about, draws.coins, pool)
         if devices == DEVICES:
             checks += together_checks(pool)
@@ -379,18 +378,18 @@ def _law_checks(
     values: Sequence[Value],
     which: Ints,
     reports: Sequence[bytes],
-    numbers: Sequence[int],
+    first: int,
     coins: np.random.Generator,
     pool: list[Seen],
 ) -> Iterator[Checks]:
     """Yield the checks of reports of a metric about values[which], and add their statistics to
-    `pool`. `which`: shape (devices, calls); `numbers`: of the devices."""
+    `pool`. `which`: shape (devices, calls); `first`: number of the first device."""
     mechanism = metric.mechanism
     split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]
-    places, calls = (of.ravel() for of in np.indices(which.shape))
-    devices = np.array(numbers)[places]
+    devices, calls = (of.ravel() for of in np.indices(which.shape))
+    numbers = calls, first + devices
     for name, *counted in check_values(
-        mechanism, values, which.ravel(), split, coins, calls, devices, MOST_OF_TWO, pool=pool
+        mechanism, values, which.ravel(), split, coins, *numbers, MOST_OF_TWO, pool=pool
     ):
         yield (f"metric {metric.name!r}: {name}", *counted)  # type: ignore[misc]
 

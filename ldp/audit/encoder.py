@@ -15,7 +15,7 @@ from ldp.audit.black_box import reports_of
 from ldp.audit.cells import check_reports, check_values, is_rounded
 from ldp.audit.conditions import VALUE, VALUE_BEFORE, evened
 from ldp.audit.draws import Draws
-from ldp.audit.judging import Audit, Checks, judge
+from ldp.audit.judging import Audit, Checks, judge, summed
 from ldp.audit.law import likelihood
 from ldp.mechanisms import JointReport
 from ldp.mechanisms.addressing import Rounding
@@ -84,7 +84,7 @@ def encoder_checks(
     """Return the checks of `trials` reports of each value."""
     checks: list[Checks] = []
     for value in values:
-        pool: dict[tuple[str, int], Checks] = {}
+        pool: dict[Any, Checks] = {}
         for done in range(0, trials, CHUNK):
             some = [value] * min(CHUNK, trials - done)
             reports = reports_of(mechanism, some, encode)
@@ -124,25 +124,15 @@ def value_checks(
 
 
 def with_sums(stages: Iterable[list[Checks]]) -> Iterator[list[Checks]]:
-    """Yield the checks of stages, then the sums of those of one name over all rounds and stages: a
-    lie that does not depend on the value is told by all reports. Checks that have another size or
-    probability are not added."""
+    """Yield the checks of stages, then the sums of those of one name and probabilities over all
+    rounds and stages: a lie that does not depend on the value is told by all reports."""
     pool: dict[Any, Checks] = {}
-    added = set[Any]()
+    sums = dict[Any, None]()
     for stage in stages:
         yield stage
-        times: Counter[str] = Counter()
-        for whole, observed, trials, probability in stage:
-            what = whole.partition(AGAIN)[2] or whole
-            key = what, times[whole], observed.size, *probability[:1]
-            times[whole] += 1
-            if key not in pool:
-                pool[key] = f"all reports: {what}", observed, trials, probability
-            elif np.array_equal(pool[key][3], probability):
-                name, before, tried, _ = pool[key]
-                pool[key] = name, before + observed, tried + trials, probability
-                added.add(key)
-    yield [pool[key] for key in pool if key in added]
+        again = _add(pool, stage, lambda what: what.partition(AGAIN)[2] or what)
+        sums |= dict.fromkeys(again)
+    yield [(f"all reports: {pool[key][0]}", *pool[key][1:]) for key in sums]
 
 
 def _are_all_pairs(values: Sequence[Any]) -> bool:
@@ -160,7 +150,7 @@ def _mixed(
 ) -> list[Checks]:
     """Return the checks of about `trials` reports of each value, in a drawn order: on average every
     fourth report is about the same value as the one before."""
-    pool: dict[tuple[str, int], Checks] = {}
+    pool: dict[Any, Checks] = {}
     order = draws.plan.permutation(np.repeat(np.arange(len(values)), repetitions))
     places = np.where(draws.plan.random(order.size) < REPEATED, 0, np.arange(order.size))
     order = order[np.maximum.accumulate(places)]
@@ -297,14 +287,18 @@ def _repeated(mechanism: Mechanism) -> float:
     return float((untouched**2 + (1 - untouched) ** 2) ** (columns - 1)) / rows
 
 
-def _add(pool: dict[tuple[str, int], Checks], checks: Iterator[Checks]) -> None:
-    """Add the counts of a chunk of reports to those of earlier chunks, check by check: binomial
-    counts of independent reports and one probability add to a binomial count."""
-    times: Counter[str] = Counter()
-    for what, observed, trials, probability in checks:
-        key = what, times[what]
+def _add(
+    pool: dict[Any, Checks], checks: Iterable[Checks], name: Callable[[str], str] = str
+) -> list[Any]:
+    """Add checks of some reports to those of others in `pool`, which have one name, as `name` makes
+    it, and one place among the checks of that name. Return the keys of the sums."""
+    times, sums = Counter[str](), list[Any]()
+    for what, *numbers in checks:
+        check: Any = name(what), *numbers
+        key = check[0], times[what], check[3].tobytes()
         times[what] += 1
         if key in pool:
-            _, before, tried, _ = pool[key]
-            observed, trials = observed + before, trials + tried
-        pool[key] = what, observed, trials, probability
+            sums.append(key)
+            check = summed(pool[key], check)
+        pool[key] = check
+    return sums

@@ -118,24 +118,37 @@ def counted_again(
     play: Play, draws: Draws, places: Sequence[Place], alpha: float
 ) -> Iterator[Finding]:
     """Yield a finding for each count at these places that lies far again, at `alpha` for all of
-    them. The evidence of a count's playings multiplies. By Ville's inequality an honest product
-    ever exceeds 1 / level with a probability of `level` at most, so that playings can end when it
-    does, and when no product is above 1."""
-    evidence = dict.fromkeys(places, 1.0)
+    them: its sum over the further playings, with the bound on its p-value. The evidence of the
+    playings multiplies. By Ville's inequality an honest product ever exceeds 1 / level with a
+    probability of `level` at most, so that playings can end when it does, and when no product is
+    above 1."""
+    evidence, seen = dict.fromkeys(places, 1.0), dict[Place, Checks]()
     for number in range(MOST_AGAIN):
         evidence = {at: product for at, product in evidence.items() if product >= 1}
         again, left = _placed(play(draws.repeat(number))), {*evidence}
         while left and (placed := next(again, None)):
-            (what, times), check = placed
-            for place in [place for place in left if place[:2] == (what, times)]:
+            for place in [at for at in left if at[:2] == placed[0]]:
                 left.remove(place)
-                at = np.array([place[2]])
-                (p_value,) = binomial_p(*(of[at] for of in check[1:]))
+                check = _one_of(placed[1], place[2])
+                (p_value,) = binomial_p(*check[1:])
                 evidence[place] *= EXPONENT * max(p_value, 1e-300) ** (EXPONENT - 1)
+                seen[place] = summed(seen[place], check) if place in seen else check
                 if evidence[place] > len(places) / alpha:
-                    yield _finding(
-                        f"{what}, counted again", check, place[2], 1 / evidence.pop(place)
-                    )
+                    yield _finding(seen[place], 1 / evidence.pop(place), ", counted again")
+
+
+def summed(check: Checks, other: Checks) -> Checks:
+    """Return the sum of two checks with one name and probabilities: binomial counts of independent
+    reports add to a binomial count."""
+    what, observed, trials, probability = check
+    return what, observed + other[1], trials + other[2], probability
+
+
+def _one_of(check: Checks, at: int) -> Checks:
+    """Return the check of the count of this number in a check."""
+    what, observed, trials, probability = check
+    name, only = what if observed.size == 1 else f"{what} {at}", slice(at, at + 1)
+    return name, observed[only], trials[only], probability[only]
 
 
 def judge(checks: Sequence[Checks], alpha: float, size: Size | None = None) -> Audit:
@@ -144,7 +157,7 @@ def judge(checks: Sequence[Checks], alpha: float, size: Size | None = None) -> A
     sum over everything is not judged as one of a million remainders."""
     total, number = size or size_of(checks)
     findings = [
-        _finding(check[0], check, at, p_value)
+        _finding(_one_of(check, at), p_value)
         for check in checks
         if check[1].size
         for at, p_value in _far(check, alpha / 2 * (1 / total + 1 / (number * check[1].size)))
@@ -166,10 +179,10 @@ def _far(check: Checks, level: float) -> Iterator[tuple[int, float]]:
     yield from zip(far[below].tolist(), p_values[below].tolist(), strict=True)
 
 
-def _finding(what: str, check: Checks, at: int, p_value: float) -> Finding:
-    _, observed, trials, probability = check
-    name = what if observed.size == 1 else f"{what} {at}"
-    return Finding(name, int(observed[at]), float(trials[at] * probability[at]), p_value)
+def _finding(check: Checks, p_value: float, how: str = "") -> Finding:
+    """Return the finding of the only count of a check; `how`: the end of its name."""
+    what, (observed,), (trials,), (probability,) = check
+    return Finding(what + how, int(observed), float(trials * probability), p_value)
 
 
 def _placed(stages: Iterable[Sequence[Checks]]) -> Iterator[tuple[tuple[str, int], Checks]]:

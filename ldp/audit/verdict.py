@@ -141,7 +141,7 @@ def encoder_stages(
         turns_of_values = Turns(1) if is_random else Turns(CALLS_EACH, keeps_row=True)
         ways[1] = partial(_device, mechanism), turns_of_values
         ways.append((lambda: _device(mechanism, epoch()), Turns(1)))
-    numbers = (trials, trials, trials // 4)  # it only has other secrets
+    numbers = (trials, trials, trials // 4)  # the third way has other secrets
     yield from with_sums(
         stage
         for (device, turns), some in zip(ways, numbers, strict=False)

@@ -520,6 +520,21 @@ def test_further_playings_see_smaller_lies_at_one_error_rate() -> None:
     assert all(judge_again(partial(_play, lie=0.0), seed, 1e-6).passed for seed in range(60))
 
 
+@pytest.mark.exact
+def test_a_finding_has_the_counts_of_all_further_playings() -> None:
+    """Seeds are fixed; the twin is the count of one playing."""
+    audits = [judge_again(partial(_play, lie=5.8), seed, 1e-6) for seed in range(30)]
+    findings = [finding for audit in audits for finding in audit.findings]
+    again = [finding for finding in findings if finding.what.endswith("counted again")]
+    playings = {finding.expected / (TOSSES / 2) for finding in again}
+    assert len(playings - {1.0}) > 0
+    assert playings <= {1.0, 2.0, 3.0}
+    for finding in again:
+        size = round(2 * finding.expected)
+        of_sum = 2 * binom.sf(finding.observed - 1, size, 0.5)
+        assert of_sum <= finding.p_value < 1e-7  # the bound on the evidence, and no less
+
+
 @pytest.mark.statistical
 def test_further_playings_keep_the_error_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every honest audit has suspects here. Of 300 at an error rate of 0.2 more than 84 fail with
