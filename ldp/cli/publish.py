@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -184,15 +184,15 @@ def publish_command(
                     experiments.append(write_differences(out, *pair))
             with passing_by(result.problems, "site"):
                 write_site(job, result, deviations, experiments)
-            with passing_by(result.problems, "csv"):
-                if csv:
-                    outputs.write_csv(out, csv, result.problems)
-            with passing_by(result.problems, "duckdb"):
-                if duckdb:
-                    outputs.update_duckdb(out, duckdb, result.problems)
-            with passing_by(result.problems, "postgres"):
-                if postgres:
-                    outputs.update_postgres(out, postgres, result.problems)
+            copies: Any = (
+                ("csv", csv, outputs.write_csv),
+                ("duckdb", duckdb, outputs.update_duckdb),
+                ("postgres", postgres, outputs.update_postgres),
+            )
+            for kind, place, write in copies:
+                with passing_by(result.problems, kind):
+                    if place:
+                        write(out, place, result.problems)
         if not as_json:
             for e in experiments:
                 say_once(
