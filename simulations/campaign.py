@@ -67,7 +67,6 @@ def run_settings(
     about: str | None,
     row_of: Callable[[int, int, int], Any],
     bars: Callable[[list[Any], int], list[Bar]],
-    *,
     seed: int,
     whole: tuple[int, int],
     sample: tuple[int, int],

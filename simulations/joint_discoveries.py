@@ -34,8 +34,8 @@ from ldp.simulation import Population, draw_reports
 from simulations import campaign
 from simulations.campaign import Bar
 
-SETTINGS, TABLES, SEED = 40, 200, 11
-SAMPLE, SAMPLE_TABLES = 6, 30
+SEED, WHOLE, SAMPLE = 11, (40, 200), (6, 30)
+"""Seed; numbers of settings and of tables in a whole run and in a sample."""
 RATE, LEVEL, LEAST_HELD = 0.05, 0.95, 0.93
 OTHER = "(other)"
 NOISES = ((0.25, 0.75), (0.25, 0.75), (0.1, 0.9))
@@ -225,14 +225,7 @@ def bars(rows: Sequence[Row], tables: int) -> list[Bar]:
 
 
 def main() -> int:
-    return campaign.run_settings(
-        __doc__,
-        row_of,
-        bars,
-        seed=SEED,
-        whole=(SETTINGS, TABLES),
-        sample=(SAMPLE, SAMPLE_TABLES),
-    )
+    return campaign.run_settings(__doc__, row_of, bars, SEED, WHOLE, SAMPLE)
 
 
 if __name__ == "__main__":

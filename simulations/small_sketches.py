@@ -26,8 +26,8 @@ from ldp.simulation import draw_table
 from simulations import campaign
 from simulations.campaign import Bar
 
-SETTINGS, TABLES, SEED = 24, 200, 7
-SAMPLE, SAMPLE_TABLES = 5, 8
+SEED, WHOLE, SAMPLE = 7, (24, 200), (5, 8)
+"""Seed; numbers of settings and of tables in a whole run and in a sample."""
 RATE, MOST_ERROR, LEAST_HELD, MOST_SECONDS = 0.05, 1.05, 0.93, 10.0
 METHODS = ("auto", "mean-sketch", "regression")
 
@@ -152,14 +152,7 @@ def bars(rows: list[Row], tables: int) -> list[Bar]:
 
 
 def main() -> int:
-    return campaign.run_settings(
-        __doc__,
-        row_of,
-        bars,
-        seed=SEED,
-        whole=(SETTINGS, TABLES),
-        sample=(SAMPLE, SAMPLE_TABLES),
-    )
+    return campaign.run_settings(__doc__, row_of, bars, SEED, WHOLE, SAMPLE)
 
 
 if __name__ == "__main__":
