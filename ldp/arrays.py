@@ -111,7 +111,7 @@ def _codes(rows: Any, name: str) -> Codes:
         raise ParameterError(f"{name} must be a list, an array or a column, not one value")
     if not is_arrow and getattr(rows, "ndim", 1) != 1:
         raise ParameterError(f"{name} must be one column")
-    if hasattr(rows, "reset_index"):  # of pandas
+    if hasattr(rows, "reset_index"):  # drops pandas' index
         rows = rows.reset_index(drop=True)
     rows = rows if is_array else [*rows]
     try:

@@ -134,8 +134,8 @@ class DataTable(NamedTuple):
         if self.reading.is_private:
             if self.delimiter != "," and not self.reading.decimal:
                 raise ParameterError(
-                    f"{self.path}: in a private file with another separator than the comma a cell "
-                    "such as 1.234 may be 1234: give --decimal . or --decimal ,"
+                    f"{self.path}: in a private file without commas between cells, "
+                    "1.234 may be 1234: give --decimal . or --decimal ,"
                 )
             return [*map(self._private_number, self.cells(name))]
         cells, numbers, wanted = self.cells(name), dict[str, str](), self.reading.decimal

@@ -259,7 +259,8 @@ def _mechanism(source: Any, people: Population, epsilon: float) -> Any:
     built = require_mechanism(source(epsilon) if callable(source) else source)
     if callable(source):
         return built
-    names = {of.name: of.default for of in fields(source) if of.default is not False}
+    listed = [field for field in fields(source) if field.default is not False]
+    names = {field.name: field.default for field in listed}
     if "epsilon" not in names:
         raise ParameterError(f"{source.name} has no epsilon: give a function from one to it")
     changes: dict[str, Any] = {name: 0 for name, default in names.items() if default == 0}
