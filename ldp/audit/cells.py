@@ -179,7 +179,7 @@ def _two_of(
     numbers = [
         (ROW, reports.rows, reports.mechanism.shape.rows),
         ("call", reports.calls, size if reports.calls.any() else 1),
-        ("device", reports.devices, size if np.ptp(reports.devices) else 1),
+        ("device", reports.devices, size if reports.devices.any() else 1),
         (VALUE, number[which], limit),
         ("rank", blocks[which], 1 if np.array_equal(number, rank) else few),
         (VALUE_BEFORE, number[before], limit),

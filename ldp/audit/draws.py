@@ -20,7 +20,7 @@ class Draws:
         devices: Iterator[int] | None = None,
     ) -> None:
         self._seed, self._known, self._choices = seed, iter(choices), list[list[int]]()
-        self.devices = devices or count()
+        self.devices = devices or count(1)
         self.plan = np.random.default_rng([seed, 0])
         self.coins = np.random.default_rng([seed, 1 + playing])
 

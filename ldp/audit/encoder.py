@@ -172,8 +172,9 @@ def _reports(
     draws: Draws,
     turns: Turns | None,
 ) -> Iterator[tuple[tuple[int, bytes], int, int]]:
-    """Yield the reports of values in an order, each with the number of its call and device. A
-    device that keeps its row only reports values that touch different cells."""
+    """Yield the reports of values in an order, each with the number of its call and device, 0 where
+    one device makes all. A device that keeps its row only reports values that touch different
+    cells."""
     encode, number, call, left, row = device(), next(draws.devices), 0, 0, 0
     keeps, touched = bool(turns and turns.keeps_row), set[Any]()
     cells: Any = cache(lambda at, row: (*mechanism.cells(values[at], row),))  # type: ignore[attr-defined]
@@ -182,7 +183,7 @@ def _reports(
             encode, number, call, touched = device(), next(draws.devices), 0, set()
             left = int(draws.coins.integers(1, turns.most, endpoint=True))
         report = split_report(encode(values[at]), mechanism.header, mechanism.layout)
-        yield report, call, number
+        yield report, call, number if turns else 0
         call, left, row = call + 1, left - 1, report[0]
         if keeps:
             touched.add(cells(at, row))

@@ -61,8 +61,8 @@ def binomial_p(observed: Ints, trials: Ints, probability: Floats) -> Floats:
     return np.minimum(1.0, 2 * smaller)
 
 
-Place = tuple[str, int, int]
-"""Place of a count: the name of its check, the number of earlier checks of that name, the count's
+Place = tuple[str, int, int, int]
+"""Place of a count: the name and size of its check, the number of earlier such checks, the count's
 number."""
 Size = tuple[int, int]
 """Numbers of counts and of checks that share alpha."""
@@ -107,8 +107,8 @@ def suspects(stages: Iterable[Sequence[Checks]], total: int) -> list[Place]:
     """Return the places of counts of which an honest audit of `total` has SUSPECTED in the mean or
     fewer, at most MOST_SUSPECTS of them."""
     far = [
-        (p_value, (what, number, at))
-        for (what, number), check in _placed(stages)
+        (p_value, (*place, at))
+        for place, check in _placed(stages)
         for at, p_value in _far(check, min(SUSPECTED / total, LEAST_P))
     ]
     return [place for _, place in sorted(far)[:MOST_SUSPECTS]]
@@ -127,9 +127,9 @@ def counted_again(
         evidence = {at: product for at, product in evidence.items() if product >= 1}
         again, left = _placed(play(draws.repeat(number))), {*evidence}
         while left and (placed := next(again, None)):
-            for place in [at for at in left if at[:2] == placed[0]]:
+            for place in [at for at in left if at[:-1] == placed[0]]:
                 left.remove(place)
-                check = _one_of(placed[1], place[2])
+                check = _one_of(placed[1], place[-1])
                 (p_value,) = binomial_p(*check[1:])
                 evidence[place] *= EXPONENT * max(p_value, 1e-300) ** (EXPONENT - 1)
                 seen[place] = summed(seen[place], check) if place in seen else check
@@ -185,9 +185,10 @@ def _finding(check: Checks, p_value: float, how: str = "") -> Finding:
     return Finding(what + how, int(observed), float(trials * probability), p_value)
 
 
-def _placed(stages: Iterable[Sequence[Checks]]) -> Iterator[tuple[tuple[str, int], Checks]]:
-    """Yield each check with its name and the number of earlier checks of that name."""
-    times = Counter[str]()
+def _placed(stages: Iterable[Sequence[Checks]]) -> Iterator[tuple[tuple[str, int, int], Checks]]:
+    """Yield each check with its name, its size and the number of earlier such checks."""
+    times = Counter[tuple[str, int]]()
     for check in chain.from_iterable(stages):
-        yield (check[0], times[check[0]]), check
-        times[check[0]] += 1
+        kind = check[0], check[1].size
+        yield (*kind, times[kind]), check
+        times[kind] += 1

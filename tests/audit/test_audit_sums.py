@@ -81,7 +81,7 @@ def test_all_cells_of_a_report_refute_weaker_noise() -> None:
 def test_devices_have_one_number_in_all_playings(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cheat that looks at a device's number acts in a further playing where it did in the first.
     The twin: without `repeat` the numbers begin anew."""
-    made, encoded, checked = count(), list[int](), list[int]()
+    made, encoded, checked = count(1), list[int](), list[int]()
 
     def device() -> Encode:
         number, honest = next(made), ANSWERS.encoder(SeededBits(b"device"))
@@ -99,3 +99,22 @@ def test_devices_have_one_number_in_all_playings(monkeypatch: pytest.MonkeyPatch
     assert len(set(checked)) > 300
     value_checks(ANSWERS, MORE, device, 100, Draws(0), Turns(5))
     assert checked != encoded
+
+
+@pytest.mark.exact
+def test_what_is_checked_does_not_depend_on_the_devices_drawn() -> None:
+    """A turn may happen to be longer than all reports, so that one device makes them. The twin:
+    without turns nothing is checked by device."""
+
+    def device() -> Encode:
+        return ANSWERS.encoder().encode
+
+    def by_device(turns: Turns | None) -> set[str]:
+        draws = Draws(0, ([0, 2], [1, 0]))
+        checks = value_checks(ANSWERS, MORE[:3], device, 100, draws, turns)
+        return {what for what, *_ in checks if " device " in what}
+
+    some, one, none = map(by_device, (Turns(5), Turns(1 << 40), None))
+    assert some
+    assert some == one
+    assert not none
