@@ -154,6 +154,14 @@ def outcome_checks(what: str, numbers: Sequence[int] | Ints, distribution: Float
     return what, counts, np.full(distribution.size, len(numbers)), distribution
 
 
+def tail_checks(what: str, numbers: Ints, distribution: Floats) -> Checks:
+    """Return the check that independent `numbers` are 1, 2, ... or more as often as with this
+    `distribution` over 0, 1, ..."""
+    counts = np.bincount(numbers, minlength=distribution.size)
+    above, law = (of[:0:-1].cumsum()[::-1] for of in (counts, distribution))
+    return f"{what} or more", above, np.full(law.size, len(numbers)), np.minimum(law, 1.0)
+
+
 def never_checks(what: str, times: int, trials: int) -> Checks:
     """Return the check of a count that must be 0."""
     return what, np.array([min(times, trials)]), np.array([trials]), np.zeros(1)
@@ -211,6 +219,18 @@ def equality_checks(
             yield sum_checks(
                 f"same {what} {lag} calls apart", same, np.ones_like(same), probability
             )
+
+
+def remainder_equality_checks(
+    what: str, keys: Ints, probability: float, start: int
+) -> Iterator[Checks]:
+    """Check that reports whose calls have one remainder have equal keys as often as independent
+    reports: successive ones, by the remainder. `start`: number of the first report's call."""
+    for modulus in (2, *RESIDUES):
+        for first, second in disjoint_pairs(keys.size, modulus):
+            same, rest = keys[first] == keys[second], (start + first) % modulus
+            name = f"same {what} {modulus} calls apart, call"
+            yield group_checks(name, same, same | True, rest, modulus, probability)
 
 
 def lag_checks(what: str, seen: Bools, possible: Bools, probability: float) -> Iterator[Checks]:

@@ -12,7 +12,7 @@ differently, and single reports with too little noise. `docs/audit.md` lists eve
 no audit by bytes can see.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations, compress
 from math import comb
@@ -40,6 +40,7 @@ from ldp.audit.binomial_checks import (
     pair_checks,
     payload_bits,
     remainder_checks,
+    remainder_equality_checks,
     remainders,
     sum_checks,
     uniform_checks,
@@ -89,7 +90,7 @@ def check_reports(
     ]
     chosen = [i for i in rounded if parts[i][0].answers == "sets"]
     if number_of_outcomes(mechanism) <= MOST_OUTCOMES or len(chosen) < len(rounded):
-        yield from _whole("reports", numbers, exact_law(mechanism, value))
+        yield from _whole("reports", numbers, exact_law(mechanism, value), start)
     for i in chosen:
         part, (part_value,) = parts[i]
         payloads = [report[i][1] for report in split]
@@ -143,14 +144,15 @@ def check_values(
     known = [numbers_of_values(part, part_values) for part, part_values in parts]
     certain = []
     for i, (part, part_values) in enumerate(parts):
-        part_reports = [report[i] for report in split]
+        part_reports, likelihoods = [report[i] for report in split], None
         reports_of_part = Reports.of(
             part, part_values, which, part_reports, calls, devices, keeps_row=keeps_row
         )
         if not part.has_roundings:
             certain.append(reports_of_part)
         elif _is_enumerable(part, part_values):
-            yield from _check_laws(f"part {i + 1}", part, part_values, which, part_reports)
+            of_part = f"part {i + 1}", part, part_values, which, part_reports
+            likelihoods = yield from _check_laws(*of_part)
         elif part.answers == "sets":
             yield _check_choices(part, part_values, which, [payload for _, payload in part_reports])
         if isinstance(part.addressing, Answers):
@@ -159,7 +161,8 @@ def check_values(
             few = which[some], [*compress(part_reports, some)], calls[some], devices[some]
             certain.append(Reports.of(part, part_values, *few, keeps_row=keeps_row))
         number = known[i][0][which]
-        seen = Seen.of(reports_of_part, _two_of(reports_of_part, known, i), number, coins)
+        two = _two_of(reports_of_part, known, i)
+        seen = Seen.of(reports_of_part, two, number, coins, likelihoods)
         if pool is not None:
             pool.append(seen)
         for what, *counted in condition_checks(seen, number, coins, most // min(len(parts), 2)):
@@ -228,17 +231,18 @@ def _check_laws(
     values: Sequence[Value],
     which: Ints,
     reports: Sequence[tuple[int, bytes]],
-) -> Iterator[Checks]:
+) -> Generator[Checks, None, Floats]:
     """Check that the reports of each value have their whole law, and for sets how many of the set's
-    answers the reports name."""
+    answers the reports name. Return the likelihood of each report, shape (reports,)."""
     place = {key: i for i, key in enumerate(exact_law(mechanism, values[0]))}
     keys = np.array([place[row, int.from_bytes(payload, "little")] for row, payload in reports])
     size, trials = len(place), np.bincount(which, minlength=len(values))
     claimed = np.array([_chances(mechanism, value) for value in values])
     counts = np.bincount(which * size + keys, minlength=claimed.size).reshape(claimed.shape)
+    likelihoods: Floats = claimed[which, keys]
     yield f"{what}: reports by {VALUE}", counts.ravel(), np.repeat(trials, size), claimed.ravel()
     if mechanism.answers != "sets":
-        return
+        return likelihoods
     most = mechanism.shape.columns + 1
     names = np.zeros((2, len(values), most))
     for number, value in enumerate(values):
@@ -248,6 +252,7 @@ def _check_laws(
             of[number] = np.bincount(at, weights[number], most)
     seen, chances = names[0].astype(np.int64).ravel(), np.minimum(names[1], 1.0).ravel()
     yield f"{what}: answers named by {VALUE}", seen, np.repeat(trials, most), chances
+    return likelihoods
 
 
 def _check_choices(
@@ -263,14 +268,18 @@ def _check_choices(
     return f"column by {VALUE}", counts, trials, claimed
 
 
-def _whole(what: str, numbers: Sequence[tuple[int, int]], law: ReportLaw) -> Iterator[Checks]:
-    """Check that whole reports have their law, and that reports some calls apart are
-    independent."""
+def _whole(
+    what: str, numbers: Sequence[tuple[int, int]], law: ReportLaw, start: int
+) -> Iterator[Checks]:
+    """Check that whole reports have their law, and that reports some calls apart are independent;
+    `start`: number of the first report's call."""
     claimed = np.array([float(probability) for probability in law.values()])
     place = {key: i for i, key in enumerate(law)}
     keys = np.array([place[key] for key in numbers], dtype=np.int64)
     yield outcome_checks(f"{what} equal to number", keys, claimed)
-    yield from equality_checks("report", keys, float((claimed**2).sum()))
+    chance = float((claimed**2).sum())
+    yield from equality_checks("report", keys, chance)
+    yield from remainder_equality_checks("report", keys, chance, start)
 
 
 def _check_parts(certain: Sequence["Reports"]) -> Iterator[Checks]:

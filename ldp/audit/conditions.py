@@ -69,13 +69,15 @@ class Seen(NamedTuple):
         numbers: Sequence[tuple[str, Ints, int]],
         number: Ints,
         coins: np.random.Generator,
+        likelihoods: Floats | None = None,
     ) -> "Seen":
         """Return the statistics of reports. `number`: the number of each report's value; `coins`
-        make unequal chances equal."""
+        make unequal chances equal; `likelihoods` as for `repeated_reports`."""
         lies = _lies(reports, coins)
         statistics = [*_truths(reports, coins), *_of_lies(reports, lies, number, coins)]
         statistics += _repeats(reports, lies, coins)
-        return cls(reports, numbers, lies, statistics, [*repeated_reports(reports, coins)])
+        repeated = [*repeated_reports(reports, coins, likelihoods)]
+        return cls(reports, numbers, lies, statistics, repeated)
 
 
 def condition_checks(
@@ -183,11 +185,15 @@ def _of_lies(
 
 def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterator[Occurrence]:
     """Yield how often a report names the lie of the report before, that of the last report of its
-    value or of its row, or the cell after its first touched one; and how often the truth after a
-    lie, or where lies are usual after a truth."""
+    value and of its row or call, or the cell after its first touched one; and how often the truth
+    after a lie, or where lies are usual after a truth."""
     mechanism, every = reports.mechanism, np.arange(lies.size)
     chance = float(mechanism.channel.untouched)
-    lasts = [("lie before", every - 1), ("last lie of the value", last_of(reports.which))]
+    lasts = [
+        ("lie before", every - 1),
+        ("last lie of the value", last_of(reports.which)),
+        ("last lie of the call", last_of(reports.calls)),
+    ]
     if mechanism.shape.rows > 1 and not reports.keeps_row:
         lasts.append(("last lie of the row", last_of(reports.devices, reports.rows)))
     for what, earlier in lasts:
@@ -221,21 +227,23 @@ def last_of(*numbers: Ints) -> Ints:
     return places
 
 
-def repeated_reports(reports: Reports, coins: np.random.Generator) -> Iterator[Occurrence]:
+def repeated_reports(
+    reports: Reports, coins: np.random.Generator, likelihoods: Floats | None = None
+) -> Iterator[Occurrence]:
     """Yield how often a report is equal to the report before about its value. Given that report the
-    probability depends on its row only, so that the sum is binomial."""
-    mechanism = reports.mechanism
-    if mechanism.has_roundings or reports.keeps_row:
+    probability depends on its row only, so that the sum is binomial. `likelihoods`: P(report |
+    value) of each report, shape (reports,), for values that are rounded at random."""
+    mechanism, rows = reports.mechanism, reports.rows
+    if reports.keeps_row or (mechanism.has_roundings and likelihoods is None):
         return
-    earlier, rows = last_of(reports.which), reports.rows
+    if likelihoods is None:
+        own = zip(reports.true_cells, reports.numbers, strict=True)
+        likelihoods = np.array([likelihood(mechanism, *of) for of in own]) / mechanism.shape.rows
+    earlier = last_of(reports.which)
     numbers = np.array(reports.numbers, dtype=object)
-    chances = np.array(
-        [likelihood(mechanism, reports.true_cells[at], reports.numbers[at]) for at in earlier]
-    )
-    chances /= mechanism.shape.rows
     is_equal = (rows == rows[earlier]) & (numbers == numbers[earlier]).astype(bool)
     possible, chance = earlier >= 0, largest_chance(mechanism)
-    seen = evened(is_equal, chances, chance, coins)
+    seen = evened(is_equal, likelihoods[earlier], chance, coins)
     yield Occurrence("reports repeated", seen & possible, possible, chance)
 
 

@@ -18,7 +18,13 @@ from itertools import combinations, pairwise, product
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints, binomial_above, binomial_law
-from ldp.audit.binomial_checks import never_checks, outcome_checks, payload_bits, sum_checks
+from ldp.audit.binomial_checks import (
+    never_checks,
+    outcome_checks,
+    payload_bits,
+    sum_checks,
+    tail_checks,
+)
 from ldp.audit.judging import Checks
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
@@ -133,7 +139,9 @@ def response_checks(
     for true in (False, True):
         what, law = _unit_name(true), _Unit.of(periods[0].mechanism, true)
         counts = np.concatenate([period.counts[period.touched == true] for period in alike])
-        yield outcome_checks(f"{what} named so often", counts, law.distribution(size))
+        of_counts = f"{what} named so often", counts, law.distribution(size)
+        yield outcome_checks(*of_counts)
+        yield tail_checks(*of_counts)
         decoded = counts > law.cut(size)
         yield sum_checks(f"{what} decoded", decoded, decoded | True, law.decoded(size))
         firsts: list[Bools] = [np.asarray(p.names[:, :2].all(axis=1)) for p in alike]
@@ -156,17 +164,24 @@ def response_checks(
 
 def _by_place(what: str, alike: Sequence[Period], true: bool) -> Iterator[Checks]:
     """Yield how often the first, second, ... report of a period names a unit, and how often it is
-    like the report before: of each device one, so that they are independent."""
+    like the report before, of each device one, so that they are independent; and in how many pairs
+    of a device's reports, none of them in two, both are alike."""
     mechanism, law = alike[0].mechanism, _Unit.of(alike[0].mechanism, true)
     touched: Bools = np.concatenate([period.touched for period in alike])
     where = touched if true else ~touched
-    repeated = law.repeated()
+    alike_of = law.alike()
     if not mechanism.kind.has_independent_bits:
         same, other = map(float, mechanism.instantaneous)
-        repeated = same**2 + (mechanism.shape.columns - 1) * other**2
+        alike_of = [(1.0, same**2 + (mechanism.shape.columns - 1) * other**2)]
+    repeats = [period.repeats for period in alike]
+    pairs = np.concatenate(repeats)[:, ::2].sum(axis=1)[where]
+    size = alike[0].reports // 2
+    weighted = [weight * binomial_law(size, chance) for weight, chance in alike_of]
+    yield tail_checks(f"{what} alike in so many pairs", pairs, np.sum(weighted, axis=0))
+    repeated = sum(weight * chance for weight, chance in alike_of)
     for name, of, chance in (
         ("named by report", [period.names for period in alike], law.chance()),
-        ("like those before, report", [period.repeats for period in alike], repeated),
+        ("like those before, report", repeats, repeated),
     ):
         seen = np.concatenate(of).swapaxes(1, 2)[where]
         trials = np.full(seen.shape[1], len(seen))
@@ -268,9 +283,10 @@ class _Unit:
         """Return P(a report names it)."""
         return sum(weight * shows for weight, shows in self._weights)
 
-    def repeated(self) -> float:
-        """Return P(two reports about one permanent response both name it, or neither)."""
-        return sum(weight * (shows**2 + (1 - shows) ** 2) for weight, shows in self._weights)
+    def alike(self) -> list[tuple[float, float]]:
+        """Return P(its permanent response), and P(two reports about that one both name it, or
+        neither), of both responses."""
+        return [(weight, shows**2 + (1 - shows) ** 2) for weight, shows in self._weights]
 
     def both(self) -> float:
         """Return P(two reports about one permanent response name it)."""

@@ -273,7 +273,7 @@ def all_lives(
     for memoise, name, devices in zip(
         ("per-value", "epoch"), names, (searched, trials // 25), strict=True
     ):
-        for reports, many in ((USUAL, devices), (LONG, trials // 100)):
+        for reports, many in ((USUAL, devices), (LONG, trials // 50)):
             checks += life_checks(
                 mechanism,
                 values,

@@ -385,7 +385,7 @@ def test_what_is_compared_is_binomial_given_how_often_it_could_be_seen(mechanism
     repeat.
     """
     which = np.array([0, 1, 0, 0, 1, 0] if mechanism is ANSWERS else [0, 1, 0, 0])
-    values, layout, calls = mechanism.categories, mechanism.layout, np.arange(which.size)
+    values, layout, calls = mechanism.categories, mechanism.layout, np.arange(which.size) % 2
     cells = [mechanism.cells(values[at], 0) for at in which]
     channel = mechanism.channel
     joint: dict[tuple[str, int], dict[tuple[int, int], float]] = {}

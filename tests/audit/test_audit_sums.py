@@ -11,11 +11,12 @@ import pytest
 
 from ldp.audit import encoder
 from ldp.audit.draws import Draws
-from ldp.audit.encoder import Turns, value_checks, with_sums
+from ldp.audit.encoder import Turns, encoder_checks, value_checks, with_sums
 from ldp.audit.judging import Checks, judge
+from ldp.audit.lives import life_checks, one_by_one
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import CALLS_EACH, way_stages
-from ldp.mechanisms import RandomizedResponse, UnaryEncoding
+from ldp.mechanisms import MemoisedHashing, PrivSet, RandomizedResponse, UnaryEncoding
 from ldp.protocol.randomness import SeededBits
 from tests.statistics import ALPHA, chance_missed
 
@@ -118,3 +119,75 @@ def test_what_is_checked_does_not_depend_on_the_devices_drawn() -> None:
     assert some
     assert some == one
     assert not none
+
+
+def again(honest: Encode, is_again: Callable[[int], bool], times: int) -> Encode:
+    """Return what sends a report of some calls up to `times` times in those calls."""
+    calls, sent = count(), list[bytes]()
+
+    def encode(value: Any) -> bytes:
+        report = honest(value)
+        if not is_again(next(calls)):
+            return report
+        sent[:] = sent if 0 < len(sent) < times else []
+        sent.append(sent[0] if sent else report)
+        return sent[-1]
+
+    return encode
+
+
+@pytest.mark.statistical
+def test_a_set_repeated_by_the_number_of_a_call_is_refuted() -> None:
+    """Every 61st report is sent three times. Fresh noise would miss it with probability ALPHA at
+    most. The twin, all other counts of whole reports, misses it more often than not."""
+    sets = PrivSet(categories=MORE[:8], at_most=3, epsilon=1.0, size=2)
+    encode = again(sets.encoder(SeededBits(b"again")).encode, lambda call: call % 61 == 7, 3)
+    checks = encoder_checks(sets, [frozenset(MORE[:5])], encode, 8 * TRIALS)
+    assert missed(check for check in checks if check[0].endswith("apart, call")) < ALPHA
+    assert missed(check for check in checks if not check[0].endswith("apart, call")) > 0.5
+
+
+@pytest.mark.statistical
+def test_noise_that_devices_share_at_some_calls_is_refuted() -> None:
+    """At every ninth call devices lie alike about every fifth value. Fresh noise would miss it with
+    probability ALPHA at most. The twins are the honest devices."""
+    numbers = count()
+
+    def device() -> Encode:
+        calls, fresh = count(), ANSWERS.encoder(SeededBits(b"device %d" % next(numbers)))
+
+        def encode(value: str) -> bytes:
+            report, call = fresh.encode(value), next(calls)
+            if call % 9 != 6 or MORE.index(value) % 5 != 2:
+                return report
+            return ANSWERS.encoder(SeededBits(b"call %d" % call)).encode(value)
+
+        return encode
+
+    checks = value_checks(ANSWERS, MORE, device, 4 * TRIALS, Draws(0), Turns(CALLS_EACH))
+    assert missed(check for check in checks if "last lie of the call" in check[0]) < ALPHA
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("share", [0, 4])
+def test_reports_repeated_in_some_epochs_are_refuted(share: int) -> None:
+    """In every fourth epoch half of the reports are one again. It fails falsely with probability
+    AUDIT_ALPHA, and in the twin, all of whose epochs are honest."""
+    mechanism = MemoisedHashing(epsilon=1.0, lifetime_epsilon=2.0, buckets=4, rows=64, seed="0f")
+    epochs = count()
+
+    def device() -> Encode:
+        secret = b"%032d" % next(epochs)
+        encoder = mechanism.encoder(SeededBits(secret), secret=secret, epoch="e")
+        is_wrong = bool(share) and secret[-1] % share == 0
+        return again(encoder.encode, lambda call: call % 2 == 0 and is_wrong, 1000)
+
+    lived = life_checks(
+        mechanism,
+        ("a", "b"),
+        lambda: one_by_one(device()),
+        100,
+        memoise="epoch",
+        reports=(60, 20, 60),
+    )
+    assert judge(lived, AUDIT_ALPHA).passed == (not share)
