@@ -67,8 +67,8 @@ def checks(cheat: Cheat | None, seed: int) -> tuple[list[Checks], list[Checks]]:
 
 
 def repeats_rarely(_: int, call: int, value: str, report: Report, last: Report | None) -> Report:
-    """Send the last report of one value again in one call of twelve, in blocks of eight."""
-    is_again = call // 8 % 4 == 1 and call % 3 == 0 and value == "a"
+    """Send the last report of one value again in one call of sixteen, in blocks of eight."""
+    is_again = call // 8 % 4 == 1 and call % 4 == 1 and value == "a"
     return last if last and is_again else report
 
 
