@@ -300,7 +300,7 @@ def _column(
     """Return a column of data as it is read: how many people hold each value, sentences about the
     column and its answers, and the same facts for a program."""
     different, places = column_codes(values, name, has_missing=True)
-    groups, group = (("",), np.zeros_like(places)) if by is None else _groups(by, places)
+    groups, group = (("",), np.zeros_like(places)) if by is None else _groups(by, values, places)
     if not all(isinstance(value, str) for value in different):
         raise ParameterError(
             f"{name} must hold a text or a number in each row, no list; of a frame give one column"
@@ -370,12 +370,15 @@ def _have_unit(values: Sequence[str]) -> bool:
     return len(units) == 1 and any(units.pop())
 
 
-def _groups(by: Any, places: Any) -> tuple[tuple[str, ...], Any]:
-    """Return the categories and that of each row; raise ParameterError for another number of
-    rows."""
+def _groups(by: Any, values: Any, places: Any) -> tuple[tuple[str, ...], Any]:
+    """Return the categories and that of each row; raise ParameterError for another number of rows
+    than `values` has, and for another index of pandas."""
     groups, group = column_codes(by, "by", has_missing=True)
     if len(group) != len(places):
         raise ParameterError(f"by has {len(group):,} rows and the values have {len(places):,}")
+    indices = [rows.index for rows in (values, by) if hasattr(rows, "reset_index")]
+    if len(indices) == 2 and not indices[0].equals(indices[1]):
+        raise ParameterError("by has another index than the values: align both")
     return groups, group
 
 

@@ -109,6 +109,18 @@ def test_values_by_category_are_pairs_and_what_is_missing_is_left_out() -> None:
 
 
 @pytest.mark.exact
+def test_columns_of_pandas_are_paired_by_one_index() -> None:
+    """A sorted column was paired by position, with the categories of other people."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"number": [3, 1, 2], "place": ["x", "y", "y"]}, index=[7, 8, 9])
+    with pytest.raises(ParameterError, match="^by has another index than the values: align"):
+        ldp.try_column(frame["number"].sort_values(), by=frame["place"])
+    for by in (frame["place"], frame["place"].tolist()):
+        trials = ldp.try_column(frame["number"], by=by, epsilon=1)
+        assert trials.people.truth() == {"x / 3": 1, "y / 1": 1, "y / 2": 1}
+
+
+@pytest.mark.exact
 def test_a_trial_and_a_comparison_show_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     trials = ldp.try_column(PLACES, epsilon=(1, 4), name="<city>", seed=1)
     compared = ldp.compare(["rr", "pgr"], PLACES, epsilons=(1, 4), seed=1)
