@@ -77,7 +77,12 @@ def column_codes(rows: Any, name: str = "values", has_missing: bool = False) -> 
     with `name`, for anything but a column, and, unless `has_missing`, for a missing value, with
     its position.
     """
-    values, places = _codes(rows, name)
+    try:
+        values, places = _codes(rows, name)
+    except ParameterError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise ParameterError(f"{name}: a value cannot be read: {error!s:.200}") from error
     missing = np.flatnonzero(places < 0)
     if missing.size and not has_missing:
         others = f", and {missing.size - 1:,} more are" if missing.size > 1 else ""
@@ -136,10 +141,7 @@ def _codes(rows: Any, name: str) -> Codes:
             raise ParameterError(f"{name}: a column cannot be read: {error!s:.200}") from None
         return _codes_one_by_one(rows)
     places = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    try:
-        return tuple(map(_text, column.dictionary.to_pylist())), places
-    except (ArithmeticError, LookupError, ValueError) as error:
-        raise ParameterError(f"{name}: a value cannot be read: {error}") from None
+    return tuple(map(_text, column.dictionary.to_pylist())), places
 
 
 def _codes_of_columns(columns: Sequence[Codes]) -> Codes:

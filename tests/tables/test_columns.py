@@ -104,11 +104,12 @@ def test_no_missing_value_of_any_type_is_read_as_a_text(missing: object) -> None
 
 
 @pytest.mark.exact
-def test_a_date_or_text_that_python_has_not_is_refused() -> None:
+def test_a_value_that_python_cannot_read_is_refused() -> None:
     dates = pa.array([-800_000, 5], pa.int32()).cast(pa.date32())
     ends = pa.array([0, 1], pa.int32()).buffers()[1]
     bytes_of_text = pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(b"\xff")])
-    for column in (dates, bytes_of_text):
+    points, no_columns = [np.array(1.5), np.array(2.5)], pa.table({})
+    for column in (dates, bytes_of_text, points, no_columns):
         with pytest.raises(ParameterError, match="values: a value cannot be read: "):
             Population(column)
 
