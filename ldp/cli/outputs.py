@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import wraps
-from itertools import combinations
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +54,12 @@ def guarded(name: str, command: click.Command) -> click.Command:
                     raise ParameterError(
                         f"{output} is also an input; name another file for the output"
                     )
-        for first, second in combinations(outputs, 2):
-            if _is_same(first, second):
-                raise ParameterError(f"{first} is named for two outputs; name another file for one")
+        for first, second in permutations(outputs, 2):
+            is_in = second in places and second.resolve().is_relative_to(first.resolve())
+            if is_in or _is_same(first, second):
+                raise ParameterError(
+                    f"{second} is named for two outputs or lies in one; name another file for it"
+                )
         with working(f"ldp {name}") if name in SILENT else nullcontext():
             return callback(**values)
 

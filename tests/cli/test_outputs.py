@@ -17,6 +17,10 @@ CASES = [
     f"{SIMULATE} --table same.csv --truth same.csv",
     f"{SIMULATE} --table metrics.lock",
     *(
+        f"publish --registry metrics.toml --store store --out {name}"
+        for name in ("out --csv out/publish.json", "out --csv ./out/new.csv", "a --duckdb a")
+    ),
+    *(
         f"{AGGREGATE} --out {name}"
         for name in ("metrics.toml", "cities.txt", "metrics.lock", "part")
     ),
