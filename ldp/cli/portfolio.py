@@ -16,30 +16,32 @@ from ldp.protocol.channel import rounded_up
 from ldp.registry import Registry
 from ldp.registry.definitions import NOBODY
 
-WIDTH = 96
+WIDTH, REGISTRY = 96, "metrics.toml"
 
 
 def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
     """Print which questions fit, and write their registry to the folder `out`. Raises
-    ParameterError where none fits, and for a folder that has a registry already."""
+    ParameterError where none fits, and for a folder that has a registry or other lists already."""
     portfolio = Product.load(questions, datetime.now(UTC).date(), chosen_reading()).answer()
     lines = _words(portfolio)
     if out is not None:
-        if (out / "metrics.toml").exists():
-            raise ParameterError(f"{out / 'metrics.toml'} exists; name another folder for --out")
+        for name, text in portfolio.files().items():
+            path = out / name
+            if path.exists() and (name == REGISTRY or path.read_bytes() != text.encode()):
+                raise ParameterError(f"{path} exists; name another folder for --out")
         if not portfolio.accepted:
             if not as_json:
                 click.echo("\n".join(lines))
             raise ParameterError("no question fits: nothing was written")
         with TemporaryDirectory() as name:
             _write(portfolio, Path(name))
-            registry = Registry.load(Path(name) / "metrics.toml")
+            registry = Registry.load(Path(name) / REGISTRY)
         out.mkdir(parents=True, exist_ok=True)
         _write(portfolio, out)
         lines += ["", f"written: {', '.join(str(out / name) for name in portfolio.files())}"]
         nobody = any(NOBODY in metric.owners for metric in registry.metrics.values())
-        first = f"name an owner of each metric in {out / 'metrics.toml'}, then " if nobody else ""
-        lines.append(f"next: {first}ldp registry check {out / 'metrics.toml'}")
+        first = f"name an owner of each metric in {out / REGISTRY}, then " if nobody else ""
+        lines.append(f"next: {first}ldp registry check {out / REGISTRY}")
     say(portfolio.to_dict(), "\n".join(lines), as_json)
 
 

@@ -706,6 +706,13 @@ def test_the_command_writes_a_registry_that_holds(
     capsys.readouterr()
     assert run("plan product questions.toml --out out", monkeypatch) == 2
     assert "exists; name another folder" in capsys.readouterr().err
+    cells = Path("out/city.txt").read_text()
+    Path("city.txt").write_text("Oslo\nBergen\n")  # an input of the name of a list to write
+    assert run("plan product questions.toml --out .", monkeypatch) == 2
+    assert capsys.readouterr().err == "ldp: city.txt exists; name another folder for --out\n"
+    Path("city.txt").write_text(cells)
+    assert run("plan product questions.toml --out .", monkeypatch) == 0
+    capsys.readouterr()
     assert run("plan product questions.toml --json", monkeypatch) == 0
     accepted = json.loads(capsys.readouterr().out)["accepted"]
     assert [row["question"] for row in accepted] == ["theme", "city"]
