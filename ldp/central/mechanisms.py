@@ -94,7 +94,8 @@ class DiscreteLaplace(_Pure):
     @property
     def std_error(self) -> float:
         """Standard deviation of the noise."""
-        return 1 / (math.sqrt(2) * math.sinh(1 / (2 * self.scale)))
+        half = min(1 / (2 * self.scale), 300)  # powers of more overflow
+        return 1 / (math.sqrt(2) * math.sinh(half))
 
     @property
     def excess_kurtosis(self) -> float:

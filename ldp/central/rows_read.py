@@ -85,8 +85,8 @@ def epsilon_of_rows(epsilon: float, rows: int | None) -> float:
     which a count has a standard error of PRECISE of the rows, from LEAST_SHARE to MOST_SHARE of
     epsilon; LEAST_SHARE where the number of rows is not public. What it leaves is exact: both parts
     add to `epsilon` without rounding. Raises ParameterError for an epsilon out of range."""
-    if not 0 < epsilon < math.inf:
-        raise ParameterError(f"epsilon must be finite and > 0, got {epsilon!r}")
+    if not 1e-9 <= epsilon <= 1e9:
+        raise ParameterError(f"epsilon must be from 1e-9 to 1e9, got {epsilon!r}")
     needed = 0.0
     if rows is not None:
         needed = 4 * math.asinh(1 / (math.sqrt(2) * PRECISE * max(rows, 1))) * (1 + 1e-9)

@@ -106,9 +106,12 @@ def test_the_parts_of_epsilon_add_exactly() -> None:
             assert deviation == pytest.approx(PRECISE * rows)
         if rows is not None and deviation > PRECISE * rows:
             assert part == pytest.approx(MOST_SHARE * epsilon)
-    for wrong in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ParameterError, match=f"epsilon must be finite and > 0, got {wrong}"):
+    for wrong in (0.0, -1.0, math.nan, math.inf, 1e308, 1e-300):
+        with pytest.raises(ParameterError, match="epsilon must be from 1e-9 to 1e9, got "):
             epsilon_of_rows(wrong, 10)
+    largest = DiscreteLaplace(epsilon=1e9, sensitivity=2.0, neighbours=REPLACE)
+    assert 0 < largest.std_error < 1e-99
+    assert math.isfinite(largest.excess_kurtosis)
 
 
 class Recorded(Simulated):
