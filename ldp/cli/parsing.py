@@ -231,9 +231,11 @@ def _lenient(kind: click.ParamType) -> click.ParamType:  # type: ignore[type-arg
         return kind
     lenient: Any = copy(kind)
     convert: Any = kind.convert
+    of_whole = isinstance(kind, click.types.IntParamType)
 
     def read(value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
-        text = plain_number(value) if isinstance(value, str) else value
+        is_text = isinstance(value, str) and (not of_whole or "%" not in value)
+        text = plain_number(value) if is_text else value
         number = convert(text, parameter, context)
         if isinstance(kind, click.FloatRange) and number != number:  # no comparison refuses nan
             kind.fail("nan lies in no range", parameter, context)
