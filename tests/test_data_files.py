@@ -390,6 +390,9 @@ def test_a_population_may_be_one_column_of_a_table_of_people(tmp_path: Path) -> 
         Population.from_csv(path, column="town")
     with pytest.raises(ParameterError, match=r"line 1 .*of another table `ldp simulate` takes --c"):
         Population.from_csv(path)
+    path.write_text("value,count\nOslo,200\n")  # of $COLUMN where that is not set
+    with pytest.raises(ParameterError, match="has no column '', but value, count"):
+        Population.from_csv(path, column="")
 
 
 @pytest.mark.exact

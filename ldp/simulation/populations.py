@@ -192,7 +192,9 @@ class Population:
                 "of another table `ldp simulate` takes --column"
             )
         columns = [
-            (table.numbers if are_numbers and name == "value" else table.cells)(column or name)
+            (table.numbers if are_numbers and name == "value" else table.cells)(
+                name if column is None else column
+            )
             for name in names
         ]
         weights, lines = Counter[Any](), dict[Any, int]()
