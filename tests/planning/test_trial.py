@@ -196,6 +196,7 @@ def test_the_data_have_their_own_quantiles() -> None:
         ("trips.csv --column place --epsilon 1,x", "must be numbers up to 64 with commas between"),
         ("trips.csv --column place --epsilon 0,5", "as 0.5,1,4"),
         ("empty.csv --column a", "the column a has no values"),
+        ("lines.csv", r"the column a\u2028 1\u2028 2 has no values"),
         ("numbers.csv", "line 1: '1.5' is a number where the name of the column stands"),
         ("none.csv --column a", "none.csv"),
         ("bad.parquet --column a", "not a Parquet file"),
@@ -211,6 +212,7 @@ def test_mistakes_are_one_line(
 ) -> None:
     Path("empty.csv").write_text("a,b\n,1\n")
     Path("numbers.csv").write_text("1.5\n2\n3\n")
+    Path("lines.csv").write_text("a\u2028 1\u2028 2\n")
     Path("bad.parquet").write_text("no")
     assert run(f"try {words}", monkeypatch) == 2
     shown = capsys.readouterr().err
