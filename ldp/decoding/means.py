@@ -7,7 +7,7 @@ windows of W, p and q the channel's probabilities,
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -35,6 +35,8 @@ from ldp.tables.table import Table
 
 FEW = 100
 """Number of reports below which a mean of windows has no normal interval."""
+QUIET = 10.0
+"""Noise of all reports, in squared ranges, below which rare numbers skew a mean's error."""
 TILTS = np.geomspace(1e-3, 500.0, 400)
 """Exponents, for the range of all bins, at which Chernoff's bound is tried."""
 
@@ -83,7 +85,7 @@ class MeanEstimate(Result):
     def _interval(self, level: float, **_: bool) -> tuple[float, float]:
         """Return (low, high) within the bounds, which holds the population's mean with probability
         `level`: at least that for one bit and for fewer than 100 reports, else by the normal
-        distribution."""
+        distribution, about a mean nearer to the middle where noise is small."""
         miss, (least, most) = 1 - level, self.bounds
         reach = Normal().upper(miss / 2)
         if self.places is not None:
@@ -135,9 +137,11 @@ def _mean(table: Table, mechanism: Numeric, share: float | None = None) -> MeanE
     spread = float(counts @ (bins - mean_bin) ** 2) / n
     q, gain, width = float(mechanism.channel.untouched), mechanism.channel.gain, mechanism.width
     per_range = gain * width * mechanism.addressing.steps
-    place = (mean_bin - q * bins.sum() - gain * width * (width - 1) / 2) / per_range
+    first = q * float(bins.sum()) + gain * width * (width - 1) / 2
+    place = (mean_bin - first) / per_range
     # a few reports may all be equal: their noise is that of a mean nearer to the middle
-    noise = mechanism.mean_variance((n * min(max(place, 0.0), 1.0) + 2) / (n + 4))
+    middle = _nearer_to_middle(place, n)
+    noise = mechanism.mean_variance(middle)
     k = fake_reports(n, share or 0.0)
     honest = n - k
     variance = max(spread * (n / honest) / per_range**2, noise) / honest
@@ -149,6 +153,10 @@ def _mean(table: Table, mechanism: Numeric, share: float | None = None) -> MeanE
         places = partial(_places_of_one_bit, mechanism, ends, honest)
     elif n < FEW:
         places = partial(_places_of_few, mechanism, (least, most), honest)
+    elif n * noise < QUIET:
+        variance += 2 * (middle**2 + (1 - middle) ** 2) / honest**2
+        centres = [_nearer_to_middle((end - first) / per_range, honest) for end in (least, most)]
+        places = partial(_places_about, centres, variance)
     low, high = mechanism.bounds
     fakes_move = FAKES * (high - low) * mechanism.reach
     to_numbers = (high - low) / per_range
@@ -186,6 +194,19 @@ def _places_of_one_bit(
     counts, total = np.array(named_counts), np.array([reports])
     low, high = share_interval(counts, total, mechanism.channel, miss / 2)
     return float(low[0]) / reports, float(high[1]) / reports
+
+
+def _nearer_to_middle(place: float, reports: int) -> float:
+    """Return the mean place of the reports and of two more at either end of the range."""
+    return (reports * min(max(place, 0.0), 1.0) + 2) / (reports + 4)
+
+
+def _places_about(centres: Sequence[float], variance: float, miss: float) -> tuple[float, float]:
+    """Return the ends of a normal interval about the least and the largest of the `centres`, to
+    which two reports at either end were added (Agresti and Coull 1998): numbers that are rare may
+    have no report."""
+    reach = Normal().upper(miss / 2) * variance**0.5
+    return centres[0] - reach, centres[1] + reach
 
 
 def _places_of_few(

@@ -64,3 +64,27 @@ def test_the_interval_of_few_reports_holds(kind: str, epsilon: float, reports: i
         mean = np.array([estimate.mean for estimate in estimates])
         law = _sums(mechanism, POPULATIONS[2], reports)
         assert law[(mean - reach <= 5) & (mean + reach >= 5)].sum() < 0.1
+
+
+@pytest.mark.parametrize(("rare", "reports"), [(0.005, 150), (0.02, 100), (0.02, 400)])
+def test_the_interval_holds_where_noise_is_small_and_large_numbers_are_rare(
+    rare: float, reports: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin, a normal interval about the mean itself, held in half to nine tenths."""
+    mechanism = Piecewise(bounds=(0.0, 1.0), epsilon=12.0, bins=64)
+    law = np.full(64, float(mechanism.channel.untouched))
+    for start, share in ((0, 1 - rare), (mechanism.addressing.steps, rare)):
+        law[start : start + mechanism.width] += share * mechanism.channel.gain
+    drawn = np.random.default_rng(1).multinomial(reports, law / law.sum(), size=600)
+    tables = [Table(mechanism, row[None].astype(np.uint32), np.array([reports])) for row in drawn]
+
+    def coverage() -> float:
+        ends = np.array([decode_mean(table).interval() for table in tables])
+        return float(((ends[:, 0] <= rare) & (rare <= ends[:, 1])).mean())
+
+    assert coverage() > 0.93
+    honest = decode_mean(tables[0]).under_fakes(0.1).interval()
+    low, high = decode_mean(tables[0]).interval()
+    assert honest[0] <= low < high <= honest[1]
+    monkeypatch.setattr("ldp.decoding.means.QUIET", 0.0)
+    assert coverage() < 0.93
