@@ -111,7 +111,7 @@ def audit_command(
     if encoder is not None:
         verdicts = [_of_program(encoder, subject, trials, seed) for subject in subjects]
         audits = [{**asdict(verdict), "passed": verdict.passed} for verdict in verdicts]
-        lines = [_line(verdict, {}, of_program=True) for verdict in verdicts]
+        lines = [_line(verdict, {}, trials, of_program=True) for verdict in verdicts]
         passed = all(verdict.passed for verdict in verdicts)
         if of_client:
             with ExitStack() as stack:
@@ -130,7 +130,7 @@ def audit_command(
     finally:
         gc.enable()
     result["audits"] = [entry for _, entry in pairs]
-    lines = [_line(verdict, entry.get("cheats_caught", {})) for verdict, entry in pairs]
+    lines = [_line(verdict, entry.get("cheats_caught", {}), trials) for verdict, entry in pairs]
     if of_client:
         result[CLIENT], line = _client(seed)
         lines.append(line)
@@ -234,7 +234,9 @@ def _difference_lines(certificate: Mapping[str, Any], result: Mapping[str, Any])
     return lines if any(result["differences"].values()) else [*lines, same]
 
 
-def _line(verdict: Verdict, cheats: Mapping[str, bool], *, of_program: bool = False) -> str:
+def _line(
+    verdict: Verdict, cheats: Mapping[str, bool], trials: int, *, of_program: bool = False
+) -> str:
     claimed = rounded_up(verdict.claimed, 6)
     seen = f"epsilon {claimed} claimed, at least {verdict.at_least:.3g} seen from outside"
     if math.isinf(verdict.claimed):
@@ -243,7 +245,12 @@ def _line(verdict: Verdict, cheats: Mapping[str, bool], *, of_program: bool = Fa
     if of_program:  # the exact law is that of the parameters
         law = f"{verdict.checks:,} counts of its reports checked"
         law += " against a law that is NOT exact" * bool(verdict.exact)
-    line = f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name}: {seen}; {law}"
+    caught = cheats.values()
+    is_weak = trials < TRIALS or not all(caught)
+    word = "weak" if is_weak else "ok  "
+    if not verdict.passed:
+        word = "FAIL"
+    line = f"{word} {verdict.name}: {seen}; {law}"
     lines = [line, *verdict.exact, *verdict.findings]
     if (memoised := verdict.memoised) is not None:
         *epsilons, at_least, cohorts = (
@@ -259,5 +266,8 @@ def _line(verdict: Verdict, cheats: Mapping[str, bool], *, of_program: bool = Fa
         if cohorts > 1:
             lines.append(f"a device named {cohorts:.0f} cohorts: its value shows through them")
     if cheats:
-        lines.append(f"cheats caught: {sum(cheats.values())} of {len(cheats)}")
+        lines.append(f"cheats caught: {sum(caught)} of {len(cheats)}")
+    if is_weak:
+        least = f"{TRIALS:,} trials or more"
+        lines.append(f"no verdict: it takes {least}, and every cheat caught")
     return "\n     ".join(lines)

@@ -90,7 +90,9 @@ def test_an_audit_of_a_metric_passes_and_is_written_down(
     """Noise is fresh, so this fails falsely with probability 2e-6. The twin is the cheat below."""
     words = f"audit {metric} --registry metrics.toml --trials 1000 --report audit.json"
     assert run(words, monkeypatch) == 0
-    assert capsys.readouterr().out.startswith(f"ok   {metric}: epsilon")
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"weak {metric}: epsilon")
+    assert "no verdict: it takes 5,000 trials or more" in shown
     (audit,) = json.loads(Path("audit.json").read_text())["audits"]
     assert 0 < audit["at_least"] <= audit["claimed"]
     assert audit["checks"] > 100
@@ -387,5 +389,5 @@ def test_no_epsilon_of_an_audit_is_rounded_down() -> None:
     from ldp.cli.audit import _line
 
     memoised = Memoised(2.34521, 2.34521, 9.87621, 4.56721, 1.0, 1)
-    text = _line(Verdict("home", 1.2345612, [], 9, [], 1.0, memoised), {})
+    text = _line(Verdict("home", 1.2345612, [], 9, [], 1.0, memoised), {}, 5000)
     assert re.findall(r"\d+\.\d{3,}", text) == ["1.23457", "2.346", "2.346", "9.877", "4.568"]
