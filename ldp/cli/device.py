@@ -34,10 +34,10 @@ REASONS = {
 
 @click.command()
 @click.argument("file", type=FILE)
-@click.option("--registry", type=FILE, default="metrics.toml", help="The registry of the app.")
+@click.option("--registry", type=FILE, help="The app's registry; else metrics.toml beside FILE.")
 @click.option("--witness", type=FILE, help="File of the witness, where the app names one.")
 @JSON
-def device_command(file: Path, registry: Path, witness: Path | None, as_json: bool) -> None:
+def device_command(file: Path, registry: Path | None, witness: Path | None, as_json: bool) -> None:
     """Say what a device stores, what it sent and will send, and why it waits.
 
     FILE is the first argument of the app's Client. What was sent is there in words while the app
@@ -48,7 +48,7 @@ def device_command(file: Path, registry: Path, witness: Path | None, as_json: bo
     """
     if not file.is_file():
         raise ParameterError(f"{file} is not there: a device's file begins with consent")
-    loaded = Registry.load(registry)
+    loaded = Registry.load(registry or file.with_name("metrics.toml"))
     with Client(file, registry=loaded, witness=witness, keep_sent=ALWAYS, strict=True) as client:
         status, batches = client.status(), client.sent()
         remaining = client.remaining()

@@ -266,3 +266,10 @@ def test_a_device_says_what_it_stores_sent_and_will_send(
     assert (tmp_path / "device.ldp").read_bytes() == before
     assert run("device metrics.toml", monkeypatch) == 2
     assert "not a database" in capsys.readouterr().err
+    (
+        tmp_path / "elsewhere"
+    ).mkdir()  # the registry of the folder where one stands is of another app
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "metrics.toml").write_text("no registry")
+    assert run(f"device {tmp_path / 'device.ldp'}", monkeypatch) == 0
+    assert capsys.readouterr().out == output.replace("device.ldp,", f"{tmp_path}/device.ldp,")
