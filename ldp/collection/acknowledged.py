@@ -204,6 +204,16 @@ class BatchFile(ABC):
         if (now - self._risen if now >= self._risen else now) >= RISE_SECONDS:
             self._set_day(later(self.day, AHEAD), lateness, now)
 
+    def lower(self, today: date, lateness: timedelta) -> None:
+        """Lower the watermark to `lateness` before `today`, but not below a day whose ids are
+        forgotten."""
+        oldest = today - min(lateness, today - date.min)
+        oldest = max(oldest, self._forgotten)
+        if oldest < self.watermark:
+            with self._transaction():
+                self._remember("watermark", str(oldest))
+            self._load()
+
     def reset(self, today: date, lateness: timedelta, now: float) -> None:
         """Set the day to `today` and the watermark to `lateness` before it, but not below a day
         whose ids are forgotten."""

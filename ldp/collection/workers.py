@@ -133,8 +133,9 @@ class Writer(threading.Thread, Generic[B]):
         return None if is_far and self._monotonic() - self._not_far < SETTLED_SECONDS else today
 
     def follow(self) -> None:
-        """Raise the buffer's day where the clock was ahead of it for SETTLED_SECONDS, and empty its
-        log if that failed."""
+        """Raise the buffer's day where the clock was ahead of it for SETTLED_SECONDS. Lower the
+        watermark where the clock is behind by less than the lateness, as after a new buffer's first
+        reading that was wrong. Empty the log if that failed."""
         if self._buffer.must_erase:
             self.perform(lambda buffer: buffer.erase())
         now, ahead = self._monotonic(), self.days_ahead
@@ -144,6 +145,9 @@ class Writer(threading.Thread, Generic[B]):
             self._not_ahead = now
         elif now - self._not_ahead >= SETTLED_SECONDS:
             self.perform(lambda buffer: buffer.rise(self._lateness, now))
+        if ahead < 0 and not self.is_behind:
+            today = self._clock()
+            self.perform(lambda buffer: buffer.lower(today, self._lateness))
 
     def oldest_kept(self, keep: timedelta) -> date | None:
         """Return the oldest day whose files are kept, if files are kept for `keep`, by the earlier

@@ -251,6 +251,25 @@ def test_a_wrong_watermark_is_set_right_where_no_id_was_lost(tmp_path: Path) -> 
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("ahead", range(7))
+def test_a_new_buffer_takes_older_batches_once_its_clock_is_right(
+    tmp_path: Path, ahead: int
+) -> None:
+    """Its first reading was days ahead. Twin: once ids of a day are forgotten, it stays too old."""
+    asked, clock = registry(tmp_path), Clock(TODAY + timedelta(days=ahead))
+    oldest = batch(items(asked, "city", "Oslo", 1), TODAY - WEEK)
+    with Service(tmp_path, **clock.settings) as service:
+        clock.show(service.collector._writer, TODAY, 1)
+        assert service.send(oldest).status == 202
+        assert (sent(service, 7), sent(service, 8)) == (202, 410)
+        clock.go_on(service.collector._writer, ahead + 1)
+        clock.show(service.collector._writer, TODAY, 1)
+        assert service.send(oldest).status == 410
+        assert (sent(service, 6), sent(service, 7)) == (202, 410)
+    assert waiting(tmp_path / "buffer") == 3
+
+
+@pytest.mark.exact
 def test_a_watermark_is_not_set_below_ids_that_are_forgotten(tmp_path: Path) -> None:
     """Eight days ahead, the id of a batch of today is forgotten, so the batch is never taken
     again."""
