@@ -123,8 +123,10 @@ class RelayBuffer(BatchFile):
         ).fetchall()
 
     def outgoing(self) -> list[bytes]:
-        """Return the ids of the sealed batches that are on their way."""
-        return [identity for (identity,) in self._rows("SELECT id FROM outgoing")]
+        """Return the ids of the sealed batches that are on their way, in a new order each time: one
+        that fails again and again stays before no other."""
+        rows = self._rows("SELECT id FROM outgoing ORDER BY random()")
+        return [identity for (identity,) in rows]
 
     def body(self, identity: bytes) -> bytes:
         """Return the bytes of a sealed batch that is on its way."""
