@@ -694,3 +694,21 @@ def test_postgres_holds_the_data_set(world: World, postgres: str) -> None:
     assert outputs.update_postgres(world.out, postgres, []) == 0
     with pytest.raises(outputs.OutputUnusable, match="postgres: "):
         outputs.update_postgres(world.out, "host=/nowhere", [])
+
+
+@pytest.mark.exact
+def test_a_value_that_postgres_cannot_hold_keeps_no_metric_out(world: World, postgres: str) -> None:
+    import psycopg
+
+    path = world.top / "metrics.toml"
+    path.write_text(path.read_text().replace('"sepia"]', '"sepia", "\\u0000"]'))
+    world.registry = Registry.load(path)
+    for metric in ("theme", "network"):
+        world.write(metric)
+    world.publish()
+    outputs.update_postgres(world.out, postgres, [])
+    with psycopg.connect(postgres) as connection:
+        found = connection.execute("SELECT metric, value FROM ldp_results").fetchall()
+    held = {(row["metric"], str(row["value"])) for row in rows(world.out)}
+    assert ("theme", "\0") in held
+    assert {*found} == {(metric, text.replace("\0", "\ufffd")) for metric, text in held}
