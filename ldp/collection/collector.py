@@ -133,12 +133,13 @@ class Collector(Service):
         )
 
     async def _sort(self, body: bytes) -> SortedBatch:
+        day = self._writer.earlier_day
         if not is_sealed(body):
-            return sort_batch(body, self._expected, self._writer.day)
+            return sort_batch(body, self._expected, day)
         if self._open_report is None:
             raise NotNow("sealed reports are not opened here yet")
         return await asyncio.to_thread(  # some 50 ms, in which others are answered
-            sort_sealed, body, self._expected, self._writer.day, self._open_report, self._verify
+            sort_sealed, body, self._expected, day, self._open_report, self._verify
         )
 
     async def _get_registry(self, request: Request) -> Response:

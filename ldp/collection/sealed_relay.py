@@ -106,8 +106,8 @@ class Forwarder(Worker):
         return not is_unknown and waiting >= self._holding.least(name, queue)
 
     def _drop(self) -> None:
-        """Drop reports beyond their queue's lateness, once a day, by the buffer's day."""
-        if (today := self._writer.day) == self._cleaned:
+        """Drop reports beyond their queue's lateness, once a day."""
+        if (today := self._writer.earlier_day) == self._cleaned:
             return
         for queue in self._reader.tallies():
             oldest = today - min(self._lateness(queue), today - date.min)

@@ -115,6 +115,11 @@ class Writer(threading.Thread, Generic[B]):
         return max(self._clock(), self.day)
 
     @property
+    def earlier_day(self) -> date:
+        """Earlier of the clock's day and `day`, by which nothing is given up too soon."""
+        return min(self._clock(), self.day)
+
+    @property
     def days_ahead(self) -> int:
         """Number of days by which the clock is ahead of `day`."""
         return (self._clock() - self.day).days
@@ -154,7 +159,7 @@ class Writer(threading.Thread, Generic[B]):
         of the clock and `day`; None in the first SETTLED_SECONDS."""
         if self._monotonic() - self._began < SETTLED_SECONDS:
             return None
-        day = min(self._clock(), self.day)
+        day = self.earlier_day
         return day - min(keep, day - date.min)
 
     def perform(self, job: Callable[[B], T]) -> T:

@@ -270,6 +270,22 @@ def test_a_new_buffer_takes_older_batches_once_its_clock_is_right(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("ahead", [3, 3000])
+def test_a_first_reading_that_is_ahead_lets_nothing_expire(tmp_path: Path, ahead: int) -> None:
+    """Twin: the next day the metric's last reports come too late."""
+    asked, clock = registry(tmp_path), Clock(TODAY + timedelta(days=ahead))
+    text = asked.path.read_text()
+    asked.path.write_text(text.replace("expires = 2999-12-31", f"expires = {TODAY - WEEK}"))
+    with Service(tmp_path, **clock.settings) as service:
+        for day, refused in ((TODAY, 0), (TODAY + timedelta(days=1), 1)):
+            clock.day = day
+            got = service.send(
+                batch(items(asked, "city", "Oslo", 1), TODAY + timedelta(days=ahead))
+            )
+            assert len(got.json["refused"]) == refused
+
+
+@pytest.mark.exact
 def test_a_watermark_is_not_set_below_ids_that_are_forgotten(tmp_path: Path) -> None:
     """Eight days ahead, the id of a batch of today is forgotten, so the batch is never taken
     again."""

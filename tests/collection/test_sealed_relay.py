@@ -211,6 +211,17 @@ def test_what_is_not_full_at_the_lateness_is_dropped_and_counted(tmp_path: Path)
 
 
 @pytest.mark.exact
+def test_a_first_reading_that_was_ahead_drops_nothing(tmp_path: Path) -> None:
+    clock, way = Clock(TODAY + 3 * DAY), Way(None)
+    with Relaying(tmp_path, destination=way, holding=AT_ONCE, **clock.settings) as relay:
+        clock.show(relay.collector._writer, TODAY, 1)
+        relay.send(batch(texts(relay, 5), TODAY - 7 * DAY))
+        relay.work()
+        assert relay.tallies()["dropped"] == 0
+        assert relay.has_any()
+
+
+@pytest.mark.exact
 def test_a_relay_dates_no_batch_by_a_clock_that_leaps(tmp_path: Path) -> None:
     """The collector would take such a batch after years.
 
