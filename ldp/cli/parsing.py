@@ -31,6 +31,7 @@ FITTING = {
         "--dev without --buffer --drain --write-small --retain --reset-watermark --shuffle-least "
         "--shuffle-longest --shuffle-smallest --sealed --relay-key --ids --rate --most-requests "
         "--most-buffer --admit --json",
+        "--reset-watermark without --drain",
     ),
     "plan number": ("--population without --from",),
     "publish": ("--until without --watch --serve",),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SPAN, STORE, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SPAN, STORE, check_days, say
 from ldp.cli.parsing import SHARE, Typed
 from ldp.cli.serving import begin_log, listening_on, own_hosts, serve
 from ldp.cli.settings import CONFIG, rare
@@ -121,6 +121,7 @@ def publish_command(
 
     if postgres:
         _require_no_password(postgres)
+    check_days(since, until)
     if until is not None and until >= datetime.now(UTC).date():
         raise ParameterError("--until must be a day that has ended, in UTC")
     every = timedelta(minutes=15) if watch is None and listen else watch

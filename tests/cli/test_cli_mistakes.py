@@ -92,6 +92,14 @@ BAD = {
         "aggregate city --registry metrics.toml damaged --out t --since 2026-02-01 "
         "--until 2026-01-01", "--until lies before --since",
     ),
+    "days to publish the wrong way round": (
+        "publish --registry metrics.toml --store damaged --out t --since 2026-02-01 "
+        "--until 2026-01-01", "--until lies before --since",
+    ),
+    "a reset that drains nothing": (
+        "collect --registry metrics.toml --store s --reset-watermark --drain",
+        "--reset-watermark does not go with --drain",
+    ),
     "an endless field": (
         "simulate city --registry metrics.toml --population long.csv --table t", "not a CSV file",
     ),

@@ -38,7 +38,7 @@ def test_settings_differ_in_their_names(name: str) -> None:
 
 @pytest.mark.exact
 def test_a_collector_of_development_reads_no_other_setting() -> None:
-    (rule,) = FITTING["collect"]
+    rule, _ = FITTING["collect"]
     options = {option.opts[0] for option in command("collect").params}
     others = {"--config", "--registry", "--store", "--listen", "--allow-origin"}
     assert options - {*rule.split()} == others
