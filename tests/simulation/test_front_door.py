@@ -113,7 +113,7 @@ def test_columns_of_pandas_are_paired_by_one_index() -> None:
     """A sorted column was paired by position, with the categories of other people."""
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"number": [3, 1, 2], "place": ["x", "y", "y"]}, index=[7, 8, 9])
-    with pytest.raises(ParameterError, match="^by has another index than the values: align"):
+    with pytest.raises(ParameterError, match=r"^by has another index than the values: align"):
         ldp.try_column(frame["number"].sort_values(), by=frame["place"])
     for by in (frame["place"], frame["place"].tolist()):
         trials = ldp.try_column(frame["number"], by=by, epsilon=1)
