@@ -21,6 +21,9 @@ from ldp.protocol.strict_json import parse_json
 from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
 
+MOST_ANSWER = 1 << 26
+"""Most characters of an answer that are read."""
+
 
 class _Program:
     """Program that a `command` runs, in a `with` block; ParameterError if it cannot be started."""
@@ -42,10 +45,15 @@ class _Program:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with suppress(OSError):
-            self._process.communicate(timeout=10)
-        self._process.kill()
-        self._process.wait()
+        process = self._process
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            with suppress(OSError):
+                pipe.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        process.kill()
+        process.wait()
 
     def write(self, content: Any) -> None:
         """Write a line of JSON; raise OSError if the process has ended."""
@@ -55,7 +63,8 @@ class _Program:
     def read(self) -> str:
         """Return the next line; "" if the process has ended."""
         assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
+        line = self._process.stdout.readline(MOST_ANSWER)
+        return line.strip()
 
 
 class ForeignEncoder(_Program):
@@ -68,7 +77,8 @@ class ForeignEncoder(_Program):
 
     def __init__(self, command: Sequence[str], mechanism: CatalogueMechanism) -> None:
         super().__init__(command)
-        self.write(mechanism.parameters())
+        with suppress(OSError):  # it ended; `encode` says so
+            self.write(mechanism.parameters())
 
     def encode(self, value: Value) -> bytes:
         """Return a report about a value; raise ReportError where the process gives none."""

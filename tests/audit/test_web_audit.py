@@ -118,8 +118,28 @@ def test_noise_that_a_program_draws_again_after_a_start_is_refuted(
 
 
 @pytest.mark.exact
-def test_a_program_that_answers_with_no_report_is_refused() -> None:
-    with ForeignEncoder(["cat"], RESPONSE) as foreign, pytest.raises(ReportError):
+@pytest.mark.parametrize("command", ["cat", "true", "yes", "cat /dev/zero"])
+def test_a_program_that_answers_with_no_report_is_refused(command: str) -> None:
+    """One that has ended, too, and one that writes without end, whose output nobody keeps."""
+    with ForeignEncoder(command.split(), RESPONSE) as foreign:
+        if command == "true":
+            foreign._process.wait()
+        with pytest.raises(ReportError):
+            foreign.encode("a")
+    assert foreign._process.poll() is not None
+
+
+@pytest.mark.exact
+def test_a_program_that_cannot_be_started_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or that ends before it reads the mechanism's parameters."""
+
+    def write(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(ForeignEncoder, "write", write)
+    with ForeignEncoder(["true"], RESPONSE) as foreign, pytest.raises(ReportError):
         foreign.encode("a")
+    with pytest.raises(ParameterError, match="cannot be started"):
+        ForeignEncoder(["/no/such/program"], RESPONSE)
     with pytest.raises(ParameterError, match="cannot be started"):
         ForeignEncoder(["/no/such/program"], RESPONSE)
