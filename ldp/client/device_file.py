@@ -99,7 +99,7 @@ class DeviceFile:
         self._path = path
         self._lock = threading.RLock()
         self._connection: Database | None = None
-        self._log_is_full = False
+        self._log_is_full = self._is_used = False
         self._identity = (0, 0)
         try:
             if not path.exists():
@@ -115,10 +115,14 @@ class DeviceFile:
         """Run the block as one transaction. With `synced` it is on the disk when the block ends,
         and the log, which could hold deleted content, is emptied; otherwise it survives the end of
         the process but not a power cut. With `reads` it takes no lock for writing. Raises
-        StorageError."""
+        StorageError, also within another transaction of the thread."""
         if not self._lock.acquire(timeout=BUSY_SECONDS):
             raise StorageError("another thread uses the device's file", busy=True)
+        is_outer = not self._is_used
         try:
+            if not is_outer:  # of a signal handler, say: it would end the outer transaction
+                raise StorageError("this thread uses the device's file", busy=True)
+            self._is_used = True
             connection = self._connect()
             if connection.in_transaction:  # an exception came between two statements
                 connection.execute("ROLLBACK")
@@ -140,6 +144,7 @@ class DeviceFile:
         except (sqlite3.Error, OSError) as error:
             raise _storage_error(error) from None
         finally:
+            self._is_used = not is_outer
             self._lock.release()
 
     def close(self) -> None:

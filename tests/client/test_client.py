@@ -29,7 +29,7 @@ from ldp.client.responses import Report
 from ldp.errors import RegistryError
 from ldp.mechanisms.base import Encoder
 from ldp.protocol.batch import Batch
-from ldp.protocol.randomness import SeededBits
+from ldp.protocol.randomness import SeededBits, SystemBits
 from ldp.registry import Registry
 from tests.devices import DAY, NOON, App
 from tests.statistics import ALPHA, law_p
@@ -71,6 +71,41 @@ def test_withdrawing_deletes_what_waits_and_keeps_what_was_spent(app: App) -> No
     assert len(app.server.got) == sent
     app.client.grant()
     assert app.rows("SELECT times, epsilon FROM charges") == [(1, pytest.approx(4.0))]
+
+
+class InterruptedBits(SystemBits):
+    """Bits during which a signal handler runs once, after `left` draws; 0 for none."""
+
+    def __init__(self) -> None:
+        self.left, self.handler = 0, list[Callable[[], Any]]()
+
+    def draw(self, count: int) -> int:
+        self.left -= 1
+        for call in self.handler if self.left == 0 else ():
+            call()
+        return super().draw(count)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("draws", range(1, 4))
+@pytest.mark.parametrize("call", ["record", "upload", "status", "withdraw"])
+def test_a_signal_handler_ends_no_transaction(app: App, call: str, draws: int) -> None:
+    """It runs amid a transaction that charges, whose charge was lost so, and not its batch."""
+    bits, answers = InterruptedBits(), list[Any]()
+    with app.open(bits=bits) as client:
+        words = ("city", "Hell") if call == "record" else ()
+        bits.handler.append(lambda: answers.append(getattr(client, call)(*words)))
+        for _ in range(5):
+            client.record("city", "Oslo")
+            app.now += DAY
+            bits.left = draws
+            client.upload()
+        client.upload()
+    assert answers
+    (charged,) = app.rows("SELECT sum(times) FROM charges")[0]
+    sealed = app.rows("SELECT count(*) FROM batches")[0][0]
+    assert sealed == charged
+    assert len({body for _, body in app.server.got}) <= charged
 
 
 @pytest.mark.exact
