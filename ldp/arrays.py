@@ -32,6 +32,8 @@ RowNumbers = NDArray[np.uint32]
 
 WHOLE = {str, bytes, int}
 """Types of values that are never missing."""
+UNREADABLE = ArithmeticError, LookupError, TypeError, ValueError
+"""Errors of numpy, pandas and Arrow about values that they cannot read."""
 Seed = np.random.Generator | int | None
 """Source of a simulation's randomness: a generator, a seed, or None for a new generator."""
 
@@ -81,8 +83,9 @@ def column_codes(rows: Any, name: str = "values", has_missing: bool = False) -> 
         values, places = _codes(rows, name)
     except ParameterError:
         raise
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise ParameterError(f"{name}: a value cannot be read: {error!s:.200}") from error
+    except UNREADABLE as error:
+        what = f"{name}: a value cannot be read: {error!s:.200}"
+        raise ParameterError(what) from error
     missing = np.flatnonzero(places < 0)
     if missing.size and not has_missing:
         others = f", and {missing.size - 1:,} more are" if missing.size > 1 else ""

@@ -55,7 +55,8 @@ def guarded(name: str, command: click.Command) -> click.Command:
                         f"{output} is also an input; name another file for the output"
                     )
         for first, second in permutations(outputs, 2):
-            is_in = second in places and second.resolve().is_relative_to(first.resolve())
+            folder, path = first.resolve(), second.resolve()
+            is_in = second in places and folder in path.parents
             if is_in or _is_same(first, second):
                 raise ParameterError(
                     f"{second} is named for two outputs or lies in one; name another file for it"

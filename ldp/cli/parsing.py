@@ -235,8 +235,9 @@ def _lenient(kind: click.ParamType) -> click.ParamType:  # type: ignore[type-arg
     of_whole = isinstance(kind, click.types.IntParamType)
 
     def read(value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
-        is_text = isinstance(value, str) and (not of_whole or "%" not in value)
-        text = plain_number(value) if is_text else value
+        text = plain_number(value) if isinstance(value, str) else value
+        if of_whole and "%" in str(value):
+            text = value
         number = convert(text, parameter, context)
         if isinstance(kind, click.FloatRange) and number != number:  # no comparison refuses nan
             kind.fail("nan lies in no range", parameter, context)

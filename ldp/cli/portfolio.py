@@ -27,7 +27,8 @@ def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
     if out is not None:
         for name, text in portfolio.files().items():
             path = out / name
-            if path.exists() and (name == REGISTRY or path.read_bytes() != text.encode()):
+            old = path.read_bytes() if path.exists() else b""
+            if old and (name == REGISTRY or old != text.encode()):
                 raise ParameterError(f"{path} exists; name another folder for --out")
         if not portfolio.accepted:
             if not as_json:

@@ -83,7 +83,8 @@ def trial_command(
     from ldp.simulation import Population
 
     name, sheet = read_column(data, column)
-    cells, label = sheet.cells(name), repr(name)[1:-1][:MOST_NAMES]
+    cells = sheet.cells(name)
+    heading = repr(name)[1:-1][:MOST_NAMES]
     likely = [next(iter(number_forms(cell).values()), cell) for cell in cells if cell]
     if kind == "numbers" or (kind == "auto" and likely and are_numbers(Population(likely))):
         kind, cells = "numbers", sheet.numbers(name)
@@ -91,7 +92,7 @@ def trial_command(
     epsilons = tuple({f"{epsilon:g}": epsilon for epsilon in epsilons}.values())
     try:
         trials = try_column(
-            cells, by=groups, epsilon=epsilons, read_as=kind, name=label, seed=generator(seed)
+            cells, by=groups, epsilon=epsilons, read_as=kind, name=heading, seed=generator(seed)
         )
     except ParameterError as error:
         raise ParameterError(f"{data}: {error}") from None

@@ -37,6 +37,8 @@ FEW = 100
 """Number of reports below which a mean of windows has no normal interval."""
 QUIET = 10.0
 """Noise of all reports, in squared ranges, below which rare numbers skew a mean's error."""
+Ends = tuple[float, float]
+"""Ends of an interval or of a range."""
 TILTS = np.geomspace(1e-3, 500.0, 400)
 """Exponents, for the range of all bins, at which Chernoff's bound is tried."""
 
@@ -58,9 +60,9 @@ class MeanEstimate(Result):
     mean: float
     error: float
     reports: int
-    bounds: tuple[float, float]
+    bounds: Ends
     details: dict[str, Any]
-    places: Callable[[float], tuple[float, float]] | None = None
+    places: Callable[[float], Ends] | None = None
     fakes: Fakes | None = None
     honest: "Callable[[float], MeanEstimate] | None" = None
 
@@ -82,7 +84,7 @@ class MeanEstimate(Result):
         mean = (n * min(max(self.mean, low), high) + 2 * each * (low + high)) / (n + 4 * each)
         return math.sqrt(self.more * (high - mean) * (mean - low) / n)
 
-    def _interval(self, level: float, **_: bool) -> tuple[float, float]:
+    def _interval(self, level: float, **_: bool) -> Ends:
         """Return (low, high) within the bounds, which holds the population's mean with probability
         `level`: at least that for one bit and for fewer than 100 reports, else by the normal
         distribution, about a mean nearer to the middle where noise is small."""
@@ -147,7 +149,7 @@ def _mean(table: Table, mechanism: Numeric, share: float | None = None) -> MeanE
     variance = max(spread * (n / honest) / per_range**2, noise) / honest
     most = _mean_without(counts, k)
     least = mechanism.bins - 1 - _mean_without(counts[::-1], k)
-    places: Callable[[float], tuple[float, float]] | None = None
+    places: Callable[[float], Ends] | None = None
     if mechanism.bins == 2:
         ends = (max(0, int(counts[1]) - k), min(int(counts[1]), honest))
         places = partial(_places_of_one_bit, mechanism, ends, honest)
@@ -155,7 +157,8 @@ def _mean(table: Table, mechanism: Numeric, share: float | None = None) -> MeanE
         places = partial(_places_of_few, mechanism, (least, most), honest)
     elif n * noise < QUIET:
         variance += 2 * (middle**2 + (1 - middle) ** 2) / honest**2
-        centres = [_nearer_to_middle((end - first) / per_range, honest) for end in (least, most)]
+        outer = [(end - first) / per_range for end in (least, most)]
+        centres = [_nearer_to_middle(end, honest) for end in outer]
         places = partial(_places_about, centres, variance)
     low, high = mechanism.bounds
     fakes_move = FAKES * (high - low) * mechanism.reach
@@ -187,7 +190,7 @@ def _mean_without(counts: Ints, fewest: int) -> float:
 
 def _places_of_one_bit(
     mechanism: Numeric, named_counts: tuple[int, int], reports: int, miss: float
-) -> tuple[float, float]:
+) -> Ends:
     """Return the interval's ends for the least and the largest number of reports of the upper bin:
     their probability is linear in the mean of the population, whatever its distribution, so the
     number is a binomial."""
@@ -201,7 +204,7 @@ def _nearer_to_middle(place: float, reports: int) -> float:
     return (reports * min(max(place, 0.0), 1.0) + 2) / (reports + 4)
 
 
-def _places_about(centres: Sequence[float], variance: float, miss: float) -> tuple[float, float]:
+def _places_about(centres: Sequence[float], variance: float, miss: float) -> Ends:
     """Return the ends of a normal interval about the least and the largest of the `centres`, to
     which two reports at either end were added (Agresti and Coull 1998): numbers that are rare may
     have no report."""
@@ -209,9 +212,7 @@ def _places_about(centres: Sequence[float], variance: float, miss: float) -> tup
     return centres[0] - reach, centres[1] + reach
 
 
-def _places_of_few(
-    mechanism: Numeric, mean_bins: tuple[float, float], reports: int, miss: float
-) -> tuple[float, float]:
+def _places_of_few(mechanism: Numeric, mean_bins: Ends, reports: int, miss: float) -> Ends:
     """Return the ends of an interval that holds for any number of reports and any population, for
     the least and the largest mean bin that they can have.
 

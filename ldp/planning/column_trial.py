@@ -300,7 +300,7 @@ def _column(
     """Return a column of data as it is read: how many people hold each value, sentences about the
     column and its answers, and the same facts for a program."""
     different, places = column_codes(values, name, has_missing=True)
-    groups, group = (("",), np.zeros_like(places)) if by is None else _groups(by, values, places)
+    groups, group = _groups(by, values, places)
     if not all(isinstance(value, str) for value in different):
         raise ParameterError(
             f"{name} must hold a text or a number in each row, no list; of a frame give one column"
@@ -371,12 +371,15 @@ def _have_unit(values: Sequence[str]) -> bool:
 
 
 def _groups(by: Any, values: Any, places: Any) -> tuple[tuple[str, ...], Any]:
-    """Return the categories and that of each row; raise ParameterError for another number of rows
-    than `values` has, and for another index of pandas."""
+    """Return the categories and that of each row, one "" without `by`; raise ParameterError for
+    another number of rows than `values` has, and for another index of pandas."""
+    if by is None:
+        return ("",), np.zeros_like(places)
     groups, group = column_codes(by, "by", has_missing=True)
     if len(group) != len(places):
         raise ParameterError(f"by has {len(group):,} rows and the values have {len(places):,}")
-    indices = [rows.index for rows in (values, by) if hasattr(rows, "reset_index")]
+    columns = values, by
+    indices = [rows.index for rows in columns if hasattr(rows, "reset_index")]
     if len(indices) == 2 and not indices[0].equals(indices[1]):
         raise ParameterError("by has another index than the values: align both")
     return groups, group
