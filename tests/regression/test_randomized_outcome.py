@@ -284,6 +284,26 @@ def test_intervals_of_a_slope_of_few_people_cover() -> None:
     assert reached >= binom.ppf(ALPHA, 400, 0.945)
 
 
+def test_intervals_of_log_odds_with_heavy_rows_cover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin, whose residuals are of a fit that heavy rows pull to themselves, does not."""
+    design = OutcomeDesign(yes_if_yes=1.0, yes_if_no=0.0)
+    weights = np.repeat([30.0, 1.0], [3, 117])
+
+    def reached() -> int:
+        generator, times = np.random.default_rng(6), 0
+        for _ in range(400):
+            x = generator.normal(size=120)
+            y = generator.random(120) < 1 / (1 + np.exp(0.5 - 0.8 * x))
+            model = RandomizedOutcomeRegression(design, "logistic").fit(x[:, None], y, weights)
+            low, high = model.coefficient_intervals()[0]
+            times += low <= 0.8 <= high
+        return times
+
+    assert reached() >= binom.ppf(ALPHA, 400, 0.945)
+    monkeypatch.setattr(RandomizedOutcomeRegression, "_pull", lambda *_: np.zeros(120))
+    assert reached() < binom.ppf(ALPHA, 400, 0.945)
+
+
 @pytest.mark.exact
 def test_of_people_is_the_noise_of_the_answers_alone() -> None:
     """All 2**6 answers of six people are enumerated, each with its probability.
