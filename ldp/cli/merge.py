@@ -43,6 +43,9 @@ def merge_command(tables: tuple[Path, ...], out: Path, overlapping: bool, as_jso
             f"days in more than one of these tables: {len(repeated)}, the first {repeated[0]}; "
             "give --overlapping if their reports are others, or each table once"
         )
+    paths = {path.resolve() for path in tables}
+    if len(paths) < len(tables) and not overlapping:
+        raise ParameterError("a table is named twice: name it once")
     total.save(out)
     result = {"tables": len(tables), "reports": total.total, "written": str(out)}
     words = f"{len(tables)} tables, {total.total:,} reports -> {out}"
