@@ -337,6 +337,8 @@ def _read_bytes(path: str | Path, reading: Reading) -> tuple[bytes, str]:
         data = sys.stdin.buffer.read() if str(path) == "-" else bytes_of(Path(path))
     except OSError as error:
         raise ParameterError(f"cannot read {path}: {error.strerror}") from None
+    except AttributeError:  # sys.stdin is None
+        raise ParameterError("cannot read -: it is closed") from None
     known = [what for beginning, what in OTHERS.items() if data.startswith(beginning)]
     if known or _JSON.match(data):
         raise ParameterError(f"{path} is {(known or ['JSON'])[0]}: a CSV file was expected")

@@ -118,7 +118,7 @@ def init_command(
 def answered(texts: Mapping[str, str | None]) -> dict[str, str]:
     """Return the options; ask on a terminal for those that are missing."""
     missing = [name for name in QUESTIONS if name in texts and not texts[name]]
-    if missing and not sys.stdin.isatty():
+    if missing and not (sys.stdin and sys.stdin.isatty()):
         options = ", ".join(f"--{name}" for name in missing)
         raise ParameterError(f"missing: {options} (or run it on a terminal, where it asks)")
     asked_for = {name: click.prompt(QUESTIONS[name]).strip() for name in missing}

@@ -207,3 +207,15 @@ def test_without_the_server_extra_the_command_says_so(
     extra = "cli" if package == "click" else "server"
     assert done.stderr.strip().endswith(f"pip install '.[{extra}]'")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.exact
+def test_a_closed_input_is_one_line(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)  # as where a service starts a command
+    reading = "simulate city --registry metrics.toml --population - --table t"
+    mistakes = {reading: "cannot read -: it is closed", "init app": "missing: --product"}
+    for words, message in mistakes.items():
+        assert run(words, monkeypatch) == 2
+        assert capsys.readouterr().err.startswith(f"ldp: {message}")
