@@ -44,7 +44,9 @@ USELESS = 4.0
 QUANTILES = (0.5, 0.95)
 LONGEST = 40
 _MEASURE = re.compile(
-    r"[+-]?([$€£¥₹('’]|[A-Z]{3} )? ?[+-]?\d[\d.,' ]*?(?: ?([^\d\s.,']{1,4})|(:)\d\d(?::\d\d)?)?"
+    r"[+-]?([A-Z]{0,2}[$€£¥₹]|[('’<>≤≥~≈–\u200e]|(?:[A-Z]{3}|[Kk]r\.?) )?"
+    r" ?[+-]?\d[\d.,' ]*?"
+    r"(?: ?([^\d\s.,']{1,4}\.?)|(:)\d\d(?::\d\d)?)?"
 )
 """Number after a currency or mark, or before a unit; minutes or hours with what follows a colon."""
 BETWEEN = " / "
