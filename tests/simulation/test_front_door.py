@@ -278,7 +278,9 @@ def test_numbers_are_compared_with_numbers_only() -> None:
         ldp.compare([], PLACES)
     bins = HierarchicalHistogram(epsilon=4.0, magnitudes=(1, 1000))
     (measured, *_) = ldp.compare(bins, MINUTES[:50], (2.0,), seed=1).rows()
-    of_function = ldp.compare(lambda epsilon: replace(bins, epsilon=epsilon), MINUTES[:50], 2.0)
+    of_function = ldp.compare(
+        lambda epsilon: replace(bins, epsilon=epsilon), MINUTES[:50], 2.0, seed=1
+    )
     assert measured["std_error"] == of_function.rows()[0]["std_error"]
     with pytest.raises(ParameterError, match="of values or numbers, not sets"):
         ldp.compare(PrivSet(categories=CITIES, at_most=2, epsilon=1.0), [[*CITIES], ["Oslo"]], 1.0)
