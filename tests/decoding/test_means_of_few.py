@@ -66,7 +66,7 @@ def test_the_interval_of_few_reports_holds(kind: str, epsilon: float, reports: i
         assert law[(mean - reach <= 5) & (mean + reach >= 5)].sum() < 0.1
 
 
-@pytest.mark.parametrize(("rare", "reports"), [(0.005, 150), (0.02, 100), (0.02, 400)])
+@pytest.mark.parametrize(("rare", "reports"), [(0.005, 150), (0.02, 100), (0.01, 300), (0.02, 400)])
 def test_the_interval_holds_where_noise_is_small_and_large_numbers_are_rare(
     rare: float, reports: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
