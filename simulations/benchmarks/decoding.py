@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simulations.benchmarks.measuring import Benchmark, fastest, run
 
@@ -139,19 +139,22 @@ def _listed(size: int) -> tuple[str, ...]:
 
 
 def main() -> None:
-    from ldp.decoding.bloom_maps import candidate_bits
     from ldp.mechanisms import Rappor
     from ldp.server import Table, decode
 
     name, folder = sys.argv[1], Path(sys.argv[2])
     table, candidates = Table.load(folder / f"{name}.table"), _listed(CASES[name].listed)
     decode(table, candidates[:2])  # compiles the kernels
-    started = time.perf_counter()
-    places = candidate_bits(table, candidates) if isinstance(table.mechanism, Rappor) else None
-    hashing = time.perf_counter() - started
+    hashing, known = 0.0, dict[str, Any]()
+    if isinstance(table.mechanism, Rappor):
+        from ldp.decoding.bloom_maps import candidate_bits
+
+        started = time.perf_counter()
+        known["places"] = candidate_bits(table, candidates)
+        hashing = time.perf_counter() - started
 
     def decoded_table() -> "Estimates":
-        return decode(table, candidates, places=places, method=CASES[name].method)
+        return decode(table, candidates, method=CASES[name].method, **known)
 
     decoding = fastest(decoded_table, 5 if len(candidates) <= QUICK else 1)
     estimates = decoded_table()

@@ -60,12 +60,19 @@ def main() -> int:
     figures: dict[str, list[tuple[float, float]]] = {key: [] for key in keys}
     bars: list[campaign.Bar] = []
     for number in range(asked.pairs):
-        for key, pairs in figures.items():
+        for key, pairs in list(figures.items()):
             sides = [Path.cwd(), asked.other]
-            taken = {
-                side: _measured(side, key, key in common)
-                for side in sides[:: 1 if number % 2 else -1]
-            }
+            try:
+                taken = {
+                    side: _measured(side, key, key in common)
+                    for side in sides[:: 1 if number % 2 else -1]
+                }
+            except subprocess.CalledProcessError:
+                if key in common:
+                    raise
+                print(f"... {key} does not run on both packages", file=sys.stderr, flush=True)
+                del figures[key]
+                continue
             pairs.append((taken[sides[0]], taken[sides[1]]))
         bars = [_bar(key, pairs) for key, pairs in figures.items()]
         campaign.write(
