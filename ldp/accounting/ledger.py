@@ -31,12 +31,13 @@ class _Account:
         return [epsilon for _, epsilon in takewhile(lambda row: row[0] <= start, self.charges)]
 
     def add(self, now: datetime, epsilon: Fraction, start: datetime) -> None:
-        """Add a charge; of the charges that are not after `start`, remember the sum only."""
-        for _ in self.before(start):
-            self.recent -= self.charges.popleft()[1]
-        self.charges.append((now, epsilon))
+        """Add a charge; of the charges that are not after `start`, remember the sum only. Whatever
+        ends this early (a signal) leaves sums that are too large, never too small."""
         self.total += epsilon
         self.recent += epsilon
+        self.charges.append((now, epsilon))
+        for _ in self.before(start):
+            self.recent -= self.charges.popleft()[1]
 
 
 class Ledger:
@@ -59,35 +60,41 @@ class Ledger:
         self._caps = dict(caps)
         self._accounts = {name: _Account() for name in caps}
         self._latest: datetime | None = None
-        self._lock = RLock()
+        self._lock, self._is_charging = RLock(), False
 
     def charge(self, group: str, cost: Cost, *, now: datetime) -> None:
         """Record `cost`; raise BudgetExceeded, and record nothing, when a cap would be passed.
 
-        Threads may share a ledger. Raises ParameterError for an unknown group, a time without a
-        zone, or a cost with a delta.
+        Threads may share a ledger; a signal handler that charges within a charge is refused. Raises
+        ParameterError for an unknown group, a time without a zone, or a cost with a delta.
         """
         caps = self._caps_of(group)
         if cost.delta:
             raise ParameterError("the ledger charges pure epsilon only")
         with self._lock:
-            now = self._forward(now)
-            for cap, spent, scope in (
-                (caps.report_epsilon, Fraction(0), "one report"),
-                (
-                    caps.window_epsilon,
-                    self._in_window(group, now),
-                    f"any window of {length_in_words(caps.window)}",
-                ),
-                (caps.lifetime_epsilon, self._accounts[group].total, "life"),
-            ):
-                if cap is not None and cost.epsilon > Fraction(cap) - spent:
-                    raise BudgetExceeded(
-                        f"group {group!r}: {cost.epsilon} would pass the cap of {cap} for {scope}; "
-                        f"{round_up(spent)} is spent"
-                    )
-            self._latest = now
-            self._accounts[group].add(now, Fraction(cost.epsilon), now - caps.window)
+            if self._is_charging:
+                raise BudgetExceeded(f"group {group!r}: a charge within a charge is refused")
+            self._is_charging = True
+            try:
+                self._charge(group, caps, cost.epsilon, self._forward(now))
+            finally:
+                self._is_charging = False
+
+    def _charge(self, group: str, caps: Caps, epsilon: float, now: datetime) -> None:
+        account = self._accounts[group]
+        window = f"any window of {length_in_words(caps.window)}"
+        for cap, spent, scope in (
+            (caps.report_epsilon, Fraction(0), "one report"),
+            (caps.window_epsilon, self._in_window(group, now), window),
+            (caps.lifetime_epsilon, account.total, "life"),
+        ):
+            if cap is not None and epsilon > Fraction(cap) - spent:
+                raise BudgetExceeded(
+                    f"group {group!r}: {epsilon} would pass the cap of {cap} for {scope}; "
+                    f"{round_up(spent)} is spent"
+                )
+        self._latest = now
+        account.add(now, Fraction(epsilon), now - caps.window)
 
     def spent(self, group: str) -> float:
         """Return the epsilon charged to `group` so far, rounded up."""

@@ -221,3 +221,20 @@ def test_wrong_use_is_one_clear_error() -> None:
 )
 def test_posterior_odds(prior: float, epsilon: float, after: float) -> None:
     assert posterior(prior, epsilon) == pytest.approx(after, abs=5e-4)
+
+
+@pytest.mark.exact
+def test_a_charge_within_a_charge_passes_no_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal handler may charge between the check of another charge and its record."""
+    ledger, refused = Ledger({"g": CAPS}), []
+
+    def handler(_: object) -> str:
+        with pytest.raises(BudgetExceeded, match="a charge within a charge"):
+            ledger.charge("g", Cost(epsilon=4.0), now=START)
+        refused.append(True)
+        return "1 day"
+
+    monkeypatch.setattr("ldp.accounting.ledger.length_in_words", handler)
+    ledger.charge("g", Cost(epsilon=4.0), now=START)
+    assert refused
+    assert ledger.spent("g") == 4.0
