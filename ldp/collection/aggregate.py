@@ -103,7 +103,7 @@ def count_files(
     builder = begin()
     for (day, path), name in zip(dated_files, names, strict=True):
         if name not in counted:
-            if not _count(builder, day, path, mechanism, on_damaged):
+            if not count_file(builder, day, path, mechanism, on_damaged):
                 continue
             counted[name] = None
             if checkpoint and len(counted) % every == 0:
@@ -121,14 +121,16 @@ def _sum(total: Table | JointTable | None, table: Table | JointTable) -> Table |
     return table if total is None else total + table  # type: ignore[operator]
 
 
-def _count(
+def count_file(
     builder: CountsReports,
     day: str,
     path: StorePath,
     mechanism: CatalogueMechanism,
     on_damaged: Callable[[ReportError], None] | None,
 ) -> bool:
-    """Count a file and return True, or pass its error to `on_damaged` and return False."""
+    """Count a file of a `day` with `builder`, and return True. Raise ReportError with the file's
+    name if a report is damaged; with `on_damaged` pass that error on, count nothing of the file,
+    and return False."""
     if on_damaged is not None:
         try:
             check_file(path, mechanism)

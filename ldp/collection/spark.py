@@ -2,8 +2,8 @@
 
 Files are distributed over as many tasks as Spark runs at a time, through `mapInArrow`. Each task
 reads and checks its files as one machine would and counts them into one whole table, and the driver
-adds the tables: no report travels, only tables. A task takes the memory of two tables and a block
-of reports. Every worker needs this package and must see the files under the same names.
+adds the tables: no report travels, only tables and errors. A task takes the memory of two tables
+and a block of reports. Every worker needs this package and must see the files under the same names.
 """
 
 import os
@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ldp.collection.aggregate import check_file
+from ldp.collection.aggregate import count_file
 from ldp.collection.object_store import StorePath, store_path
-from ldp.collection.store import read_reports, real_name, report_files
+from ldp.collection.store import real_name, report_files
 from ldp.errors import MissingPackage, ReportError, from_extra
 from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.tables.joint_table import JointTable, empty_builder
@@ -26,8 +26,7 @@ from ldp.tables.table import Table
 
 PIECE_BYTES = 8 << 20
 """Most bytes of a table in one row of a Spark frame; Java holds a row several times."""
-_FAILED = "ldp.errors.ReportError: "
-Parameters = dict[str, Any]
+_SCHEMA = pa.schema([("piece", pa.binary()), ("is_last", pa.bool_()), ("error", pa.string())])
 
 
 def aggregate_on_spark(
@@ -43,70 +42,47 @@ def aggregate_on_spark(
     on_damaged: Callable[[ReportError], None] | None = None,
 ) -> Table | JointTable:
     """Return the table of a metric's stored reports, as `aggregate` does. The session is the active
-    one, or a new one with Spark's own settings (`spark-submit`). With `on_damaged` every file is
-    read twice: all are checked before any is counted. Raises MissingPackage and ReportError."""
-    day_paths = [
-        (day, real_name(path)) for day, path in report_files(stores, metric, version, since, until)
-    ]
+    one, or a new one with Spark's own settings (`spark-submit`). Raises MissingPackage and
+    ReportError."""
+    files = report_files(stores, metric, version, since, until)
     with _session() as session:
-        if on_damaged is not None:
-            day_paths = _check_all(session, day_paths, mechanism, on_damaged)
-        tables = _distribute(session, day_paths).mapInArrow(
-            partial(count_files_on_spark, mechanism.parameters()), "piece binary, is_last boolean"
+        frame = session.createDataFrame(
+            [(day, real_name(path)) for day, path in files], "day string, path string"
         )
-        table = _sum(mechanism, tables) if day_paths else empty_builder(mechanism).build()
+        frame = frame.repartition(min(len(files), session.sparkContext.defaultParallelism))
+        count = partial(count_files_on_spark, mechanism.parameters(), on_damaged is not None)
+        results = frame.mapInArrow(count, "piece binary, is_last boolean, error string")
+        table, errors = _sum(mechanism, results)
+    for error in sorted(errors):
+        if on_damaged is None:
+            raise ReportError(error)
+        on_damaged(ReportError(error))
     return table.of_metric(dictionary, memoised)
 
 
-def _sum(mechanism: CatalogueMechanism, tables: Any) -> Table | JointTable:
-    """Return the sum of the tables in the pieces of a frame."""
-    total, pieces = empty_builder(mechanism).build(), list[bytes]()
-    for row in _rows(tables):
+def _sum(mechanism: CatalogueMechanism, results: Any) -> tuple[Table | JointTable, list[str]]:
+    """Return the sum of the tables in the pieces of a frame, and its errors. All workers compute
+    the frame at once, before its first row is read."""
+    from pyspark import StorageLevel
+
+    total, pieces, errors = empty_builder(mechanism).build(), list[bytes](), list[str]()
+    stored = results.persist(StorageLevel.DISK_ONLY)
+    stored.count()
+    for row in stored.toLocalIterator():
+        if row.error is not None:
+            errors.append(row.error)
+            continue
         pieces.append(bytes(row.piece))
         if row.is_last:
             total = total + type(total).from_bytes(b"".join(pieces))  # type: ignore[operator]
             pieces.clear()
-    return total
-
-
-def _distribute(session: Any, day_paths: list[tuple[str, str]]) -> Any:
-    """Return a frame of the days and paths of files, distributed over the workers."""
-    files = session.createDataFrame(day_paths, "day string, path string")
-    return files.repartition(min(len(day_paths) or 1, session.sparkContext.defaultParallelism))
-
-
-def _check_all(
-    session: Any,
-    day_paths: list[tuple[str, str]],
-    mechanism: CatalogueMechanism,
-    on_damaged: Callable[[ReportError], None],
-) -> list[tuple[str, str]]:
-    """Return the files that are whole, and pass the errors of the others to `on_damaged`."""
-    errors_frame = _distribute(session, day_paths).mapInArrow(
-        partial(check_files, mechanism.parameters()), "path string, error string"
-    )
-    errors = {row.path: row.error for row in errors_frame.collect()}
-    for path in sorted(errors):
-        on_damaged(ReportError(errors[path]))
-    return [(day, path) for day, path in day_paths if path not in errors]
-
-
-def check_files(
-    parameters: Parameters, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the paths and errors of a worker's damaged files."""
-    mechanism = from_parameters(parameters)
-    for _, path in _files(batches):
-        try:
-            check_file(path, mechanism)
-        except ReportError as error:
-            columns = [pa.array([str(path)]), pa.array([str(error)])]
-            yield pa.RecordBatch.from_arrays(columns, names=["path", "error"])
+    stored.unpersist()
+    return total, errors
 
 
 @contextmanager
 def _session() -> Iterator[Any]:
-    """Open a session for the block; raise a worker's ReportError as a ReportError here."""
+    """Open a session for the block."""
     with from_extra("--engine spark", "spark"):
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -118,44 +94,31 @@ def _session() -> Iterator[Any]:
         raise MissingPackage("Spark cannot start: is Java 17 or newer installed?") from None
     try:
         yield session
-    except Exception as error:
-        _, marker, message = str(error).partition(_FAILED)
-        if not marker:
-            raise
-        raise ReportError(message.splitlines()[0]) from None
     finally:
         if active is None:
             session.stop()
 
 
-def _rows(frame: Any) -> Iterator[Any]:
-    """Yield the rows of a frame, after all workers have computed it at once."""
-    from pyspark import StorageLevel
-
-    stored = frame.persist(StorageLevel.DISK_ONLY)
-    stored.count()
-    yield from stored.toLocalIterator()
-    stored.unpersist()
-
-
 def count_files_on_spark(
-    parameters: Parameters, batches: Iterator[pa.RecordBatch]
+    parameters: dict[str, Any], skips_damaged: bool, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the table of all files of a task as bytes, in pieces; the last piece is marked."""
-    mechanism = from_parameters(parameters)
-    builder = empty_builder(mechanism)
-    for day, path in _files(batches):
-        for rows, payloads in read_reports(path, mechanism):
-            builder.add_batch(rows, payloads, window=day)
+    """Yield the table of all files of a task as bytes, in pieces, the last one marked; then the
+    errors of damaged files. Unless it `skips_damaged` files, a task ends at the first."""
+    mechanism, errors = from_parameters(parameters), list[ReportError]()
+    builder, on_damaged = empty_builder(mechanism), errors.append if skips_damaged else None
+    try:
+        for batch in batches:
+            for file in batch.to_pylist():
+                count_file(builder, file["day"], store_path(file["path"]), mechanism, on_damaged)
+    except ReportError as error:
+        errors.append(error)
     table_bytes = builder.build().to_bytes()
     for start in range(0, len(table_bytes), PIECE_BYTES):
-        piece = table_bytes[start : start + PIECE_BYTES]
-        is_last = start + PIECE_BYTES >= len(table_bytes)
-        columns = [pa.array([piece], pa.binary()), pa.array([is_last], pa.bool_())]
-        yield pa.RecordBatch.from_arrays(columns, names=["piece", "is_last"])
+        end = start + PIECE_BYTES
+        yield _row(piece=table_bytes[start:end], is_last=end >= len(table_bytes))
+    for damaged in errors:
+        yield _row(error=str(damaged))
 
 
-def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, StorePath]]:
-    for batch in batches:
-        for row in batch.to_pylist():
-            yield row["day"], store_path(row["path"])
+def _row(**columns: Any) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([columns], _SCHEMA)

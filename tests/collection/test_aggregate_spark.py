@@ -138,7 +138,7 @@ def test_a_table_travels_in_pieces(
     files = [(day, str(path)) for day, path in report_files([tmp_path], "m", 1)]
     days, paths = zip(*files, strict=True)
     task = pa.RecordBatch.from_pydict({"day": days, "path": paths})
-    batches = list(spark.count_files_on_spark(SKETCH.parameters(), iter([task])))
+    batches = list(spark.count_files_on_spark(SKETCH.parameters(), False, iter([task])))
     pieces = [batch.column("piece")[0].as_py() for batch in batches]
     is_last = [batch.column("is_last")[0].as_py() for batch in batches]
     assert max(map(len, pieces)) <= piece_bytes

@@ -100,7 +100,7 @@ def test_one_failed_request_of_a_bucket_does_not_end_a_count(
 def test_a_worker_of_spark_reads_objects_by_their_urls(bucket: str) -> None:
     path = str(stored(f"s3://{BUCKET}/spark", DAYS[0]).path)
     batch = pa.RecordBatch.from_pylist([{"day": str(DAYS[0]), "path": path}])
-    (counted,) = spark.count_files_on_spark(MECHANISM.parameters(), iter([batch]))
+    (counted,) = spark.count_files_on_spark(MECHANISM.parameters(), False, iter([batch]))
     table = Table.from_bytes(counted.to_pylist()[0]["piece"])
     assert table == aggregate([f"s3://{BUCKET}/spark"], "letters", 1, MECHANISM)
 
