@@ -93,9 +93,6 @@ def aggregate_command(
 ) -> None:
     """Count the stored reports of METRIC into a table.
 
-    What is counted is kept beside it, in OUT.checkpoint, after every 100 files: the same command
-    again goes on from there.
-
     \b
     Example: ldp aggregate city --registry metrics.toml store --out city.table
     Example: ldp aggregate city --registry metrics.toml store --out city.table --engine spark
@@ -145,7 +142,6 @@ def aggregate_command(
                 workers=workers,
                 whole=whole,
                 on_file=lambda _: advance(1),
-                checkpoint=out.with_name(f"{out.name}.checkpoint"),
             )
     if not table.total:
         raise ReportError(f"no reports of metric {metric!r} could be counted")

@@ -1,29 +1,17 @@
 """Aggregation on one machine: a stream of files, with memory for two tables and one block."""
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import date
-from functools import partial
-from pathlib import Path
 
 from ldp.collection.object_store import StorePath
-from ldp.collection.store import read_reports, real_name, report_files
-from ldp.errors import LdpError, ReportError
-from ldp.files import write_whole
+from ldp.collection.store import read_reports, report_files
+from ldp.errors import ReportError
 from ldp.mechanisms import CatalogueMechanism
-from ldp.protocol.strict_json import parse_json
 from ldp.registry import Metric
 from ldp.registry.label import Label
 from ldp.tables.batches import split_batch
 from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.table import CountsReports, Table
-
-EVERY = 100
-"""Number of files between two checkpoints."""
-_DIGEST_BYTES = 16
 
 
 def aggregate(
@@ -39,8 +27,6 @@ def aggregate(
     memoised: bool = False,
     on_damaged: Callable[[ReportError], None] | None = None,
     on_file: Callable[[StorePath], None] | None = None,
-    checkpoint: Path | None = None,
-    every: int = EVERY,
     whole: bool = False,
 ) -> Table | JointTable:
     """Return the table of a metric's stored reports.
@@ -48,11 +34,9 @@ def aggregate(
     `since`, `until`: first and last day. `workers`: threads, each with its own range of the table's
     rows. `dictionary` and `memoised` go into the table. A damaged or foreign file raises
     ReportError with its name; with `on_damaged` its error is passed on instead and none of its
-    reports is counted. `on_file` is called with each file that was counted. After every `every`
-    files the table so far is written to `checkpoint`; a later run with the same question goes on
-    from there, and a run that succeeds deletes it. `whole`: whether the table holds the whole
-    reports too; it never does for a memoised metric over several days. Raises ReportError where
-    too many whole reports differ.
+    reports is counted. `on_file` is called with each file that was counted. `whole`: whether the
+    table holds the whole reports too; it never does for a memoised metric over several days. Raises
+    ReportError where too many whole reports differ.
     """
     files = report_files(stores, metric, version, since, until)
     whole = whole and not (memoised and len({day for day, _ in files}) > 1)
@@ -62,11 +46,6 @@ def aggregate(
         workers=workers,
         on_damaged=on_damaged,
         on_file=on_file,
-        checkpoint=checkpoint,
-        question=" ".join(
-            map(str, (metric, version, mechanism.fingerprint.hex(), since, until, whole))
-        ),
-        every=every,
         whole=whole,
     ).of_metric(dictionary, memoised)
 
@@ -87,38 +66,17 @@ def count_files(
     workers: int = 1,
     on_damaged: Callable[[ReportError], None] | None = None,
     on_file: Callable[[StorePath], None] | None = None,
-    checkpoint: Path | None = None,
-    question: str = "",
-    every: int = EVERY,
     whole: bool = False,
 ) -> Table | JointTable:
     """Return the table of `dated_files`, pairs (day, file) as from `report_files`, of one
-    mechanism. The other arguments and the errors are those of `aggregate`; a checkpoint is only
-    used by a run with the same `question`."""
-    names = [real_name(path) for _, path in dated_files]
-    start = checkpoint and Checkpoint.load(checkpoint, question, names)
-    table = start.table if start else None
-    counted = dict.fromkeys(start.files if start else ())
-    begin = partial(empty_builder, mechanism, workers, whole)
-    builder = begin()
-    for (day, path), name in zip(dated_files, names, strict=True):
-        if name not in counted:
-            if not count_file(builder, day, path, mechanism, on_damaged):
-                continue
-            counted[name] = None
-            if checkpoint and len(counted) % every == 0:
-                table, builder = _sum(table, builder.build()), begin()
-                Checkpoint(question, tuple(counted), table).save(checkpoint)
-        if on_file is not None:
+    mechanism. The other arguments and the errors are those of `aggregate`."""
+    builder = empty_builder(mechanism, workers, whole)
+    for day, path in dated_files:
+        is_counted = count_file(builder, day, path, mechanism, on_damaged)
+        if is_counted and on_file is not None:
             on_file(path)
-    table = _sum(table, builder.build())
-    if checkpoint:
-        checkpoint.unlink(missing_ok=True)
+    table: Table | JointTable = builder.build()
     return table
-
-
-def _sum(total: Table | JointTable | None, table: Table | JointTable) -> Table | JointTable:
-    return table if total is None else total + table  # type: ignore[operator]
 
 
 def count_file(
@@ -152,41 +110,3 @@ def check_file(path: StorePath, mechanism: CatalogueMechanism) -> None:
             split_batch(mechanism.layout, rows, payloads)
         except ReportError as error:
             raise ReportError(f"{path}: {error}") from None
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Progress of an aggregation: one file, replaced whole. `question`: what is counted (metric,
-    version, mechanism, days, whole reports or not); `files`: names of the files counted in `table`.
-    If one of them was removed since, the aggregation starts over."""
-
-    question: str
-    files: tuple[str, ...]
-    table: Table | JointTable
-
-    def save(self, path: Path) -> None:
-        """Write the checkpoint atomically: a line of JSON, the table's bytes, a checksum."""
-        head = {"question": self.question, "files": self.files}
-        data = json.dumps(head).encode() + b"\n" + self.table.to_bytes()
-        write_whole(path, data + _digest(data))
-
-    @classmethod
-    def load(cls, path: Path, question: str, files: Iterable[str]) -> "Checkpoint | None":
-        """Return the checkpoint of a question if it is undamaged and all its files are among
-        `files`, else None."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            data = path.read_bytes()
-            body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
-            line, _, table_bytes = body.partition(b"\n")
-            head = parse_json(line)
-            is_sound = _digest(body) == digest and head["question"] == question
-            if not (is_sound and {*head["files"]} <= {*files}):
-                return None
-            with suppress(LdpError):
-                return cls(question, tuple(head["files"]), Table.from_bytes(table_bytes))
-            return cls(question, tuple(head["files"]), JointTable.from_bytes(table_bytes))
-        return None
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()

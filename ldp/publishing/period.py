@@ -154,7 +154,6 @@ class PeriodTask:
         """Return the table of `files`, and the names of the files that were counted."""
         names = {path: _name(day, path) for day, path in files}
         counted = set[str]()
-        fingerprint = self.subject.mechanism.fingerprint.hex()
 
         def skip(error: ReportError) -> None:
             problems.append(Problem(self.subject.metric, f"left out {error}"))
@@ -166,8 +165,6 @@ class PeriodTask:
             workers=self.workers,
             on_damaged=skip if self.skip_damaged else None,
             on_file=lambda path: counted.add(names[path]),
-            checkpoint=self._path.with_suffix(".checkpoint"),
-            question=f"publish {fingerprint} {sorted(names.values())}",
             whole=self.subject.mechanism.needs_whole,
         )
         return table, counted

@@ -95,7 +95,7 @@ _FOLDERS = (
 )
 _PART = (
     r"(\.publish\.json|\.\.publish\.lock|"
-    rf"(tables|estimates|results)/.*/\.{_DAY}\.(\d+\.table|checkpoint|json|csv|parquet)|"
+    rf"(tables|estimates|results)/.*/\.{_DAY}\.(\d+\.table|json|csv|parquet)|"
     r"changes/.*/\.v\d+\.parquet|site/(.*/)?\..*\.html|arms/\..*\.csv)\.\d+\.part"
 )
 

@@ -224,7 +224,7 @@ def test_only_parts_of_its_own_are_deleted(tmp_path: Path) -> None:
     own = (
         *(".publish.json.12.part", "tables/city/v1/.2026-01-01.0.table.12.part"),
         *("tables/city/v1/.2026-01-01.json.12.part", "results/a/v1/.2026-01-01.parquet.1.part"),
-        *("tables/city/v1/.2026-01-01.checkpoint.1.part", "estimates/a/v1/.2026-01-01.csv.1.part"),
+        *("tables/city/v1/.2026-01-01.1.table.1.part", "estimates/a/v1/.2026-01-01.csv.1.part"),
         *("changes/a/.v1.parquet.3.part", "site/.index.html.3.part", "arms/.a.b.csv.3.part"),
         *("site/metrics/.a.html.3.part", "site/arms/.a.b.html.3.part"),
     )

@@ -88,17 +88,27 @@ def test_a_run_with_little_to_do_starts_no_process(
     assert len(world.publish(processes=4).counted) == len(METRICS)
 
 
+PAUSING = """
+import os
+from pathlib import Path
+from ldp.publishing.period import PeriodTask
+original = PeriodTask.run
+def run(task):
+    pipe = Path(os.environ["PIPES"], f"{task.subject.metric} {task.first}.pipe")
+    if pipe.exists():
+        pipe.read_bytes()
+    return original(task)
+PeriodTask.run = run
+"""
+"""Module by which every process of a publication waits for the pipe of a period."""
+
+
 def pause(world: World, metric: str, day: int) -> Path:
-    """Write reports of a day, and a link to a pipe as its checkpoint; whoever counts it waits
-    there."""
+    """Write reports of a day, and return a pipe at which whoever counts it waits."""
     world.write(metric, day)
-    folder = world.folder(metric)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{START + timedelta(days=day)}.checkpoint"
-    pipe = world.top / f"{metric}.pipe"
+    pipe = world.top / f"{metric} {START + timedelta(days=day)}.pipe"
     os.mkfifo(pipe)
-    path.symlink_to(pipe)
-    return path
+    return pipe
 
 
 def words(world: World) -> list[str]:
@@ -122,12 +132,19 @@ FIRST_DAY = "battery v1 2026-01-01"
 @contextmanager
 def publishing(world: World, program: str = "") -> Iterator[tuple["subprocess.Popen[bytes]", Any]]:
     """Yield `ldp publish` in two processes, and its lines; kill the main one at the end."""
+    (world.top / "sitecustomize.py").write_text(PAUSING)
+    places = (str(world.top), os.environ.get("PYTHONPATH"))
     with (world.top / "log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, *(("-c", program) if program else ("-m", "ldp")), *words(world)],
             stdout=log,
             stderr=log,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={
+                **os.environ,
+                "PYTHONUNBUFFERED": "1",
+                "PYTHONPATH": os.pathsep.join(filter(None, places)),
+                "PIPES": str(world.top),
+            },
             start_new_session=True,
         )
     try:
