@@ -34,7 +34,7 @@ FITTING = {
         "--reset-watermark without --drain",
     ),
     "plan number": ("--population without --from",),
-    "publish": ("--until without --watch --serve",),
+    "publish": ("--until without --watch",),
     "rappor import": ("one of --counts --reports",),
     "regress": (
         *("one of --epsilon --randomized", "--epsilon with --bounds", "--seed with --compare"),

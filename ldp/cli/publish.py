@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SPAN, STORE, check_days, say
 from ldp.cli.parsing import SHARE, Typed
-from ldp.cli.serving import begin_log, listening_on, own_hosts, serve
 from ldp.cli.settings import CONFIG, rare
 from ldp.errors import ParameterError, ReportError, from_extra
 
@@ -63,14 +61,6 @@ def _period(text: str) -> str:
     metavar="[TIME]",
     help="Run again whenever so long has passed (15m), until a signal ends it.",
 )
-@click.option(
-    "--serve",
-    "listen",
-    is_flag=False,
-    flag_value="127.0.0.1:8789",
-    metavar="[HOST:PORT]",
-    help="Watch, and show the site there meanwhile; 127.0.0.1:8789 without an address.",
-)
 @rare(
     "--period",
     Typed("PERIOD", _period),
@@ -100,7 +90,6 @@ def publish_command(
     fakes: Fraction | None,
     skip_damaged: bool,
     watch: timedelta | None,
-    listen: str | None,
     as_json: bool,
 ) -> None:
     """Count and decode what is new in the stores, for every metric of the registry.
@@ -114,7 +103,7 @@ def publish_command(
 
     \b
     Example: ldp publish --registry metrics.toml --store reports --out published
-    Example: ldp publish --registry metrics.toml --store reports --out published --serve
+    Example: ldp publish --registry metrics.toml --store reports --out published --watch
     """
     from ldp.registry import Registry
     from ldp.tables.fakes import fake_reports
@@ -124,7 +113,6 @@ def publish_command(
     check_days(since, until)
     if until is not None and until >= datetime.now(UTC).date():
         raise ParameterError("--until must be a day that has ended, in UTC")
-    every = timedelta(minutes=15) if watch is None and listen else watch
     share = None if fakes is None else float(fakes)
     fake_reports(0, share or 0.0)  # raises for a share out of range
 
@@ -212,16 +200,14 @@ def publish_command(
         if result.problems:
             raise ReportError(f"{counted(len(result.problems), 'problem')}, each on a line above")
 
-    if every is None:
+    if watch is None:
         run()
     else:
-        _repeat(run, every, ending, listen, out / "site")
+        _repeat(run, watch, ending)
 
 
-def _repeat(
-    run: Callable[[], None], every: timedelta, ending: Event, listen: str | None, site: Path
-) -> None:
-    """Run until a signal sets `ending`; with `listen` serve the site at that address meanwhile."""
+def _repeat(run: Callable[[], None], every: timedelta, ending: Event) -> None:
+    """Run until a signal sets `ending`."""
     from ldp.publishing.publish import repeat
 
     def attempt() -> None:
@@ -230,25 +216,10 @@ def _repeat(
         except Exception as error:  # a full disk, a database that is down: the next run repeats it
             click.echo(f"ldp: {(str(error) or type(error).__name__).splitlines()[0]}", err=True)
 
-    runs = partial(repeat, attempt, every.total_seconds(), ending.wait, time.monotonic)
-    if listen is None:
-        for name in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, lambda *_: ending.set())
-        runs()
-        click.echo("stopped")
-        return
-    with from_extra("ldp publish --serve", "collector"):
-        from ldp.publishing.site_server import site_application
-    begin_log()
-    with listening_on(listen) as listening:
-        application = site_application(site, own_hosts(listening))
-        thread = Thread(target=runs, name="ldp publish")
-        thread.start()
-        try:
-            serve(application, listening, "publishing")
-        finally:
-            ending.set()
-            thread.join()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda *_: ending.set())
+    repeat(attempt, every.total_seconds(), ending.wait, time.monotonic)
+    click.echo("stopped")
 
 
 def _require_no_password(conninfo: str) -> None:

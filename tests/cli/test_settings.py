@@ -51,7 +51,6 @@ VALUES: dict[str, Any] = {
     "ids": "0-7",
     "fakes": 0.01,
     "listen": "127.0.0.1:0",
-    "serve": "127.0.0.1:0",
 }
 
 

@@ -1,25 +1,17 @@
-"""`ldp publish --watch` and `--serve` repeat runs, and serve the site and nothing else.
+"""`ldp publish --watch` repeats runs, which end between two periods."""
 
-Runs repeat themselves and end between two periods.
-"""
-
-import asyncio
-import http.client
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ldp.publishing.publish import repeat
-from ldp.publishing.site_server import site_application
-from tests.collecting import Got, answer, wait_until
+from tests.collecting import wait_until
 from tests.publications import World, rows, run
 
 
@@ -104,78 +96,11 @@ def test_a_problem_that_stays_is_said_once(world: World) -> None:
     assert log().count("damaged") == 1
 
 
-@pytest.mark.slow
-@pytest.mark.exact
-def test_serve_shows_the_site_while_it_watches(world: World) -> None:
-    world.write("theme", 0)
-
-    def get(port: int, path: str, host: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-        connection.request("GET", path, headers={"Host": host})
-        response = connection.getresponse()
-        response.read()
-        connection.close()
-        return response
-
-    with publishing(world, "--serve", "127.0.0.1:0") as log:
-        wait_until(lambda: "publishing on http" in log() and "1 day counted" in log())
-        address = log().split("publishing on http://")[1].split()[0]
-        port = int(address.split(":")[1])
-        page = get(port, "/metrics/theme.html", address)
-        assert (page.status, page.headers["refresh"]) == (200, "300")
-        assert get(port, "/", f"localhost:{port}").status == 200
-        assert get(port, "/", "rebound.example").status == 403
-        assert get(port, "/", f"rebound.example:{port}").status == 403
-
-
-def ask(folder: Path, path: str, method: str = "GET", hosts: tuple[str, ...] = ()) -> Got:
-    """Return the answer of the site's application to a request whose `Host` is 127.0.0.1:1."""
-    headers = {"host": "127.0.0.1:1"}
-    return asyncio.run(answer(site_application(folder, hosts), method, path, None, headers))
-
-
-@pytest.mark.exact
-def test_nothing_but_the_site_is_served(tmp_path: Path) -> None:
-    site, outside = tmp_path / "out" / "site", tmp_path / "out" / "tables"
-    for folder in (site / "metrics", outside):
-        folder.mkdir(parents=True)
-        (folder / "a.html").write_text(folder.name)
-    (site / "index.html").write_text("index")
-    (site / "link.html").symlink_to(outside / "a.html")
-    (tmp_path / "out" / "site-of-others").mkdir()
-    (tmp_path / "out" / "site-of-others" / "a.html").write_text("others")
-    index = ask(site, "/")
-    assert (index.status, index.body) == (200, b"index")
-    assert (index.headers["refresh"], index.headers["cache-control"]) == ("300", "no-store")
-    assert ask(site, "/metrics/a.html").body == b"metrics"
-    for path in (
-        "/link.html",
-        "/../tables/a.html",
-        "/metrics/../../tables/a.html",
-        "/%2e%2e/tables/a.html",
-        "/..\\tables\\a.html",
-        "/../site-of-others/a.html",
-        f"/{outside}/a.html",
-        "/metrics",
-        "/nothing.html",
-        "/nul\0.html",
-    ):
-        assert ask(site, path).status == 404, path
-    assert ask(site, "/", "POST").status == 405
-    assert ask(site, "/", hosts=("127.0.0.1:1",)).status == 200
-    assert ask(site, "/", hosts=("127.0.0.1:2",)).status == 403
-    shutil.rmtree(site)
-    early = ask(site, "/")  # no run has written it
-    assert (early.status, early.headers["refresh"]) == (404, "5")
-
-
 @pytest.mark.exact
 def test_a_day_does_not_go_with_a_run_that_is_repeated(world: World) -> None:
     common = ("publish", "--registry", world.top / "metrics.toml", "--store", world.store)
     done = run(*common, "--out", world.out, "--watch", "--until", "2026-01-01")
     assert "--until does not go with --watch" in done.output
-    done = run(*common, "--out", world.out, "--serve", "nowhere")
-    assert "HOST:PORT" in str(done.exception)
     done = run(*common, "--out", world.out, "--watch", "soon")
     assert done.exit_code == 2
     assert not world.out.exists()
