@@ -199,13 +199,9 @@ def _attacker(scenario: Scenario, randomness: np.random.Generator) -> dict[str, 
                 "values": len(metric.population.values),
                 "without_reports": float(metric.population.shares.max()),
                 "guessed": [
-                    {
-                        "how": words + "".join(f", and {other}'s reports" for other in names[1:]),
-                        "days": list(map(_averaged, averages)),
-                    }
+                    {"how": words, "days": list(map(_averaged, by_metric[metric.name]))}
                     for words, by_metric in guessed.items()
-                    for names, averages in by_metric.items()
-                    if names[0] == metric.name and (words == REGISTERED or len(names) == 1)
+                    if metric.name in by_metric
                 ],
                 "linked": list(_linked(metric, fit.attacked, randomness)),
             }

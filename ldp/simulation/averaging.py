@@ -64,34 +64,27 @@ def averaging(
     generator: np.random.Generator,
     *,
     limited: bool = True,
-) -> dict[tuple[str, ...], list[Averaged]]:
-    """Return how often the value of a metric is guessed after each of the rising `days`, if the
-    scenario's people stay and keep their values. The key (metric,) is for guesses from the metric's
-    reports, (metric, other) for guesses from the reports of a correlated metric, too."""
+) -> dict[str, list[Averaged]]:
+    """Return how often the value of each metric is guessed after each of the rising `days`, if the
+    scenario's people stay and keep their values."""
     staying = scenario.staying(scenario.attacked)
     people = draw_people(staying, generator)
     collection = Collection(staying, people, generator, limited=limited)
     metrics = {metric.name: metric for metric in staying.metrics if metric.guessable}
     streams = {name: _Streams(metric, collection.streams(name)) for name, metric in metrics.items()}
-    together: list[tuple[str, ...]] = [(name,) for name in metrics]
-    for name, metric in metrics.items():
-        together += [(name, metric.like), (metric.like, name)] if metric.like in metrics else []
-    results: dict[tuple[str, ...], list[Averaged]] = {names: [] for names in together}
+    results: dict[str, list[Averaged]] = {name: [] for name in metrics}
     for day, every in enumerate(collection.days(), 1):
         for sent in every:
             if sent.scenario_metric.guessable:
                 streams[sent.scenario_metric.name].add(sent)
-        for names in results if day in days else ():
-            first = metrics[names[0]]
-            log_likelihoods = [streams[name].of_people(people.joined.size) for name in names]
-            scores = log_shares(first.population.shares) + log_likelihoods[0]
-            if len(names) > 1:
-                scores = log_likelihoods[0] + _through(first, metrics[names[1]], log_likelihoods[1])
-            most = float(first.population.shares.max())
-            ceiling = [posterior(most, e) for e in collection.persons(names).tolist()]
+        for name, metric in metrics.items() if day in days else ():
+            shares = metric.population.shares
+            scores = log_shares(shares) + streams[name].of_people(people.joined.size)
+            most = float(shares.max())
+            ceiling = [posterior(most, e) for e in collection.persons([name]).tolist()]
             guess = np.round(scores, _DIGITS).argmax(axis=1)
-            right = TrialsShare.of(guess == people.values[names[0]][:, 0])
-            results[names].append(Averaged(day, right, float(np.mean(ceiling))))
+            right = TrialsShare.of(guess == people.values[name][:, 0])
+            results[name].append(Averaged(day, right, float(np.mean(ceiling))))
     return results
 
 
@@ -117,16 +110,6 @@ class _Streams:
         sums = np.zeros((people, log_likelihoods.shape[1]))
         np.add.at(sums, self._streams.owner, log_likelihoods)
         return sums
-
-
-def _through(first: ScenarioMetric, other: ScenarioMetric, log_likelihoods: Floats) -> Floats:
-    """Return the logarithm of the joint probability of each value of `first` and the reports about
-    `other`."""
-    leader, follower = (other, first) if first.like else (first, other)
-    joint = follower.joint(leader.population)
-    joint = joint if first.like else joint.T
-    most = log_likelihoods.max(axis=1, keepdims=True)
-    return np.asarray(np.log(np.maximum(np.exp(log_likelihoods - most) @ joint.T, 1e-300)) + most)
 
 
 def affordable(scenario: Scenario) -> int:

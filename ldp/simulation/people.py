@@ -23,17 +23,13 @@ MOST_PERSON_DAYS = 20_000_000
 class ScenarioMetric:
     """One metric of a scenario. `population`: where values are drawn from; `change`: the daily
     probability that a person's value is drawn anew; `active`: the daily probability that a person
-    records the value; `records`: their number for each day and device; `like`: another metric, with
-    which a share `correlation` of the people has correlated values: both stand at the same quantile
-    of their populations, in the order of the files."""
+    records the value; `records`: their number for each day and device."""
 
     metric: Metric
     population: Population
     change: float = 0.0
     active: float = 1.0
     records: int = 1
-    like: str = ""
-    correlation: float = 0.0
 
     @property
     def name(self) -> str:
@@ -68,17 +64,6 @@ class ScenarioMetric:
         """Return whether reports name the values one by one. False for numbers, which are rounded
         at random, and for sets of answers."""
         return not any(part.has_roundings for part in parts_of(self.metric.mechanism))
-
-    def joint(self, leader: Population) -> Floats:
-        """Return the frequency of each pair of a value of this metric and a value of the leader:
-        shape (values, leader's values). Where F and G are the cumulated frequencies of the two
-        values, people at the same quantile hold both with the frequency
-        max(0, min(F, G) - max(F before, G before))."""
-        shares, others = self.population.shares, leader.shares
-        high, low = np.cumsum(shares)[:, None], (np.cumsum(shares) - shares)[:, None]
-        same = np.minimum(high, np.cumsum(others)) - np.maximum(low, np.cumsum(others) - others)
-        alike, apart = np.maximum(same, 0), np.outer(shares, others)
-        return np.asarray(self.correlation * alike + (1 - self.correlation) * apart)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,19 +138,12 @@ def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
     left = np.append(joined[1:], days)
     left[np.append(seat[1:] != seat[:-1], True)] = days
     many = generator.choice(len(scenario.devices), size=joined.size, p=scenario.devices) + 1
-    quantiles = dict[str, Floats]()
-    for metric in sorted(scenario.metrics, key=lambda metric: metric.like != ""):  # leaders first
-        values = _quantiles(joined, days, metric.change, generator)
-        if metric.like:
-            goes_by = generator.random(joined.size) < metric.correlation
-            values[goes_by] = quantiles[metric.like][goes_by]
-        quantiles[metric.name] = values
     return People(
         joined=joined,
         left=left,
         owner=np.repeat(np.arange(joined.size), many),
         values={
-            metric.name: _at(metric.population, quantiles[metric.name])
+            metric.name: _at(metric.population, _quantiles(joined, days, metric.change, generator))
             for metric in scenario.metrics
         },
         recorded={

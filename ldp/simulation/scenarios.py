@@ -3,7 +3,6 @@
 A mistake is one line that states its place and the remedy. The format is in `docs/files.md`.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from ldp.protocol.keys import (
     FILE,
     FLAG,
     SHARE,
-    TEXT,
     Form,
     Key,
     errors_in,
@@ -67,8 +65,6 @@ METRIC = {
     "change": Key(SHARE, default=0.0),
     "active": Key(SHARE, default=1.0),
     "records": Key(whole(1, 100), default=1),
-    "like": Key(TEXT._replace(words="the name of a metric"), default=""),
-    "correlation": Key(SHARE, default=0.0),
 }
 
 
@@ -81,7 +77,7 @@ def read_scenario(path: str | Path, registry: Registry, reading: Reading = AS_WR
         keys = read_keys(document, SCENARIO)
         sections, devices = keys.pop("metric"), keys.pop("devices")
         metrics = [
-            _scenario_metric(path, registry.metric(name), about, sections, reading)
+            _scenario_metric(path, registry.metric(name), about, reading)
             for name, about in sections.items()
         ]
         if isinstance(devices, int):
@@ -89,22 +85,11 @@ def read_scenario(path: str | Path, registry: Registry, reading: Reading = AS_WR
         return Scenario(registry=registry, metrics=(*metrics,), devices=(*devices,), **keys)
 
 
-def _scenario_metric(
-    path: Path, metric: Metric, about: Any, sections: Mapping[str, Any], reading: Reading
-) -> ScenarioMetric:
+def _scenario_metric(path: Path, metric: Metric, about: Any, reading: Reading) -> ScenarioMetric:
     with errors_in(f"[metric.{metric.name}]"):
         keys = read_keys(about, METRIC)
         if metric.presence == "hidden" and metric.epoch:
             raise ParameterError("hidden presence with an epoch is not simulated over days")
-        if keys["correlation"] and not keys["like"]:
-            raise ParameterError('correlation needs the other metric: like = "..."')
-        leader = sections.get(keys["like"])
-        if keys["like"] and (
-            keys["like"] == metric.name or not isinstance(leader, dict) or "like" in leader
-        ):
-            raise ParameterError(
-                "like must name another metric of the scenario, which is like no other"
-            )
         place = path.parent / keys.pop("population")
         population = Population.of_metric(metric, place, reading)
         population.require(metric.mechanism.check, listed_in(metric.mechanism))
@@ -148,11 +133,9 @@ def attacked(scenario: Scenario, values: int) -> Scenario:
 def memoised(scenario: Scenario, memoise: Memoise) -> Scenario:
     """Return the scenario with its metrics memoised in the mode `memoise`, without those that
     cannot be."""
-    metrics = [
+    metrics = tuple(
         replace(metric, metric=metric.metric._replace(memoise=memoise, epoch=None))
         for metric in scenario.metrics
         if not memoise or metric.metric.mechanism.is_memoisable
-    ]
-    names = {metric.name for metric in metrics}
-    alone = [metric if metric.like in names else replace(metric, like="") for metric in metrics]
-    return replace(scenario, metrics=tuple(alone))
+    )
+    return replace(scenario, metrics=metrics)

@@ -86,7 +86,7 @@ LENGTHS = (1, 2, 4, 7, 14, 30, 60, 90)
 def _averaging(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
     preset, caps, how, _ = CURVES[setting["curve"]]
     days = int(setting["days"])
-    (found,) = averaging(_scenario(preset, days, caps, **how), [days], generator)[("asked",)]
+    (found,) = averaging(_scenario(preset, days, caps, **how), [days], generator)["asked"]
     return {
         "right": found.right.share,
         "error": found.right.error,

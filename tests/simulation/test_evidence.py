@@ -153,7 +153,7 @@ def test_the_averaging_attack_succeeds_as_often_as_the_best_guess_does(memoise: 
     """
     epoch = timedelta(days=3650) if memoise == "epoch" else None
     asked = ScenarioMetric(metric=metric(PLACE, memoise=memoise, epoch=epoch), population=PLACES)
-    (found,) = averaging(scenario([asked], attacked=PEOPLE), [3], generator(3))[("city",)]
+    (found,) = averaging(scenario([asked], attacked=PEOPLE), [3], generator(3))["city"]
     exact = right_of_three(memoise)
     hits = round(found.right.share * PEOPLE)
     assert share_p(hits, PEOPLE, exact, exact) > ALPHA
@@ -174,7 +174,7 @@ def test_devices_that_do_not_memoise_are_guessed_more_often(
     forget(monkeypatch)
     asked = ScenarioMetric(metric=metric(PLACE, memoise="per-value"), population=PLACES)
     monkeypatch.setattr(Collection, "_charge", lambda self, *_: np.zeros(1))
-    (found,) = averaging(scenario([asked], attacked=PEOPLE), [3], generator(3))[("city",)]
+    (found,) = averaging(scenario([asked], attacked=PEOPLE), [3], generator(3))["city"]
     exact = right_of_three("per-value")
     assert share_p(round(found.right.share * PEOPLE), PEOPLE, exact, exact) < ALPHA
     assert found.right.share > exact

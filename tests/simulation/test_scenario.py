@@ -141,8 +141,6 @@ change = 0.1
 [metric.home]
 population = "cities.csv"
 change = 0.05
-like = "city"
-correlation = 0.5
 
 [metric.colour]
 population = "colours.csv"
@@ -211,11 +209,7 @@ def test_the_verdict_says_what_was_spent_and_what_somebody_learns(
     assert said["metrics"]["city"]["of_old_values"] == 0
     city = said["attacker"]["metrics"]["city"]
     assert city["without_reports"] == 0.6
-    assert [row["how"] for row in city["guessed"]] == [
-        "as registered",
-        "as registered, and home's reports",
-        "fresh noise, no caps",
-    ]
+    assert [row["how"] for row in city["guessed"]] == ["as registered", "fresh noise, no caps"]
     assert [one["days"] for one in city["guessed"][0]["days"]] == [1, 7, 8]
     for metric in said["attacker"]["metrics"].values():
         for row in metric["guessed"]:
@@ -276,9 +270,6 @@ WRONG: list[tuple[str, str, str]] = [
     ('population = "colours.csv"', 'population = "no.csv"', "no.csv: No such file"),
     ('population = "colours.csv"', 'population = "cities.csv"', "line 2: 'Oslo': value is not one"),
     ('population = "colours.csv"', 'population = "-"', "population must be the name of a CSV file"),
-    ('like = "city"', 'like = "town"', "like must name another metric of the scenario"),
-    ('like = "city"', 'like = "home"', "like must name another metric of the scenario"),
-    ('like = "city"', "", "[metric.home]: correlation needs the other metric"),
     ("[metric.colour]", "[metric.hidden]", "hidden presence with an epoch is not simulated"),
     ("change = 0.1\n", "active = 2\n", "[metric.city]: active must be a number from 0 to 1"),
     ("users = 200", "users = ", "not valid TOML"),
