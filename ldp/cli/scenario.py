@@ -159,11 +159,7 @@ def _spent(scenario: Scenario, collection: Collection) -> dict[str, dict[str, An
         rows["all groups"] = [name for names in groups.values() for name in names]
     spent: dict[str, dict[str, Any]] = {}
     for group, names in rows.items():
-        sides = {
-            "device": collection.epsilons(names),
-            "person": collection.persons(names),
-            "unlimited": collection.unlimited(names),
-        }
+        sides = {"device": collection.epsilons(names), "person": collection.persons(names)}
         spent[group] = {
             side: {"median": _median(epsilons), "worst": float(epsilons.max())}
             for side, epsilons in sides.items()
@@ -261,12 +257,11 @@ def _words_of_reports(metrics: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
-    yield "What people spent, epsilon        a device          a person      a person without caps"
-    yield "                               median   worst    median   worst    and memoising, worst"
+    yield "What people spent, epsilon        a device          a person"
+    yield "                               median   worst    median   worst"
     for group, spent in result["spent"].items():
         numbers = [spent[side][which] for side in ("device", "person") for which in spent[side]]
-        cells = " ".join(f"{rounded_up(number):>8}" for number in numbers)
-        yield f"{group:<27} {cells} {rounded_up(spent['unlimited']['worst']):>20}"
+        yield f"{group:<27} " + " ".join(f"{rounded_up(number):>8}" for number in numbers)
     yield from wrap(DEVICES_ADD + ACCOUNT * scenario.account, WIDTH)
     for name, metric in result["metrics"].items():
         if metric["memoise"]:

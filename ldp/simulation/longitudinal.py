@@ -57,9 +57,8 @@ class Streams(NamedTuple):
 
 
 class Collection:
-    """Run of a scenario; without `limited` no cap applies. `charged` and `possible` count, for
-    every metric and device and up to the current day, how often the price was charged, and how many
-    reports would have been sent without caps."""
+    """Run of a scenario; without `limited` no cap applies. `charged` counts, for every metric and
+    device and up to the current day, how often the price was charged."""
 
     def __init__(
         self,
@@ -85,7 +84,6 @@ class Collection:
             for name, metric in self._metrics.items()
         }
         self.charged = {name: np.zeros(devices, dtype=np.int64) for name in self._metrics}
-        self.possible = {name: np.zeros(devices, dtype=np.int64) for name in self._metrics}
         self._paid = {name: np.zeros(devices, dtype=bool) for name in self._metrics}
         self._known = {name: np.empty(0, dtype=np.int64) for name in self._metrics}
         self._epochs = dict.fromkeys(self._metrics, -1)
@@ -170,17 +168,14 @@ class Collection:
         held_indices = held[place, -1]
         if metric.epoch:
             value_indices = self._first_of_epoch(metric, day, owners)[place]
-        slots, possible = metric.reports_per_window, records
         if metric.presence == "hidden":
-            possible = np.full(records.size, slots)
-            empty = slots - np.bincount(place, minlength=devices.size)
+            empty = metric.reports_per_window - np.bincount(place, minlength=devices.size)
             place = np.concatenate([place, np.repeat(np.arange(devices.size), empty)])
             mixed = self._generator.permutation(place.size)
             none = np.full(int(empty.sum()), scenario_metric.values.index(scenario_metric.none))
             place = place[mixed]
             value_indices = np.concatenate([value_indices, none])[mixed]
             held_indices = np.concatenate([held_indices, none])[mixed]
-        self.possible[name][devices] += np.minimum(possible, slots)
         encoded = self._fleets[name].encode(devices[place], value_indices)
         charged = self._charge(metric, devices, place, granted, encoded.about)
         return SentReports(
@@ -259,13 +254,6 @@ class Collection:
         """Return the epsilon that all devices of each person spent together: the sum of their
         charges. A response that the devices of an account share is counted once."""
         return _total_prices([(self._price(name), self._of_persons(name)) for name in names])
-
-    def unlimited(self, names: Sequence[str]) -> Floats:
-        """Return the same as `persons` with fresh noise in every report and no caps."""
-        metrics = [self._metrics[name].metric._replace(memoise=False) for name in names]
-        prices = [metric.price for metric in metrics]
-        counts = [self._by_owner(self.possible[name]) for name in names]
-        return _total_prices(list(zip(prices, counts, strict=True)))
 
     def _price(self, name: str) -> float:
         return self._metrics[name].metric.price
