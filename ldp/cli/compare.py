@@ -2,25 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 import click
 
-from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
+from ldp.cli.options import JSON, SEED, generator, say
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.cli.shuffling_words import shuffling_conditions
 from ldp.errors import ParameterError
-from ldp.files import csv_text, write_whole
-from ldp.planning.comparison import (
-    Comparison,
-    ModelRow,
-    compare_models,
-    curves,
-    most_comparisons,
-    shuffled_rivals,
-)
+from ldp.planning.comparison import Comparison, ModelRow, compare_models, shuffled_rivals
 from ldp.planning.mechanism_choice import CANDIDATES, OF_NUMBERS
 from ldp.protocol.channel import rounded_up
 from ldp.registry.odds import epsilon_text
@@ -29,10 +20,6 @@ from ldp.simulation import Population
 WIDTH = 96
 SEALED = 48
 """Bytes of a key of X25519 and of a tag of AES-GCM."""
-COLUMNS = (
-    *("along", "users", "epsilon", "model", "mechanism", "local_epsilon"),
-    *("predicted", "measured", "sampling_error"),
-)
 
 
 @click.command()
@@ -56,19 +43,13 @@ COLUMNS = (
     type=click.Choice([*CANDIDATES, *OF_NUMBERS]),
     help="Mechanism of the local model; the planner's by default.",
 )
-@click.option(
-    "--out", type=FILE, help="CSV file to write the errors over users and over epsilon to."
-)
 @SEED
 @JSON
 @reading_options
-def compare_command(
-    population: str, out: Path | None, seed: int | None, as_json: bool, **question: Any
-) -> None:
+def compare_command(population: str, seed: int | None, as_json: bool, **question: Any) -> None:
     """Compare what nobody is trusted with to what a shuffler or a curator could do.
 
-    A simulation: nothing it prints is a release. With --out also the errors over users and
-    over epsilon, which takes a minute or two.
+    A simulation: nothing it prints is a release.
 
     \b
     Example: ldp compare --population cities.csv --epsilon 2 --users 100000
@@ -76,8 +57,6 @@ def compare_command(
     Example: ldp compare --population minutes.csv --quantile 0.95 --epsilon 2 --users 100000
     """
     bounds, quantile, mechanism = (question[name] for name in ("bounds", "quantile", "mechanism"))
-    if quantile is not None and out:
-        raise ParameterError("--out is of counts and means, not of a quantile")
     if bounds is None and mechanism in OF_NUMBERS:
         raise ParameterError(f"--mechanism {mechanism} is of numbers: give --bounds LOW HIGH")
     are_numbers = bounds is not None or quantile is not None
@@ -90,13 +69,6 @@ def compare_command(
         numbers = {name: shared[name] for name in ("users", "epsilon", "delta", "generator")}
         rows = shuffled_rivals(people, **numbers)
         rivals = [row for row in rows if row.mechanism != comparison.rows[1].mechanism]
-    lines: list[dict[str, Any]] = []
-    if out is not None:
-        done = progress("points", most_comparisons())
-        for along, point in curves(people, **shared):
-            lines += [{"along": along, **asdict(row)} for row in point.rows]
-            done(1)
-        write_whole(out, csv_text([COLUMNS, *([line[name] for name in COLUMNS] for line in lines)]))
     conditions = shuffling_conditions(comparison.mechanisms[1], question["users"], 1)
     result = {
         "simulation": True,
@@ -112,7 +84,6 @@ def compare_command(
         "times_more_users": comparison.more_users,
         "local_epsilon_if_shuffled": comparison.certified,
         "conditions_of_shuffling": conditions,
-        "curves": lines,
     }
     say(
         result,

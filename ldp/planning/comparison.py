@@ -11,7 +11,6 @@ numbers, and the errors are those of their mean over these people, or of the qua
 numbers' units.
 """
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -25,12 +24,9 @@ from ldp.planning.numbers import Mean, Percentile
 from ldp.planning.question import DRAWS, MOST_USERS, Question, root_mean_square
 from ldp.planning.values import Shares
 from ldp.privacy_loss import DummyMessages, amplify_by_shuffling, largest_shuffled
-from ldp.privacy_loss.shuffling import MOST_LOCAL
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.simulation import Population
 
-FACTORS = {"users": (0.01, 0.1, 1.0, 10.0, 100.0), "epsilon": (0.25, 0.5, 1.0, 2.0, 4.0)}
-"""Points of a curve, as multiples of the users and the epsilon of the question."""
 LEAST_USERS = 100
 LEAST_DRAWS, DRAWN = 4, 2_000_000
 """Least number of draws of all values where dummies are measured, and of values drawn."""
@@ -191,24 +187,6 @@ def _dummies_row(question: Shares, delta: float, generator: np.random.Generator)
         messages=messages.messages,
         sent_bytes=messages.messages * (HEADER_BYTES + messages.message_bytes),
     )
-
-
-def curves(
-    population: Population, *, users: int, epsilon: float, **others: Any
-) -> Iterator[tuple[str, Comparison]]:
-    """Yield ("users" or "epsilon", comparison at a point) along both axes; the other number stays.
-    Arguments as for `compare_models`; points outside of its ranges are left out."""
-    for factor in FACTORS["users"]:
-        if LEAST_USERS <= (number := round(users * factor)) <= MOST_USERS:
-            yield "users", compare_models(population, users=number, epsilon=epsilon, **others)
-    for factor in FACTORS["epsilon"]:
-        if (scaled := epsilon * factor) <= MOST_LOCAL:
-            yield "epsilon", compare_models(population, users=users, epsilon=scaled, **others)
-
-
-def most_comparisons() -> int:
-    """Return the largest number of comparisons that `curves` makes."""
-    return sum(map(len, FACTORS.values()))
 
 
 def _row(
