@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ldp.collection.acknowledged import ALL_IDS, BatchFile, BufferUnusable, FileForm
-from ldp.collection.intake import CollectedMetric, Lot, SortedBatch
+from ldp.collection.intake import Lot, SortedBatch
 from ldp.errors import RegistryError
 from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.protocol.sealed_report import Attestation
 from ldp.protocol.strict_json import parse_json
+from ldp.registry import Metric
 
 ROW_BYTES = 1 << 18
 """Most bytes of one metric's reports in a row of one commit; a larger batch has its own row."""
@@ -159,7 +160,7 @@ class Buffer(BatchFile):
                 "replaced. Put the newest of both back; docs/operating.md says what else helps"
             )
 
-    def expect(self, metrics: Mapping[str, CollectedMetric]) -> None:
+    def expect(self, metrics: Mapping[str, Metric]) -> None:
         """Add the metrics of a collector, by name. Raise RegistryError where the buffer holds, or
         held, another mechanism under the same version."""
         with self._transaction():

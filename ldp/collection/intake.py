@@ -33,7 +33,7 @@ from ldp.protocol.joint_layout import JointLayout
 from ldp.protocol.kinds import Layout
 from ldp.protocol.sealed_report import ATTESTED, QUEUE, Attestation, Content, digest_of_all
 from ldp.protocol.wire import HEADER_BYTES
-from ldp.registry import Registry
+from ldp.registry import Metric, Registry
 from ldp.registry.toml_file import DEVELOPMENT
 from ldp.tables.batches import split_batch
 
@@ -115,24 +115,11 @@ class SortedBatch:
     an attestation; None where no relay is known."""
 
 
-@dataclass(frozen=True)
-class CollectedMetric:
-    """Metric of a collector. `last`: the last day on which its reports are taken; `queue`: the
-    queue of its sealed reports; `needs_shuffler`: whether they are taken from a known relay only.
-    """
-
-    version: int
-    last: date
-    mechanism: CatalogueMechanism
-    queue: str
-    needs_shuffler: bool = False
-
-
-class CollectedMetrics(dict[str, CollectedMetric]):
-    """Metrics of a collector, by name."""
+class CollectedMetrics(dict[str, Metric]):
+    """Metrics of a collector, by name; `expires`: the last day on which their reports are taken."""
 
     @cached_property
-    def beginnings(self) -> dict[bytes, tuple[str, CollectedMetric, Layout | JointLayout | None]]:
+    def beginnings(self) -> dict[bytes, tuple[str, Metric, Layout | JointLayout | None]]:
         """Metrics by the first bytes of their items in a batch: name, metric, and layout (None
         where any bytes are a body). Metrics whose reports must be sealed are left out."""
         return {
@@ -151,7 +138,7 @@ class CollectedMetrics(dict[str, CollectedMetric]):
         return {start: _body_bytes(one) for start, (_, one, _) in self.beginnings.items()}
 
 
-def _body_bytes(metric: CollectedMetric) -> int:
+def _body_bytes(metric: Metric) -> int:
     return metric.mechanism.layout.body_bytes
 
 
@@ -160,12 +147,8 @@ def collected_metrics(registry: Registry) -> CollectedMetrics:
     `lateness` after it expired."""
     return CollectedMetrics(
         {
-            name: CollectedMetric(
-                metric.version,
-                later(metric.expires, registry.groups[metric.group].lateness),
-                metric.mechanism,
-                metric.queue,
-                metric.needs_shuffler,
+            name: metric._replace(
+                expires=later(metric.expires, registry.groups[metric.group].lateness)
             )
             for name, metric in registry.metrics.items()
         }
@@ -200,7 +183,7 @@ def _sort_uniform(data: bytes, metrics: CollectedMetrics, today: date) -> Sorted
         return None
     identity, day, beginning, count = uniform
     name, metric, layout = metrics.beginnings[beginning]
-    if today > metric.last:
+    if today > metric.expires:
         return None
     size = len(beginning) + metrics.sizes[beginning]
     items = np.frombuffer(data, np.uint8, count * size, HEAD_BYTES).reshape(count, size)
@@ -223,7 +206,7 @@ def _sort_known(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBa
     result, beginnings = SortedBatch(identity, day), metrics.beginnings
     for beginning, some in bodies.items():
         name, metric, layout = beginnings[beginning]
-        if today > metric.last:
+        if today > metric.expires:
             return None
         if layout is not None:
             for body in some:
@@ -246,7 +229,7 @@ def _is_body(body: bytes, layout: Layout | JointLayout) -> bool:
 
 def sort_sealed(
     data: bytes,
-    metrics: Mapping[str, CollectedMetric],
+    metrics: Mapping[str, Metric],
     today: date,
     open_report: Callable[[Item], Content],
     verify: Callable[[Item, bytes], Attestation] | None = None,
@@ -306,7 +289,7 @@ def digest_of(sealed_report: bytes) -> bytes:
 
 
 def _code_of(
-    item: Item, metrics: Mapping[str, CollectedMetric], today: date, queue: str | None = None
+    item: Item, metrics: Mapping[str, Metric], today: date, queue: str | None = None
 ) -> Code | None:
     """Return why a report will not be counted, or None. `queue`: the queue by which a sealed report
     came."""
@@ -317,7 +300,7 @@ def _code_of(
         raise NotNow(f"{name} has a later version than version {metric.version} here")
     if version != metric.version:
         return "wrong_version"
-    if today > metric.last:
+    if today > metric.expires:
         return "expired"
     if metric.needs_shuffler and queue is None:
         return "unsealed"
@@ -328,7 +311,7 @@ def _code_of(
     return None if is_sound else "malformed"
 
 
-def _sort_each(batch: Batch, metrics: Mapping[str, CollectedMetric], today: date) -> SortedBatch:
+def _sort_each(batch: Batch, metrics: Mapping[str, Metric], today: date) -> SortedBatch:
     result, bodies = SortedBatch(batch.id, batch.day), dict[str, list[bytes]]()
     for number, item in enumerate(batch.items):
         if code := _code_of(item, metrics, today):

@@ -101,7 +101,10 @@ def test_reports_of_any_bytes_are_judged_in_bulk_as_one_by_one(
     from ldp.collection import intake
 
     encoder, random = mechanism.encoder(), np.random.default_rng(1)
-    known = intake.CollectedMetrics(x=intake.CollectedMetric(1, TODAY, mechanism, ""))
+    metric = (
+        registry(SCRATCH).metric("city")._replace(version=1, expires=TODAY, mechanism=mechanism)
+    )
+    known = intake.CollectedMetrics(x=metric)
     good = np.array([list(encoder.encode(value)) for _ in range(50)], dtype=np.uint8)
     for damaged in (0, 1, 50):
         reports = good.copy()
