@@ -7,7 +7,7 @@ Sources: Cao, Jia and Gong 2021, "Data poisoning attacks to local differential
 privacy protocols" (random perturbed value, random item, maximal gain, padded reports); Cheu, Smith
 and Ullman 2021, "Manipulation attacks in local differential privacy" (half of the domain); Li,
 Li, Li and others 2023, "Fine-grained poisoning attack to local differential privacy protocols for
-mean and variance estimation" (input, output, an aim).
+mean and variance estimation" (input, output).
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp import bulk
-from ldp.arrays import AnyInts, Floats, Ints
+from ldp.arrays import Floats, Ints
 from ldp.collection.plausibility import ones_limits
 from ldp.decoding.distribution import decode_distribution
 from ldp.mechanisms import Mechanism
@@ -234,23 +234,16 @@ def input_numbers(
     return encode_points(mechanism, points, generator)
 
 
-def output_numbers(honest: Table, number: int, aim: float = 1.0) -> ReportArrays:
+def output_numbers(honest: Table, number: int) -> ReportArrays:
     """Return the reports with the largest effect. They raise a mean by naming the last bin, or a
-    distribution by the row and bits that most lower the share below an edge near the median. An
-    `aim` below 1 raises a mean by this part of the largest effect: the fine-grained attack."""
+    distribution by the row and bits that most lower the share below an edge near the median."""
     mechanism = honest.mechanism
     if isinstance(mechanism, Numeric):
-        top = mechanism.bins - 1
-        bins = np.where(np.arange(number) < round(aim * number), top, _mean_bin(honest))
-        return np.zeros(number, np.uint32), as_bytes(bins.astype(np.int64), mechanism.layout)
+        last = np.full(number, mechanism.bins - 1)
+        return np.zeros(number, np.uint32), as_bytes(last, mechanism.layout)
     row, bits = worst_bits(honest)
     payload = np.packbits(bits, bitorder="little")
     return np.full(number, row, np.uint32), np.repeat(payload[None, :], number, axis=0)
-
-
-def _mean_bin(honest: Table) -> int:
-    counts: AnyInts = honest.counts[0].astype(np.int64)
-    return round(float(counts @ np.arange(counts.size)) / honest.total)
 
 
 def worst_bits(honest: Table) -> tuple[int, NDArray[np.bool_]]:

@@ -24,7 +24,6 @@ from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.joint_base import parts_of
-from ldp.mechanisms.numeric import Numeric
 from ldp.simulation.bulk_reports import as_bytes
 from ldp.simulation.poisoning import (
     ATTACKS,
@@ -213,9 +212,6 @@ class Laboratory:
             ),
             "output": ("the reports that do most", lambda honest: output_numbers(honest, fakes)),
         }
-        if isinstance(self.mechanism, Numeric):
-            words = "half of that: an aim that is met"
-            attacks["fine-grained"] = words, lambda honest: output_numbers(honest, fakes, 0.5)
         results = {name: Gain(name, words, 1) for name, (words, _) in attacks.items()}
         for _ in range(self.runs):
             honest, counts = self.honest(generator)

@@ -444,7 +444,7 @@ def test_the_command_prints_every_attack(
     assert {row["attack"] for row in printed["attacks"]} == {*ATTACKS}
     assert [*printed["costs"]] == [*DEFENCES]
     assert run(f"attack minutes {options}", monkeypatch) == 0
-    assert "fine-grained" in capsys.readouterr().out
+    assert "the reports that do most" in capsys.readouterr().out
     assert run("attack minutes --registry metrics.toml --fakes 0%", monkeypatch) != 0
     assert "must be fake" in capsys.readouterr().err
 
