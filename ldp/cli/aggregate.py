@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, check_days, progress, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, check_days, say
 from ldp.cli.settings import rare
 from ldp.collection import aggregate as aggregated
-from ldp.collection import report_files
 from ldp.collection.aggregate import with_metric
 from ldp.collection.object_store import StorePath
 from ldp.collection.sql import DIALECTS, counting_query
@@ -134,15 +133,7 @@ def aggregate_command(
 
             table = aggregate_on_spark(*reports, **shared)
         else:
-            files = report_files(stores, metric, definition.version, since, until)
-            advance = progress("files", len(files))
-            table = aggregated(
-                *reports,
-                **shared,
-                workers=workers,
-                whole=whole,
-                on_file=lambda _: advance(1),
-            )
+            table = aggregated(*reports, **shared, workers=workers, whole=whole)
     if not table.total:
         raise ReportError(f"no reports of metric {metric!r} could be counted")
     table = with_metric(table, definition, label(known, metric))

@@ -20,7 +20,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ldp.cli.options import FILE, SEED, generator, progress
+from ldp.cli.options import FILE, SEED, generator, working
 from ldp.errors import LdpError, ParameterError
 from ldp.files import csv_text, write_whole
 from ldp.registry import Metric, Registry
@@ -51,7 +51,7 @@ SAID = {
 }
 """Introductions to the halves of the second act."""
 PROCESSES = 2
-SHARES = 8  # several a process, so that progress shows
+SHARES = 8
 REGISTRY = (files("ldp.cli") / "demo.toml").read_text("utf-8")
 
 
@@ -179,10 +179,9 @@ def _collect(
         )
         for number, part in enumerate(np.array_split(held, min(SHARES, held.size)))
     ]
-    advance = progress("devices", people.users)
     try:
-        for done in encode_shares(shares, PROCESSES):
-            advance(done)
+        with working("devices"):
+            encode_shares(shares, PROCESSES)
         shutil.rmtree(store, ignore_errors=True)
         fresh.rename(store)
     finally:

@@ -1,10 +1,10 @@
-"""Parts that several commands share: options, the seeded generator, progress, results as JSON."""
+"""Parts that several commands share: options, the seeded generator, time taken, results as JSON."""
 
 import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -160,20 +160,3 @@ def working(label: str) -> Iterator[None]:
         thread.join()
         if time.monotonic() - started > 2:
             print("\r\x1b[K", end="", file=sys.stderr)
-
-
-def progress(label: str, total: int) -> Callable[[int], None]:
-    """Return a function to call with the number of steps just done; after two seconds it shows a
-    bar on a terminal."""
-    started, done = time.monotonic(), 0
-
-    def advance(step: int) -> None:
-        nonlocal done
-        done += step
-        if sys.stderr.isatty() and time.monotonic() - started > 2:
-            filled = 30 * done // max(1, total)
-            end = "\n" if done >= total else ""
-            bar = "#" * filled + "." * (30 - filled)
-            print(f"\r{label} [{bar}] {100 * done // max(1, total)} %", end=end, file=sys.stderr)
-
-    return advance

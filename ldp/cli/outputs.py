@@ -20,12 +20,8 @@ OUTPUTS = {
 }
 """Options beside --out that name a file which a command writes; the files of all others are read.
 """
-SILENT = (
-    *("amplify", "attack", "audit", "central", "compare", "decode", "explain", "merge"),
-    *("plan list", "plan number", "plan product", "rappor export", "rappor import"),
-    *("regress", "report", "try"),
-)
-"""Commands that can take many seconds and have no progress of their own."""
+TALKING = ("collect", "demo", "init", "publish", "registry add", "relay")
+"""Commands that ask, serve, or print while they work; all others show how long they take."""
 READ_AS_TEXT = (
     *("candidates", "population", "source", "truth"),
     "weighted_reports_per_client",
@@ -40,7 +36,7 @@ def guarded(name: str, command: click.Command) -> click.Command:
         guarded(f"{name} {word}", one)
     options = {option.name for option in command.params}
     callback, written = command.callback, [*options.intersection(["out"]), *OUTPUTS.get(name, ())]
-    if callback is None or not (written or name in SILENT):
+    if callback is None:
         return command
 
     @wraps(callback)
@@ -61,7 +57,7 @@ def guarded(name: str, command: click.Command) -> click.Command:
                 raise ParameterError(
                     f"{second} is named for two outputs or lies in one; name another file for it"
                 )
-        with working(f"ldp {name}") if name in SILENT else nullcontext():
+        with nullcontext() if name in TALKING else working(f"ldp {name}"):
             return callback(**values)
 
     command.callback = checked

@@ -14,7 +14,7 @@ import numpy as np
 from ldp.accounting.cost_composition import exact_sum
 from ldp.cli.columns import read_bounds, read_columns, read_texts
 from ldp.cli.estimates import check_output
-from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
+from ldp.cli.options import FILE, JSON, SEED, generator, say
 from ldp.cli.parsing import Typed, name_and_parameters
 from ldp.cli.reading import reading_options
 from ldp.cli.settings import rare
@@ -428,7 +428,6 @@ def _compared(
         delta=delta,
         generator=generator(seed),
         splits=splits,
-        done=progress("splits", splits),
     )
     rows: list[dict[str, Any]] = [
         {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.cli.options import generator, progress, say
+from ldp.cli.options import generator, say
 from ldp.cli.reading import chosen_reading
 from ldp.collection import ReportWriter
 from ldp.files import write_whole
@@ -103,7 +103,7 @@ def _collected(
     """Run all days. Return for each metric the number of reports, also by day, and the share of
     reports about a value that its owner no longer held."""
     days: dict[str, list[int]] = {metric.name: [] for metric in scenario.metrics}
-    old, advance = Counter[str](), progress("days", scenario.days)
+    old = Counter[str]()
     for every in collection.days():
         sent_by_name = {sent.scenario_metric.name: sent for sent in every}
         for name, numbers in days.items():
@@ -112,7 +112,6 @@ def _collected(
             old[name] += int((sent.value_indices != sent.held_indices).sum())
             if sent.rows.size:
                 _write(scenario, sent, reports, truth)
-        advance(1)
     return {
         name: {
             "reports": sum(numbers),

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SEED, generator, progress, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SEED, generator, say
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.collection import ReportWriter
 from ldp.collection.aggregate import with_metric
@@ -94,12 +94,10 @@ def simulate_command(
         place = table
     else:
         assert reports is not None
-        advance = progress("reports", total * mechanism.messages)
         day = day or datetime.now(UTC).date()
         with ReportWriter(reports, metric, definition.version, mechanism, day) as writer:
             for rows, payloads in draw_reports(mechanism, people, randomness):
                 writer.write(rows, payloads)
-                advance(len(rows))
         place = writer.path
         if of_relay:
             from ldp.collection.buffer import RelayedReports

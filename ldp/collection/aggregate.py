@@ -26,7 +26,6 @@ def aggregate(
     dictionary: tuple[str, ...] | None = None,
     memoised: bool = False,
     on_damaged: Callable[[ReportError], None] | None = None,
-    on_file: Callable[[StorePath], None] | None = None,
     whole: bool = False,
 ) -> Table | JointTable:
     """Return the table of a metric's stored reports.
@@ -34,20 +33,13 @@ def aggregate(
     `since`, `until`: first and last day. `workers`: threads, each with its own range of the table's
     rows. `dictionary` and `memoised` go into the table. A damaged or foreign file raises
     ReportError with its name; with `on_damaged` its error is passed on instead and none of its
-    reports is counted. `on_file` is called with each file that was counted. `whole`: whether the
-    table holds the whole reports too; it never does for a memoised metric over several days. Raises
-    ReportError where too many whole reports differ.
+    reports is counted. `whole`: whether the table holds the whole reports too; it never does for a
+    memoised metric over several days. Raises ReportError where too many whole reports differ.
     """
     files = report_files(stores, metric, version, since, until)
     whole = whole and not (memoised and len({day for day, _ in files}) > 1)
-    return count_files(
-        files,
-        mechanism,
-        workers=workers,
-        on_damaged=on_damaged,
-        on_file=on_file,
-        whole=whole,
-    ).of_metric(dictionary, memoised)
+    table = count_files(files, mechanism, workers=workers, on_damaged=on_damaged, whole=whole)
+    return table.of_metric(dictionary, memoised)
 
 
 def with_metric(table: Table | JointTable, metric: Metric, label: Label) -> Table | JointTable:
@@ -69,7 +61,8 @@ def count_files(
     whole: bool = False,
 ) -> Table | JointTable:
     """Return the table of `dated_files`, pairs (day, file) as from `report_files`, of one
-    mechanism. The other arguments and the errors are those of `aggregate`."""
+    mechanism. `on_file` is called with each file that was counted; the other arguments and the
+    errors are those of `aggregate`."""
     builder = empty_builder(mechanism, workers, whole)
     for day, path in dated_files:
         is_counted = count_file(builder, day, path, mechanism, on_damaged)

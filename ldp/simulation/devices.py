@@ -4,7 +4,7 @@ It is for tests of the real client code; `simulate` draws reports of the same di
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -36,8 +36,8 @@ class DevicesShare:
     seed: bytes | None
 
 
-def encode_share(share: DevicesShare) -> int:
-    """Encode every device's value and store the report; return the number of reports."""
+def encode_share(share: DevicesShare) -> None:
+    """Encode every device's value and store the report."""
     mechanism = from_parameters(share.mechanism)
     encoder = mechanism.encoder(SystemBits() if share.seed is None else SeededBits(share.seed))
     with ReportWriter(
@@ -51,7 +51,6 @@ def encode_share(share: DevicesShare) -> int:
             rows, payloads = zip(*reports, strict=True)
             block = np.frombuffer(b"".join(payloads), dtype=np.uint8)
             writer.write(np.array(rows, dtype=np.uint32), block.reshape(len(rows), -1))
-    return len(share.held)
 
 
 def _end_with_parent() -> None:
@@ -66,8 +65,8 @@ def _end_with_parent() -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def encode_shares(shares: Sequence[DevicesShare], processes: int) -> Iterator[int]:
-    """Run the shares in `processes` processes; yield the number of reports of each as it ends."""
+def encode_shares(shares: Sequence[DevicesShare], processes: int) -> None:
+    """Run the shares in `processes` processes."""
     context = get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_end_with_parent) as pool:
-        yield from pool.map(encode_share, shares)
+        list(pool.map(encode_share, shares))

@@ -14,7 +14,6 @@ from click import Context
 
 from ldp import MemoisedResponse
 from ldp.cli import commands
-from ldp.cli.options import progress
 from ldp.mechanisms.base import Encoder, Value
 from ldp.protocol.wire import pack_report
 from ldp.simulation import draw_table
@@ -329,23 +328,6 @@ def test_every_command_has_help_with_an_example_and_refuses_what_it_does_not_kno
     refused = capsys.readouterr()
     assert refused.err.startswith("ldp: No such option '--no-such-option' (see ")
     assert (refused.out, refused.err.count("\n")) == ("", 1)
-
-
-@pytest.mark.exact
-def test_progress_shows_on_a_terminal_after_two_seconds(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    clock = iter([0.0, 1.0, 2.5, 3.0])
-    monkeypatch.setattr("ldp.cli.options.time.monotonic", lambda: next(clock))
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    advance = progress("reports", 4)
-    shown = []
-    for step in (1, 1, 2):
-        advance(step)
-        shown.append(capsys.readouterr().err)
-    assert shown[0] == ""
-    assert "50 %" in shown[1]
-    assert shown[2].endswith("100 %\n")
 
 
 @pytest.mark.exact

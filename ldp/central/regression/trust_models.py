@@ -149,10 +149,9 @@ def compare_regressions(
     delta: float,
     generator: np.random.Generator,
     splits: int = 20,
-    done: Callable[[int], None] = lambda step: None,
 ) -> list[Score]:
     """Return every method's errors on `splits` splits of `X`, shape (n, features), and `y`, shape
-    (n,). Raises ParameterError for fewer than 10 rows. `done` is called with 1 after every split.
+    (n,). Raises ParameterError for fewer than 10 rows.
     """
     tests = max(1, round(TESTED * len(y)))
     if len(y) < 10:
@@ -176,5 +175,4 @@ def compare_regressions(
         for place, (*_, predict) in enumerate(entries):
             differences = predict(task) - y[test]
             errors[split, place] = np.sqrt((differences**2).mean())
-        done(1)
     return [Score(*entry[:3], errors[:, place]) for place, entry in enumerate(entries)]
