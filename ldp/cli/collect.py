@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ldp.collection.object_store import StorePath
     from ldp.protocol.batch import Item
-    from ldp.protocol.sealed_report import Attestation, Content
+    from ldp.protocol.sealed_report import Content
 
 
 def _id_range(text: str) -> range:
@@ -142,6 +142,14 @@ def collect_command(
             own.claim(ids)
             set_right(own, loaded)
             return
+        verify = None
+        if relay_key:
+            from ldp.protocol.sealing_keys import (  # late, as the opener's
+                RelayPublicKey,
+                verify_with,
+            )
+
+            verify = partial(verify_with, [*map(RelayPublicKey, relay_key)])
         collector = Collector(
             loaded,
             store,
@@ -154,7 +162,7 @@ def collect_command(
             retain=retain,
             origins=allow_origin,
             open_report=None if drain else _opener(loaded, sealed),
-            verify=_verifier(relay_key),
+            verify=verify,
             ids=ids,
             **service_settings(**settings),
         )
@@ -187,16 +195,6 @@ def _opener(registry: Registry, files: tuple[Path, ...]) -> "Callable[[Item], Co
             "--sealed"
         )
     return partial(open_with, keys)
-
-
-def _verifier(texts: tuple[str, ...]) -> "Callable[[Item, bytes], Attestation] | None":
-    """Return the function that verifies attestations with these public keys of relays, None without
-    keys."""
-    if not texts:
-        return None
-    from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
-
-    return partial(verify_with, [RelayPublicKey(text) for text in texts])
 
 
 def _require_relay(

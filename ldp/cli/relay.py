@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,12 +22,6 @@ from ldp.cli.serving import (
 from ldp.cli.settings import rare
 from ldp.errors import ParameterError, from_extra
 from ldp.registry import Registry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ldp.protocol.batch import Item
-    from ldp.protocol.sealed_report import Attestation
 
 
 @click.command()
@@ -110,21 +104,17 @@ def relay_command(
         if reset_watermark:
             set_right(RelayBuffer(buffer), loaded)
             return
+        attest = None
+        if key is not None:
+            from ldp.protocol.sealing_keys import RelayKey  # late: it loads cryptography
+
+            attest = RelayKey.load(key).attest
         service = Relay(
             loaded,
             buffer,
             Collector(collector),
             holding=Holding(smallest=smallest, shortest=shortest, targets=targets, delta=delta),
-            attest=_signer(key),
+            attest=attest,
             **service_settings(**settings),
         )
         serve(service.app, held.enter_context(listening_on(listen)), "relaying")
-
-
-def _signer(file: Path | None) -> "Callable[[Attestation], Item] | None":
-    """Return the function that signs sizes of batches with the key in a file, None without one."""
-    if file is None:
-        return None
-    from ldp.protocol.sealing_keys import RelayKey
-
-    return RelayKey.load(file).attest

@@ -296,10 +296,11 @@ def _words_of_attacks(attacker: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _words_of_guesses(name: str, metric: Mapping[str, Any]) -> Iterator[str]:
-    days = "".join(f"{_days(guess['days']):>10}" for guess in metric["guessed"][0]["days"])
-    yield f"{f'{name}: guessed right after':<44}{days}"
+    days = [guess["days"] for guess in metric["guessed"][0]["days"]]
+    heads = "".join(f"{f'{number} day' + 's' * (number > 1):>10}" for number in days)
+    yield f"{f'{name}: guessed right after':<44}{heads}"
     without = 100 * metric["without_reports"]
-    yield f"  {'without any report':<42}" + f"{without:8.1f} %" * len(metric["guessed"][0]["days"])
+    yield f"  {'without any report':<42}" + f"{without:8.1f} %" * len(days)
     for row in metric["guessed"]:
         for words, key in ((row["how"], "right"), ("  at most, by its epsilon", "at_most")):
             shares = "".join(f"{100 * guess[key]:8.1f} %" for guess in row["days"])
@@ -318,7 +319,3 @@ def _words_of_links(linked: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             memoise = row[0]["memoise"]
             within = WITHIN if (test, memoise) == ("person", "per-value") else ""
             yield f"    {LINKED[memoise] + within:<40}{shares}"
-
-
-def _days(days: int) -> str:
-    return f"{days} day{'s' if days > 1 else ''}"

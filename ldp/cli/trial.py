@@ -107,11 +107,8 @@ def trial_command(
         _write_page(trials, out)
         lines.append(f"-> {out}")
     result = {"simulation": True, **trials.facts, "trials": trials.figures}
-    say(result, "\n".join(lines), as_json, "" if out else f"{_typed(data, column)} --out try.html")
-
-
-def _typed(data: Path, column: str | None) -> str:
-    return f"ldp try {data}" + (f" --column {shlex.quote(column)}" if column else "")
+    of = f" --column {shlex.quote(column)}" if column else ""
+    say(result, "\n".join(lines), as_json, "" if out else f"ldp try {data}{of} --out try.html")
 
 
 VALUE_HEAD_LINES = (

@@ -63,9 +63,10 @@ class Witness:
                 f"the witness {self._path} belongs to another file, not to this one; to begin "
                 "again delete both"
             )
-        if mark is not None and marks is not None and not _is_known(connection, mark, marks):
-            return "the device's file is older than its witness: a restored copy"
-        return ""
+        if mark is None or marks is None:
+            return ""
+        is_known = mark in marks and mark.endswith(_charges_digest(connection))
+        return "" if is_known else "the device's file is older than its witness: a restored copy"
 
     def check(self, connection: Database) -> None:
         """Raise StorageError unless the device's file is the one that the witness knows."""
@@ -193,10 +194,6 @@ class DefaultWitness(Witness):
 def mark_number(mark: str) -> int:
     """Return the number of a mark, -1 if it has none."""
     return int(mark[:16], 16) if len(mark) == MARK_LETTERS else -1
-
-
-def _is_known(connection: Database, mark: str, marks: Marks) -> bool:
-    return mark in marks and mark.endswith(_charges_digest(connection))
 
 
 def _charges_digest(connection: Database) -> str:

@@ -123,7 +123,9 @@ class CollectedMetrics(dict[str, Metric]):
         """Metrics by the first bytes of their items in a batch: name, metric, and layout (None
         where any bytes are a body). Metrics whose reports must be sealed are left out."""
         return {
-            item_beginning(name, one.version, one.mechanism.header, _body_bytes(one)): (
+            item_beginning(
+                name, one.version, one.mechanism.header, one.mechanism.layout.body_bytes
+            ): (
                 name,
                 one,
                 None if _takes_any_body(one.mechanism.layout) else one.mechanism.layout,
@@ -135,11 +137,8 @@ class CollectedMetrics(dict[str, Metric]):
     @cached_property
     def sizes(self) -> dict[bytes, int]:
         """Sizes of bodies, in bytes, by the same first bytes as `beginnings`."""
-        return {start: _body_bytes(one) for start, (_, one, _) in self.beginnings.items()}
-
-
-def _body_bytes(metric: Metric) -> int:
-    return metric.mechanism.layout.body_bytes
+        known = self.beginnings.items()
+        return {start: metric.mechanism.layout.body_bytes for start, (_, metric, _) in known}
 
 
 def collected_metrics(registry: Registry) -> CollectedMetrics:
@@ -305,7 +304,7 @@ def _code_of(
     if metric.needs_shuffler and queue is None:
         return "unsealed"
     is_lost = queue is not None and queue != metric.queue
-    is_whole = len(report) == HEADER_BYTES + _body_bytes(metric)
+    is_whole = len(report) == HEADER_BYTES + metric.mechanism.layout.body_bytes
     is_known = is_whole and report.startswith(metric.mechanism.header) and not is_lost
     is_sound = is_known and _is_body(report[HEADER_BYTES:], metric.mechanism.layout)
     return None if is_sound else "malformed"

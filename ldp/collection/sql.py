@@ -262,7 +262,10 @@ def _cells(dialect: str, layout: Layout) -> str:
         bytes_of = [_number(dialect, "payload", i, 1) for i in range(layout.payload_bytes)]
         all_bytes = ", ".join(f"{of} AS byte_{i}" for i, of in enumerate(bytes_of))
         payloads = f"(SELECT {row}, {words.get('bits', all_bytes)} FROM reports) AS payloads"
-        bits = [_bit(dialect, place) for place in range(layout.columns)]
+        bits = [  # the lowest bit of a byte comes first
+            words["bit"].format(byte=place >> 3, bit=place & 7, low=place, high=place ^ 7)
+            for place in range(layout.columns)
+        ]
         sums = words["list"].format(", ".join(f"sum({bit})" for bit in bits))
         places = words["list"].format(", ".join(map(str, range(layout.columns))))
         usual = f"SELECT {row}, unnest({places}) AS {column},\n  unnest(sums) AS {count}\n"
@@ -277,13 +280,6 @@ def _cells(dialect: str, layout: Layout) -> str:
         f"  SELECT {row}, {cell} AS {column}, {times} AS {count}\n"
         f"  FROM (SELECT {row}, {number} AS number FROM reports) AS numbers GROUP BY 1, 2"
     )
-
-
-def _bit(dialect: str, place: int) -> str:
-    """Return the SQL of the bit at a place of a bitmap; the lowest bit of a byte comes first."""
-    byte, bit = divmod(place, 8)
-    text = DIALECTS[dialect]["bit"]
-    return text.format(byte=byte, bit=bit, low=place, high=place ^ 7)
 
 
 def _number(dialect: str, of: str, start: int, size: int) -> str:

@@ -233,14 +233,9 @@ def _insert_rows(database: Any, table: str, rows: pa.Table) -> None:
 
 def _copy_rows(cursor: Any, table: str, rows: pa.Table) -> None:
     with cursor.copy(f"COPY {table} FROM STDIN") as copy:
-        for row in rows.to_pylist():
-            copy.write_row([*map(_without_nul, row.values())])
-
-
-def _without_nul(cell: Any) -> Any:
-    """Return a cell, with U+FFFD for each NUL, which PostgreSQL has not in texts."""
-    is_text = isinstance(cell, str)
-    return cell.replace("\0", "\ufffd") if is_text else cell
+        for row in rows.to_pylist():  # PostgreSQL has no NUL in texts
+            cells = row.values()
+            copy.write_row([x.replace("\0", "\ufffd") if isinstance(x, str) else x for x in cells])
 
 
 @contextmanager

@@ -23,7 +23,6 @@ from ldp.publishing.history import HEIGHT, WIDTH, History, histories
 from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.publish import Job, Publication, counted_periods, days_of, first_day
 from ldp.publishing.state import ALL_VERSIONS, estimates_path, kept_versions
-from ldp.registry import Registry
 from ldp.registry.certificates import Certificates, read_certificates
 from ldp.registry.sign_off import BESIDE, read_sign_off, state_of
 from ldp.registry.sign_off_page import page
@@ -74,10 +73,11 @@ def write_site(
     show; `experiments`: each has a page, too."""
     folder, problems = job.out / "site", result.problems
     by_metric = histories(job.out, problems)
+    members = {one.name for metric in job.registry.metrics.values() for one in metric.members}
     cards = []
     for metric in sorted({*job.registry.metrics, *by_metric}):
         versions = by_metric.get(metric, [])
-        if not versions and _is_member(job.registry, metric):
+        if not versions and metric in members:  # the reports of a joint metric hold its values
             continue
         health = partial(health_of, metric, versions, job, result, broken)
         if versions:
@@ -160,12 +160,6 @@ def health_of(
     if share < FEW:
         return Health("few reports", f"{reports}, {100 * share:.0f} % of the usual number")
     return Health("fresh", f"{reports}, {latest}", is_good=True)
-
-
-def _is_member(registry: Registry, metric: str) -> bool:
-    """Return whether a metric is a member of a joint metric, whose reports then hold its values."""
-    listed = registry.metrics.values()
-    return any(member.name == metric for joint in listed for member in joint.members)
 
 
 def _recent_change(history: History) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 from ldp.mechanisms.base import threshold
 from ldp.mechanisms.joint_base import parts_of
-from ldp.protocol.channel import Channel
 from ldp.registry.definitions import Group, Metric
 from ldp.registry.registry import Registry
 
@@ -36,7 +35,7 @@ def resolved_bytes(registry: Registry) -> bytes:
         "groups": {name: _group(group) for name, group in registry.groups.items()},
         "metrics": {name: _metric(metric) for name, metric in registry.metrics.items()},
     }
-    return json.dumps(document, separators=(",", ":"), default=_as_list).encode() + b"\n"
+    return json.dumps(document, separators=(",", ":"), default=sorted).encode() + b"\n"
 
 
 def _group(group: Group) -> dict[str, Any]:
@@ -68,7 +67,10 @@ def _metric(metric: Metric) -> dict[str, Any]:
         of=[member.name for member in metric.members] or None,
         mechanism=mechanism.parameters(),
         fingerprint=mechanism.fingerprint.hex(),
-        thresholds=[_thresholds(part.channel) for part in parts_of(mechanism)],
+        thresholds=[
+            {name: str(threshold(getattr(part.channel, name))) for name in ("touched", "untouched")}
+            for part in parts_of(mechanism)
+        ],
         epsilon=None if metric.needs_shuffler else mechanism.cost.epsilon,
         price=metric.price,
         changing_per_value=_changing_per_value(metric),
@@ -83,21 +85,9 @@ def _changing_per_value(metric: Metric) -> float | None:
     return None if math.isinf(changing) else changing
 
 
-def _thresholds(channel: Channel) -> dict[str, str]:
-    return {
-        "touched": str(threshold(channel.touched)),
-        "untouched": str(threshold(channel.untouched)),
-    }
-
-
 def _seconds(span: timedelta) -> int:
     return round(span.total_seconds())
 
 
 def _stated(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _as_list(value: Any) -> list[Any]:
-    """Return a set of answers as a list, for JSON."""
-    return sorted(value)
