@@ -52,8 +52,26 @@ class _Options:
 
     @property
     def weighted(self) -> float | None:
-        """Reports that the client of a report sent, on average over the reports."""
-        return _weighted(self.weighted_reports_per_client)
+        """Reports that the client of a report sent, on average over the reports: the number, or
+        that of the CSV file reports,clients of this name."""
+        option = self.weighted_reports_per_client
+        if option is None:
+            return None
+        with suppress(ValueError):
+            return float(option)
+        if not Path(option).is_file():
+            raise ParameterError(
+                "--weighted-reports-per-client must be a number or a CSV file reports,clients"
+            )
+        from ldp.decoding import weighted_mean  # late: it loads scipy
+
+        table = read_table(option, chosen_reading())
+        if table.header != ["reports", "clients"]:
+            raise ParameterError(f"{option} must start with the line reports,clients")
+        clients = Counter[int]()
+        for reports, number in whole_rows(table, table.header):
+            clients[reports] += number
+        return weighted_mean(clients)
 
 
 def _rule(text: str) -> Rule:
@@ -250,27 +268,6 @@ def _listed(path: str, spelling: "Spelling | None") -> tuple[str, ...]:
 
     values = read_values(Path(path), chosen_reading())
     return tuple(dict.fromkeys(map(spelling.clean, values))) if spelling else values
-
-
-def _weighted(option: str | None) -> float | None:
-    """Return the number, or that of the CSV file reports,clients of this name."""
-    from ldp.decoding import weighted_mean
-
-    if option is None:
-        return None
-    with suppress(ValueError):
-        return float(option)
-    if not Path(option).is_file():
-        raise ParameterError(
-            "--weighted-reports-per-client must be a number or a CSV file reports,clients"
-        )
-    table = read_table(option, chosen_reading())
-    if table.header != ["reports", "clients"]:
-        raise ParameterError(f"{option} must start with the line reports,clients")
-    clients = Counter[int]()
-    for reports, number in whole_rows(table, table.header):
-        clients[reports] += number
-    return weighted_mean(clients)
 
 
 def _write_numbers(result: "Result", out: str, fakes: float | None, as_json: bool) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.cli.init import answered, metric_options, metric_section
 from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.cli.parsing import CommandGroup
@@ -20,9 +19,9 @@ from ldp.protocol.strict_json import is_plain
 from ldp.registry import Registry
 from ldp.registry.certificates import read_certificates
 from ldp.registry.definitions import BEHIND_RELAY
-from ldp.registry.explaining import changing_notes, marks_of
+from ldp.registry.explaining import changing_notes, marks_of, touched_notes
 from ldp.registry.lookalikes import lookalike_notes
-from ldp.registry.odds import epsilon_text, odds, odds_text, touched_sentence
+from ldp.registry.odds import epsilon_text, odds, odds_text
 from ldp.registry.sign_off import (
     BESIDE,
     check_sign_off,
@@ -154,10 +153,7 @@ def check(
             ("all of one device", of_all),
         ]
     ]
-    lines += [f"note: {sentence}" for sentence in changing_notes(loaded)]
-    for window in sorted({group.caps.window for group in loaded.groups.values()}):
-        windows = periods_touched(timedelta(days=1), window)
-        lines.append(f"note: {touched_sentence(length_in_words(window), windows)}")
+    lines += [f"note: {note}" for note in (*changing_notes(loaded), *touched_notes(loaded))]
     marks = marks_of(loaded)
     lines += [
         f"note: of one period names, versions and numbers of reports {marks['leave']}: they say in "

@@ -449,9 +449,11 @@ def _compared(
         f"{'quartiles':>23} {'of mean':>8}",
     ]
     for row in rows:
+        beside = row["rmse"] / base if base > 0 else math.inf
+        ratio = f"{beside:.3f}" if beside < 1e4 else "-"
         lines.append(
             f"{row['method']:<18} {row['model']:<13} {row['private']:<8} {row['rmse']:10.4g} "
-            f"{row['low']:10.4g} to {row['high']:9.4g} {_ratio(row['rmse'], base):>8}"
+            f"{row['low']:10.4g} to {row['high']:9.4g} {ratio:>8}"
         )
     notes = (
         "RMSE: median over splits, in the target's units; of mean: beside predicting the mean, "
@@ -468,7 +470,3 @@ def _compared(
         "scores": rows,
     }
     return result, "\n".join(lines)
-
-
-def _ratio(error: float, base: float) -> str:
-    return f"{error / base:.3f}" if base > 0 and error / base < 1e4 else "-"

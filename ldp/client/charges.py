@@ -126,11 +126,13 @@ def remaining_budget(connection: Database, registry: Registry, group: str, end: 
     reserved = set_aside(connection, registry, group, end)
     budget, is_over = Allowance(life, life), is_window_sealed(connection, group, end)
     window = length(registry.groups[group].caps.window)
+    totals = _counted(registry, group, _charges(connection, "totals", "forgotten"))
+    last_forgotten = max((end for *_, end in totals), default=0)
     for caps in {registry.groups[group].caps, agreed_caps[term]}:
         span = length(caps.window)
         near = end - span, end + max(0, span - window)
         in_window = _sum(_charges_between(connection, registry, group, *near))
-        if is_over or _last_forgotten(connection, registry, group) > max(0, end - span):
+        if is_over or last_forgotten > max(0, end - span):
             in_window = max(in_window, Fraction(caps.window_epsilon))
         budget = budget.within(caps.allowance(Fraction(0), in_window + reserved))
     return budget
@@ -250,11 +252,6 @@ def _last_sealed(connection: Database, group: str) -> int:
         (group, MOST_WINDOWS),
     ).fetchone()
     return row[0] if row else 0
-
-
-def _last_forgotten(connection: Database, registry: Registry, group: str) -> int:
-    totals = _counted(registry, group, _charges(connection, "totals", "forgotten"))
-    return max((end for *_, end in totals), default=0)
 
 
 def _counted(registry: Registry, group: str, charges: list[Charge]) -> list[Charge]:

@@ -158,14 +158,11 @@ def retire(store: StorePath, oldest: date) -> int:
         for folder in root.glob("metric=*/version=*/day=*"):
             with suppress(ValueError):
                 is_old = date.fromisoformat(folder.name.removeprefix("day=")) < oldest
-                if is_old and not _is_linked(folder, store):
+                parents = [store / parent for parent in folder.relative_to(store).parents][:-1]
+                is_linked = any(path.is_symlink() for path in (folder, *parents))
+                if is_old and not is_linked:
                     number += _delete_files(folder)
     return number
-
-
-def _is_linked(folder: StorePath, store: StorePath) -> bool:
-    parents = [store / parent for parent in folder.relative_to(store).parents][:-1]
-    return any(path.is_symlink() for path in (folder, *parents))
 
 
 def _delete_files(folder: StorePath) -> int:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from ldp.collection.object_store import S3Path, StorePath, store_path
 from ldp.errors import ParameterError, ReportError
 from ldp.files import open_replacement
 from ldp.mechanisms import CatalogueMechanism
-from ldp.tables.batches import batches
+from ldp.tables.batches import ReportArrays, batches
 
 BLOCK = 65_536
 _FINGERPRINT = b"ldp.fingerprint"
@@ -104,13 +104,6 @@ def version_folder(store: P, metric: str, version: int) -> P:
     return store / f"metric={metric}" / f"version={version}"
 
 
-class StoredBatch(NamedTuple):
-    """Reports of one file: `rows`, shape (n,); `payloads`, shape (n, payload bytes)."""
-
-    rows: NDArray[np.uint32]
-    payloads: NDArray[np.uint8]
-
-
 def report_files(
     stores: Sequence[str | StorePath],
     metric: str,
@@ -183,7 +176,7 @@ def _identity(path: StorePath) -> tuple[int, int] | StorePath:
     return status.st_dev, status.st_ino
 
 
-def read_reports(path: StorePath, mechanism: CatalogueMechanism) -> Iterator[StoredBatch]:
+def read_reports(path: StorePath, mechanism: CatalogueMechanism) -> Iterator[ReportArrays]:
     """Yield the batches of one file; raise ReportError with its name unless it is whole and of this
     mechanism, and StoreUnusable where its bucket cannot be read. A file of a bucket is read into
     memory whole."""
@@ -210,7 +203,7 @@ def read_reports(path: StorePath, mechanism: CatalogueMechanism) -> Iterator[Sto
                 numbers = np.frombuffer(rows.buffers()[1], dtype="<u4")  # to_numpy loads pandas
                 data = np.frombuffer(payloads.buffers()[1], dtype=np.uint8)
                 start = payloads.offset * size
-                yield StoredBatch(
+                yield (
                     numbers[rows.offset : rows.offset + len(rows)],
                     data[start : start + len(payloads) * size].reshape(len(payloads), size),
                 )

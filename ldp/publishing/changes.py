@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from ldp.files import open_replacement
 from ldp.mechanisms.base import FAKES
 from ldp.publishing.data_set_rows import CHANGES_SCHEMA, DIGEST, read_rows
-from ldp.publishing.detection import ALPHA, Detection, Series, detect
+from ldp.publishing.detection import ALPHA, Series, detect
 from ldp.publishing.outputs import OutputPart, changes_path, parts, summary_of
 from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.state import ALL_VERSIONS, kept_versions, published_versions
@@ -133,20 +133,17 @@ def _changes(out: Path, listed: Sequence[OutputPart]) -> Iterator[Change]:
         shared=shared if shared == 1 or is_mixed else 0.0,
     )
     for detection in detect(series, ALPHA):
-        yield _change(listed, keys[detection.column], detection)
-
-
-def _change(listed: Sequence[OutputPart], key: LineKey, detection: Detection) -> Change:
-    return Change(
-        metric=listed[0].metric,
-        version=listed[0].version,
-        period=listed[detection.at].period,
-        since=listed[detection.since].period,
-        statistic=key[0],
-        value=key[1],
-        difference=detection.difference,
-        std_error=detection.std_error,
-    )
+        statistic, value = keys[detection.column]
+        yield Change(
+            metric=listed[0].metric,
+            version=listed[0].version,
+            period=listed[detection.at].period,
+            since=listed[detection.since].period,
+            statistic=statistic,
+            value=value,
+            difference=detection.difference,
+            std_error=detection.std_error,
+        )
 
 
 _UNKNOWN = (math.nan, math.nan)

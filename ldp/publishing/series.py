@@ -47,7 +47,12 @@ def update_series(out: Path, problems: list[Problem]) -> None:
 
 def _update(out: Path, metric: str, versions: Sequence[int]) -> None:
     listed = {version: parts(out, metric, version) for version in versions}
-    added = [version for version, some in listed.items() if some and _adds(out, some[-1])]
+    latest = {version: summary_of(out, some[-1]) for version, some in listed.items() if some}
+    added = [  # counts of listed values, not of discovered words
+        version
+        for version, summary in latest.items()
+        if summary["kind"] == "values" and summary["method"] not in UNLISTED
+    ]
     by_period = defaultdict[date, list[OutputPart]](list)
     if len(added) > 1:
         for part in (part for version in added for part in listed[version]):
@@ -56,20 +61,10 @@ def _update(out: Path, metric: str, versions: Sequence[int]) -> None:
     for period in before.keys() - by_period.keys():
         before[period].path.unlink()
     for period, several in sorted(by_period.items()):
-        digest = _digest(several)
+        text = "".join(f"{part.version} {part.digest} " for part in several)
+        digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         if period not in before or before[period].digest != digest:
             _write(out, several, digest)
-
-
-def _adds(out: Path, part: OutputPart) -> bool:
-    """Return whether a version's results are counts of listed values, not of discovered words."""
-    summary = summary_of(out, part)
-    return summary["kind"] == "values" and summary["method"] not in UNLISTED
-
-
-def _digest(several: Sequence[OutputPart]) -> str:
-    text = "".join(f"{part.version} {part.digest} " for part in several)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _write(out: Path, several: Sequence[OutputPart], digest: str) -> None:

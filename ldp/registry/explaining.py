@@ -23,6 +23,7 @@ from ldp.registry.odds import (
     guess_sentence,
     odds,
     posterior,
+    touched_sentence,
 )
 
 WIDTH = 100
@@ -446,6 +447,13 @@ def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[
     if unless:
         changing = group["changing_per_value"]["epsilon"]
         yield f"  {changing_sentence(length, math.inf if changing is None else changing)}"
+
+
+def touched_notes(registry: Registry) -> Iterator[str]:
+    """Yield for each length of window in a registry why 24 hours hold more than its cap."""
+    for window in sorted({group.caps.window for group in registry.groups.values()}):
+        windows = periods_touched(timedelta(days=1), window)
+        yield touched_sentence(length_in_words(window), windows)
 
 
 def changing_notes(registry: Registry) -> Iterator[str]:

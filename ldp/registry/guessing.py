@@ -7,7 +7,9 @@ more often, whatever they compute. Standard library only.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from ldp.errors import ParameterError
@@ -72,15 +74,13 @@ def linked_reports(masses: Masses, belief: float = 0.5, certainty: float = 0.99)
     for reports, share in enumerate(right_guesses(masses, belief), 1):
         if share >= certainty:
             return Linked(reports)
-    low = high = max(1, reports)
-    while _normal_share(masses, belief, high) < certainty:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        is_enough = _normal_share(masses, belief, middle) >= certainty
-        low, high = (low, middle) if is_enough else (middle, high)
-    step = 10 ** (len(str(high)) - 2)
-    return Linked(-(-high // step) * step, is_exact=False)
+    share_after = partial(_normal_share, masses, belief)
+    high = max(1, reports)
+    while share_after(high) < certainty:
+        high *= 2
+    least = bisect_left(range(high), certainty, max(1, reports), key=share_after)
+    step = 10 ** (len(str(least)) - 2)
+    return Linked(-(-least // step) * step, is_exact=False)
 
 
 def _normal_share(masses: Masses, belief: float, reports: int) -> float:

@@ -6,7 +6,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from ldp.accounting.policy import length_in_words, periods_touched
+from ldp.accounting.policy import length_in_words
 from ldp.protocol.channel import rounded_up
 from ldp.registry.certificates import Certificates
 from ldp.registry.definitions import BEHIND_RELAY, Metric
@@ -16,8 +16,9 @@ from ldp.registry.explaining import (
     group_lines,
     marks_lines,
     metric_lines,
+    touched_notes,
 )
-from ldp.registry.odds import epsilon_text, touched_sentence
+from ldp.registry.odds import epsilon_text
 from ldp.registry.registry import Registry
 from ldp.registry.sign_off import changes, digest
 
@@ -59,7 +60,7 @@ def page(
         ),
         "<h2>What one device can lose at most</h2>",
         _worst_cases(registry),
-        *_touched(registry),
+        *(_line(f"{note[0].upper()}{note[1:]}.") for note in touched_notes(registry)),
         *map(_line, changing_notes(registry)),
         "<h2>What reports reveal</h2>",
         *(part for name in registry.metrics for part in _section(metric_lines(data, name))),
@@ -125,13 +126,6 @@ def _worst_cases(registry: Registry) -> str:
     rows.append(["all together", "", *map(epsilon_text, registry.worst_case_of_all().values())])
     heads = ["group", "cap of a window|number", *(f"epsilon of {x}|number" for x in SPANS.values())]
     return _table(heads, rows)
-
-
-def _touched(registry: Registry) -> Iterator[str]:
-    for window in sorted({group.caps.window for group in registry.groups.values()}):
-        windows = periods_touched(timedelta(days=1), window)
-        sentence = touched_sentence(length_in_words(window), windows)
-        yield _line(f"{sentence[0].upper()}{sentence[1:]}.")
 
 
 def _section(lines: Iterable[str]) -> Iterator[str]:

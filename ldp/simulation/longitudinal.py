@@ -258,14 +258,9 @@ class Collection:
     def _price(self, name: str) -> float:
         return self._metrics[name].metric.price
 
-    def _by_owner(self, counts: Ints) -> Ints:
-        totals = np.zeros(self._people.joined.size, dtype=np.int64)
-        np.add.at(totals, self._people.owner, counts)
-        return totals
-
     def _of_persons(self, name: str) -> Ints:
         if not (self._scenario.account and self._metrics[name].metric.memoise == "per-value"):
-            return self._by_owner(self.charged[name])
+            return np.bincount(self._people.owner, self.charged[name]).astype(np.int64)
         devices = self._people.owner.size
         _, first = np.unique(self._known[name] // devices, return_index=True)
         owners = self._people.owner[self._known[name][first] % devices]
