@@ -34,7 +34,6 @@ FITTING = {
         "--reset-watermark without --drain",
     ),
     "plan number": ("--population without --from",),
-    "publish": ("--until without --watch",),
     "rappor import": ("one of --counts --reports",),
     "regress": (
         *("one of --epsilon --randomized", "--epsilon with --bounds", "--seed with --compare"),

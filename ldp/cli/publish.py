@@ -3,19 +3,15 @@
 import json
 import os
 import re
-import signal
-import time
-from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SPAN, STORE, check_days, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, check_days, say
 from ldp.cli.parsing import SHARE, Typed
 from ldp.cli.settings import CONFIG, rare
 from ldp.errors import ParameterError, ReportError, from_extra
@@ -53,14 +49,6 @@ def _period(text: str) -> str:
 @click.option("--csv", type=FILE, help="CSV file to copy the results to.")
 @click.option("--duckdb", type=FILE, help="DuckDB file to copy the results to.")
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
-@click.option(
-    "--watch",
-    is_flag=False,
-    flag_value="15m",
-    type=SPAN,
-    metavar="[TIME]",
-    help="Run again whenever so long has passed (15m), until a signal ends it.",
-)
 @rare(
     "--period",
     Typed("PERIOD", _period),
@@ -89,7 +77,6 @@ def publish_command(
     jobs: int | None,
     fakes: Fraction | None,
     skip_damaged: bool,
-    watch: timedelta | None,
     as_json: bool,
 ) -> None:
     """Count and decode what is new in the stores, for every metric of the registry.
@@ -103,123 +90,86 @@ def publish_command(
 
     \b
     Example: ldp publish --registry metrics.toml --store reports --out published
-    Example: ldp publish --registry metrics.toml --store reports --out published --watch
+    Example: ldp publish --registry metrics.toml --store reports --out published --csv all.csv
     """
+    from ldp.publishing import Job, opened, outputs
+    from ldp.publishing import publish as published
+    from ldp.publishing.changes import update_changes
+    from ldp.publishing.control import broken_builds
+    from ldp.publishing.experiments import write_differences
+    from ldp.publishing.period import passing_by
+    from ldp.publishing.publish import counted_periods
+    from ldp.publishing.series import update_series
+    from ldp.publishing.site import write_site
     from ldp.registry import Registry
+    from ldp.report.formats import counted
     from ldp.tables.fakes import fake_reports
 
     if postgres:
         _require_no_password(postgres)
     check_days(since, until)
-    if until is not None and until >= datetime.now(UTC).date():
+    today = datetime.now(UTC).date()
+    if until is not None and until >= today:
         raise ParameterError("--until must be a day that has ended, in UTC")
     share = None if fakes is None else float(fakes)
     fake_reports(0, share or 0.0)  # raises for a share out of range
 
-    def wanted() -> Registry:
-        """Return the registry as it is now, with the metrics that are asked for."""
-        whole = Registry.load(registry)
-        return whole._replace(metrics={m: whole.metric(m) for m in metric or whole.metrics})
-
-    wanted().check(datetime.now(UTC).date())
-    ending, said = Event(), set[str]()
-
-    def say_once(lines: Iterable[object], err: bool = False) -> None:
-        for line in map(str, lines):
-            if line not in said:  # a run that is repeated has the same problems
-                said.add(line)
-                click.echo(line, err=err)
-
-    def run() -> None:
-        from ldp.publishing import Job, opened, outputs
-        from ldp.publishing import publish as published
-        from ldp.publishing.changes import update_changes
-        from ldp.publishing.control import broken_builds
-        from ldp.publishing.experiments import write_differences
-        from ldp.publishing.period import passing_by
-        from ldp.publishing.publish import counted_periods
-        from ldp.publishing.series import update_series
-        from ldp.publishing.site import write_site
-        from ldp.report.formats import counted
-
-        today = datetime.now(UTC).date()
-        job = Job(
-            registry=wanted(),
-            stores=stores,
-            out=out,
-            today=until + timedelta(days=1) if until else today,
-            since=since,
-            period=period,
-            skip_damaged=skip_damaged,
-            fakes=share,
-            processes=jobs or min(MOST_JOBS, os.cpu_count() or 1),
-            on_period=lambda done: None if as_json else click.echo(str(done)),
-            is_ending=ending.is_set,
+    whole = Registry.load(registry)
+    chosen = whole._replace(metrics={m: whole.metric(m) for m in metric or whole.metrics})
+    chosen.check(today)
+    job = Job(
+        registry=chosen,
+        stores=stores,
+        out=out,
+        today=until + timedelta(days=1) if until else today,
+        since=since,
+        period=period,
+        skip_damaged=skip_damaged,
+        fakes=share,
+        processes=jobs or min(MOST_JOBS, os.cpu_count() or 1),
+        on_period=lambda done: None if as_json else click.echo(done),
+    )
+    pairs = [_pair(pair, job.registry) for pair in arms]
+    with opened(out, period) as lock:
+        result = published(job, lock)
+        update_series(out, result.problems)
+        changes = update_changes(out, result.problems)
+        if not as_json:  # now, as they are never new again, whatever becomes of site and copies
+            click.echo("".join(f"{change}\n" for change in changes), nl=False)
+        deviations = [*broken_builds(job, result.problems)]
+        for deviation in () if as_json else deviations:
+            click.echo(deviation)
+        experiments = []
+        for pair in pairs:
+            with passing_by(result.problems, ":".join(pair)):  # such as no common day yet
+                experiments.append(write_differences(out, *pair))
+        with passing_by(result.problems, "site"):
+            write_site(job, result, deviations, experiments)
+        copies: Any = (
+            ("csv", csv, outputs.write_csv),
+            ("duckdb", duckdb, outputs.update_duckdb),
+            ("postgres", postgres, outputs.update_postgres),
         )
-        job.registry.check(today)
-        pairs = [_pair(pair, job.registry) for pair in arms]
-        with opened(out, period) as lock:
-            result = published(job, lock)
-            update_series(out, result.problems)
-            changes = update_changes(out, result.problems)
-            if not as_json:  # now, as they are never new again, whatever becomes of site and copies
-                click.echo("".join(f"{change}\n" for change in changes), nl=False)
-            deviations = [*broken_builds(job, result.problems)]
-            if not as_json:
-                say_once(deviations)
-            experiments = []
-            for pair in pairs:
-                with passing_by(result.problems, ":".join(pair)):  # such as no common day yet
-                    experiments.append(write_differences(out, *pair))
-            with passing_by(result.problems, "site"):
-                write_site(job, result, deviations, experiments)
-            copies: Any = (
-                ("csv", csv, outputs.write_csv),
-                ("duckdb", duckdb, outputs.update_duckdb),
-                ("postgres", postgres, outputs.update_postgres),
-            )
-            for kind, place, write in copies:
-                with passing_by(result.problems, kind):
-                    if place:
-                        write(out, place, result.problems)
-        if not as_json:
-            for e in experiments:
-                say_once(
-                    f"{e.name}: {difference}" for difference in e.differences if difference.is_real
-                )
-        say_once((f"ldp: {problem}" for problem in result.problems), err=True)
-        words = f"{counted_periods(len(result.counted), period)} counted -> {out}"
-        report = {
-            "counted": [asdict(done) for done in result.counted],
-            "changes": [asdict(change) for change in changes],
-            "broken": [deviation._asdict() for deviation in deviations],
-            "arms": {e.name: [*map(asdict, e.differences)] for e in experiments},
-            "problems": [*map(str, result.problems)],
-        }
-        say(json.loads(json.dumps(report, default=str)), words, as_json)
-        if result.problems:
-            raise ReportError(f"{counted(len(result.problems), 'problem')}, each on a line above")
-
-    if watch is None:
-        run()
-    else:
-        _repeat(run, watch, ending)
-
-
-def _repeat(run: Callable[[], None], every: timedelta, ending: Event) -> None:
-    """Run until a signal sets `ending`."""
-    from ldp.publishing.publish import repeat
-
-    def attempt() -> None:
-        try:
-            run()
-        except Exception as error:  # a full disk, a database that is down: the next run repeats it
-            click.echo(f"ldp: {(str(error) or type(error).__name__).splitlines()[0]}", err=True)
-
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, lambda *_: ending.set())
-    repeat(attempt, every.total_seconds(), ending.wait, time.monotonic)
-    click.echo("stopped")
+        for kind, place, write in copies:
+            with passing_by(result.problems, kind):
+                if place:
+                    write(out, place, result.problems)
+    for e in () if as_json else experiments:
+        for difference in filter(lambda d: d.is_real, e.differences):
+            click.echo(f"{e.name}: {difference}")
+    for problem in result.problems:
+        click.echo(f"ldp: {problem}", err=True)
+    words = f"{counted_periods(len(result.counted), period)} counted -> {out}"
+    report = {
+        "counted": [asdict(done) for done in result.counted],
+        "changes": [asdict(change) for change in changes],
+        "broken": [deviation._asdict() for deviation in deviations],
+        "arms": {e.name: [*map(asdict, e.differences)] for e in experiments},
+        "problems": [*map(str, result.problems)],
+    }
+    say(json.loads(json.dumps(report, default=str)), words, as_json)
+    if result.problems:
+        raise ReportError(f"{counted(len(result.problems), 'problem')}, each on a line above")
 
 
 def _require_no_password(conninfo: str) -> None:

@@ -32,12 +32,10 @@ def run_all(
     processes: int,
     lock: int,
     on_result: Callable[[PeriodResult], None],
-    is_ending: Callable[[], bool],
 ) -> list[list[PeriodResult]]:
     """Run the tasks of each of the `metrics`, in their order, in this process and `processes` - 1
     others, and return their results. `lock`: descriptor of the lock of the folder, which the others
-    hold, too; `on_result` is called after each task, by one thread at a time; `is_ending` is called
-    before each task, and leaves all further tasks undone if it returns True."""
+    hold, too; `on_result` is called after each task, by one thread at a time."""
     results: list[list[PeriodResult]] = [[] for _ in metrics]
     waiting = deque(zip(metrics, results, strict=True))
     is_taken, mutex = Event(), Lock()
@@ -51,8 +49,6 @@ def run_all(
         """Take one metric after another, and run its tasks, until no metric waits."""
         for tasks, done in iter(take, None):
             for task in tasks:
-                if is_ending():
-                    return
                 result = run(task)
                 with mutex:
                     done.append(result)

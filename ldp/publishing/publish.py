@@ -71,8 +71,7 @@ class Job:
     """Options of a run. `today`: day in UTC; `since`: periods that begin before this day are left
     alone; `skip_damaged`: whether to leave damaged files out; `fakes`: largest share of a period's
     reports that may be made up; `processes`: how many metrics are counted at a time, each with
-    `workers` threads; `on_period` is called after each period; `is_ending` is called before each
-    period, and leaves the rest to the next run if it returns True."""
+    `workers` threads; `on_period` is called after each period."""
 
     registry: Registry
     stores: Sequence[StorePath]
@@ -85,7 +84,6 @@ class Job:
     processes: int = 1
     workers: int = 2
     on_period: Callable[[CountedPeriod], None] = lambda _: None
-    is_ending: Callable[[], bool] = lambda: False
 
 
 @contextmanager
@@ -131,7 +129,7 @@ def publish(job: Job, lock: int) -> Publication:
         if result.counted:
             job.on_period(result.counted)
 
-    for results in run_all(by_metric, job.processes, lock, on_result, job.is_ending):
+    for results in run_all(by_metric, job.processes, lock, on_result):
         for result in results:
             publication.counted += [result.counted] if result.counted else []
             publication.problems += result.problems
@@ -184,22 +182,6 @@ def _due_tasks(job: Job, metric: str, version: int, is_stored: bool) -> list[Per
         for first in sorted({*complete, *waiting})
     )
     return [task for task in tasks if task.is_due]
-
-
-def repeat(
-    run: Callable[[], object],
-    seconds: float,
-    wait: Callable[[float], bool],
-    clock: Callable[[], float],
-) -> None:
-    """Call `run` now, and again whenever `seconds` by the `clock` have passed since its last
-    beginning, or at once if it took longer. `wait`: function that waits for a number of seconds and
-    returns whether to end."""
-    is_ended = False
-    while not is_ended:
-        due = clock() + seconds
-        run()
-        is_ended = wait(max(0.0, due - clock()))
 
 
 def _complete(subject: Subject, job: Job) -> Mapping[date, Files]:
