@@ -134,8 +134,8 @@ def publish_command(
         result = published(job, lock)
         update_series(out, result.problems)
         changes = update_changes(out, result.problems)
-        if not as_json:  # now, as they are never new again, whatever becomes of site and copies
-            click.echo("".join(f"{change}\n" for change in changes), nl=False)
+        for change in () if as_json else changes:  # now: they are never new again
+            click.echo(change)
         deviations = [*broken_builds(job, result.problems)]
         for deviation in () if as_json else deviations:
             click.echo(deviation)

@@ -47,7 +47,7 @@ def report_command(
     results = [SavedResult.load(path) for path in estimates]
     about = Registry.load(registry) if registry else None
     write_whole(out, render(results, known[0] if len(known) == 1 else known or None, title, about))
-    click.echo(f"{out}")
+    click.echo(out)
 
 
 def _counts(truth: str) -> dict[str, int]:

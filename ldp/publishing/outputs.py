@@ -31,7 +31,6 @@ from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.state import (
     ALL_VERSIONS,
     estimates_path,
-    is_own,
     load_states,
     lost_files,
     published_versions,
@@ -130,9 +129,7 @@ def changes_path(out: Path, metric: str, version: int) -> Path:
 
 def write_csv(out: Path, path: Path, problems: list[Problem]) -> None:
     """Write the data set in `out` as one CSV file, replaced whole. Damaged parts are left out and
-    added to the `problems`. Raises OutputUnusable for a file that the publication needs."""
-    if is_own(out, path):
-        raise OutputUnusable(f"{path}: a file of the publication; name another one for --csv")
+    added to the `problems`."""
     with open_replacement(path) as temporary, csv.CSVWriter(temporary, SCHEMA) as writer:
         for metric, version in published_versions(out):
             with passing_by(problems, metric):

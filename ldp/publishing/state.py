@@ -6,7 +6,6 @@ not be decoded is kept, too; its state has no digest.
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -164,14 +163,6 @@ def remove_orphans(folder: Path, states: Mapping[date, PeriodState]) -> None:
     for path in folder.glob("*.table"):
         if path.name not in names and re.fullmatch(rf"{_DAY}\.\d+\.table", path.name):
             path.unlink()
-
-
-def is_own(out: Path, file: Path) -> bool:
-    """Return whether the publication in `out` writes a file of this name."""
-    places = file.resolve(), out.resolve()
-    path = Path(os.path.relpath(*places))
-    part = path.parent / f".{path.name}.0.part"
-    return bool(re.fullmatch(_PART, part.as_posix()))
 
 
 def remove_parts(out: Path) -> None:

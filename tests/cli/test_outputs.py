@@ -18,7 +18,10 @@ CASES = [
     f"{SIMULATE} --table metrics.lock",
     *(
         f"publish --registry metrics.toml --store store --out {name}"
-        for name in ("out --csv out/publish.json", "out --csv ./out/new.csv", "a --duckdb a")
+        for name in (
+            *("out --csv out/publish.json", "out --csv ./out/new.csv", "a --duckdb a"),
+            "out --csv out/estimates/theme/v1/2026-01-01.csv",
+        )
     ),
     *(
         f"{AGGREGATE} --out {name}"

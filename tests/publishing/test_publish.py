@@ -630,23 +630,6 @@ def test_a_copy_or_site_that_cannot_be_written_stops_no_other(world: World) -> N
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize(
-    "name", ["publish.json", ".publish.lock", f"estimates/theme/v1/{START}.csv"]
-)
-def test_a_copy_never_replaces_a_file_of_the_publication(world: World, name: str) -> None:
-    """Twin: a copy of another name may lie in the folder."""
-    world.write("theme")
-    world.publish()
-    path, problems = world.out / name, list[Problem]()
-    before = path.read_bytes()
-    with pytest.raises(outputs.OutputUnusable, match="a file of the publication"):
-        outputs.write_csv(world.out, path, problems)
-    assert path.read_bytes() == before
-    outputs.write_csv(world.out, world.out / "site" / "results.csv", problems)
-    assert not problems
-
-
-@pytest.mark.exact
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n", b""])
 def test_a_file_that_is_no_database_is_left_alone(world: World, content: bytes) -> None:
     """DuckDB opens a CSV file, and what is written then is lost."""
