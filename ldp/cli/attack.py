@@ -105,13 +105,10 @@ def _people(definition: "Metric", population: Path | None) -> "Population":
     import numpy as np
 
     from ldp.planning.percentiles import EVEN, LOGNORMAL, shaped_people
-    from ldp.registry.definitions import listed_in
     from ldp.simulation import Population
 
     if population is not None:
-        people = Population.of_metric(definition, population, chosen_reading())
-        people.require(definition.mechanism.check, listed_in(definition.mechanism))
-        return people
+        return Population.of_metric(definition, population, chosen_reading())
     mechanism: Any = definition.mechanism
     if mechanism.is_numeric:
         return shaped_people(EVEN if mechanism.bounds else LOGNORMAL, mechanism.bounds)

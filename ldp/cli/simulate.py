@@ -14,7 +14,6 @@ from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.protocol.batch import ID_BYTES
 from ldp.registry import Metric, Registry
-from ldp.registry.definitions import listed_in
 from ldp.registry.explaining import label
 
 
@@ -78,7 +77,6 @@ def simulate_command(
     known = Registry.load(registry)
     definition = known.metric(metric)
     people = Population.of_metric(definition, population, chosen_reading(), column)
-    people.require(definition.mechanism.check, listed_in(definition.mechanism))
     randomness = generator(seed)
     if users is not None:
         people = people.sample(users, randomness)

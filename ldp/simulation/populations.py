@@ -20,6 +20,7 @@ from ldp.errors import ParameterError
 from ldp.files import csv_text
 from ldp.mechanisms.numeric import is_number, number_of
 from ldp.registry import Metric
+from ldp.registry.definitions import listed_in
 from ldp.registry.lookalikes import look
 
 MOST_USERS = 10**15
@@ -244,9 +245,14 @@ class Population:
         reading: Reading = AS_WRITTEN,
         column: str | None = None,
     ) -> "Population":
-        """Read a table as `from_csv` does of answers to `metric`, as its devices encode them."""
+        """Read a table as `from_csv` does of answers to `metric`, as its devices encode them. Raise
+        ParameterError with the line of the first answer that the metric does not take, unless the
+        file is private."""
         people = cls.from_csv(path, reading, are_numbers=metric.mechanism.is_numeric, column=column)
-        return people.mapped(metric.cleaned)
+        people = people.mapped(metric.cleaned)
+        if not reading.is_private:
+            people.require(metric.mechanism.check, listed_in(metric.mechanism))
+        return people
 
     def rows_read(self, mechanism: Any) -> tuple["Population", tuple[int, int, int]]:
         """Return the people as a curator counts them, and three numbers of people: those who hold

@@ -26,7 +26,7 @@ from ldp.protocol.keys import (
 )
 from ldp.protocol.strict_json import read_toml
 from ldp.registry import Metric, Registry
-from ldp.registry.definitions import Memoise, listed_in
+from ldp.registry.definitions import Memoise
 from ldp.simulation.averaging import affordable
 from ldp.simulation.people import Scenario, ScenarioMetric
 from ldp.simulation.populations import Population
@@ -92,7 +92,6 @@ def _scenario_metric(path: Path, metric: Metric, about: Any, reading: Reading) -
             raise ParameterError("hidden presence with an epoch is not simulated over days")
         place = path.parent / keys.pop("population")
         population = Population.of_metric(metric, place, reading)
-        population.require(metric.mechanism.check, listed_in(metric.mechanism))
         population.require(lambda value: _require_few_answers(metric, value))
         return ScenarioMetric(metric=metric, population=population, **keys)
 
