@@ -436,8 +436,8 @@ class Client:
         return True
 
     def _remaining(self) -> dict[str, tuple[Fraction, Fraction]]:
-        """Return the epsilon that every group may still spend in its current window, and for
-        life."""
+        """Return the epsilon that every group may still spend in its current window, with what is
+        set aside for epochs, and for life."""
         groups = self._registry.groups
         if not self._has_file():
             of_device = self._registry.lifetime_epsilon
@@ -449,11 +449,14 @@ class Client:
                 for name, group in groups.items()
             }
         with self._open_file().transaction(reads=True) as connection:
-            now = periods.seconds_of(self._clock())
-            return {
-                name: self._remaining_of(connection, name, periods.ending(now, group.caps.window))
-                for name, group in groups.items()
-            }
+            now, left = periods.seconds_of(self._clock()), dict[str, tuple[Fraction, Fraction]]()
+            for name, group in groups.items():
+                end = periods.ending(now, group.caps.window)
+                budget = remaining_budget(connection, self._registry, name, end)
+                reserved = set_aside(connection, self._registry, name, end)
+                life = max(Fraction(0), budget.life)
+                left[name] = max(Fraction(0), min(life, budget.window + reserved)), life
+            return left
 
     def _with_relay(self, left: Mapping[str, float]) -> dict[str, float]:
         """Return what is left of each group, and for a group that trusts a shuffler both without
@@ -465,16 +468,6 @@ class Client:
                 stated[name] = math.inf if epsilon else 0.0
                 stated[name + BEHIND_RELAY] = epsilon
         return stated
-
-    def _remaining_of(
-        self, connection: Database, group: str, end: int
-    ) -> tuple[Fraction, Fraction]:
-        """Return the epsilon that could still be charged for the period that ends at `end`, with
-        what is set aside for epochs, and for life."""
-        budget = remaining_budget(connection, self._registry, group, end)
-        reserved = set_aside(connection, self._registry, group, end)
-        life = max(Fraction(0), budget.life)
-        return max(Fraction(0), min(life, budget.window + reserved)), life
 
     def _explanation(self, belief: float, certainty: float) -> dict[str, Any]:
         from ldp.registry.explaining import explanation  # late: most apps never ask

@@ -74,17 +74,11 @@ def exposition(counts: Counts, gauges: Mapping[str, float]) -> str:
         lines += [f"# HELP {name} {text}", f"# TYPE {name} counter"]
         values = getattr(counts, name_of_field).items()
         lines += [f'{name}{{{label}="{key}"}} {value}' for key, value in values]
-    lines += _histogram("ldp_commit_seconds", "Time of a transaction of batches.", counts)
+    name, sums = "ldp_commit_seconds", [*accumulate(counts.commits)]
+    lines += [f"# HELP {name} Time of a transaction of batches.", f"# TYPE {name} histogram"]
+    for end, count in zip([*(f"{end:g}" for end in BUCKETS[:-1]), "+Inf"], sums, strict=True):
+        lines.append(f'{name}_bucket{{le="{end}"}} {count}')
+    lines += [f"{name}_sum {counts.commit_seconds:g}", f"{name}_count {sums[-1]}"]
     for name, value in gauges.items():
         lines += [f"# TYPE {name} gauge", f"{name} {value}"]
     return "\n".join(lines) + "\n"
-
-
-def _histogram(name: str, text: str, counts: Counts) -> list[str]:
-    sums = [*accumulate(counts.commits)]
-    ends = [*(f"{end:g}" for end in BUCKETS[:-1]), "+Inf"]
-    return [
-        *(f"# HELP {name} {text}", f"# TYPE {name} histogram"),
-        *(f'{name}_bucket{{le="{end}"}} {value}' for end, value in zip(ends, sums, strict=True)),
-        *(f"{name}_sum {counts.commit_seconds:g}", f"{name}_count {sums[-1]}"),
-    ]

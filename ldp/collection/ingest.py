@@ -41,15 +41,14 @@ def write_block(
     metric: BufferedMetric,
     plan: FilePlan,
     lots: list[bytes],
-    entropy: Callable[[int], bytes] = os.urandom,
     candidates: tuple[str, ...] = (),
 ) -> BlockCounts:
     """Write a plan's reports to their file or files, which are on the disk when this returns.
 
-    The order of the reports is drawn from `entropy`; files are dated to the beginning of their day.
-    `candidates`: the metric's dictionary, to judge reports by.
+    The order of the reports is random; files are dated to the beginning of their day. `candidates`:
+    the metric's dictionary, to judge reports by.
     """
-    bodies = shuffle_bodies(lots, metric.mechanism.layout.body_bytes, entropy)
+    bodies = shuffle_bodies(lots, metric.mechanism.layout.body_bytes)
     rows, payloads = split_bodies(bodies, metric.mechanism)
     good = is_plausible(metric.mechanism, rows, payloads, candidates)
     if good.all():
@@ -61,7 +60,7 @@ def write_block(
 
 
 def shuffle_bodies(
-    lots: list[bytes], size: int, entropy: Callable[[int], bytes]
+    lots: list[bytes], size: int, entropy: Callable[[int], bytes] = os.urandom
 ) -> NDArray[np.uint8]:
     """Return the bodies of lots, shape (reports, size), ordered by 64 bits of `entropy` each."""
     bodies = np.frombuffer(b"".join(lots), dtype=np.uint8).reshape(-1, size)
