@@ -1,4 +1,4 @@
-"""Parsing of typed arguments: numbers as people write them, and mistakes reported together."""
+"""Parsing of typed arguments: numbers as people write them, and options that do not fit."""
 
 import re
 import tomllib
@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from ldp.errors import LdpError, ParameterError
+from ldp.protocol.keys import nearest
 
 SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 FITTING = {
@@ -130,9 +131,9 @@ SHARE = Typed("SHARE", _share)
 
 
 def make_lenient(command: click.Command) -> click.Command:
-    """Return the command, changed so that it reads numbers as people write them, reports all
-    missing options together, and raises a usage error for a repeated option that has one value. Its
-    help then states where rare options are. The commands of a group are changed, too."""
+    """Return the command, changed so that it reads numbers as people write them, and raises a usage
+    error for a repeated option that has one value. Its help then states where rare options are. The
+    commands of a group are changed, too."""
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             make_lenient(inner)
@@ -146,17 +147,10 @@ def make_lenient(command: click.Command) -> click.Command:
 
     def parse_args(context: click.Context, args: list[str]) -> list[str]:
         words = list(args)
-        try:
-            rest = parse(context, args)
-            _refuse_repeated(command, context, words)
-            _refuse_unfitting(command, context)
-            return rest
-        except click.MissingParameter as error:
-            missing = _missing(command, context, words)
-            if len(missing) < 2:
-                raise
-            message = f"Missing {', '.join(missing)}"
-            raise click.UsageError(message, error.ctx) from None
+        rest = parse(context, args)
+        _refuse_repeated(command, context, words)
+        _refuse_unfitting(command, context)
+        return rest
 
     changed.parse_args = parse_args
     return command
@@ -170,11 +164,7 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(context)
         if args and not args[0].startswith("-") and args[0] not in names:
-            from difflib import get_close_matches  # late: for a mistake only
-
-            nearest = get_close_matches(args[0], names, n=1)
-            note = f"; did you mean {nearest[0]!r}?" if nearest else ""
-            raise click.UsageError(f"No such command {args[0]!r}{note}", context)
+            raise click.UsageError(f"No such command {args[0]!r}{nearest(args[0], names)}", context)
         return super().resolve_command(context, args)
 
 
@@ -205,20 +195,6 @@ def _refuse_unfitting(command: click.Command, context: click.Context) -> None:
             raise click.UsageError(f"{first} goes with {' or '.join(others)}", context)
         if first in written and how == "without" and some:
             raise click.UsageError(f"{first} does not go with {', '.join(some)}", context)
-
-
-def _missing(command: click.Command, context: click.Context, words: list[str]) -> list[str]:
-    """Return the names of required parameters that a command line lacks."""
-    values, _, _ = command.make_parser(context).parse_args(words)
-    return [
-        parameter.opts[-1]
-        if isinstance(parameter, click.Option)
-        else parameter.make_metavar(context)
-        for parameter in command.params
-        if parameter.required
-        and not isinstance(values.get(str(parameter.name)), str | list | tuple)
-        and parameter.name not in (context.default_map or {})
-    ]
 
 
 def _lenient(kind: click.ParamType) -> click.ParamType:  # type: ignore[type-arg]
