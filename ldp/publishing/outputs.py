@@ -147,7 +147,7 @@ def update_duckdb(out: Path, path: Path, problems: list[Problem]) -> int:
         import duckdb
     if path.is_file() and not _is_duckdb(path):  # DuckDB reads many files, and writes to none
         raise OutputUnusable(f"{path}: not a DuckDB file; name another one for --duckdb")
-    with _errors(f"{path}", duckdb.Error), duckdb.connect(str(path.absolute())) as database:
+    with _errors(str(path), duckdb.Error), duckdb.connect(str(path.absolute())) as database:
         return _update(database, out, problems, "", "?", _insert_rows)
 
 

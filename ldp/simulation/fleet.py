@@ -155,7 +155,7 @@ def instantaneous(
     if_one, if_zero = (_coins(chance, responses.shape, generator) for chance in (high, low))
     payloads = (responses & if_one) | (~responses & if_zero)
     payloads[:, -1] &= 0xFF >> -layout.columns % 8
-    return np.asarray(payloads)
+    return payloads
 
 
 def _randomised(columns: Ints, chance: int, many: int, generator: np.random.Generator) -> Ints:

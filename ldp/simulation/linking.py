@@ -120,7 +120,7 @@ def _alike(cells: Ints, shares: Floats) -> Floats:
         keys = keys * _ODD + (column + 1).astype(np.uint64)  # modulo 2**64, as good as random
     _, group = np.unique(keys, return_inverse=True)
     sums = np.bincount(group.ravel(), weights=np.tile(shares, streams))
-    return np.asarray(sums[group.ravel()].reshape(streams, values), dtype=np.float64)
+    return np.asarray(sums[group.ravel()].reshape(streams, values))
 
 
 def _others(shares: Floats, held: Ints, generator: np.random.Generator) -> Ints:

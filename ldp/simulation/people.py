@@ -165,4 +165,4 @@ def _quantiles(joined: Ints, days: int, change: float, generator: np.random.Gene
 
 def _at(population: Population, quantiles: Floats) -> Ints:
     bounds = np.cumsum(population.shares)[:-1]
-    return np.asarray(np.searchsorted(bounds, quantiles, side="right"), dtype=np.int64)
+    return np.searchsorted(bounds, quantiles, side="right")

@@ -106,7 +106,7 @@ def _colliding(
         colliding[start : start + size] += generator.binomial(counts[:single], shared / rows).sum(
             axis=1
         )
-    return np.asarray(colliding, dtype=np.int64)
+    return colliding
 
 
 _BLOCK = 2048
