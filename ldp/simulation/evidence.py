@@ -8,7 +8,7 @@ and 6 (averaging, and the fingerprint that memoisation gives away).
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 
 import numpy as np
@@ -66,8 +66,7 @@ class FreshEvidence:
             for start in range(0, streams.size, step):
                 some = slice(start, start + step)
                 log_likelihoods = cells.log_likelihoods(part_rows[some], part_payloads[some])
-                for at in _once(streams[some]):
-                    self._log_likelihoods[streams[some][at]] += log_likelihoods[at]
+                np.add.at(self._log_likelihoods, streams[some], log_likelihoods)
 
     def log_likelihoods(self) -> Floats:
         """Return ln P(reports | value) up to a term that does not depend on the value: shape
@@ -103,8 +102,7 @@ class MemoisedEvidence:
         if self._mechanism.kind.is_bitmap:
             columns = self._mechanism.shape.columns
             bits = np.unpackbits(payloads, axis=1, bitorder="little", count=columns)
-            for at in _once(streams):
-                self._named_counts[streams[at]] += bits[at]
+            np.add.at(self._named_counts, streams, bits)
         else:
             numbers = payload_numbers(self._mechanism.layout, rows, payloads)
             add_at(self._named_counts, streams, numbers, 1)
@@ -229,15 +227,6 @@ class _Cells:
         for cells in np.moveaxis(self.columns(rows), 2, 0):  # summing over a short axis is slow
             sums += np.where(names(cells), *self._weights) * (cells != bulk.NO_COLUMN)
         return sums
-
-
-def _once(streams: Ints) -> Iterator[Ints]:
-    """Yield the places of all reports, in groups in which no stream occurs twice."""
-    left = np.arange(streams.size)
-    while left.size:
-        _, first = np.unique(streams[left], return_index=True)
-        yield left[first]
-        left = np.delete(left, first)
 
 
 def _weights(mechanism: Mechanism) -> tuple[float, float]:
