@@ -316,8 +316,8 @@ class Client:
                         answer = self._enter(connection, metric, value, now)
                 if isinstance(answer, Declined):
                     count_declined(connection, answer.reason)
-            if mistake is not None:
-                return self._declare(mistake)
+            if mistake is not None and self._strict:
+                raise ParameterError(mistake.details)
             if answer is not None:
                 return answer
             self._seal(uploads=False)
@@ -537,11 +537,6 @@ class Client:
         if self._is_withdrawing:
             self._set_consent("withdrawn")
         return self._has_file()
-
-    def _declare(self, declined: Declined) -> Declined:
-        if self._strict:
-            raise ParameterError(declined.details)
-        return declined
 
     def _has_file(self) -> bool:
         return self._file is not None or self._path.exists()

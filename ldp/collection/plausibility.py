@@ -90,7 +90,7 @@ def _is_uncrowded(places: AnyInts, number: int) -> Bools:
     """Return for each report, shape (n,), whether its place does not have far too many reports.
     `places`: shape (n,), uniform among `number` places for honest reports."""
     counts = np.bincount(places, minlength=number)
-    return np.asarray((counts <= row_limit(len(places), number))[places])
+    return (counts <= row_limit(len(places), number))[places]
 
 
 def _are_few(mechanism: Mechanism, candidates: tuple[str, ...]) -> bool:

@@ -51,7 +51,8 @@ def _group(group: Group) -> dict[str, Any]:
 
 
 def _metric(metric: Metric) -> dict[str, Any]:
-    mechanism = metric.mechanism
+    mechanism: Any = metric.mechanism
+    changing = mechanism.changing_per_value if metric.memoise == "per-value" else math.inf
     return _stated(
         version=metric.version,
         group=metric.group,
@@ -73,16 +74,8 @@ def _metric(metric: Metric) -> dict[str, Any]:
         ],
         epsilon=None if metric.needs_shuffler else mechanism.cost.epsilon,
         price=metric.price,
-        changing_per_value=_changing_per_value(metric),
+        changing_per_value=None if math.isinf(changing) else changing,  # there is no bound
     )
-
-
-def _changing_per_value(metric: Metric) -> float | None:
-    """Return what one report tells of a changing value; None where that has no bound, and where
-    nothing is memoised per value."""
-    mechanism: Any = metric.mechanism
-    changing = mechanism.changing_per_value if metric.memoise == "per-value" else math.inf
-    return None if math.isinf(changing) else changing
 
 
 def _seconds(span: timedelta) -> int:

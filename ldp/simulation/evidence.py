@@ -256,7 +256,7 @@ def _names(
         return lambda cells: bits[report[:, None], cells].astype(bool)
     numbers = payload_numbers(mechanism.layout, rows, payloads)[:, None]
     if mechanism.kind is Index:
-        return lambda cells: np.asarray(cells == numbers)
+        return lambda cells: cells == numbers
 
     def agrees(cells: Ints) -> Bools:
         columns = np.broadcast_to(numbers >> 1, cells.shape)

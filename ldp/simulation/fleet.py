@@ -90,7 +90,7 @@ class Fleet:
         new, first = new[is_new], first[is_new]
         rows = self._generator.integers(0, self._memory.shape.rows, new.size, np.uint32)
         self._frozen[new] = self._draw_responses(places[first], rows)
-        return np.asarray(self._frozen[devices])
+        return self._frozen[devices]
 
     def _of_secret(self, devices: Ints, places: Ints) -> Ints:
         """Return a response for each pair of a secret and the cells that the value touches in its

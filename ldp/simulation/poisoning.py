@@ -50,11 +50,11 @@ class Scene:
 class Attack:
     """Attack, described in `words`. `reports`: function from (scene, number of fakes, generator) to
     a batch of fakes; `aims`: function from (scene, generator) to the indices of the values that the
-    attack moves; `way`: 1 to raise them, -1 to lower them."""
+    attack moves, by default the targets; `way`: 1 to raise them, -1 to lower them."""
 
     words: str
     reports: Callable[[Scene, Ints, int, np.random.Generator], ReportArrays]
-    aims: Callable[[Scene, np.random.Generator], Ints]
+    aims: Callable[[Scene, np.random.Generator], Ints] = lambda scene, _: scene.targets
     way: int = 1
 
 
@@ -197,10 +197,6 @@ def _bitmaps(
     return np.packbits(bits, axis=1, bitorder="little")
 
 
-def _targets(scene: Scene, generator: np.random.Generator) -> Ints:
-    return scene.targets
-
-
 def _heavy(scene: Scene, generator: np.random.Generator) -> Ints:
     return scene.heavy
 
@@ -211,10 +207,10 @@ def _half(scene: Scene, generator: np.random.Generator) -> Ints:
 
 
 ATTACKS = {
-    "random-report": Attack("uniformly random reports", random_reports, _targets),
-    "random-item": Attack("honest encoders of the targets", random_items, _targets),
-    "maximal-gain": Attack("reports that name most targets", naming_reports, _targets),
-    "unseen": Attack("the same, plausible to the collector", unseen_reports, _targets),
+    "random-report": Attack("uniformly random reports", random_reports),
+    "random-item": Attack("honest encoders of the targets", random_items),
+    "maximal-gain": Attack("reports that name most targets", naming_reports),
+    "unseen": Attack("the same, plausible to the collector", unseen_reports),
     "half": Attack("reports that name a random half of all", naming_reports, _half),
     "hide": Attack(
         "reports that name no frequent value", partial(naming_reports, way=-1), _heavy, -1

@@ -75,7 +75,7 @@ def draw_estimates(
         touching = held + _colliding(mechanism, held, others, draws, generator)
     naming = generator.binomial(touching, float(channel.touched))
     naming += generator.binomial(reports - touching, float(channel.untouched))
-    holders = np.asarray(channel.holders(naming, reports), dtype=np.float64)
+    holders: Floats = channel.holders(naming, reports)
     if not isinstance(mechanism, MeanSketch):
         return holders
     m = mechanism.columns
