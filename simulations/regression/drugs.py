@@ -122,7 +122,8 @@ def _drugs(setting: Setting, generator: np.random.Generator) -> dict[str, float]
         inside, low = clip_rows(rows, box, target)
         cut = Rows(inside, low, 1.0, False)
         noisy, loose_noisy = (
-            LaplaceMoments.released(rows, epsilon, REPLACE, noise, **how).with_public(public)
+            LaplaceMoments.released(rows, epsilon, REPLACE, noise, **how)
+            + LaplaceMoments.exact(public)
             for how in ({"box": box, "target": target}, {"split": EVEN})
         )
         units = in_units(noisy, 1 / SPREAD)
@@ -267,7 +268,7 @@ def _traded_scores(drug: Drug, setting: Setting, noise: np.random.Generator) -> 
     )
     both = (noisy, weighed(noisy, SPREAD**2 * (1 - EXPLAINED)))
     plain, by_precision = (
-        drug.score(ridge.floored(one.with_public(known).as_normal)) for one in both
+        drug.score(ridge.floored((one + LaplaceMoments.exact(known)).as_normal)) for one in both
     )
     return plain, by_precision
 

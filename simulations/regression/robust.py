@@ -36,7 +36,7 @@ def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, flo
         noisy = LaplaceMoments.released(
             rows, epsilon, REPLACE, Simulated(fold), box=box, target=target
         )
-        noisy = noisy.with_public(public)
+        noisy += LaplaceMoments.exact(public)
         inside, low = clip_rows(rows, box, target)
         cut = Rows(inside, low, 1.0, False)
         fitted = {

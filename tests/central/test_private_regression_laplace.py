@@ -385,7 +385,7 @@ def test_moments_of_two_curators_and_of_public_rows_add() -> None:
     """Sums are those of all rows; variances add, and those of public rows are 0."""
     one, other = moments_of(example(60), 1.0, seed=1), moments_of(example(30), 0.5, seed=2)
     public = example(20)
-    both = (one + other).with_public(public)
+    both = one + other + LaplaceMoments.exact(public)
     assert both.xx == pytest.approx(one.xx + other.xx + public.xx)
     assert both.xy == pytest.approx(one.xy + other.xy + public.xy)
     assert both.yy == pytest.approx(one.yy + other.yy + float(public.target @ public.target))

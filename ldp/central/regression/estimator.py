@@ -13,7 +13,7 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Noise, Releases, Simulated
 from ldp.central.regression.calibration import Budget
-from ldp.central.regression.laplace import SPLIT, FromLaplace, LaplaceMoments, Projection
+from ldp.central.regression.laplace import FromLaplace, LaplaceMoments
 from ldp.central.regression.methods import METHODS, PURE, Method
 from ldp.central.regression.rows import Rows
 from ldp.errors import DecodeError, ParameterError
@@ -149,7 +149,14 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         )
         self._require_options(method)
         if isinstance(method, FromLaplace):
-            fit = method.fit(rows, budget, noise, self._projection(features, target))
+            stated: dict[str, Any] = {
+                "box": self.clip_features,
+                "target": self.clip_target,
+                "split": self.budget_split,
+                "public": self._public_rows(features, target),
+            }
+            stated = {name: option for name, option in stated.items() if option is not None}
+            fit = method.fit(rows, budget, noise, **stated)
         else:
             fit = method.fit(rows, budget, noise)
         self.cost_, self.moments_ = fit.cost, fit.moments
@@ -243,20 +250,14 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
                 "clip_features, clip_target, budget_split and public_rows are for method robust"
             )
 
-    def _projection(self, features: Bounds, target: Bounds) -> Projection:
-        public = None
-        if self.public_rows is not None:
-            X, y = (np.asarray(part, dtype=np.float64) for part in self.public_rows)
-            if X.shape != (len(y), len(features.low)) or y.ndim != 1:
-                raise ParameterError("public_rows must be (X, y) with the columns of the data")
-            mapped = features.mapped(X), target.mapped(y[:, None])[:, 0]
-            public = Rows.of(*mapped, intercept=self.fit_intercept, norm=self.norm)
-        return Projection(
-            box=1.0 if self.clip_features is None else self.clip_features,
-            target=1.0 if self.clip_target is None else self.clip_target,
-            split=SPLIT if self.budget_split is None else self.budget_split,
-            public=public,
-        )
+    def _public_rows(self, features: Bounds, target: Bounds) -> Rows | None:
+        if self.public_rows is None:
+            return None
+        X, y = (np.asarray(part, dtype=np.float64) for part in self.public_rows)
+        if X.shape != (len(y), len(features.low)) or y.ndim != 1:
+            raise ParameterError("public_rows must be (X, y) with the columns of the data")
+        mapped = features.mapped(X), target.mapped(y[:, None])[:, 0]
+        return Rows.of(*mapped, intercept=self.fit_intercept, norm=self.norm)
 
     def _method(self) -> Method:
         if self.method not in METHODS:

@@ -18,6 +18,7 @@ sqrt(d) N, and the least of both bounds is used.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -114,13 +115,10 @@ class LaplaceMoments:
 
     @classmethod
     def exact(cls, rows: Rows) -> "LaplaceMoments":
-        """Return the moments of public `rows`, without noise and without clipping."""
+        """Return the moments of public `rows`, without noise and without clipping, which cost
+        nothing and add to others."""
         yy = float(product(rows.target, rows.target))
         return cls(rows.xx, rows.xy, yy, (0.0, 0.0, 0.0), len(rows.target))
-
-    def with_public(self, rows: Rows) -> "LaplaceMoments":
-        """Return the sum with the exact moments of public `rows`, which cost nothing."""
-        return self + LaplaceMoments.exact(rows)
 
     def __add__(self, other: "LaplaceMoments") -> "LaplaceMoments":
         """Return the moments of two curators' rows together, mapped from the same bounds; a scale
@@ -175,30 +173,6 @@ def symmetric(upper: Floats, columns: int) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Projection:
-    """Clips and budget of a robust regression: `box` and `target`, the clips of mapped features and
-    target, in [1 / GRID, 1]; `split`, the shares of epsilon of X'X, X'y and y'y; `public` rows,
-    which are added without noise."""
-
-    box: float = 1.0
-    target: float = 1.0
-    split: tuple[float, float, float] = SPLIT
-    public: Rows | None = None
-
-    def released(self, rows: Rows, budget: Budget, noise: Noise) -> LaplaceMoments:
-        """Return the noisy moments of `rows`, and of the public rows without noise."""
-        shared = (rows, budget.epsilon, budget.neighbours, noise)
-        moments = LaplaceMoments.released(
-            *shared, split=self.split, box=self.box, target=self.target
-        )
-        return moments if self.public is None else moments.with_public(self.public)
-
-
-TO_BOUNDS = Projection()
-"""Rows that are clipped to their bounds alone."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class FromLaplace:
     """Method with Laplace noise on moments of clipped rows, then `solve`; pure epsilon."""
 
@@ -206,9 +180,13 @@ class FromLaplace:
     solve: Callable[[LaplaceMoments], Floats]
 
     def fit(
-        self, rows: Rows, budget: Budget, noise: Noise, projection: Projection = TO_BOUNDS
+        self, rows: Rows, budget: Budget, noise: Noise, public: Rows | None = None, **clips: Any
     ) -> PrivateFit:
-        moments = projection.released(rows, budget, noise)
+        """Release moments of `rows` with `noise`, add those of `public` rows without noise, and
+        solve them; `clips`: `split`, `box` and `target` of `LaplaceMoments.released`."""
+        moments = LaplaceMoments.released(rows, budget.epsilon, budget.neighbours, noise, **clips)
+        if public is not None:
+            moments += LaplaceMoments.exact(public)
         return PrivateFit(self.solve(moments), budget.pure_cost, moments)
 
 
