@@ -158,49 +158,45 @@ def shuffled_rivals(
         return RandomizedResponse(categories=question.categories, epsilon=epsilon)
 
     best = response(largest_shuffled(response, users, epsilon, delta))
-    return (_row("shuffled", question, best, generator), _dummies_row(question, delta, generator))
+    dummies = DummyMessages.calibrated(question.domain, reports=users, epsilon=epsilon, delta=delta)
+    row = _row("shuffled", question, best, generator)
+    return row, _row("shuffled", question, dummies, generator)
 
 
-def _dummies_row(question: Shares, delta: float, generator: np.random.Generator) -> ModelRow:
-    users, (people,) = question.users, filter(None, [question.people])
+def _dummies_error(
+    question: Any, messages: DummyMessages, generator: np.random.Generator
+) -> tuple[float, float]:
+    """Return the root mean square error of the counts of all values, and its relative standard
+    error, from draws of the messages."""
+    (people,) = filter(None, [question.people])
     counts = np.array([*people.truth().values()])
-    messages = DummyMessages.calibrated(
-        question.domain, reports=users, epsilon=question.epsilon, delta=delta
-    )
-    draws = min(DRAWS, max(LEAST_DRAWS, DRAWN // question.domain))
+    draws = min(DRAWS, max(LEAST_DRAWS, DRAWN // messages.values))
     errors = [
-        messages.estimates(messages.draw_messages(counts, generator), users) - counts
+        messages.estimates(messages.draw_messages(counts, generator), question.users) - counts
         for _ in range(draws)
     ]
-    measured, sampling_error = root_mean_square(np.concatenate(errors))
-    return ModelRow(
-        model="shuffled",
-        users=users,
-        epsilon=question.epsilon,
-        mechanism=messages.name,
-        parameters=asdict(messages),
-        local_epsilon=messages.cost.epsilon,
-        predicted=messages.std_error(users),
-        measured=measured,
-        sampling_error=sampling_error,
-        whole=users,
-        messages=messages.messages,
-        sent_bytes=messages.messages * (HEADER_BYTES + messages.message_bytes),
-    )
+    return root_mean_square(np.concatenate(errors))
 
 
 def _row(
     model: str, question: Question, mechanism: Any, generator: np.random.Generator
 ) -> ModelRow:
-    """Return the row of a mechanism on devices, or of a curator where there is none."""
+    """Return the row of a mechanism on devices, of dummies, or of a curator where there is none."""
+    messages, sent_bytes = None, None
     if mechanism is None:
         curator = question.curator(generator)
         name, parameters, predicted = curator.mechanism, curator.parameters, curator.std_error
         measured, sampling_error = root_mean_square(curator.errors)
+    elif isinstance(mechanism, DummyMessages):
+        name, parameters, messages = mechanism.name, asdict(mechanism), mechanism.messages
+        predicted = mechanism.std_error(question.users)
+        measured, sampling_error = _dummies_error(question, mechanism, generator)
+        sent_bytes = messages * (HEADER_BYTES + mechanism.message_bytes)
     else:
-        name, parameters = mechanism.name, dict(registry_parameters(mechanism))
+        name, parameters, messages = mechanism.name, dict(registry_parameters(mechanism)), 1.0
         predicted = question.std_error(mechanism)
         measured, sampling_error = question.simulate(mechanism, generator)
+        sent_bytes = report_bytes(mechanism)
     return ModelRow(
         model=model,
         users=question.users,
@@ -212,6 +208,6 @@ def _row(
         measured=measured,
         sampling_error=sampling_error,
         whole=question.whole,
-        messages=mechanism and 1.0,
-        sent_bytes=mechanism and report_bytes(mechanism),
+        messages=messages,
+        sent_bytes=sent_bytes,
     )
