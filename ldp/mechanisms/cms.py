@@ -6,7 +6,7 @@ CMS". Counts are recovered by `ldp/decoding/mean_sketch.py` from the channel sta
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar
 
 from ldp.mechanisms.base import Case, Setting
@@ -46,9 +46,4 @@ class CountMeanSketch(MeanSketch):
 
     @cached_property
     def channel(self) -> Channel:
-        return _channel(self.epsilon)
-
-
-@lru_cache(maxsize=1024)
-def _channel(epsilon: float) -> Channel:
-    return direct_channel(Fraction(epsilon) / 2, others=1, differing=(1, 1))
+        return direct_channel(Fraction(self.epsilon) / 2, others=1, differing=(1, 1))
