@@ -406,7 +406,8 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
                 typed.add(name)
             elif "binary" in text or reading.is_private:
                 encoding = reading.encoding or "utf-8"
-                if "binary" not in text:  # as bytes: times that Python has not, texts that are none
+                # as bytes: times that Python has not, texts that are none
+                if "binary" not in text:
                     column = column.cast(pyarrow.string(), safe=False).cast(pyarrow.binary())
                     encoding = "utf-8"
                 cells = column.to_pylist()

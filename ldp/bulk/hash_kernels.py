@@ -210,7 +210,8 @@ def _step(hashed: Any, high: Any, low: Any, added: Any) -> Any:
 def hashed_column(a: Any, b: Any, c: Any, high: Any, low: Any, width: Any) -> Any:
     """Return the column of the point high 2**31 + low under the polynomial (a, b, c)."""
     hashed = _step(_step(a, high, low, b), high, low, c)
-    hashed = min(hashed, hashed - _FIELD)  # where it is below FIELD the difference wraps around
+    # where it is below FIELD the difference wraps around
+    hashed = min(hashed, hashed - _FIELD)
     return ((hashed >> _29) * width) >> _32
 
 

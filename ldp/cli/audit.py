@@ -197,7 +197,8 @@ def _commit(file: Path) -> str | None:
         return done.stdout.strip()
 
     try:
-        git("ls-files", "--error-unmatch", file.name)  # an install may lie in another's checkout
+        # an install may lie in another's checkout
+        git("ls-files", "--error-unmatch", file.name)
         return git("describe", "--always", "--abbrev=12", "--dirty")
     except (OSError, subprocess.CalledProcessError):
         return None

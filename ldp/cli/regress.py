@@ -168,7 +168,8 @@ def regress_command(
     if not len(table):
         if neighbours != "add-remove":
             raise ParameterError(f"{data} has no rows")
-        table = np.full((1, len(names) + 1), np.nan)  # an error would tell that nobody is there
+        # an error would tell that nobody is there
+        table = np.full((1, len(names) + 1), np.nan)
     X, y = table[:, :-1], table[:, -1]
     if public_rows is not None:
         public = read_columns(public_rows, [*names, target], is_private=False)

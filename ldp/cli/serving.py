@@ -171,7 +171,8 @@ def serve(app: Any, listening: socket.socket, action: str, note: str = "") -> No
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )
-    for name in (signal.SIGINT, signal.SIGTERM):  # uvicorn takes them over, and raises them again
+    # uvicorn takes them over, and raises them again
+    for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, server.handle_exit)
     gc.collect()
     gc.freeze()  # what is there now stays: 4 % of the time would go into looking at it

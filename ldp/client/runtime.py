@@ -172,7 +172,8 @@ class Client:
 
         is_written = self._safely(agree, lambda _: False)
         if any(group.needs_shuffler for group in self._registry.groups.values()):
-            self._sender.wait()  # what was on its way may be of a group that is not named any more
+            # what was on its way may be of a group that is not named any more
+            self._sender.wait()
         return is_written
 
     def withdraw(self) -> bool:

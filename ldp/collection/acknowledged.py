@@ -266,7 +266,8 @@ class BatchFile(ABC):
         refused = b"".join(
             _REFUSAL.pack(item, CODES.index(code)) for item, code in sorted_batch.refused
         )
-        if not sorted_batch.lots:  # none of its reports can be counted twice: its id is not stored
+        # none of its reports can be counted twice: its id is not stored
+        if not sorted_batch.lots:
             return self._known(pending) or Answer(202, _refusals_json(refused), is_new=True)
         try:
             self._connection.execute(

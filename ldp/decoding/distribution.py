@@ -100,7 +100,8 @@ class Distribution(Result):
     def fit(self) -> TreeFit:
         """Least-squares fit of the nodes' shares, from which all estimates follow."""
         weight = self.nodes.reports
-        if self.fake_share is not None:  # made-up reports choose their rows, so no weight is theirs
+        # made-up reports choose their rows, so no weight is theirs
+        if self.fake_share is not None:
             weight = self.nodes.tells.mean(axis=0)
         return TreeFit(self.nodes.tree, weight, is_open=self.is_part)
 

@@ -245,7 +245,8 @@ def _compare(
     differs = decided = (words ^ ones) & everywhere
     for shift in _DOUBLINGS:
         decided |= decided << shift * width
-    bits = differs & ~(decided << width) & ones  # where a lane's first difference is a 0 below a 1
+    # where a lane's first difference is a 0 below a 1
+    bits = differs & ~(decided << width) & ones
     for shift in _DOUBLINGS:
         bits |= bits >> shift * width
     open_words = -((everywhere & ~decided).bit_length() // -width)

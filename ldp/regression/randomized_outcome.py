@@ -293,7 +293,8 @@ class RandomizedOutcomeRegression:
         observed = self._derivatives(b, x, y, weight)[2]
         inverse = np.linalg.inv(observed)
         lowest = self._log_likelihood(x @ b, y, weight) - step**2 / (2 * inverse[place, place])
-        farthest = math.sqrt(inverse[place, place])  # of a step: a log odds at most, or a fiftieth
+        # of a step: a log odds at most, or a fiftieth
+        farthest = math.sqrt(inverse[place, place])
         farthest = min(max(1.0, abs(step) / 50), farthest)
         at = b + inverse[:, place] * math.copysign(farthest, step) / inverse[place, place]
         for _ in range(STEPS):
