@@ -26,20 +26,11 @@ if TYPE_CHECKING:
 class _File(click.Path):
     """The name of a file or folder. It raises a usage error for "-" where no stream can stand for
     it, for a URL, which would become a folder of that name, and for a named pipe, which may never
-    be written. The folder of a store may be a URL."""
-
-    is_store = False
+    be written."""
 
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
     ) -> Any:
-        if self.is_store and "://" in str(value):
-            from ldp.collection.object_store import store_path  # late: it loads pyarrow
-
-            try:
-                return store_path(str(value))
-            except LdpError as error:
-                self.fail(str(error), parameter, context)
         if str(value) == "-":
             self.fail('"-" is not supported here; name a file', parameter, context)
         if is_pipe(Path(value)):
@@ -52,7 +43,19 @@ class _File(click.Path):
 
 
 class _Store(_File):
-    is_store = True
+    """The folder of a store, or its URL."""
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> Any:
+        if "://" not in str(value):
+            return super().convert(value, parameter, context)
+        from ldp.collection.object_store import store_path  # late: it loads pyarrow
+
+        try:
+            return store_path(str(value))
+        except LdpError as error:
+            self.fail(str(error), parameter, context)
 
 
 FILE, STORE = _File(path_type=Path), _Store(path_type=Path)

@@ -46,8 +46,7 @@ def guarded(name: str, command: click.Command) -> click.Command:
         inputs = [path for path in _read(values, written) if path.exists()]
         for output in outputs:
             for path in inputs:
-                is_in = path.is_dir() and output.resolve().is_relative_to(path.resolve())
-                if _is_same(output, path) or (is_in and output.is_file()):
+                if _is_same(output, path) or (path.is_dir() and _is_stored(output, path)):
                     raise ParameterError(
                         f"{output} is also an input; name another file for the output"
                     )
@@ -91,3 +90,8 @@ def _is_same(first: Path, second: Path) -> bool:
     with suppress(OSError):
         return os.path.samefile(first, second)
     return first.resolve() == second.resolve()
+
+
+def _is_stored(output: Path, folder: Path) -> bool:
+    """Return whether an output would replace a file in a folder that is read."""
+    return output.is_file() and output.resolve().is_relative_to(folder.resolve())
