@@ -52,6 +52,7 @@ def _group(group: Group) -> dict[str, Any]:
 
 def _metric(metric: Metric) -> dict[str, Any]:
     mechanism: Any = metric.mechanism
+    # infinite where nothing bounds what a changing value tells, or nothing is memoised per value
     changing = mechanism.changing_per_value if metric.memoise == "per-value" else math.inf
     return _stated(
         version=metric.version,
@@ -74,7 +75,7 @@ def _metric(metric: Metric) -> dict[str, Any]:
         ],
         epsilon=None if metric.needs_shuffler else mechanism.cost.epsilon,
         price=metric.price,
-        changing_per_value=None if math.isinf(changing) else changing,  # there is no bound
+        changing_per_value=None if math.isinf(changing) else changing,
     )
 
 
