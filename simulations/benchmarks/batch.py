@@ -85,8 +85,8 @@ def values_of(mechanism: "Mechanism") -> tuple[Any, ...]:
     return tuple(zip(cycle(mechanism.by), numbers, strict=False)) if mechanism.by else numbers
 
 
-def answer(mechanism: "Mechanism", users: int) -> None:
-    """Encode the users' values, count the reports and estimate.
+def answer(mechanism: "Mechanism", users: int, method: str = "auto") -> None:
+    """Encode the users' values, count the reports and estimate by `method`.
 
     The 1,000 values have frequencies 1 / rank**1.1. For a numeric mechanism the estimates are those
     that `ldp decode` writes.
@@ -106,7 +106,7 @@ def answer(mechanism: "Mechanism", users: int) -> None:
     if mechanism.is_numeric:
         numbers_outcome(builder.build())
     else:
-        decode(builder.build(), VALUES)
+        decode(builder.build(), VALUES, method=method)
 
 
 if __name__ == "__main__":

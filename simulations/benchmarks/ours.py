@@ -42,13 +42,13 @@ def wire_bytes(mechanism: "Mechanism", value: str) -> float:
     return len(mechanism.encoder().encode(value))
 
 
-def batch_us(mechanism: "Mechanism") -> float:
+def batch_us(mechanism: "Mechanism", method: str = "auto") -> float:
     """Return microseconds a person, for 100,000 people, in the fastest of 5 runs.
 
     The kernels are compiled before.
     """
-    batch.answer(mechanism, 100)
-    return 1e6 * fastest(lambda: batch.answer(mechanism, batch.USERS), 5) / batch.USERS
+    batch.answer(mechanism, 100, method)
+    return 1e6 * fastest(lambda: batch.answer(mechanism, batch.USERS, method), 5) / batch.USERS
 
 
 def batch_memory(folder: Path) -> float:
@@ -247,6 +247,13 @@ BENCHMARKS = (
         name="100,000 reports of local hashing, 2,048 rows: the same, for each",
         unit="us",
         measure=lambda folder: batch_us(batch.hashes()),
+        bar=1,
+    ),
+    Benchmark(
+        key="hashing_mean_batch",
+        name="the same by method mean-sketch, for each",
+        unit="us",
+        measure=lambda folder: batch_us(batch.hashes(), "mean-sketch"),
         bar=1,
     ),
     Benchmark(
