@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldp.arrays import AnyInts, Floats, Ints, Points
 from ldp.bulk.compiled import by_rows, compiled
-from ldp.bulk.hash_kernels import coefficients, point_fractions, row_columns
+from ldp.bulk.hash_kernels import coefficients, row_columns, write_fractions
 from ldp.protocol.hashing import PolynomialRows
 
 _7 = np.uint64(7)
@@ -172,9 +172,10 @@ def _gather_polynomial(counts: Any, coefficients: Any, points: Any, width: Any) 
     """Sum a tile of points at a time: first their columns in a row, which the compiler computes
     several at once, then the counts there."""
     sums, columns = np.zeros(points.size, dtype=np.int64), np.empty(_TILE, dtype=np.uint32)
+    fractions = np.empty((4, _TILE), dtype=np.uint64)
     for first in range(0, points.size, _TILE):
         tile_points, tile_sums = points[first : first + _TILE], sums[first : first + _TILE]
-        fractions = point_fractions(tile_points)
+        write_fractions(fractions, tile_points)
         for row in range(counts.shape[0]):
             row_columns(columns, coefficients[row], tile_points, fractions, width)
             cells = counts[row]

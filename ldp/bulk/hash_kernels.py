@@ -216,17 +216,15 @@ def hashed_column(a: Any, b: Any, c: Any, high: Any, low: Any, width: Any) -> An
 
 
 @compiled()
-def point_fractions(points: Any) -> Any:
-    """Return 2**31 x**2, x**2, 2**31 x and x modulo FIELD = 2**61 - 1 of the points x as fractions
-    of FIELD, in units of 2**-64 and rounded down: uint64, shape (4, points)."""
-    fractions = np.empty((4, points.size), dtype=np.uint64)
+def write_fractions(fractions: Any, points: Any) -> None:
+    """Write 2**31 x**2, x**2, 2**31 x and x modulo FIELD = 2**61 - 1 of the points x as fractions
+    of FIELD, in units of 2**-64 and rounded down, into `fractions`: uint64, shape (4, points)."""
     for i in range(points.size):
         point = points[i]
         square = _step(point, point >> _31, point & _LOW_31, _0)
         square = min(square, square - _FIELD)
         fractions[0, i], fractions[1, i] = _fraction(_shift_31(square)), _fraction(square)
         fractions[2, i], fractions[3, i] = _fraction(_shift_31(point)), _fraction(point)
-    return fractions
 
 
 @compiled(inline="always")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ldp import bulk
 from ldp.arrays import AnyInts
 from ldp.bulk.counting import _TILE
-from ldp.bulk.hash_kernels import point_fractions, row_columns
+from ldp.bulk.hash_kernels import row_columns, write_fractions
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity
 from ldp.protocol.hashing import FIELD, PolynomialRows, derived_seed, value_point
@@ -77,7 +77,8 @@ def test_columns_in_fixed_point_are_those_of_the_field(width: int) -> None:
             [(value - c) * pow(b, -1, FIELD) % FIELD for value in values] if a == 0 else values
         )
         points, columns = np.array(numbers, dtype=np.uint64), np.empty(len(numbers), np.uint32)
-        fractions = point_fractions(points)
+        fractions = np.empty((4, points.size), np.uint64)
+        write_fractions(fractions, points)
         row_columns(
             *(columns, np.array([a, b, c], dtype=np.uint64), points, fractions, np.uint64(width))
         )
