@@ -12,6 +12,7 @@ import io
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,18 +52,9 @@ SHOWN, MOST_NAMES = 40, 300
 """Number of letters of a value, and of the names of columns, that an error shows."""
 _SPACES = " \u00a0\u2007\u2009\u202f"
 _MARKS = {".": f",'\u2019{_SPACES}", ",": f".'\u2019{_SPACES}"}
-_NUMBERS = {
-    decimal: re.compile(
-        rf"([+-]?)([1-9][0-9]{{0,2}}(?:([{marks}])[0-9]{{3}})(?:\3[0-9]{{3}})*|[0-9]*)"
-        rf"(?:\{decimal}([0-9]*))?(e[+-]?[0-9]+)?",
-        re.IGNORECASE | re.ASCII,
-    )
-    for decimal, marks in _MARKS.items()
-}
-"""Numbers by decimal sign: digits, or groups of three with one mark between them all."""
-_JSON = re.compile(rb'[{[]\s*["{]')
-INFINITE = re.compile(" *[+-]?inf(inity)? *", re.IGNORECASE | re.ASCII)
-_SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*')
+_JSON = rb'[{[]\s*["{]'
+_INFINITE = "(?ia) *[+-]?inf(inity)? *"
+_SEPARATOR = r'"?sep=(.)"?[\r\n]*'
 """First line of a spreadsheet's file, which names the separator."""
 
 
@@ -157,7 +149,21 @@ class DataTable(NamedTuple):
     def _private_number(self, cell: str) -> str:
         """Return the number of a cell, "" for a text."""
         decimal = self.reading.decimal or "."
-        return number_forms(cell).get(decimal, cell if INFINITE.fullmatch(cell) else "")
+        return number_forms(cell).get(decimal, cell if re.fullmatch(_INFINITE, cell) else "")
+
+
+@cache
+def _patterns() -> dict[str, re.Pattern[str]]:
+    """Return the numbers by decimal sign: digits, or groups of three with one mark between them
+    all. A client, which imports this module, does not compile them."""
+    return {
+        decimal: re.compile(
+            rf"([+-]?)([1-9][0-9]{{0,2}}(?:([{marks}])[0-9]{{3}})(?:\3[0-9]{{3}})*|[0-9]*)"
+            rf"(?:\{decimal}([0-9]*))?(e[+-]?[0-9]+)?",
+            re.IGNORECASE | re.ASCII,
+        )
+        for decimal, marks in _MARKS.items()
+    }
 
 
 def number_forms(text: str) -> dict[str, str]:
@@ -169,7 +175,7 @@ def number_forms(text: str) -> dict[str, str]:
     {'.': '1234', ',': '1.234'}
     """
     forms = {}
-    for sign, pattern in _NUMBERS.items():
+    for sign, pattern in _patterns().items():
         match = pattern.fullmatch(text.strip().replace("\u2212", "-"))
         if match and (match[2] or match[4]):
             fraction = f".{match[4]}" if match[4] else ""
@@ -217,7 +223,7 @@ def _table(path: Path, lines: list[str], reading: Reading) -> DataTable:
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
     if first is None:
         raise ParameterError(f"{path} is empty")
-    stated = _SEPARATOR.fullmatch(lines[first])
+    stated = re.fullmatch(_SEPARATOR, lines[first])
     wanted = reading.delimiter or (stated and stated[1])
     first += 1 if stated else 0
     of_header = lines[first : first + 1] if reading.is_private else lines[first:]
@@ -340,7 +346,7 @@ def _read_bytes(path: str | Path, reading: Reading) -> tuple[bytes, str]:
     except AttributeError:  # sys.stdin is None
         raise ParameterError("cannot read -: it is closed") from None
     known = [what for beginning, what in OTHERS.items() if data.startswith(beginning)]
-    if known or _JSON.match(data):
+    if known or re.match(_JSON, data):
         raise ParameterError(f"{path} is {(known or ['JSON'])[0]}: a CSV file was expected")
     marked = next((encoding for mark, encoding in BOMS.items() if data.startswith(mark)), "utf-8")
     return data, reading.encoding or marked

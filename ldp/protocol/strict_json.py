@@ -3,12 +3,13 @@ is one line that names the file."""
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import UnionType
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ldp.errors import LdpError, ParameterError, RegistryError
-from ldp.files import bytes_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Kinds = Mapping[type | UnionType, str]
 """Types of JSON, each with the names of the fields that have it, separated by spaces."""
@@ -16,7 +17,7 @@ _SHAPELESS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
 
 
 def read_json(
-    path: Path, form: str, check: Callable[[Any], None], error: type[LdpError] = RegistryError
+    path: "Path", form: str, check: Callable[[Any], None], error: type[LdpError] = RegistryError
 ) -> dict[str, Any]:
     """Return the object in a file of JSON. Raise `error`, which says that the file is not `form`,
     unless `parse_json` reads it and `check` of the contents raises no ValueError."""
@@ -30,7 +31,7 @@ def read_json(
     return _read(path, form, parse, error)
 
 
-def read_toml(path: Path, error: type[LdpError] = RegistryError) -> dict[str, Any]:
+def read_toml(path: "Path", error: type[LdpError] = RegistryError) -> dict[str, Any]:
     """Return the tables of a TOML file; raise `error` for any other file."""
     import tomllib  # late: opening a client needs it, importing one does not
 
@@ -43,8 +44,10 @@ def read_toml(path: Path, error: type[LdpError] = RegistryError) -> dict[str, An
 
 
 def _read(
-    path: Path, form: str, parse: Callable[[str], dict[str, Any]], error: type[LdpError]
+    path: "Path", form: str, parse: Callable[[str], dict[str, Any]], error: type[LdpError]
 ) -> dict[str, Any]:
+    from ldp.files import bytes_of  # late: a mechanism needs no path
+
     try:
         return parse(bytes_of(path).decode())
     except OSError as reason:
