@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 from ldp.accounting.bisection import bisect
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import Addressing, Answers, Identity, RandomizedAddressing
+from ldp.mechanisms.addressing import (
+    Addressing,
+    Answers,
+    Categories,
+    Identity,
+    RandomizedAddressing,
+)
 from ldp.mechanisms.report_functions import report_function
 from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value as Value
@@ -492,7 +498,9 @@ def _layout(kind: Kind, shape: Shape) -> Layout:
 
 
 def _as_list(value: Any) -> Any:
-    return [_as_list(entry) for entry in value] if isinstance(value, tuple) else value
+    if isinstance(value, Categories):  # up to millions of texts
+        return [*value]
+    return [*map(_as_list, value)] if isinstance(value, tuple) else value
 
 
 def threshold(probability: Fraction) -> int:

@@ -28,7 +28,7 @@ from ldp.mechanisms import (
     SubsetSelection,
     UnaryEncoding,
 )
-from ldp.mechanisms.addressing import require_categories
+from ldp.mechanisms.addressing import Categories
 from ldp.mechanisms.permanent_response import PermanentFilter
 from ldp.mechanisms.projective_geometry import is_prime
 from ldp.mechanisms.sketch import MAX_ROWS, MeanSketch
@@ -236,9 +236,9 @@ def zipf_squares(values: int) -> float:
 
 
 @cache
-def category_names(domain: int) -> tuple[str, ...]:
-    """Return `domain` names; the tuple is checked once and shared. Raises ParameterError for more
-    than MOST_CATEGORIES."""
+def category_names(domain: int) -> Categories:
+    """Return `domain` names, which are shared. Raises ParameterError for more than
+    MOST_CATEGORIES."""
     if domain > MOST_CATEGORIES:
         raise ParameterError(f"it needs a list, and {domain:,} values are too many for one")
-    return require_categories(tuple(map(str, range(domain))))
+    return Categories(map(str, range(domain)))
