@@ -84,7 +84,9 @@ class BloomDesign:
         weights and s_j those of the cells of j, column j is s_j - mean w. Where filters are long,
         only the cells that candidates share are multiplied."""
         if self._is_dense and max(some.size, others.size) * self.weight.size <= MOST_DENSE:
-            return np.asarray(self.columns(some).T @ self.columns(others))
+            left = self.columns(some)
+            right = left if np.array_equal(some, others) else self.columns(others)
+            return np.asarray(left.T @ right)
         left, right = map(self._cells, (some, others))
         flat = self.weight.ravel()
         crossed = self.mean * np.add.outer(left @ flat, right @ flat)
@@ -281,9 +283,9 @@ class BitEquations:
             share = x.T @ b
             held = (1 - 2 * mean) * share + mean**2 * b.sum() - (share - mean * b.sum()) ** 2
             z = (x @ a.T).T - mean * a.sum(axis=1, keepdims=True)
-            noise += a**2 @ np.maximum(1 / weight**2 - held / reports, 0)
-            variance += a**2 @ (1 / weight**2 - held / reports)
-            variance += (z**2 @ b - (z @ b) ** 2) / reports
+            squares, single = a**2, 1 / weight**2 - held / reports
+            noise += squares @ np.maximum(single, 0)
+            variance += squares @ single + (z**2 @ b - (z @ b) ** 2) / reports
         return np.asarray(np.maximum(variance - held_by * (1 - held_by) / n, noise))
 
 
