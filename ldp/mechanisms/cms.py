@@ -5,7 +5,6 @@ CMS". Counts are recovered by `ldp/decoding/mean_sketch.py` from the channel sta
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -46,4 +45,4 @@ class CountMeanSketch(MeanSketch):
 
     @cached_property
     def channel(self) -> Channel:
-        return direct_channel(Fraction(self.epsilon) / 2, others=1, differing=(1, 1))
+        return direct_channel(self.epsilon / 2, others=1, differing=(1, 1))
