@@ -3,7 +3,7 @@
 import errno
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -86,9 +86,11 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
     return "".join(f"{line}\n" for line in _csv_lines(rows))
 
 
-def csv_cells(values: Iterable[object]) -> list[str]:
-    """Return each of `values` as a cell of CSV text, in quotes where it needs them."""
-    return _csv_lines(zip(values))
+def csv_cells(texts: Collection[str]) -> list[str]:
+    """Return each of the `texts` as a cell of CSV text, in quotes where it needs them."""
+    together = "".join(texts)
+    is_plain = all(texts) and not any(mark in together for mark in ',"\r\n')
+    return [*texts] if is_plain else _csv_lines(zip(texts))
 
 
 def _csv_lines(rows: Iterable[Iterable[object]]) -> list[str]:

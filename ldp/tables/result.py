@@ -160,7 +160,7 @@ class Result(Frame):
         columns = self.columns
         cells = (self._cells(name, column) for name, column in columns.items())
         rows = chain([columns], zip(*cells, strict=True))
-        return "".join(f"{','.join(row)}\n" for row in rows)
+        return "\n".join(map(",".join, rows)) + "\n"
 
     def _cells(self, name: str, column: Column) -> Sequence[str]:
         """Return the cells of a column as they are written. Numbers need no quotes, so they do not
@@ -174,8 +174,8 @@ class Result(Frame):
             return ["01"[number > 0] for number in numbers]
         if digits is not None and not (np.abs(array) < 10**digits).all():
             return [_written(number, digits) for number in numbers]
-        form = ".2f" if digits is None else f".{digits}g"
-        cells = [format(number, form) for number in numbers]
+        form = "%.2f" if digits is None else f"%.{digits}g"
+        cells = [form % number for number in numbers]
         return ["" if cell == "nan" else cell for cell in cells] if np.isnan(array).any() else cells
 
     def lines(self) -> Iterator[Line]:
