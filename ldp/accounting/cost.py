@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ldp.errors import ParameterError
+from ldp.protocol.channel import set_real_numbers
 
 
 class Neighbours(Enum):
@@ -32,6 +33,7 @@ class Cost:
     neighbours: Neighbours = Neighbours.REPLACE_VALUE
 
     def __post_init__(self) -> None:
+        set_real_numbers(self, "epsilon", "delta", "lifetime", up=True)
         if not self.epsilon >= 0:
             raise ParameterError(f"a cost's epsilon must be >= 0, got {self.epsilon!r}")
         if not self.lifetime >= 0:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from ldp.errors import ParameterError
+from ldp.protocol.channel import set_real_numbers
 
 
 class Allowance(NamedTuple):
@@ -49,8 +50,11 @@ class Caps:
     def __post_init__(self) -> None:
         if self.window <= timedelta(0):
             raise ParameterError("window must be longer than nothing")
-        limits = (self.window_epsilon, self.lifetime_epsilon, self.report_epsilon)
-        if any(limit is not None and not 0 < limit < math.inf for limit in limits):
+        names = ["window_epsilon", "lifetime_epsilon"]
+        if self.report_epsilon is not None:
+            names.append("report_epsilon")
+        set_real_numbers(self, *names)
+        if any(not 0 < getattr(self, name) < math.inf for name in names):
             raise ParameterError("every cap must be a number > 0")
 
     def allowance(self, spent: Fraction, in_window: Fraction) -> Allowance:

@@ -18,7 +18,7 @@ from ldp.arrays import Ints as Integers
 from ldp.central.gaussian import gaussian_mu, require_budget
 from ldp.central.noise import Noise, Releases
 from ldp.errors import ParameterError
-from ldp.protocol.channel import round_up
+from ldp.protocol.channel import round_up, set_real_numbers
 
 MOST_COUNT = 2**62
 """Count to which larger ones are clipped: an int64 with space for noise."""
@@ -34,6 +34,7 @@ class _Mechanism:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
 
     def __post_init__(self) -> None:
+        set_real_numbers(self, "sensitivity", up=True)
         if not 0 < self.sensitivity < math.inf:
             raise ParameterError(f"sensitivity must be finite and > 0, got {self.sensitivity!r}")
 
@@ -46,6 +47,7 @@ class _Pure(_Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        set_real_numbers(self, "epsilon")
         if not 0 < self.epsilon < math.inf:
             raise ParameterError(f"epsilon must be finite and > 0, got {self.epsilon!r}")
 
@@ -145,6 +147,7 @@ class Gaussian(_Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        set_real_numbers(self, "epsilon", "delta")
         require_budget(self.epsilon, self.delta)
         if self.calibration not in ("analytic", "classical"):
             raise ParameterError('calibration must be "analytic" or "classical"')

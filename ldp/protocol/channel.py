@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from ldp.errors import ParameterError
@@ -61,12 +61,38 @@ def most_differing(touches: int, cells: int) -> tuple[int, int]:
 def require_epsilon(epsilon: float, name: str = "epsilon") -> float:
     """Return `epsilon`, of any type of real numbers, as the float in (0, 64] that is nearest and
     not above it; raise ParameterError, with `name`, otherwise."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, Real):
-        raise ParameterError(f"{name} must be a number")
-    if not 0 < epsilon <= MAX_EPSILON:
+    number = real_number(epsilon, name)
+    if not 0 < number <= MAX_EPSILON:
         raise ParameterError(f"{name} must be > 0 and at most 64")
-    number = float(epsilon)
-    return number if number <= epsilon else math.nextafter(number, 0)
+    return number
+
+
+def real_number(number: object, name: str, *, up: bool = False) -> float:
+    """Return `number`, of any type of real numbers, as the nearest float not above it, or with `up`
+    not below it; raise ParameterError, with `name`, otherwise. An integer of numpy must not enter
+    a fraction: the products of fractions would overflow."""
+    if isinstance(number, bool) or not isinstance(number, Real):
+        raise ParameterError(f"{name} must be a number")
+    exact: Any = number
+    if isinstance(number, Integral):
+        exact = int(number)
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        nearest = math.inf if exact > 0 else -math.inf
+    if up and nearest < exact:
+        return math.nextafter(nearest, math.inf)
+    if nearest > exact and not up:
+        return math.nextafter(nearest, -math.inf)
+    return nearest
+
+
+def set_real_numbers(frozen: object, *names: str, up: bool = False) -> None:
+    """Replace the attributes `names` of a frozen dataclass by their `real_number`."""
+    for name in names:
+        number = getattr(frozen, name)
+        number = real_number(number, name, up=up)
+        object.__setattr__(frozen, name, number)
 
 
 def require_whole(number: object, name: str, least: int, most: int) -> None:

@@ -1,11 +1,13 @@
 """Costs add exactly, caps hold whatever is charged, and a refused charge changes nothing."""
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from time import sleep
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -192,6 +194,24 @@ def test_a_clock_set_back_frees_nothing() -> None:
         ledger.charge("g", Cost(epsilon=4.0), now=START)
     with pytest.raises(BudgetExceeded):
         ledger.charge("g", Cost(epsilon=4.0), now=START - 30 * DAY)
+
+
+@pytest.mark.exact
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("cast", [np.int8, np.int64, np.float32, Fraction], ids=str)
+def test_caps_and_costs_of_any_real_type_are_those_of_floats(cast: Callable[[int], float]) -> None:
+    """An integer of numpy in a fraction overflows, and another type has no fraction at all."""
+    caps = Caps(window=DAY, window_epsilon=cast(100), lifetime_epsilon=cast(100))
+    ledger = Ledger({"g": caps})
+    for _ in range(99):
+        ledger.charge("g", Cost(epsilon=cast(1)), now=START)
+    ledger.charge("g", Cost(epsilon=0.1), now=START)
+    assert ledger.remaining("g", now=START) == pytest.approx(0.9)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("g", Cost(epsilon=cast(1)), now=START)
+    assert Fraction(Cost(epsilon=Fraction(1, 3)).epsilon) >= Fraction(1, 3)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="epsilon must be a number"):
+        Cost(epsilon="1")  # type: ignore[arg-type]
 
 
 @pytest.mark.exact

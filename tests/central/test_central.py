@@ -4,6 +4,8 @@ noise."""
 import math
 import sys
 from fractions import Fraction
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,6 +105,17 @@ def test_the_scale_is_never_below_sensitivity_over_epsilon(
         assert Fraction(half) * Fraction(sensitivity) / Fraction(made.scale) <= Fraction(epsilon)
         assert made.cost.epsilon == epsilon
         assert made.cost.neighbours is Neighbours.ADD_REMOVE
+
+
+@pytest.mark.exact
+@pytest.mark.filterwarnings("error")
+def test_a_sensitivity_of_numpys_integers_has_the_noise_of_pythons() -> None:
+    """Products of numpy's int64 in a fraction overflow: 12,345 / 0.1 was 570, not 123,450."""
+    for number in (1, 100, 600, 5000, 12345):
+        numbers: tuple[Any, ...] = np.int64(number), np.float32(number)
+        for kind, sensitivity in product((Laplace, DiscreteLaplace, Exponential), numbers):
+            scale = kind(epsilon=0.1, sensitivity=sensitivity).scale
+            assert scale == kind(epsilon=0.1, sensitivity=number).scale
 
 
 @pytest.mark.exact

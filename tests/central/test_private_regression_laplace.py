@@ -375,6 +375,12 @@ def test_clips_and_split_are_what_the_noise_is_asked_for() -> None:
     assert made.clips == (0.5, 0.25)
     clipped = np.clip(rows.features[:, :2], -0.5, 0.5)
     assert np.diag(made.xx)[:2] == pytest.approx((clipped**2).sum(axis=0), abs=1e-2)
+    wide = LaplaceMoments.released(  # shares of a billionth more than 1 cost no more than epsilon
+        rows, 2.0, Neighbours.ADD_REMOVE, heard, split=(0.5, 0.25, 0.25 + 9e-10)
+    )
+    most = Sensitivities.of(np.ones(3), Neighbours.ADD_REMOVE, norm=rows.norm)
+    costs = zip((most.xx, most.xy, most.yy), wide.scales, strict=True)
+    assert sum(Fraction(sensitivity) / Fraction(scale) for sensitivity, scale in costs) <= 2
     for wrong in ((0.5, 0.5), (0.5, 0.6, -0.1), (0.5, 0.4, 0.2)):
         with pytest.raises(ParameterError, match="three positive shares"):
             LaplaceMoments.released(rows, 2.0, Neighbours.REPLACE_VALUE, heard, split=wrong)  # type: ignore[arg-type]

@@ -130,11 +130,12 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_all_finite=False)
         y = np.where(absent, np.nan, np.asarray(y, dtype=np.float64))
         method, neighbours = self._method(), self._neighbours()
-        budget = Budget(epsilon=self.epsilon, delta=self.delta, neighbours=neighbours)
+        epsilon, delta = float(self.epsilon), float(self.delta)
+        budget = Budget(epsilon=epsilon, delta=delta, neighbours=neighbours)
         knows_rows = neighbours is not Neighbours.ADD_REMOVE
-        if knows_rows and self.delta >= 1 / len(y) and self.method not in PURE:
+        if knows_rows and delta >= 1 / len(y) and self.method not in PURE:
             warnings.warn(
-                f"delta {self.delta:g} is not below 1 / rows = {1 / len(y):g}: publishing a random "
+                f"delta {delta:g} is not below 1 / rows = {1 / len(y):g}: publishing a random "
                 "person's row would be allowed by it",
                 DeltaWarning,
                 stacklevel=2,

@@ -96,12 +96,15 @@ class LaplaceMoments:
         if not 1 / GRID <= box <= 1 or not 1 / GRID <= target <= 1:
             raise ParameterError(f"box and target must lie in [1 / {GRID}, 1]")
         features, inside = clip_rows(rows, box, target)
+        box, target = float(box), float(target)
+        shares = [float(share) for share in split]
         part = epsilon * (1 - SLACK)
+        part /= max(1.0, math.fsum(shares))
         limits = np.where(rows.constant, 1.0, box)
         most = Sensitivities.of(limits, neighbours, norm=rows.norm, target=target)
         xx, xy, yy = (
             Laplace(epsilon=share * part, sensitivity=sensitivity, neighbours=neighbours)
-            for share, sensitivity in zip(split, (most.xx, most.xy, most.yy), strict=True)
+            for share, sensitivity in zip(shares, (most.xx, most.xy, most.yy), strict=True)
         )
         upper = (features.T @ features)[np.triu_indices(rows.columns)]
         return cls(

@@ -45,8 +45,7 @@ class Rows:
         if n > MOST_ROWS:
             raise ParameterError(f"at most {MOST_ROWS:,} rows are summed exactly, got {n:,}")
         longest = float(np.sqrt(columns + intercept))
-        if norm is None:
-            norm = longest
+        norm = longest if norm is None else float(norm)
         if not intercept < norm < np.inf:
             raise ParameterError(f"norm must be finite and > {int(intercept)}, got {norm!r}")
         rounded = np.rint(features * GRID)
