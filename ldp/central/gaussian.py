@@ -7,13 +7,15 @@ Su 2022, corollary 3.3): this is how the releases of a regression are accounted,
 
 import math
 
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from ldp.accounting.bisection import bisect
 from ldp.errors import ParameterError
 
 SLACK = 1e-6
 """Share of delta that is left for the rounding of doubles when a mu is chosen."""
+SMALL = 1e-3
+"""Largest mu for which delta is not a difference of two numbers that are nearly equal."""
 LARGEST = 1e6
 """Largest mu that `gaussian_mu` returns."""
 
@@ -35,9 +37,29 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         return 0.0
     if mu == math.inf:
         return 1.0
+    if mu < SMALL:
+        return _delta_of_small(epsilon, mu)
     log_first = float(log_ndtr(mu / 2 - epsilon / mu))
     log_second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
     return math.exp(log_first) * -math.expm1(min(0.0, log_second - log_first))
+
+
+def _delta_of_small(epsilon: float, mu: float) -> float:
+    """Return `gaussian_delta` of a small mu, or less than a millionth more: phi(x) (R(x) - R(x +
+    mu)), x = epsilon / mu - mu / 2, phi the normal density and R Mills' ratio, whose slope is
+    convex, so that the trapezoid is not below the difference."""
+    x = epsilon / mu - mu / 2
+    density = math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    if not density:
+        return 0.0
+    slopes = _mills_slope(x) + _mills_slope(x + mu)
+    return density * mu * slopes / 2
+
+
+def _mills_slope(x: float) -> float:
+    """Return by how much Mills' ratio falls at `x`."""
+    scaled = float(erfcx(x / math.sqrt(2)))
+    return 1 - x * scaled * math.sqrt(math.pi / 2)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -48,7 +70,9 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     4.22
     """
     require_budget(epsilon, delta)
-    return bisect(lambda mu: gaussian_delta(epsilon, mu) <= delta * (1 - SLACK), 0.0, LARGEST)[0]
+    most = delta * (1 - SLACK)
+    steps = 1100  # from LARGEST to the smallest number
+    return bisect(lambda mu: gaussian_delta(epsilon, mu) <= most, 0.0, LARGEST, steps)[0]
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

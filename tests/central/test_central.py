@@ -44,8 +44,12 @@ def sources() -> list[Noise]:
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0, 30.0])
 @pytest.mark.parametrize("mu", [0.01, 0.2, 1.0, 4.0])
 def test_the_gaussian_delta_is_the_mass_that_exceeds_epsilon(epsilon: float, mu: float) -> None:
-    """The delta is computed by quadrature of the positive part of density - e**epsilon x other
-    density."""
+    mass = excess_mass(epsilon, mu)
+    assert gaussian_delta(epsilon, mu) == pytest.approx(mass, rel=1e-7, abs=1e-300)
+
+
+def excess_mass(epsilon: float, mu: float) -> float:
+    """Return delta by quadrature of the positive part of density - e**epsilon x other density."""
     start = epsilon / mu + mu / 2
 
     def excess(x: float) -> float:
@@ -53,7 +57,16 @@ def test_the_gaussian_delta_is_the_mass_that_exceeds_epsilon(epsilon: float, mu:
 
     mass, _ = quad(excess, start, start + 1, epsabs=0, epsrel=1e-11)
     rest, _ = quad(excess, start + 1, start + 40, epsabs=0, epsrel=1e-11)
-    assert gaussian_delta(epsilon, mu) == pytest.approx(mass + rest, rel=1e-7, abs=1e-300)
+    return float(mass + rest)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("epsilon", [1e-100, 1e-15, 1e-12, 1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize("delta", [1e-100, 1e-50, 1e-30, 1e-12, 1e-4])
+def test_the_delta_of_a_tiny_epsilon_is_no_rounding(epsilon: float, delta: float) -> None:
+    """By two logarithms that are nearly equal, delta was 65 times the stated 1e-30 at 1e-12."""
+    mass = excess_mass(epsilon, gaussian_mu(epsilon, delta))
+    assert delta * (1 - 1e-5) < mass <= delta
 
 
 @pytest.mark.exact
