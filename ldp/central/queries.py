@@ -159,8 +159,8 @@ def noisy_mean(
     error would tell that somebody has it.
     """
     low, high = map(float, bounds)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ParameterError("bounds must be finite, low below high")
+    if not 0 < high - low < math.inf:
+        raise ParameterError("bounds must be finite, low below high, and less than 1.8e308 apart")
     held = np.ones(len(numbers), np.int64) if counts is None else np.asarray(counts, np.int64)
     people = int(held.sum())
     if not people or np.isnan(numbers).any():
