@@ -28,6 +28,8 @@ WORSE = 1.02
 """Ratio of the cross-validation to its best at which the path ends."""
 MOST = 0.9
 """Largest number of degrees of freedom of a fit, for each equation."""
+NOTHING = 1e-300
+"""Information of a column that no equation tells of."""
 EXACT = 0.01
 """Change of a coefficient, in standard errors of a column alone, below which descent ends."""
 EXACT_OF_PORTIONS = 1e-4
@@ -93,11 +95,11 @@ def debias(design: Design, fit: Sparse, left: float, scale: float) -> tuple[Floa
     """Return the coefficients without shrinkage and their standard errors, of every column: shape
     (columns,) each. `left`: part of a column that those in the fit leave, 1 - df / n where no
     equation tells more than another; `scale`: variance of the residuals for each degree of freedom;
-    two columns that are the same have an infinite error."""
+    two columns that are the same have an infinite error, and a column without information."""
     information = design.norms**2 * max(1 - MOST, left)
     if fit.chosen.size:
         information[fit.chosen] = 1 / inverse_diagonal(design.gram(fit.chosen, fit.chosen))
-    information = np.maximum(information, 1e-300)
+    information = np.maximum(information, NOTHING)
     coefficients = design.correlations(fit.residual) / information
     coefficients[fit.chosen] += fit.coefficients
     # columns that are the same have the same product with anything
@@ -105,6 +107,7 @@ def debias(design: Design, fit: Sparse, left: float, scale: float) -> tuple[Floa
     _, group, times = np.unique(marks, return_inverse=True, return_counts=True)
     std_errors = np.sqrt(scale / information)
     std_errors[times[group] > 1] = np.inf
+    std_errors[information <= NOTHING] = np.inf
     return coefficients, std_errors
 
 

@@ -167,6 +167,9 @@ def test_few_columns_without_noise_are_fitted_as_by_least_squares() -> None:
     np.testing.assert_allclose(found[large], exact.coefficients[large], atol=0.1 * errors.min())
     np.testing.assert_allclose(errors[large], exact.std_errors[large] / exact.scale**0.5, rtol=0.02)
     assert not refit(Dense(columns), target, fit, 300).residual @ columns[:, 0] > 0.1
+    columns[:, 1] = 0  # no equation tells of it: an error of 1e150 overflowed in what follows
+    fit = nonnegative_path(Dense(columns), target, 300)
+    assert debias(Dense(columns), fit, 1 - fit.chosen.size / 300, 1.0)[1][1] == np.inf
 
 
 @pytest.mark.exact
