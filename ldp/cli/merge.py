@@ -1,6 +1,7 @@
 """`ldp merge`: tables of one mechanism become one."""
 
 from collections import Counter
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,14 @@ from ldp.tables.joint_table import load_table
 @click.option(
     "--overlapping",
     is_flag=True,
-    help="Accept days that are in several tables, whose reports differ.",
+    help="Accept days that are in several tables, and equal tables, whose reports differ.",
 )
 @JSON
 def merge_command(tables: tuple[Path, ...], out: Path, overlapping: bool, as_json: bool) -> None:
     """Add tables of the same mechanism; exact in any order.
 
     A day that is in two of them may be counted twice: nobody can tell from tables whether their
-    reports are the same, so it is refused without --overlapping.
+    reports are the same, so it is refused without --overlapping, and so are two equal tables.
 
     \b
     Example: ldp merge monday.table tuesday.table --out week.table
@@ -43,9 +44,12 @@ def merge_command(tables: tuple[Path, ...], out: Path, overlapping: bool, as_jso
             f"days in more than one of these tables: {len(repeated)}, the first {repeated[0]}; "
             "give --overlapping if their reports are others, or each table once"
         )
-    paths = {path.resolve() for path in tables}
-    if len(paths) < len(tables) and not overlapping:
-        raise ParameterError("a table is named twice: name it once")
+    digests = {sha256(path.read_bytes()).digest() for path in tables}
+    if len(digests) < len(tables) and not overlapping:
+        raise ParameterError(
+            "two of these tables are the same: name a table once, or give --overlapping if their "
+            "reports are others"
+        )
     total.save(out)
     result = {"tables": len(tables), "reports": total.total, "written": str(out)}
     words = f"{len(tables)} tables, {total.total:,} reports -> {out}"

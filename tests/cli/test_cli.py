@@ -151,6 +151,10 @@ def test_tables_of_one_day_are_merged_if_that_is_meant(
     capsys.readouterr()
     assert run("merge t t --out twice --overlapping --json", monkeypatch) == 0
     assert json.loads(capsys.readouterr().out)["written"] == "twice"
+    run(f"{SIMULATE} --table plain", monkeypatch)  # without days, only its bytes tell a copy
+    Path("copy").write_bytes(Path("plain").read_bytes())
+    assert run("merge plain copy --out twice", monkeypatch) == 2
+    assert run("merge plain copy --out twice --overlapping", monkeypatch) == 0
 
 
 @pytest.mark.exact

@@ -22,7 +22,9 @@ BAD = {
         "decode home.table --candidates foreign.csv --out e.csv", "candidate 'Atlantis': value is",
     ),
     "missing table": ("decode nothing.table --out e.csv", "nothing.table"),
-    "one table twice": ("merge city.table ./city.table --out t", "a table is named twice"),
+    "one table twice": (
+        "merge city.table ./city.table --out t", "two of these tables are the same",
+    ),
     "other mechanism's table": ("merge city.table home.table --out t", "home.table: tables"),
     "empty store": (
         "aggregate city --registry metrics.toml empty --out t", "no reports of metric 'city'",
