@@ -34,11 +34,13 @@ WHOLE = {str, bytes, int}
 """Types of values that are never missing."""
 UNREADABLE = ArithmeticError, LookupError, TypeError, ValueError
 """Errors of numpy, pandas and Arrow about values that they cannot read."""
-Seed = np.random.Generator | int | None
-"""Source of a simulation's randomness: a generator, a seed, or None for a new generator."""
+Generator = np.random.Generator
+"""Source of a simulation's randomness."""
+Seed = Generator | int | None
+"""A generator, a seed of one, or None for a new one."""
 
 
-def generator_of(seed: Seed) -> np.random.Generator:
+def generator_of(seed: Seed) -> Generator:
     """Return the generator of a simulation; raise ParameterError for an invalid `seed`."""
     try:
         return np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Bools, Ints, Points, RowNumbers
+from ldp.arrays import Bools, Generator, Ints, Points, RowNumbers
 from ldp.bulk.compiled import compiled
 from ldp.protocol.randomness import PROBABILITY_BITS
 
@@ -19,7 +19,7 @@ _MANY, _INVERTED = 1 << 18, 30
 that numpy draws by inversion."""
 
 
-def draw_steps(points: Points, at: RowNumbers, generator: np.random.Generator) -> Points:
+def draw_steps(points: Points, at: RowNumbers, generator: Generator) -> Points:
     """Draw the steps that numbers (`points`) are rounded to in rows `at`: uint64, shape of `at`."""
     roundings = points[np.arange(len(at)), at % points.shape[1]]
     draws = generator.integers(0, 1 << 64, size=len(at), dtype=np.uint64)
@@ -27,9 +27,7 @@ def draw_steps(points: Points, at: RowNumbers, generator: np.random.Generator) -
     return steps
 
 
-def packed_bernoulli(
-    generator: np.random.Generator, threshold: int, words: int
-) -> NDArray[np.uint64]:
+def packed_bernoulli(generator: Generator, threshold: int, words: int) -> NDArray[np.uint64]:
     """Draw bits that are 1 with probability threshold / 2**64 exactly: uint64, shape (words,).
 
     The comparison of `ldp.protocol.randomness.bernoulli` from the top bit down, 64 lanes a word;
@@ -110,7 +108,7 @@ def _ones(word: Any) -> Any:
 
 
 def add_binomials(
-    cells: Ints, reports: Ints, held: Ints, chance: float, generator: np.random.Generator
+    cells: Ints, reports: Ints, held: Ints, chance: float, generator: Generator
 ) -> None:
     """Add `generator.binomial(reports[:, None] - held, chance)` to `cells`, shape (rows, columns);
     for many small numbers in a third of numpy's time."""
@@ -138,6 +136,6 @@ def _add_inverted(cells: Any, reports: Any, held: Any, chance: float, generator:
                 cells[row, column] += count
 
 
-def bernoulli_each(generator: np.random.Generator, threshold: int, size: int) -> Bools:
+def bernoulli_each(generator: Generator, threshold: int, size: int) -> Bools:
     """Draw bools, shape (size,), that are True with probability threshold / 2**64 exactly."""
     return generator.integers(0, 1 << 64, size=size, dtype=np.uint64) < np.uint64(threshold)

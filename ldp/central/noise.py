@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Generator, Ints
 from ldp.errors import MissingPackage
 
 
@@ -65,7 +65,7 @@ class Simulated:
 
     is_simulation: ClassVar[bool] = True
 
-    def __init__(self, generator: np.random.Generator) -> None:
+    def __init__(self, generator: Generator) -> None:
         self._generator = generator
 
     def gaussian(self, values: Floats, scale: float) -> Floats:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.arrays import Generator
 from ldp.cli.options import generator, say
 from ldp.cli.reading import chosen_reading
 from ldp.collection import ReportWriter
@@ -170,7 +171,7 @@ def _median(numbers: NDArray[Any]) -> float:
     return float(np.quantile(numbers, 0.5, method="higher"))
 
 
-def _attacker(scenario: Scenario, randomness: np.random.Generator) -> dict[str, Any] | None:
+def _attacker(scenario: Scenario, randomness: Generator) -> dict[str, Any] | None:
     """Return the averaging attack and the linking attack on every metric whose values can be
     guessed; None if there is none or nobody is attacked."""
     fit = attacked(scenario, MOST_VALUES)
@@ -210,9 +211,7 @@ def _averaged(averaged: Averaged) -> dict[str, float]:
     return {"days": averaged.days, **right, "at_most": averaged.at_most}
 
 
-def _linked(
-    metric: ScenarioMetric, people: int, randomness: np.random.Generator
-) -> Iterator[dict[str, Any]]:
+def _linked(metric: ScenarioMetric, people: int, randomness: Generator) -> Iterator[dict[str, Any]]:
     """Yield both tests of two sets of reports, under each mode of memoisation."""
     mechanism, population = metric.metric.mechanism, metric.population
     if np.count_nonzero(population.shares) < 2:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Seed, column_codes, generator_of
+from ldp.arrays import Generator, Seed, column_codes, generator_of
 from ldp.decoding import decode
 from ldp.decoding.by_category import decode_by_category
 from ldp.decoding.distribution import decode_distribution
@@ -117,9 +117,7 @@ def are_numbers(people: Population) -> bool:
     return len(places) > FEW_NUMBERS and bool(held >= 1 - MOST_OTHERS)
 
 
-def try_values(
-    people: Population, epsilons: Sequence[float], generator: np.random.Generator
-) -> list[Trial]:
+def try_values(people: Population, epsilons: Sequence[float], generator: Generator) -> list[Trial]:
     """Return a trial at each epsilon, with the mechanism that a plan recommends. Raises
     ParameterError for fewer than two different values and an epsilon out of range."""
     counts = np.array([*people.truth().values()])
@@ -151,7 +149,7 @@ def try_numbers(
     people: Population,
     epsilons: Sequence[float],
     quantiles: tuple[float, ...],
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> list[Trial]:
     """Return a trial at each epsilon of numbers whose range no device knows. Pairs of a category
     and a number have a trial by category, the categories of most people first. Raises

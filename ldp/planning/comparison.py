@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ldp.arrays import Generator
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.planning.mechanism_choice import registry_parameters, report_bytes
@@ -87,7 +88,7 @@ def compare_models(
     users: int,
     epsilon: float,
     delta: float,
-    generator: np.random.Generator,
+    generator: Generator,
     mechanism: str | None = None,
     bounds: tuple[float, float] | None = None,
     quantile: float | None = None,
@@ -121,7 +122,7 @@ def compare_question(
     question: Question,
     *,
     delta: float,
-    generator: np.random.Generator,
+    generator: Generator,
     mechanism: str | None = None,
 ) -> Comparison:
     """Return the three models of a question of any kind; `mechanism`: name of the local one."""
@@ -147,7 +148,7 @@ def shuffled_rivals(
     users: int,
     epsilon: float,
     delta: float,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> tuple[ModelRow, ModelRow]:
     """Return two more rows of the shuffled model, of the same counts: randomised response, and the
     dummies with the least error. Arguments and errors as for `compare_models`; the values are no
@@ -164,7 +165,7 @@ def shuffled_rivals(
 
 
 def _dummies_error(
-    question: Any, messages: DummyMessages, generator: np.random.Generator
+    question: Any, messages: DummyMessages, generator: Generator
 ) -> tuple[float, float]:
     """Return the root mean square error of the counts of all values, and its relative standard
     error, from draws of the messages."""
@@ -178,9 +179,7 @@ def _dummies_error(
     return root_mean_square(np.concatenate(errors))
 
 
-def _row(
-    model: str, question: Question, mechanism: Any, generator: np.random.Generator
-) -> ModelRow:
+def _row(model: str, question: Question, mechanism: Any, generator: Generator) -> ModelRow:
     """Return the row of a mechanism on devices, of dummies, or of a curator where there is none."""
     messages, sent_bytes = None, None
     if mechanism is None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldp.arrays import Seed, generator_of
+from ldp.arrays import Generator, Seed, generator_of
 from ldp.errors import ParameterError
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism
 from ldp.mechanisms.hadamard_response import HadamardResponse
@@ -301,7 +301,7 @@ def _question(mechanisms: Sequence[Any], people: Population, epsilon: float) -> 
     return Mean(**shared, bounds=bounds.pop())
 
 
-def _errors(question: Question, mechanism: Any, generator: np.random.Generator) -> dict[str, float]:
+def _errors(question: Question, mechanism: Any, generator: Generator) -> dict[str, float]:
     """Return the standard error that a mechanism states, and that of draws where there are any."""
     errors = {"std_error": question.std_error(mechanism), "report_bytes": report_bytes(mechanism)}
     with suppress(ParameterError):  # a mechanism of cohorts has no estimate from one cell

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ldp import central
-from ldp.arrays import Floats
+from ldp.arrays import Floats, Generator
 from ldp.decoding.distribution import QUANTILES, decode_distribution, std_error_of_ends
 from ldp.decoding.means import decode_mean
 from ldp.errors import ParameterError
@@ -105,12 +105,12 @@ class Mean(Question):
         variance = float(self.people.shares @ variances if self.people else variances.max())
         return self.whole * math.sqrt(variance / self.users)
 
-    def simulate(self, mechanism: Numeric, generator: np.random.Generator) -> tuple[float, float]:
+    def simulate(self, mechanism: Numeric, generator: Generator) -> tuple[float, float]:
         truth = self.bounds[0] + self.whole * float(self._held.shares @ np.array(self.places))
         tables = self._tables(mechanism, self._held, DRAWS, generator)
         return root_mean_square(np.array([decode_mean(table).mean for table in tables]) - truth)
 
-    def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
+    def curator(self, generator: Generator, draws: int = DRAWS * VALUES) -> Curator:
         unit = self.whole / (STEPS * self.users)
         return self._laplace(float(STEPS), unit, draws, generator)
 
@@ -279,7 +279,7 @@ class Percentile(Question):
             return self._worst(mechanism).std_error(mechanism)
         return percentiles.root_mean_squared_error(mechanism, self.known())
 
-    def errors(self, mechanism: Way, draws: int, generator: np.random.Generator) -> Floats:
+    def errors(self, mechanism: Way, draws: int, generator: Generator) -> Floats:
         """Draw the error of the quantile of these people, shape (draws,); without any, of those
         that are told worst."""
         if self.people is None:
@@ -289,10 +289,10 @@ class Percentile(Question):
         estimates = [decode_distribution(table).quantile(self.q).estimate for table in tables]
         return np.array(estimates) - self.truth
 
-    def simulate(self, mechanism: Way, generator: np.random.Generator) -> tuple[float, float]:
+    def simulate(self, mechanism: Way, generator: Generator) -> tuple[float, float]:
         return root_mean_square(self.errors(mechanism, TABLES, generator))
 
-    def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
+    def curator(self, generator: Generator, draws: int = DRAWS * VALUES) -> Curator:
         """Return what a curator says of the quantile: the errors of `curator_law`."""
         answers, chances = self.curator_law()
         errors = answers - self.truth

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldp.arrays import Floats, increasing
+from ldp.arrays import Floats, Generator, increasing
 from ldp.decoding.by_category import decode_by_category, expected_category
 from ldp.decoding.distribution import (
     Distribution,
@@ -239,7 +239,7 @@ def people_by_bin(mechanism: Way, people: Population) -> Population:
     return people.mapped(lambda value: one_of.setdefault(bins.place(value), value))
 
 
-def draw_law(mechanism: Way, known: KnownQuantile, generator: np.random.Generator) -> Distribution:
+def draw_law(mechanism: Way, known: KnownQuantile, generator: Generator) -> Distribution:
     """Draw a table of reports and return what it says; by category, what it says of the first one,
     beside others of equal size."""
     by = mechanism.by

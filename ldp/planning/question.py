@@ -18,7 +18,7 @@ import numpy as np
 
 from ldp import central
 from ldp.accounting import Neighbours
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Generator, Ints
 from ldp.data_files import AS_WRITTEN, Reading
 from ldp.decoding.outcome import numbers_outcome
 from ldp.errors import ParameterError
@@ -174,16 +174,16 @@ class Question(ABC):
         """Return the standard error of the answer that reports of `mechanism` give."""
 
     @abstractmethod
-    def simulate(self, mechanism: Any, generator: np.random.Generator) -> tuple[float, float]:
+    def simulate(self, mechanism: Any, generator: Generator) -> tuple[float, float]:
         """Return `std_error` as it is measured on draws, and its relative standard error; of words
         how often they are found."""
 
     @abstractmethod
-    def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
+    def curator(self, generator: Generator, draws: int = DRAWS * VALUES) -> Curator:
         """Return what a trusted curator says at the same epsilon, with the errors of `draws`."""
 
     def _laplace(
-        self, sensitivity: float, unit: float, draws: int, generator: np.random.Generator
+        self, sensitivity: float, unit: float, draws: int, generator: Generator
     ) -> Curator:
         """Return a curator who adds discrete Laplace noise to whole numbers. `sensitivity`: by how
         much one person changes a number; `unit`: what 1 is in the answer."""
@@ -199,7 +199,7 @@ class Question(ABC):
         )
 
     def _tables(
-        self, mechanism: Mechanism, people: Population, draws: int, generator: np.random.Generator
+        self, mechanism: Mechanism, people: Population, draws: int, generator: Generator
     ) -> Iterator[Table]:
         """Yield tables of reports of users who are like these people."""
         counts = counts_held(people, self.users)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ldp import central
+from ldp.arrays import Generator
 from ldp.decoding import decode
 from ldp.errors import ParameterError
 from ldp.files import quoted
@@ -165,7 +166,7 @@ class Shares(Question):
         others = squares * (self.domain - 1) / self.domain
         return math.sqrt(float(mechanism.variance(self.users, 1 / self.domain, others)))
 
-    def simulate(self, mechanism: Mechanism, generator: np.random.Generator) -> tuple[float, float]:
+    def simulate(self, mechanism: Mechanism, generator: Generator) -> tuple[float, float]:
         """Return the root mean square over all values of the error, and its relative standard
         error. All of the most common values are measured, and some of the rest, from common to
         rare, which stand for all of them."""
@@ -193,7 +194,7 @@ class Shares(Question):
         weights = 1 / np.arange(1, self.domain + 1)
         return Population(self.categories, frequencies=weights / weights.sum())
 
-    def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
+    def curator(self, generator: Generator, draws: int = DRAWS * VALUES) -> Curator:
         """Return a histogram under replace-one: two counts for each answer differ by 1, so the
         sensitivity is 2 for each."""
         return self._laplace(2.0 * (self.answers or 1), 1.0, draws, generator)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ldp import central
+from ldp.arrays import Generator
 from ldp.decoding.prefixes import CHANCE, MOST_KEPT, MOST_TESTED, discover_prefixes
 from ldp.decoding.puzzle import fragment_number
 from ldp.mechanisms import LocalHashing, PrefixExtension
@@ -109,9 +110,7 @@ class Words(Question):
     def std_error(self, mechanism: PrefixExtension) -> float:
         return smallest_share(mechanism, self.users)
 
-    def simulate(
-        self, mechanism: PrefixExtension, generator: np.random.Generator
-    ) -> tuple[float, float]:
+    def simulate(self, mechanism: PrefixExtension, generator: Generator) -> tuple[float, float]:
         """Return the share of draws in which a word of the smallest share is found, beside 300
         others of Zipf frequencies, and its standard error."""
         others = islice(permutations("abcdefgh", min(4, self.letters)), 300)
@@ -126,7 +125,7 @@ class Words(Question):
             hits[draw] = words[0] in np.array(estimates.values)[estimates.detected()]
         return float(hits.mean()), float(hits.std()) / math.sqrt(WINDOWS)
 
-    def curator(self, generator: np.random.Generator, draws: int = DRAWS * VALUES) -> Curator:
+    def curator(self, generator: Generator, draws: int = DRAWS * VALUES) -> Curator:
         """Return the least share of people whose word reaches the threshold of a curator's strings
         with probability POWER."""
         noise = self._laplace(2.0, 1 / self.users, draws, generator)

@@ -34,7 +34,7 @@ import numpy as np
 
 from ldp.accounting.bisection import least_number
 from ldp.accounting.cost import Cost
-from ldp.arrays import Floats, Ints, binomial_above
+from ldp.arrays import Floats, Generator, Ints, binomial_above
 from ldp.errors import ParameterError
 from ldp.mechanisms.dummies import Dummies, checked_shares
 from ldp.protocol.channel import require_whole
@@ -191,7 +191,7 @@ class DummyMessages:
         unsent = (held if count is None else count) * self.sending * (1 - self.sending)
         return math.sqrt(dummies + unsent) / self.sending
 
-    def draw_messages(self, counts: Ints, generator: np.random.Generator) -> Ints:
+    def draw_messages(self, counts: Ints, generator: Generator) -> Ints:
         """Return the number of messages of each value, shape (values,), from people who hold each
         value `counts` times: a simulation of what a collector opens."""
         sent = generator.binomial(counts, self.sending)

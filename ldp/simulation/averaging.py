@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ldp.arrays import Bools, Floats
+from ldp.arrays import Bools, Floats, Generator
 from ldp.mechanisms.joint_base import parts_of
 from ldp.registry.odds import posterior
 from ldp.simulation.evidence import MemoisedEvidence, evidence, log_shares
@@ -61,7 +61,7 @@ class Averaged(NamedTuple):
 def averaging(
     scenario: Scenario,
     days: Sequence[int],
-    generator: np.random.Generator,
+    generator: Generator,
     *,
     limited: bool = True,
 ) -> dict[str, list[Averaged]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Generator, Ints
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism
 from ldp.registry.definitions import Memoise
@@ -39,7 +39,7 @@ def linking(
     reports: int,
     *,
     people: int,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> Linking:
     """Draw `people` people with the population's frequencies, draw two sets of `reports` reports
     from each device, and return both tests. By epoch the two sets are of different epochs; two sets
@@ -123,7 +123,7 @@ def _alike(cells: Ints, shares: Floats) -> Floats:
     return np.asarray(sums[group.ravel()].reshape(streams, values))
 
 
-def _others(shares: Floats, held: Ints, generator: np.random.Generator) -> Ints:
+def _others(shares: Floats, held: Ints, generator: Generator) -> Ints:
     """Return for each value another one, drawn with the frequencies of the others."""
     others = generator.choice(shares.size, held.size, p=shares)
     while (same := np.flatnonzero(others == held)).size:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Bools, Floats, Ints
+from ldp.arrays import Bools, Floats, Generator, Ints
 from ldp.errors import ParameterError
 from ldp.mechanisms.joint_base import parts_of
 from ldp.registry import Metric, Registry
@@ -129,7 +129,7 @@ class People:
     recorded: Mapping[str, Bools] = field(default_factory=dict)
 
 
-def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
+def draw_people(scenario: Scenario, generator: Generator) -> People:
     """Return people of the scenario, drawn with `generator`."""
     users, days = scenario.users, scenario.days
     begins = np.ones((users, days), dtype=bool)
@@ -154,7 +154,7 @@ def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
     )
 
 
-def _quantiles(joined: Ints, days: int, change: float, generator: np.random.Generator) -> Floats:
+def _quantiles(joined: Ints, days: int, change: float, generator: Generator) -> Floats:
     """Return uniform numbers that are drawn anew with probability `change` a day."""
     fresh = generator.random((joined.size, days))
     is_new = generator.random((joined.size, days)) < change

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp import bulk
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Generator, Ints
 from ldp.collection.plausibility import ones_limits
 from ldp.decoding.distribution import decode_distribution
 from ldp.mechanisms import Mechanism
@@ -53,8 +53,8 @@ class Attack:
     attack moves, by default the targets; `way`: 1 to raise them, -1 to lower them."""
 
     words: str
-    reports: Callable[[Scene, Ints, int, np.random.Generator], ReportArrays]
-    aims: Callable[[Scene, np.random.Generator], Ints] = lambda scene, _: scene.targets
+    reports: Callable[[Scene, Ints, int, Generator], ReportArrays]
+    aims: Callable[[Scene, Generator], Ints] = lambda scene, _: scene.targets
     way: int = 1
 
 
@@ -65,9 +65,7 @@ def counted_batch(mechanism: Mechanism, batch: ReportArrays, start: Table | None
     return builder.build()
 
 
-def random_items(
-    scene: Scene, aims: Ints, number: int, generator: np.random.Generator
-) -> ReportArrays:
+def random_items(scene: Scene, aims: Ints, number: int, generator: Generator) -> ReportArrays:
     """Return reports of honest encoders about aims drawn at random: the random item attack, the
     only one that needs no changed client."""
     points = points_of(scene.mechanism, [scene.values[aim] for aim in aims])
@@ -75,9 +73,7 @@ def random_items(
     return encode_points(scene.mechanism, [part[chosen] for part in points], generator)
 
 
-def random_reports(
-    scene: Scene, aims: Ints, number: int, generator: np.random.Generator
-) -> ReportArrays:
+def random_reports(scene: Scene, aims: Ints, number: int, generator: Generator) -> ReportArrays:
     """Return uniformly random reports: the random perturbed value attack."""
     mechanism = scene.mechanism
     rows = _rows(mechanism, number, generator)
@@ -89,7 +85,7 @@ def random_reports(
 
 
 def naming_reports(
-    scene: Scene, aims: Ints, number: int, generator: np.random.Generator, way: int = 1
+    scene: Scene, aims: Ints, number: int, generator: Generator, way: int = 1
 ) -> ReportArrays:
     """Return reports that name as many aims as a report can, or with `way` -1 as few: the maximal
     gain attack. With hashes each fake takes the best of TRIES rows; the column of a sign, and the
@@ -112,9 +108,7 @@ def naming_reports(
     return rows, as_bytes(scores.argmax(axis=1), mechanism.layout)
 
 
-def unseen_reports(
-    scene: Scene, aims: Ints, number: int, generator: np.random.Generator
-) -> ReportArrays:
+def unseen_reports(scene: Scene, aims: Ints, number: int, generator: Generator) -> ReportArrays:
     """Return reports that name many aims and that this collector takes for honest ones. They have
     uniform rows and columns of signs, as many ones as an honest report has on average, and no more
     ones in the candidates' cells than a plausible report has."""
@@ -144,7 +138,7 @@ def unseen_reports(
     return rows, _bitmaps(mechanism, scores, None, usual)
 
 
-def _rows(mechanism: Mechanism, number: int, generator: np.random.Generator) -> NDArray[np.uint32]:
+def _rows(mechanism: Mechanism, number: int, generator: Generator) -> NDArray[np.uint32]:
     rows = generator.integers(0, mechanism.shape.rows, number)
     return rows.astype(np.uint32)
 
@@ -169,7 +163,7 @@ def _names(scene: Scene, aims: Ints, rows: NDArray[np.uint32]) -> Ints:
 
 
 def _best_rows(
-    scene: Scene, aims: Ints, rows: NDArray[np.uint32], generator: np.random.Generator
+    scene: Scene, aims: Ints, rows: NDArray[np.uint32], generator: Generator
 ) -> NDArray[np.uint32]:
     """Return for each fake the row, of TRIES, in which one report names most aims."""
     if scene.mechanism.shape.rows == 1:
@@ -197,11 +191,11 @@ def _bitmaps(
     return np.packbits(bits, axis=1, bitorder="little")
 
 
-def _heavy(scene: Scene, generator: np.random.Generator) -> Ints:
+def _heavy(scene: Scene, generator: Generator) -> Ints:
     return scene.heavy
 
 
-def _half(scene: Scene, generator: np.random.Generator) -> Ints:
+def _half(scene: Scene, generator: Generator) -> Ints:
     size = len(scene.values)
     return np.sort(generator.permutation(size)[: max(1, size // 2)])
 
@@ -220,9 +214,7 @@ ATTACKS = {
 candidates are listed its reports are those of maximal-gain."""
 
 
-def input_numbers(
-    mechanism: Mechanism, number: int, generator: np.random.Generator
-) -> ReportArrays:
+def input_numbers(mechanism: Mechanism, number: int, generator: Generator) -> ReportArrays:
     """Return reports of honest encoders of the largest number."""
     numeric: Any = mechanism
     top = numeric.bounds[1] if numeric.bounds else max(filter(np.isfinite, numeric.bins.edges))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Generator, Ints
 from ldp.collection.plausibility import is_plausible
 from ldp.decoding import decode
 from ldp.decoding.consistency import consistent
@@ -162,14 +162,14 @@ class Laboratory:
         if self.runs < 1 or (self.targets is not None and self.targets < 1):
             raise ParameterError("one target or more, and one run or more are needed")
 
-    def honest(self, generator: np.random.Generator) -> tuple[Table, Ints]:
+    def honest(self, generator: Generator) -> tuple[Table, Ints]:
         """Draw the honest reports; return their table and how many hold each value."""
         people = self.reports - fake_reports(self.reports, self.share)
         counts = generator.multinomial(people, self.population.shares)
         values = self.population.values
         return draw_table(self.mechanism, values, counts=counts, generator=generator), counts
 
-    def gains(self, generator: np.random.Generator) -> tuple[list[Gain], dict[str, float]]:
+    def gains(self, generator: Generator) -> tuple[list[Gain], dict[str, float]]:
         """Return each attack's gain, and the cost of each defence without an attack: its root mean
         squared error over all values, divided by that of no defence."""
         values, order = self.population.values, np.argsort(self.population.shares, kind="stable")
@@ -202,7 +202,7 @@ class Laboratory:
         base = errors["none"]
         return [*results.values()], {name: (error / base) ** 0.5 for name, error in errors.items()}
 
-    def number_gains(self, generator: np.random.Generator) -> list[Gain]:
+    def number_gains(self, generator: Generator) -> list[Gain]:
         """Return each attack's gain on the mean, or on the share below the median's edge."""
         fakes = fake_reports(self.reports, self.share)
         attacks: dict[str, tuple[str, Callable[[Table], ReportArrays]]] = {

@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Floats, Ints, Seed, column_codes, generator_of, texts, whole_counts
+from ldp.arrays import (
+    Floats,
+    Generator,
+    Ints,
+    Seed,
+    column_codes,
+    generator_of,
+    texts,
+    whole_counts,
+)
 from ldp.data_files import AS_WRITTEN, SHOWN, Reading, place_of, read_table
 from ldp.errors import ParameterError
 from ldp.files import csv_text
@@ -132,7 +141,7 @@ class Population:
             answers.update(dict.fromkeys(sorted(value), count))
         return answers
 
-    def limited(self, at_most: int, generator: np.random.Generator) -> "Population":
+    def limited(self, at_most: int, generator: Generator) -> "Population":
         """Return the population in which a person with more than `at_most` answers keeps `at_most`
         of them, drawn as a device draws them."""
         counts: Counter[Any] = Counter()

@@ -17,6 +17,7 @@ from ldp import bulk
 from ldp.arrays import (
     AnyInts,
     Floats,
+    Generator,
     Ints,
     Points,
     Seed,
@@ -56,7 +57,7 @@ def draw_estimates(
     held: int,
     others: Ints,
     draws: int,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> Floats:
     """Return independent estimates of the count of a value that `held` clients hold: float64, shape
     (draws,). `others`: how many clients hold each other value, int64, shape (values,). Each
@@ -87,7 +88,7 @@ def _colliding(
     held: int,
     others: Ints,
     draws: int,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> Ints:
     """Return how many holders of other values are in a row in which their value shares the cell of
     this value."""
@@ -150,7 +151,7 @@ def draw_table(
     sizes = [min(_BLOCK, rows - start) for start in starts]
     shares = generator.multinomial(counts[held], np.array(sizes) / rows)
 
-    def block(number: int, spawned: np.random.Generator) -> tuple[AnyInts, ...]:
+    def block(number: int, spawned: Generator) -> tuple[AnyInts, ...]:
         return _draw_block(
             mechanism, points, shares[:, number], starts[number], sizes[number], spawned
         )
@@ -190,7 +191,7 @@ def draw_tables(
 
 
 def draw_people_table(
-    mechanism: CatalogueMechanism, people: Population, generator: np.random.Generator
+    mechanism: CatalogueMechanism, people: Population, generator: Generator
 ) -> Table | JointTable:
     """Return the table of one report from each of the people, drawn at once, or report by report
     where the decoder needs whole reports."""
@@ -214,7 +215,7 @@ def _draw_block(
     counts: Ints,
     start: int,
     size: int,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> tuple[AnyInts, Ints]:
     """Return counts and reports of the rows from `start` to start + size - 1, given how many
     holders of each value (of `points`) fell into them."""
@@ -263,7 +264,7 @@ def _add_few(
     points: Points,
     counts: Ints,
     start: int,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> None:
     """Add to `held` and `reports` the holders of each value that has fewer holders than there are
     rows, one by one, because that is faster than a binomial for each row."""
@@ -283,7 +284,7 @@ def _draw_subsets(
     mechanism: Mechanism,
     points: Points,
     counts: Ints,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> tuple[AnyInts, Ints]:
     """Draw the counts of a SUBSET table, report by report, because the cells of one report depend
     on each other."""
@@ -299,7 +300,7 @@ def _by_step(
     points: Points,
     by_value: Ints,
     start: int,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> tuple[Points, Ints]:
     """Return all steps, and how many of the holders of each value and row are rounded to each:
     numbers (`points`) become steps, shape (steps + 1, rows)."""
@@ -320,7 +321,7 @@ def _add_named(
     by_value: Ints,
     points: Points,
     start: int,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> None:
     """Add to `held`, shape (rows, columns), the cells that reports name because their value touches
     them, where a value touches several: each such report names one of them. The share of these
@@ -345,7 +346,7 @@ def _draw_sign_sums(
     points: Points,
     by_value: Ints,
     start: int,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> Ints:
     """Draw the sum of signs of each cell, report by report but without bytes, because a sign
     depends on which values drew its column. Time: about 30 ns a report."""
@@ -362,7 +363,7 @@ def _draw_sign_sums(
     return sums
 
 
-def _spread(counts: Ints, size: int, generator: np.random.Generator) -> Ints:
+def _spread(counts: Ints, size: int, generator: Generator) -> Ints:
     """Spread the reports of each value over `size` rows uniformly; return the numbers, int64, shape
     (counts, size)."""
     rows = np.empty((counts.size, size), dtype=np.int64)

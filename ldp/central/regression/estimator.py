@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldp.accounting import Neighbours
-from ldp.arrays import Floats
+from ldp.arrays import Floats, Generator
 from ldp.central import Noise, Releases, Simulated
 from ldp.central.regression.calibration import Budget
 from ldp.central.regression.laplace import FromLaplace, LaplaceMoments
@@ -306,7 +306,7 @@ def _noise(random_state: Any) -> Noise:
         SimulationWarning,
         stacklevel=3,
     )
-    if isinstance(random_state, np.random.Generator):
+    if isinstance(random_state, Generator):
         return Simulated(random_state)
     if isinstance(random_state, np.random.RandomState):
         random_state = check_random_state(random_state).randint(2**31)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldp.accounting import Neighbours
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Floats, Generator, Ints
 from ldp.central import Simulated
 from ldp.central.regression.calibration import Budget, BudgetShares, calibrate, release_moments
 from ldp.central.regression.methods import METHODS, FromMoments
@@ -25,7 +25,7 @@ from ldp.regression.noisy_moments import Moments, Scales
 from ldp.regression.signs import Coordinates, from_signs, keep_ratio
 
 
-def sign_reports(rows: Rows, epsilon: float, generator: np.random.Generator) -> tuple[Ints, Ints]:
+def sign_reports(rows: Rows, epsilon: float, generator: Generator) -> tuple[Ints, Ints]:
     """Draw one report for each row of `rows` with an intercept: a coordinate uniformly, then +1
     with probability (1 + v / c) / 2. Return (reports, sum of signs), each of shape
     (coordinates,)."""
@@ -41,7 +41,7 @@ def sign_reports(rows: Rows, epsilon: float, generator: np.random.Generator) -> 
     return reports.astype(np.int64), signs.astype(np.int64)
 
 
-def gaussian_reports(rows: Rows, budget: Budget, generator: np.random.Generator) -> Moments:
+def gaussian_reports(rows: Rows, budget: Budget, generator: Generator) -> Moments:
     """Return the sums of every row's products, each row sent with the noise of a single person's
     release."""
     default = METHODS["ridge"]
@@ -82,7 +82,7 @@ class _Task:
     mapped_test: Floats
     target: Bounds
     budget: Budget
-    generator: np.random.Generator
+    generator: Generator
 
     def predicted(self, coefficients: Floats) -> Floats:
         """Return the predictions of mapped coefficients, in the target's units: shape (tests,)."""
@@ -147,7 +147,7 @@ def compare_regressions(
     target_bounds: Bounds,
     epsilon: float,
     delta: float,
-    generator: np.random.Generator,
+    generator: Generator,
     splits: int = 20,
 ) -> list[Score]:
     """Return every method's errors on `splits` splits of `X`, shape (n, features), and `y`, shape
