@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, permutations
 from math import inf, nan
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class CategoryDistribution(Distribution):
     category; they are not known where the category does not stand out from the noise.
     """
 
-    is_part: ClassVar[bool] = True
+    is_part = True
 
     category: str
     q: float = 0.5
@@ -158,7 +158,7 @@ class Difference(NamedTuple):
 class Distributions(Result):
     """Distributions of a number, one for each category in `of`."""
 
-    kind: ClassVar[str] = "numbers-by-category"
+    kind = "numbers-by-category"
 
     of: Mapping[str, CategoryDistribution]
     quantiles: tuple[float, ...] = field(default=QUANTILES, kw_only=True)

@@ -77,7 +77,7 @@ class Distribution(Result):
     holds with the probability `level`. `quantiles`: the quantiles that have rows.
     """
 
-    kind: ClassVar[str] = "numbers"
+    kind = "numbers"
 
     bins: Bins
     nodes: Nodes

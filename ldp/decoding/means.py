@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class MeanEstimate(Result):
     function from a share of them to the result that allows for these.
     """
 
-    kind: ClassVar[str] = "numbers"
+    kind = "numbers"
 
     mean: float
     error: float
@@ -240,7 +240,7 @@ class RegressionEstimate(Result):
     computes `fakes_move`.
     """
 
-    kind: ClassVar[str] = "regression"
+    kind = "regression"
 
     coef: Floats
     intercept: float

@@ -17,7 +17,7 @@ from ldp.mechanisms.bins import EqualBins
 from ldp.mechanisms.numeric import Range, require_outside, require_range
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
-from ldp.protocol.kinds import Bits, Kind
+from ldp.protocol.kinds import Bits
 
 MOST_BUCKETS = 1 << 16
 
@@ -56,9 +56,9 @@ class BitFlip(Mechanism):
     Raises ParameterError for anything else.
     """
 
-    name: ClassVar[str] = "bit-flip"
-    wire_id: ClassVar[int] = 16
-    kind: ClassVar[Kind] = Bits
+    name = "bit-flip"
+    wire_id = 16
+    kind = Bits
     settings: ClassVar[tuple[Setting, ...]] = (
         Setting({"bounds": (0.0, 10.0), "buckets": 10, "bits": 4}),
     )

@@ -4,12 +4,11 @@ from abc import ABC
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 from ldp.mechanisms.addressing import Addressing, Identity, require_categories
 from ldp.mechanisms.base import Mechanism, Setting, Shape
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon
-from ldp.protocol.kinds import Index, Kind
+from ldp.protocol.kinds import Index
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +65,8 @@ class SetResponse(Categorical, ABC):
     to a multiple of 2**-64, any other (1 - P) / (K - S).
     """
 
-    kind: ClassVar[Kind] = Index
-    settings: ClassVar[tuple[Setting, ...]] = (Setting({}),)
+    kind = Index
+    settings = (Setting({}),)
 
     @cached_property
     def channel(self) -> Channel:

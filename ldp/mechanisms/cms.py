@@ -11,7 +11,7 @@ from typing import ClassVar
 from ldp.mechanisms.base import Case, Setting
 from ldp.mechanisms.sketch import MeanSketch, case_of
 from ldp.protocol.channel import Channel, direct_channel
-from ldp.protocol.kinds import Bits, Kind
+from ldp.protocol.kinds import Bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +32,10 @@ class CountMeanSketch(MeanSketch):
     Parameters, their ranges and errors: `MeanSketch`.
     """
 
-    name: ClassVar[str] = "cms"
-    wire_id: ClassVar[int] = 3
-    kind: ClassVar[Kind] = Bits
-    settings: ClassVar[tuple[Setting, ...]] = (Setting({"rows": 64, "width": 16}, reports=3_000),)
+    name = "cms"
+    wire_id = 3
+    kind = Bits
+    settings = (Setting({"rows": 64, "width": 16}, reports=3_000),)
     cases: ClassVar[tuple[Case, ...]] = (
         case_of(epsilon=2.0, rows=3, width=4),
         case_of(epsilon=4.0, rows=2, width=3),

@@ -9,7 +9,7 @@ whoever sees one person's messages together, so no device sends them without a r
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError
@@ -17,7 +17,7 @@ from ldp.mechanisms.addressing import Identity, require_categories
 from ldp.mechanisms.base import FAKES, Case, Mechanism, ReportEncoder, Shape, threshold
 from ldp.protocol.channel import Channel, require_whole
 from ldp.protocol.hashing import Value
-from ldp.protocol.kinds import Index, Kind
+from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import BitSource, SystemBits, bernoulli, uniform_below
 from ldp.protocol.wire import pack_report
 
@@ -67,10 +67,10 @@ class Dummies(Mechanism):
     otherwise.
     """
 
-    name: ClassVar[str] = "dummies"
-    wire_id: ClassVar[int] = 26
-    kind: ClassVar[Kind] = Index
-    needs_shuffler: ClassVar[bool] = True
+    name = "dummies"
+    wire_id = 26
+    kind = Index
+    needs_shuffler = True
     cases = (
         Case(*"abc", categories=tuple("abc"), slots=2, probability=0.5, sending=0.75),
         Case(*"ab", categories=("a", "b"), slots=1, probability=1.0),

@@ -9,7 +9,6 @@ import hmac
 import math
 from abc import abstractmethod
 from fractions import Fraction
-from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.permanent_response import KeyedFilter, PermanentFilter
@@ -50,8 +49,8 @@ class PythonClient(_Google):
     argument.
     """
 
-    most_bits: ClassVar[int] = 32
-    uses_metric: ClassVar[bool] = False
+    most_bits = 32
+    uses_metric = False
     cohort = KeyedFilter.cohort
 
     @staticmethod
@@ -96,7 +95,7 @@ class JavaClient(_Google):
     personalisation too.
     """
 
-    most_bits: ClassVar[int] = 4096
+    most_bits = 4096
 
     def _check_size(self) -> None:
         super()._check_size()

@@ -6,7 +6,6 @@ Source: Acharya, Sun and Zhang 2019 (AISTATS), section 3. Counts are recovered b
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import CellSets
@@ -40,8 +39,8 @@ class HadamardResponse(SetResponse):
     `Categorical`.
     """
 
-    name: ClassVar[str] = "hadamard"
-    wire_id: ClassVar[int] = 23
+    name = "hadamard"
+    wire_id = 23
     cases = (
         Case(*"aceg", categories=tuple("abcdefg"), epsilon=0.5),
         Case(*"abd", categories=tuple("abcd"), epsilon=1.0),
@@ -74,7 +73,7 @@ class HadamardRows(CellSets):
     """Addressing with the columns of row i + 1 of a Hadamard matrix that hold a plus, for the i-th
     category."""
 
-    first_row: ClassVar[int] = 1
+    first_row = 1
 
     def cells(self, point: int, row: int) -> ManyCells:
         return PlusColumns(point + 1, 1 << len(self.categories).bit_length())

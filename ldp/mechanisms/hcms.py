@@ -7,13 +7,12 @@ HCMS". Counts are recovered by `ldp/decoding/mean_sketch.py` from the channel st
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Setting
 from ldp.mechanisms.sketch import MeanSketch, case_of
 from ldp.protocol.channel import Channel, keep_probability
-from ldp.protocol.kinds import Kind, Sign
+from ldp.protocol.kinds import Sign
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +36,10 @@ class HadamardCountMeanSketch(MeanSketch):
     `width`: a power of two, at most 2**23; other parameters, ranges and errors: `MeanSketch`.
     """
 
-    name: ClassVar[str] = "hcms"
-    wire_id: ClassVar[int] = 6
-    kind: ClassVar[Kind] = Sign
-    settings: ClassVar[tuple[Setting, ...]] = (Setting({"rows": 16, "width": 16}),)
+    name = "hcms"
+    wire_id = 6
+    kind = Sign
+    settings = (Setting({"rows": 16, "width": 16}),)
     cases = (
         case_of(epsilon=1.0, rows=2, width=8),
         case_of(epsilon=3.0, rows=3, width=4),

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity, require_categories
@@ -29,7 +28,7 @@ from ldp.protocol.channel import (
     require_whole,
 )
 from ldp.protocol.hashing import Value
-from ldp.protocol.kinds import Bits, Kind
+from ldp.protocol.kinds import Bits
 
 MOST_BINS = 1 << 11
 """Largest number of bins: a report has a bit for each."""
@@ -111,9 +110,9 @@ class HierarchicalHistogram(Mechanism):
     else, for more than 2048 bins, and for more than 16384 of all categories together.
     """
 
-    name: ClassVar[str] = "hierarchical-histogram"
-    wire_id: ClassVar[int] = 25
-    kind: ClassVar[Kind] = Bits
+    name = "hierarchical-histogram"
+    wire_id = 25
+    kind = Bits
     cases = (
         Case(0.5, 3, 100.0, epsilon=2.0, magnitudes=(1.0, 8.0), buckets=1, branching=2),
         Case(-1.5, 0, 1.75, epsilon=1.0, magnitudes=(1.0, 2.0), buckets=2, signed=True),

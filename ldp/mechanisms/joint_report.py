@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from string import ascii_lowercase
-from typing import Any, ClassVar
+from typing import Any
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity
@@ -57,9 +57,9 @@ class JointReport(JointMechanism):
     ParameterError for anything else.
     """
 
-    name: ClassVar[str] = "joint"
-    wire_id: ClassVar[int] = 32
-    needs_whole: ClassVar[bool] = True
+    name = "joint"
+    wire_id = 32
+    needs_whole = True
     answers = "pairs"
     cases = (
         Case(("lol", "a"), ("brb", "b"), ("afk", "b"), of=(_BLOOM, _AB)),

@@ -18,7 +18,7 @@ from ldp.protocol.channel import (
     power_plus_one,
     require_epsilon,
 )
-from ldp.protocol.kinds import Index, Kind
+from ldp.protocol.kinds import Index
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +40,10 @@ class LocalHashing(MeanSketch):
     Other parameters, their ranges and errors: `MeanSketch`, with `buckets` as its width.
     """
 
-    name: ClassVar[str] = "local-hashing"
-    wire_id: ClassVar[int] = 10
-    kind: ClassVar[Kind] = Index
-    columns_are: ClassVar[str] = "buckets"
+    name = "local-hashing"
+    wire_id = 10
+    kind = Index
+    columns_are = "buckets"
     settings: ClassVar[tuple[Setting, ...]] = (Setting({"rows": 256}, reports=3_000),)
     cases: ClassVar[tuple[Case, ...]] = (
         case_of(epsilon=1.0, rows=3),

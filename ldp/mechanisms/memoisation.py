@@ -11,7 +11,6 @@ import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError, ReportError
@@ -32,7 +31,7 @@ class MemoisedMechanism(Mechanism, ABC):
     which bounds the cost of any number of reports about one value: `cost.lifetime`.
     """
 
-    is_memoisable: ClassVar[bool] = True
+    is_memoisable = True
 
     @property
     @abstractmethod

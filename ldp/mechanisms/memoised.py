@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Case, Setting, threshold
@@ -26,7 +26,7 @@ from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import KeyedFilter, KeyedMemory
 from ldp.mechanisms.sketch import case_of
 from ldp.protocol.channel import EXACT, Channel, direct_channel, require_epsilon
-from ldp.protocol.kinds import Index, Kind
+from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource
 
 _CERTAIN = Fraction(1, 10**50)
@@ -109,7 +109,7 @@ class MemoisedColumn(_Lifetime, ABC):
     0 < epsilon < lifetime_epsilon <= 64.
     """
 
-    kind: ClassVar[Kind] = Index
+    kind = Index
 
     @cached_property
     def permanent_channel(self) -> Channel:
@@ -141,9 +141,9 @@ class MemoisedResponse(MemoisedColumn, Categorical):
     Other parameters, their ranges and errors: `Categorical`.
     """
 
-    name: ClassVar[str] = "memoised-rr"
-    wire_id: ClassVar[int] = 18
-    settings: ClassVar[tuple[Setting, ...]] = (Setting({"lifetime_epsilon": 6.0}),)
+    name = "memoised-rr"
+    wire_id = 18
+    settings = (Setting({"lifetime_epsilon": 6.0}),)
     cases = (
         Case(*"ab", categories=("a", "b"), epsilon=1.0, lifetime_epsilon=1.5),
         Case(*"abcd", categories=tuple("abcd"), epsilon=1.5, lifetime_epsilon=3.0),
@@ -166,11 +166,9 @@ class MemoisedHashing(MemoisedColumn, LocalHashing):
     Other parameters, their ranges and errors: `LocalHashing`.
     """
 
-    name: ClassVar[str] = "memoised-hashing"
-    wire_id: ClassVar[int] = 19
-    settings: ClassVar[tuple[Setting, ...]] = (
-        Setting({"lifetime_epsilon": 6.0, "rows": 256}, reports=3_000),
-    )
+    name = "memoised-hashing"
+    wire_id = 19
+    settings = (Setting({"lifetime_epsilon": 6.0, "rows": 256}, reports=3_000),)
     cases = (
         case_of(epsilon=1.0, lifetime_epsilon=2.0, rows=3),
         case_of(epsilon=0.5, lifetime_epsilon=0.75, rows=2),
@@ -201,11 +199,9 @@ class MemoisedBitFlip(_Lifetime, BitFlip):
     ranges and errors: `BitFlip`.
     """
 
-    name: ClassVar[str] = "memoised-bit-flip"
-    wire_id: ClassVar[int] = 22
-    settings: ClassVar[tuple[Setting, ...]] = tuple(
-        Setting({"lifetime_epsilon": 6.0, **s.parameters}) for s in BitFlip.settings
-    )
+    name = "memoised-bit-flip"
+    wire_id = 22
+    settings = tuple(Setting({"lifetime_epsilon": 6.0, **s.parameters}) for s in BitFlip.settings)
     cases = (
         Case(0, 3.5, 9.0, bounds=(0.0, 8.0), buckets=4, bits=2, epsilon=1.0, lifetime_epsilon=2.0),
         Case(

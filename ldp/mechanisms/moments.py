@@ -20,7 +20,7 @@ from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.mechanisms.numeric import Range, position, require_outside, require_range
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
-from ldp.protocol.kinds import Index, Kind
+from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import PROBABILITY_BITS, PROBABILITY_ONE
 
 MOST_FEATURES = 50
@@ -88,9 +88,9 @@ class RegressionMoments(Mechanism):
     commas between them. Raises ParameterError for anything else.
     """
 
-    name: ClassVar[str] = "moments"
-    wire_id: ClassVar[int] = 14
-    kind: ClassVar[Kind] = Index
+    name = "moments"
+    wire_id = 14
+    kind = Index
     answers = "moments"
     cases = (
         Case(

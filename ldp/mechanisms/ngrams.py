@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Case, Mechanism, Shape
@@ -20,7 +19,7 @@ from ldp.mechanisms.words import UnlistedWords
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.channel import Channel, keep_probability, require_epsilon, require_whole
 from ldp.protocol.hashing import derived_seed
-from ldp.protocol.kinds import Bits, Kind
+from ldp.protocol.kinds import Bits
 from ldp.protocol.spelling import FragmentPairs, Spelling
 
 DOUBLE = 1 << 53
@@ -35,10 +34,10 @@ class PairedFilters(Mechanism):
     `cohorts`: the number for one pair of positions; other parameters: `RapporNgrams`.
     """
 
-    name: ClassVar[str] = "rappor-ngram-pairs"
-    wire_id: ClassVar[int] = 21
-    is_whole: ClassVar[bool] = False
-    kind: ClassVar[Kind] = Bits
+    name = "rappor-ngram-pairs"
+    wire_id = 21
+    is_whole = False
+    kind = Bits
     cases = (
         Case(
             *("cabbac", "abba", ""),
@@ -120,9 +119,9 @@ class RapporNgrams(UnlistedWords):
     ranges as in `UnlistedWords` and `Rappor`. Raises ParameterError for anything else.
     """
 
-    name: ClassVar[str] = "rappor-ngrams"
-    wire_id: ClassVar[int] = 20
-    needs_whole: ClassVar[bool] = True
+    name = "rappor-ngrams"
+    wire_id = 20
+    needs_whole = True
     cases = (
         Case(
             *("cabbac", "abba", ""),

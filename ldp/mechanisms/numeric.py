@@ -18,7 +18,6 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from numbers import Integral, Real
-from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Rounding
@@ -32,7 +31,7 @@ from ldp.protocol.channel import (
     require_whole,
 )
 from ldp.protocol.hashing import Value
-from ldp.protocol.kinds import Index, Kind
+from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import PROBABILITY_BITS, PROBABILITY_ONE
 
 LARGEST = float(1 << 53)
@@ -135,7 +134,7 @@ class Numeric(Mechanism, ABC):
     ParameterError for anything else.
     """
 
-    kind: ClassVar[Kind] = Index
+    kind = Index
     answers = "number"
 
     bounds: Range
@@ -215,8 +214,8 @@ class OneBitMean(Numeric):
     Parameters, their ranges and errors: `Numeric`.
     """
 
-    name: ClassVar[str] = "one-bit-mean"
-    wire_id: ClassVar[int] = 12
+    name = "one-bit-mean"
+    wire_id = 12
     cases = (
         Case(0.0, 3.5, 10.0, bounds=(0.0, 10.0), epsilon=1.0),
         Case(-9, 0.25, 4.0, bounds=(-2.5, 1.0), epsilon=2.0, outside="clip"),
@@ -241,8 +240,8 @@ class Piecewise(Numeric):
     Raises ParameterError for bins outside 2..65536. Other parameters, ranges and errors: `Numeric`.
     """
 
-    name: ClassVar[str] = "piecewise"
-    wire_id: ClassVar[int] = 13
+    name = "piecewise"
+    wire_id = 13
     cases = (
         Case(0.0, 0.2, 0.61, 1, bounds=(0.0, 1.0), epsilon=1.0, bins=8),
         Case(-1, 0, 1, bounds=(-1.0, 1.0), epsilon=3.0, bins=7),

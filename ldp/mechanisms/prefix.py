@@ -7,10 +7,9 @@ finds the words.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import FAKES, Case, Setting
+from ldp.mechanisms.base import FAKES, Case
 from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.sketch import SEED
 from ldp.mechanisms.words import LETTERS
@@ -34,9 +33,9 @@ class PrefixExtension(LocalHashing):
     that are too long or have other letters.
     """
 
-    name: ClassVar[str] = "prefix"
-    wire_id: ClassVar[int] = 17
-    settings: ClassVar[tuple[Setting, ...]] = ()  # no value is named beforehand
+    name = "prefix"
+    wire_id = 17
+    settings = ()  # no value is named beforehand
     answers = "words"
     cases = (
         Case("cab", "abba", "", epsilon=1.0, rows=4, seed=SEED, length=4, alphabet="abc", groups=2),

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import comb
-from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Answers, require_at_most, require_categories
 from ldp.mechanisms.base import Case, Setting, Shape
 from ldp.mechanisms.categorical import Categorical, SetChannel
 from ldp.protocol.channel import keep_probability, require_epsilon
-from ldp.protocol.kinds import Kind, Subset
+from ldp.protocol.kinds import Subset
 
 SETS = (frozenset("ab"), frozenset("d"), frozenset[str]())
 """Values of examples."""
@@ -48,10 +47,10 @@ class PrivSet(Categorical):
     ranges and errors: `Categorical`.
     """
 
-    name: ClassVar[str] = "privset"
-    wire_id: ClassVar[int] = 24
-    kind: ClassVar[Kind] = Subset
-    settings: ClassVar[tuple[Setting, ...]] = (Setting({"at_most": 3}),)
+    name = "privset"
+    wire_id = 24
+    kind = Subset
+    settings = (Setting({"at_most": 3}),)
     cases = (
         Case(*SETS, categories=tuple("abcdef"), epsilon=1.0, at_most=2, size=3),
         Case(*SETS, categories=tuple("abcd"), epsilon=2.0, at_most=3),

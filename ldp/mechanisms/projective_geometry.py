@@ -7,7 +7,6 @@ Source: Feldman, Nelson, Nguyen and Talwar 2022 (ICML). Counts are recovered by
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import CellSets, require_categories
@@ -44,8 +43,8 @@ class ProjectiveGeometry(SetResponse):
     parameters, ranges and errors: `Categorical`.
     """
 
-    name: ClassVar[str] = "pgr"
-    wire_id: ClassVar[int] = 11
+    name = "pgr"
+    wire_id = 11
     cases = (
         Case(*"aceg", categories=tuple("abcdefg"), epsilon=1.0),
         Case(*"adh", categories=tuple("abcdefgh"), epsilon=0.5, field=2),

@@ -9,14 +9,13 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil, floor
 from numbers import Real
-from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, round_up
-from ldp.protocol.kinds import Bits, Index, Kind
+from ldp.protocol.kinds import Bits, Index
 from ldp.protocol.randomness import PROBABILITY_ONE
 
 
@@ -38,9 +37,9 @@ class CoinResponse(Mechanism):
     `alpha` and `beta` lie strictly between 0 and 1; raises ParameterError otherwise.
     """
 
-    name: ClassVar[str] = "coin"
-    wire_id: ClassVar[int] = 1
-    kind: ClassVar[Kind] = Bits
+    name = "coin"
+    wire_id = 1
+    kind = Bits
     cases = (Case("yes", "no", alpha=0.5, beta=0.5), Case("yes", "no", alpha=0.3, beta=0.8))
 
     alpha: float
@@ -88,9 +87,9 @@ class RandomizedResponse(Categorical):
     Parameters, their ranges and errors: `Categorical`.
     """
 
-    name: ClassVar[str] = "rr"
-    wire_id: ClassVar[int] = 2
-    kind: ClassVar[Kind] = Index
+    name = "rr"
+    wire_id = 2
+    kind = Index
     cases = (
         Case(*"ab", categories=("a", "b"), epsilon=1.0),
         Case(*"abcd", categories=tuple("abcd"), epsilon=2.0),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import (
@@ -25,7 +25,7 @@ from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import PermanentFilter
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.channel import Channel, most_differing, require_whole
-from ldp.protocol.kinds import Bits, Kind
+from ldp.protocol.kinds import Bits
 from ldp.protocol.randomness import PROBABILITY_ONE
 
 MOST_HASHES = 16
@@ -85,10 +85,10 @@ class Rappor(MemoisedMechanism):
     Raises ParameterError for anything else.
     """
 
-    name: ClassVar[str] = "rappor"
-    wire_id: ClassVar[int] = 5
-    kind: ClassVar[Kind] = Bits
-    settings: ClassVar[tuple[Setting, ...]] = (  # basic RAPPOR of epsilon 1.02 and 3.89
+    name = "rappor"
+    wire_id = 5
+    kind = Bits
+    settings = (  # basic RAPPOR of epsilon 1.02 and 3.89
         Setting({"scheme": "identity", "f": 0.5, "p": 0.25, "q": 0.75}),
         Setting({"scheme": "identity", "f": 0.25, "p": 0.0, "q": 1.0}),
     )

@@ -7,7 +7,6 @@ whole word, the tag, so that the server can join the fragments of one word.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Case
@@ -27,9 +26,9 @@ class FragmentSketch(CountMeanSketch):
     `rows`: the number for all positions together; other parameters: `SequenceFragmentPuzzle`.
     """
 
-    name: ClassVar[str] = "sfp-fragments"
-    wire_id: ClassVar[int] = 9
-    is_whole: ClassVar[bool] = False
+    name = "sfp-fragments"
+    wire_id = 9
+    is_whole = False
     cases = (
         Case(
             *("cab", "abba", ""),
@@ -86,8 +85,8 @@ class SequenceFragmentPuzzle(UnlistedWords):
     `UnlistedWords` and `MeanSketch`. Raises ParameterError for anything else.
     """
 
-    name: ClassVar[str] = "sfp"
-    wire_id: ClassVar[int] = 7
+    name = "sfp"
+    wire_id = 7
     cases = (
         Case(
             *("cab", "abba", ""),

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import require_categories
@@ -21,7 +20,7 @@ from ldp.protocol.channel import (
     power_plus_one,
     require_epsilon,
 )
-from ldp.protocol.kinds import Kind, Subset
+from ldp.protocol.kinds import Subset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +43,10 @@ class SubsetSelection(Categorical):
     `Categorical`.
     """
 
-    name: ClassVar[str] = "subset"
-    wire_id: ClassVar[int] = 15
-    kind: ClassVar[Kind] = Subset
-    settings: ClassVar[tuple[Setting, ...]] = (Setting({}),)
+    name = "subset"
+    wire_id = 15
+    kind = Subset
+    settings = (Setting({}),)
     cases = (
         Case(*"adg", categories=tuple("abcdefg"), epsilon=0.5),
         Case(*"abd", categories=tuple("abcd"), epsilon=2.0, size=1),

@@ -7,14 +7,13 @@ OUE). Counts are recovered by `ldp/decoding/direct.py` from the channel stated h
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Addressing, Answers, require_at_most, require_categories
 from ldp.mechanisms.base import Case, Setting
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import Channel, keep_probability, most_differing
-from ldp.protocol.kinds import Bits, Kind
+from ldp.protocol.kinds import Bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +40,10 @@ class UnaryEncoding(Categorical):
     Other parameters, ranges and errors: `Categorical`.
     """
 
-    name: ClassVar[str] = "unary"
-    wire_id: ClassVar[int] = 4
-    kind: ClassVar[Kind] = Bits
-    settings: ClassVar[tuple[Setting, ...]] = (
+    name = "unary"
+    wire_id = 4
+    kind = Bits
+    settings = (
         Setting({"variant": "symmetric"}),
         Setting({"variant": "optimized"}),
     )

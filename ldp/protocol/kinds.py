@@ -229,8 +229,8 @@ class Index(Layout):
 class Bits(Layout):
     """Layout of a report that names any number of columns: a bit a column, unused high bits 0."""
 
-    is_bitmap: ClassVar[bool] = True
-    has_independent_bits: ClassVar[bool] = True
+    is_bitmap = True
+    has_independent_bits = True
 
     @cached_property
     def payload_limit(self) -> int:
@@ -265,7 +265,7 @@ class Subset(Bits):
     """Layout of a report that names `ones` columns: with one probability any of the cells that a
     value touches, uniformly among such sets of columns; else none of them, uniformly too."""
 
-    has_independent_bits: ClassVar[bool] = False
+    has_independent_bits = False
 
     @property
     def outcomes(self) -> int:
@@ -395,7 +395,7 @@ class Sign(Layout):
     2 * column + (1 for a minus). It names every cell whose sign in that column is the report's. A
     value touches one cell."""
 
-    is_signed: ClassVar[bool] = True
+    is_signed = True
 
     @cached_property
     def payload_limit(self) -> int:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -155,9 +155,9 @@ class Estimates(Result):
     decodes the same table by a method with a known bound.
     """
 
-    kind: ClassVar[str] = "values"
-    digits: ClassVar[int | None] = None
-    offers: ClassVar[frozenset[str]] = frozenset(("selected", "population"))
+    kind = "values"
+    digits = None
+    offers = frozenset(("selected", "population"))
 
     values: tuple[str, ...]
     count: Floats

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +49,7 @@ class SavedResult(Result):
     """Result that was read from the file `path`: its numbers, at the level that they have there.
     `name`: that of the file."""
 
-    kind: ClassVar[str] = "saved"
+    kind = "saved"
 
     name: str
     path: str
