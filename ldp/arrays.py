@@ -29,6 +29,8 @@ AnyInts = NDArray[np.integer]
 """Cells of a table, of any width."""
 RowNumbers = NDArray[np.uint32]
 """Rows of a table, one for each report or value."""
+Bytes = NDArray[np.uint8]
+"""Bytes or bits of reports, such as their payloads."""
 
 WHOLE = {str, bytes, int}
 """Types of values that are never missing."""

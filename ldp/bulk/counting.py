@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import AnyInts, Floats, Ints, Points
+from ldp.arrays import AnyInts, Bytes, Floats, Ints, Points
 from ldp.bulk.compiled import by_rows, compiled
 from ldp.bulk.hash_kernels import coefficients, row_columns, write_fractions
 from ldp.protocol.hashing import PolynomialRows
@@ -214,12 +214,12 @@ def count_bits(counts: Any, rows: Any, payloads: Any, start: int, stop: int) -> 
 
 
 def count_by_two(
-    rests: tuple[NDArray[np.uint8], NDArray[np.uint8]],
+    rests: tuple[Bytes, Bytes],
     moduli: Ints,
     size: int,
     counted: NDArray[np.int32],
     marks: Ints,
-    cells: tuple[NDArray[np.uint8], NDArray[np.uint8]],
+    cells: tuple[Bytes, Bytes],
 ) -> NDArray[np.int32]:
     """Return sums of what is `counted`, shape (reports, statistics), by the remainders of two
     numbers, shape (size, statistics + 4). The last four are of pairs: of the reports with the same

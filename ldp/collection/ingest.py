@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.arrays import Bytes, RowNumbers
 from ldp.collection.buffer import Buffer, BufferedMetric, FilePlan, RelayedReports
 from ldp.collection.intake import split_bodies
 from ldp.collection.object_store import StorePath
@@ -61,7 +61,7 @@ def write_block(
 
 def shuffle_bodies(
     lots: list[bytes], size: int, entropy: Callable[[int], bytes] = os.urandom
-) -> NDArray[np.uint8]:
+) -> Bytes:
     """Return the bodies of lots, shape (reports, size), ordered by 64 bits of `entropy` each."""
     bodies = np.frombuffer(b"".join(lots), dtype=np.uint8).reshape(-1, size)
     keys = np.frombuffer(entropy(8 * len(bodies)), dtype=np.uint64)
@@ -72,8 +72,8 @@ def _write(
     store: StorePath,
     metric: BufferedMetric,
     plan: FilePlan,
-    rows: NDArray[np.uint32],
-    payloads: NDArray[np.uint8],
+    rows: RowNumbers,
+    payloads: Bytes,
 ) -> None:
     if not len(rows):
         return

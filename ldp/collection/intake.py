@@ -16,8 +16,8 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.arrays import Bytes, RowNumbers
 from ldp.errors import LdpError, ReportError
 from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.batch import (
@@ -322,9 +322,7 @@ def _sort_each(batch: Batch, metrics: Mapping[str, Metric], today: date) -> Sort
     return result
 
 
-def split_bodies(
-    bodies: NDArray[np.uint8], mechanism: CatalogueMechanism
-) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+def split_bodies(bodies: Bytes, mechanism: CatalogueMechanism) -> tuple[RowNumbers, Bytes]:
     """Return rows, shape (reports,), and payloads, shape (reports, payload bytes), of bodies of
     shape (reports, body bytes)."""
     row_bytes = mechanism.layout.row_bytes

@@ -14,9 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ldp.arrays import AnyInts, Bools, binomial_above, binomial_up_to
+from ldp.arrays import AnyInts, Bools, Bytes, RowNumbers, binomial_above, binomial_up_to
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.bloom import PolynomialBloom
@@ -61,8 +60,8 @@ def _first(limit: int, is_reached: Callable[[int], Any]) -> int:
 
 def is_plausible(
     mechanism: CatalogueMechanism,
-    rows: NDArray[np.uint32],
-    payloads: NDArray[np.uint8],
+    rows: RowNumbers,
+    payloads: Bytes,
     candidates: tuple[str, ...] = (),
 ) -> Bools:
     """Return which reports of a block are plausible, shape (n,), from `rows`, shape (n,), and
@@ -102,8 +101,8 @@ def _are_few(mechanism: Mechanism, candidates: tuple[str, ...]) -> bool:
 
 def _plausible_among(
     mechanism: Mechanism,
-    rows: NDArray[np.uint32],
-    payloads: NDArray[np.uint8],
+    rows: RowNumbers,
+    payloads: Bytes,
     candidates: tuple[str, ...],
 ) -> Bools:
     """Return which reports have a plausible number of ones in the cells that candidates touch."""

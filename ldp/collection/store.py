@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from ldp.arrays import Bytes, RowNumbers
 from ldp.collection.object_store import S3Path, StorePath, store_path
 from ldp.errors import ParameterError, ReportError
 from ldp.files import open_replacement
@@ -83,7 +83,7 @@ class ReportWriter:
             order = np.random.default_rng().permutation(len(rows))
             self.write(rows[order], payloads[order])
 
-    def write(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+    def write(self, rows: RowNumbers, payloads: Bytes) -> None:
         """Append a shuffled batch: `rows`, shape (n,), `payloads`, shape (n, payload bytes)."""
         column = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(self._size), len(rows), [None, pa.py_buffer(payloads.tobytes())]

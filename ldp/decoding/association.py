@@ -17,12 +17,11 @@ from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import product
 from string import ascii_lowercase
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ldp.arrays import AnyInts, Bools, Floats, Ints, Places, texts
+from ldp.arrays import AnyInts, Bools, Bytes, Floats, Ints, Places, RowNumbers, texts
 from ldp.decoding import decode
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError
@@ -182,9 +181,9 @@ class Association(Result):
     reports that tell of it. `reports`: number of reports. `details`: mechanism and fit.
     """
 
-    kind: ClassVar[str] = "association"
-    digits: ClassVar[int | None] = None
-    offers: ClassVar[frozenset[str]] = frozenset(("population",))
+    kind = "association"
+    digits = None
+    offers = frozenset(("population",))
 
     values: tuple[tuple[str, ...], ...]
     shares: Floats
@@ -383,15 +382,13 @@ class PartReports(NamedTuple):
     payload bytes), and `counts`, the number of each; `places`: which of them each pattern has,
     shape (patterns,)."""
 
-    rows: NDArray[np.uint32]
-    payloads: NDArray[np.uint8]
+    rows: RowNumbers
+    payloads: Bytes
     counts: Ints
     places: Places
 
     @classmethod
-    def of(
-        cls, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], counts: Ints
-    ) -> "PartReports":
+    def of(cls, rows: RowNumbers, payloads: Bytes, counts: Ints) -> "PartReports":
         """Return the different reports of a part, from its row and payload in each pattern, and the
         patterns' counts, shape (patterns,)."""
         first, places = group_reports(rows, payloads)
@@ -454,7 +451,7 @@ def touch_matrix(mechanism: Mechanism, values: Sequence[str]) -> Floats:
     return matrix
 
 
-def likelihoods(axis: Variable, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> Floats:
+def likelihoods(axis: Variable, rows: RowNumbers, payloads: Bytes) -> Floats:
     """Return the likelihood of every report for each value of `axis`, over that of a value which
     touches no cell: float64, shape (reports, values). `rows`: shape (reports,), `payloads`: shape
     (reports, payload bytes). Equal reports are computed once."""
@@ -467,7 +464,7 @@ def likelihoods(axis: Variable, rows: NDArray[np.uint32], payloads: NDArray[np.u
     return np.asarray(result[group])
 
 
-def cell_ratios(mechanism: Mechanism, payloads: NDArray[np.uint8]) -> Floats:
+def cell_ratios(mechanism: Mechanism, payloads: Bytes) -> Floats:
     """Return for every cell of the reports' rows the probability of the report if the value touches
     the cell over that if it does not: float64, shape (reports, columns)."""
     channel, columns, layout = mechanism.channel, mechanism.shape.columns, mechanism.layout
@@ -484,7 +481,7 @@ def cell_ratios(mechanism: Mechanism, payloads: NDArray[np.uint8]) -> Floats:
     return np.where(bits, float(ratio), float(rest))
 
 
-def value_likelihoods(touched: Floats, rows: NDArray[np.uint32], ratio: Floats) -> Floats:
+def value_likelihoods(touched: Floats, rows: RowNumbers, ratio: Floats) -> Floats:
     """Return the product of `ratio`, shape (reports, columns), over the cells that are `touched`,
     shape (rows, values, columns): shape (reports, values)."""
     result = np.empty((len(rows), touched.shape[1]))

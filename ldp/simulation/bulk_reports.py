@@ -10,10 +10,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldp import bulk
-from ldp.arrays import Ints, Points, Seed, column_codes, generator_of, texts
+from ldp.arrays import Bytes, Ints, Points, RowNumbers, Seed, column_codes, generator_of, texts
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
@@ -149,7 +148,7 @@ def _encode_part(
 
 def noisy_bits(
     layout: Layout, channel: Channel, columns: Ints, generator: np.random.Generator
-) -> NDArray[np.uint8]:
+) -> Bytes:
     """Return payloads whose bits are 1 with the probabilities of the channel, for values that touch
     `columns` (as from `bulk.columns`)."""
     words = -(-layout.columns // 64)
@@ -167,9 +166,7 @@ def noisy_bits(
     return payloads
 
 
-def _subsets(
-    mechanism: Mechanism, touched: Ints, generator: np.random.Generator
-) -> NDArray[np.uint8]:
+def _subsets(mechanism: Mechanism, touched: Ints, generator: np.random.Generator) -> Bytes:
     layout = mechanism.layout
     assert isinstance(layout, Subset)
     words = -(-layout.columns // 64)
@@ -196,9 +193,9 @@ def _subsets(
 def _indexes(
     mechanism: Mechanism,
     points: Points,
-    rows: NDArray[np.uint32],
+    rows: RowNumbers,
     generator: np.random.Generator,
-) -> NDArray[np.uint8]:
+) -> Bytes:
     layout, many = mechanism.layout, mechanism.touches
     chance = threshold(many * mechanism.channel.touched)
     is_true = bulk.bernoulli_each(generator, chance, rows.size)
@@ -217,7 +214,7 @@ def draw_signs(
     return columns, bulk.negative_signs(columns, cells) ^ ~is_true.astype(np.int64) & 1
 
 
-def as_bytes(numbers: Ints, layout: Layout) -> NDArray[np.uint8]:
+def as_bytes(numbers: Ints, layout: Layout) -> Bytes:
     """Return these integers as payloads, uint8, shape (numbers, bytes)."""
     shifts = 8 * np.arange(layout.payload_bytes)
     return (numbers[:, None] >> shifts & 0xFF).astype(np.uint8)

@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from copy import copy
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp, xlog1py, xlogy
 
 from ldp import bulk
-from ldp.arrays import Bools, Floats, Ints, Points, add_at
+from ldp.arrays import Bools, Bytes, Floats, Ints, Points, RowNumbers, add_at
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.memoisation import MemoisedMechanism
@@ -58,7 +57,7 @@ class FreshEvidence:
         ]
         self._log_likelihoods = np.zeros((streams, len(values)))
 
-    def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+    def add(self, streams: Ints, rows: RowNumbers, payloads: Bytes) -> None:
         """Take a report of each of `streams`."""
         batches = split_batch(self._mechanism.layout, rows, payloads)
         for cells, (part_rows, part_payloads) in zip(self._cells, batches, strict=True):
@@ -95,7 +94,7 @@ class MemoisedEvidence:
         self._named_counts = np.zeros((streams, columns), dtype=np.int32)
         self._reports = np.zeros(streams, dtype=np.int64)
 
-    def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+    def add(self, streams: Ints, rows: RowNumbers, payloads: Bytes) -> None:
         """Take a report of each of `streams`."""
         self.rows[streams] = rows
         np.add.at(self._reports, streams, 1)
@@ -198,7 +197,7 @@ class _Cells:
         rows = self._mechanism.shape.rows
         return bulk.columns(self._mechanism.addressing, rows, self._points, at)
 
-    def columns(self, rows: NDArray[np.uint32]) -> Ints:
+    def columns(self, rows: RowNumbers) -> Ints:
         """Return the columns that each value touches in each of `rows`: shape (rows, values,
         hashes), NO_COLUMN where there are fewer."""
         if self._by_row:
@@ -213,7 +212,7 @@ class _Cells:
         )
         return columns.reshape(rows.size, values, -1)
 
-    def log_likelihoods(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> Floats:
+    def log_likelihoods(self, rows: RowNumbers, payloads: Bytes) -> Floats:
         """Return ln P(report | value), up to a term that does not depend on the value: shape
         (reports, values)."""
         if self._touching is not None:
@@ -247,9 +246,7 @@ def _weights(mechanism: Mechanism) -> tuple[float, float]:
     return math.log(touched / untouched), math.log((1 - touched) / (1 - untouched))
 
 
-def _names(
-    mechanism: Mechanism, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
-) -> Callable[[Ints], Bools]:
+def _names(mechanism: Mechanism, rows: RowNumbers, payloads: Bytes) -> Callable[[Ints], Bools]:
     """Return whether each report names each of its cells, shape (reports, cells)."""
     if mechanism.kind.is_bitmap:
         bits, report = np.unpackbits(payloads, axis=1, bitorder="little"), np.arange(len(payloads))

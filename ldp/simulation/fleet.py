@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldp import bulk
-from ldp.arrays import Ints, Points
+from ldp.arrays import Bytes, Ints, Points, RowNumbers
 from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.base import threshold
 from ldp.mechanisms.memoisation import MemoisedMechanism
@@ -32,8 +31,8 @@ class Encoded(NamedTuple):
     """Reports, and the numbers of the permanent responses that they are about, None without
     memoisation. Two reports with one number differ in the instantaneous noise only."""
 
-    rows: NDArray[np.uint32]
-    payloads: NDArray[np.uint8]
+    rows: RowNumbers
+    payloads: Bytes
     about: Ints | None
 
 
@@ -114,7 +113,7 @@ class Fleet:
         self._draw_responses(values[firsts], rows[firsts])
         return np.asarray(about[group.ravel()])
 
-    def _draw_responses(self, values: Ints, rows: NDArray[np.uint32]) -> Ints:
+    def _draw_responses(self, values: Ints, rows: RowNumbers) -> Ints:
         """Draw new permanent responses to these values in these rows; return their numbers."""
         before = len(self._rows)
         responses = permanent(self._memory, self._points[0][values], rows, self._generator)
@@ -126,9 +125,9 @@ class Fleet:
 def permanent(
     mechanism: MemoisedMechanism,
     points: Points,
-    rows: NDArray[np.uint32],
+    rows: RowNumbers,
     generator: np.random.Generator,
-) -> NDArray[np.uint8]:
+) -> Bytes:
     """Return a permanent response, as a payload, for each point in its row."""
     layout, permanent = mechanism.layout, mechanism.permanent_channel
     columns = bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
@@ -145,8 +144,8 @@ def permanent(
 
 
 def instantaneous(
-    mechanism: MemoisedMechanism, responses: NDArray[np.uint8], generator: np.random.Generator
-) -> NDArray[np.uint8]:
+    mechanism: MemoisedMechanism, responses: Bytes, generator: np.random.Generator
+) -> Bytes:
     """Return a report's payload about each permanent response."""
     layout, (high, low) = mechanism.layout, mechanism.thresholds
     if not mechanism.kind.is_bitmap:
@@ -166,9 +165,7 @@ def _randomised(columns: Ints, chance: int, many: int, generator: np.random.Gene
     return np.where(is_true, columns, others + (others >= columns))
 
 
-def _coins(
-    chance: int, shape: tuple[int, ...], generator: np.random.Generator
-) -> NDArray[np.uint8]:
+def _coins(chance: int, shape: tuple[int, ...], generator: np.random.Generator) -> Bytes:
     """Return bytes whose bits are 1 with probability chance / 2**64; this probability may be 1."""
     size = int(np.prod(shape))
     if chance >> 64:

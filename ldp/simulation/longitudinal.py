@@ -16,9 +16,8 @@ from operator import mul
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ldp.arrays import Bools, Floats, Ints
+from ldp.arrays import Bools, Bytes, Floats, Ints, RowNumbers
 from ldp.client.memoisation_modes import mode_class
 from ldp.client.periods import beginning, day_of, ending
 from ldp.protocol.channel import round_up
@@ -44,8 +43,8 @@ class SentReports:
     devices: Ints
     value_indices: Ints
     held_indices: Ints
-    rows: NDArray[np.uint32]
-    payloads: NDArray[np.uint8]
+    rows: RowNumbers
+    payloads: Bytes
     charged: Ints
 
 

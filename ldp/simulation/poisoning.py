@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp import bulk
-from ldp.arrays import Floats, Generator, Ints
+from ldp.arrays import Bytes, Floats, Generator, Ints, RowNumbers
 from ldp.collection.plausibility import ones_limits
 from ldp.decoding.distribution import decode_distribution
 from ldp.mechanisms import Mechanism
@@ -138,12 +138,12 @@ def unseen_reports(scene: Scene, aims: Ints, number: int, generator: Generator) 
     return rows, _bitmaps(mechanism, scores, None, usual)
 
 
-def _rows(mechanism: Mechanism, number: int, generator: Generator) -> NDArray[np.uint32]:
+def _rows(mechanism: Mechanism, number: int, generator: Generator) -> RowNumbers:
     rows = generator.integers(0, mechanism.shape.rows, number)
     return rows.astype(np.uint32)
 
 
-def _names(scene: Scene, aims: Ints, rows: NDArray[np.uint32]) -> Ints:
+def _names(scene: Scene, aims: Ints, rows: RowNumbers) -> Ints:
     """Return how many of the aims touch each column of each of the `rows`: shape (fakes, columns).
     `rows`: shape (fakes,)."""
     mechanism, addressing = scene.mechanism, scene.mechanism.candidate_addressing
@@ -162,9 +162,7 @@ def _names(scene: Scene, aims: Ints, rows: NDArray[np.uint32]) -> Ints:
     return scores
 
 
-def _best_rows(
-    scene: Scene, aims: Ints, rows: NDArray[np.uint32], generator: Generator
-) -> NDArray[np.uint32]:
+def _best_rows(scene: Scene, aims: Ints, rows: RowNumbers, generator: Generator) -> RowNumbers:
     """Return for each fake the row, of TRIES, in which one report names most aims."""
     if scene.mechanism.shape.rows == 1:
         return rows
@@ -178,7 +176,7 @@ def _best_rows(
 
 def _bitmaps(
     mechanism: Mechanism, scores: Floats, above: Floats | None, ones: int | None = None
-) -> NDArray[np.uint8]:
+) -> Bytes:
     """Return payloads whose bits are 1 where the score is above a limit, or at the `ones` largest
     scores. The payload of a set always has its fixed number of ones."""
     if above is not None and mechanism.kind is not Subset:

@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from ldp.arrays import AnyInts, Ints
+from ldp.arrays import AnyInts, Bytes, Ints, RowNumbers
 from ldp.errors import MergeError, ReportError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.protocol import wire
 from ldp.protocol.joint_layout import JointLayout
 from ldp.protocol.kinds import Layout
 
-ReportArrays = tuple[NDArray[np.uint32], NDArray[np.uint8]]
+ReportArrays = tuple[RowNumbers, Bytes]
 """Rows, shape (n,), and payloads, shape (n, payload bytes), of some reports."""
 _BATCH = 1 << 15
 
@@ -29,7 +28,7 @@ def require_same(mechanism: CatalogueMechanism, other: CatalogueMechanism) -> No
         )
 
 
-def payload_numbers(layout: Layout, rows: AnyInts, payloads: NDArray[np.uint8]) -> Ints:
+def payload_numbers(layout: Layout, rows: AnyInts, payloads: Bytes) -> Ints:
     """Check a batch and return its payloads as integers, shape (n,); of BITS and SUBSET only the
     last byte.
 
@@ -144,7 +143,7 @@ def _first_invalid(
 
 
 def split_batch(
-    layout: Layout | JointLayout, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
+    layout: Layout | JointLayout, rows: RowNumbers, payloads: Bytes
 ) -> list[ReportArrays]:
     """Check `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of whole reports and
     return those of every part: the bulk twin of `JointLayout.split`. Raises ReportError when a row,
@@ -177,9 +176,7 @@ def join_batch(layout: JointLayout, batches: Sequence[ReportArrays]) -> ReportAr
     return batches[0][0] // np.uint32(layout.parts[0].rows), np.concatenate(blocks, axis=1)
 
 
-def candidate_cells(
-    mechanism: Mechanism, candidates: tuple[str, ...], rows: NDArray[np.uint32]
-) -> NDArray[np.uint8]:
+def candidate_cells(mechanism: Mechanism, candidates: tuple[str, ...], rows: RowNumbers) -> Bytes:
     """Return the cells that candidates touch in each of `rows`, as payloads: shape (rows, payload
     bytes)."""
     from ldp import bulk

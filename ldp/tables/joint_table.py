@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ldp.arrays import Bytes, RowNumbers
 from ldp.errors import DecodeError, LdpError, MergeError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism, from_parameters
@@ -161,9 +159,7 @@ class JointTableBuilder(CountsReports):
         self._mechanism: JointMechanism = mechanism
         self._builders = [TableBuilder(part, workers) for _, part in mechanism.parts]
 
-    def add_batch(
-        self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], window: str | None = None
-    ) -> None:
+    def add_batch(self, rows: RowNumbers, payloads: Bytes, window: str | None = None) -> None:
         split = split_batch(self._mechanism.layout, rows, payloads)
         for builder, (part_rows, part_payloads) in zip(self._builders, split, strict=True):
             builder.add_batch(part_rows, part_payloads, window)
@@ -180,9 +176,7 @@ class WholeBuilder(CountsReports):
         self._mechanism = mechanism
         self._table, self._whole = empty_builder(mechanism, workers), PatternsBuilder(mechanism)
 
-    def add_batch(
-        self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], window: str | None = None
-    ) -> None:
+    def add_batch(self, rows: RowNumbers, payloads: Bytes, window: str | None = None) -> None:
         self._table.add_batch(rows, payloads, window)
         self._whole.add_batch(rows, payloads)
 

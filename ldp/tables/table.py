@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ldp.arrays import AnyInts, Ints, add_at
+from ldp.arrays import AnyInts, Bytes, Ints, RowNumbers, add_at
 from ldp.bulk import count_bits, walsh_hadamard
 from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError
 from ldp.files import write_whole
@@ -405,9 +405,7 @@ class CountsReports(ABC):
             self.add_batch(rows, payloads)
 
     @abstractmethod
-    def add_batch(
-        self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], window: str | None = None
-    ) -> None:
+    def add_batch(self, rows: RowNumbers, payloads: Bytes, window: str | None = None) -> None:
         """Count a batch: `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of
         collection window `window`; raises ReportError, and counts nothing, when a row, a column or
         a padding bit is out of range."""
@@ -440,9 +438,7 @@ class TableBuilder(CountsReports):
             self._counts, self._reports = start.counts.copy(), start.reports.copy()
             self._windows |= {*start.windows}
 
-    def add_batch(
-        self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], window: str | None = None
-    ) -> None:
+    def add_batch(self, rows: RowNumbers, payloads: Bytes, window: str | None = None) -> None:
         if not self._counts.flags.writeable:
             raise ReportError("the table is built; start another TableBuilder")
         numbers = payload_numbers(self._mechanism.layout, rows, payloads)
@@ -468,7 +464,7 @@ def count_reports(
     layout: Layout,
     counts: AnyInts,
     rows: AnyInts,
-    payloads: NDArray[np.uint8],
+    payloads: Bytes,
     numbers: Ints,
     workers: int = 1,
 ) -> None:
@@ -484,9 +480,7 @@ def count_reports(
         add_at(counts, rows, numbers, unit)
 
 
-def _count_bits(
-    counts: AnyInts, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], workers: int
-) -> None:
+def _count_bits(counts: AnyInts, rows: RowNumbers, payloads: Bytes, workers: int) -> None:
     bounds = np.linspace(0, len(counts), workers + 1).astype(int)
     payloads = np.ascontiguousarray(payloads)
     if workers == 1:
