@@ -73,9 +73,7 @@ def real_number(number: object, name: str, *, up: bool = False) -> float:
     a fraction: the products of fractions would overflow."""
     if isinstance(number, bool) or not isinstance(number, Real):
         raise ParameterError(f"{name} must be a number")
-    exact: Any = number
-    if isinstance(number, Integral):
-        exact = int(number)
+    exact: Any = int(number) if isinstance(number, Integral) else number
     try:
         nearest = float(exact)
     except OverflowError:
@@ -90,9 +88,8 @@ def real_number(number: object, name: str, *, up: bool = False) -> float:
 def set_real_numbers(frozen: object, *names: str, up: bool = False) -> None:
     """Replace the attributes `names` of a frozen dataclass by their `real_number`."""
     for name in names:
-        number = getattr(frozen, name)
-        number = real_number(number, name, up=up)
-        object.__setattr__(frozen, name, number)
+        if type(number := getattr(frozen, name)) is not float:
+            object.__setattr__(frozen, name, real_number(number, name, up=up))
 
 
 def require_whole(number: object, name: str, least: int, most: int) -> None:

@@ -6,7 +6,6 @@ The message of an error is one line, with the place and what would be right.
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from datetime import timedelta
 from functools import cache
@@ -133,15 +132,6 @@ def read_registry(path: Path) -> Contents:
         return _contents(path, document)
 
 
-@contextmanager
-def _noting(mistakes: dict[str, str], section: str) -> Iterator[None]:
-    """Note an error of the block as a mistake of a section, so that reading can go on."""
-    try:
-        yield
-    except LdpError as error:
-        mistakes[section] = f"[{section}]: {error}"
-
-
 def _depends(keys: Any, mistakes: Mapping[str, str]) -> bool:
     """Return whether a metric's group or a member of it has a mistake, which is said once."""
     if not (mistakes and isinstance(keys, dict)):
@@ -179,14 +169,18 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
             _require_names(kind, top[kind])
     groups, mistakes = dict[str, Group](), dict[str, str]()
     for name, keys in top["group"].items():
-        with _noting(mistakes, f"group.{name}"):
+        try:
             groups[name] = _group(name, keys)
+        except LdpError as error:
+            mistakes[f"group.{name}"] = f"[group.{name}]: {error}"
     reader = _Metrics(path, product["name"], product["development"], groups)
     sections = top["metric"]
     for name in sorted(sections, key=lambda name: _is_joint(sections[name])):  # after their members
-        with _noting(mistakes, f"metric.{name}"):
+        try:
             if not _depends(sections[name], mistakes):
                 reader.read(name, sections[name])
+        except LdpError as error:
+            mistakes[f"metric.{name}"] = f"[metric.{name}]: {error}"
     if mistakes:
         raise RegistryError("\n".join(_with_lines(path, mistakes)))
     metrics = {name: reader.metrics[name] for name in sections}
