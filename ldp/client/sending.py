@@ -3,6 +3,7 @@
 import math
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from ldp.client.destinations import TIMEOUT_SECONDS
@@ -54,14 +55,16 @@ class Sender:
         self._thread: threading.Thread | None = None
 
     def start(self, upload: Callable[[], object], every: timedelta) -> None:
-        """Call `upload` from a daemon thread until `stop`, the first time within SOON."""
+        """Call `upload` from a daemon thread until `stop`, the first time within SOON; a storage
+        that fails for once, which a strict client raises, does not end the thread."""
         if self._thread is not None or self._stopped.is_set():
             return
 
         def run() -> None:
             wait = min(every, SOON)
             while not self._stopped.wait(wait.total_seconds()):
-                upload()
+                with suppress(StorageError):
+                    upload()
                 wait = every
 
         thread = threading.Thread(target=run, name="ldp upload", daemon=True)

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from time import monotonic, sleep
 from typing import Any
 
@@ -19,12 +19,14 @@ from ldp.client import (
     ParameterError,
     destinations,
 )
+from ldp.client.device_file import StorageError
 from ldp.client.results import Uploaded
+from ldp.client.runtime import system_clock
 from ldp.client.sealing import HELD_DAYS, MOST_WAITING
-from ldp.client.sending import HELD
+from ldp.client.sending import HELD, Sender
 from ldp.errors import Unreachable
 from ldp.protocol.batch import Batch
-from ldp.protocol.randomness import SeededBits
+from ldp.protocol.randomness import SeededBits, SystemBits
 from tests.devices import DAY, App, Memory
 from tests.tiers import tiered
 
@@ -264,6 +266,23 @@ def test_a_collector_acknowledges_with_202_and_nothing_else() -> None:
         thread.join()
     with pytest.raises(Unreachable, match="cannot be reached"):
         collector.send(b"", b"body")
+
+
+@pytest.mark.exact
+def test_a_busy_storage_does_not_end_the_thread() -> None:
+    """A strict client raises what a thread once ended with."""
+    calls, done = list[int](), Event()
+
+    def upload() -> None:
+        calls.append(len(calls))
+        if len(calls) < 3:
+            raise StorageError("busy")
+        done.set()
+
+    sender = Sender(None, system_clock, SystemBits())
+    sender.start(upload, timedelta(milliseconds=1))
+    assert done.wait(30)
+    sender.stop()
 
 
 @pytest.mark.exact
