@@ -170,13 +170,15 @@ def _butterflies(sums: Any) -> None:
 @compiled()
 def _gather_polynomial(counts: Any, coefficients: Any, points: Any, width: Any) -> Any:
     """Sum a tile of points at a time: first their columns in a row, which the compiler computes
-    several at once, then the counts there."""
+    several at once, then the counts there. Rows without a count are left out: few reports of a
+    sketch of many rows fill few of them."""
     sums, columns = np.zeros(points.size, dtype=np.int64), np.empty(_TILE, dtype=np.uint32)
     fractions = np.empty((4, _TILE), dtype=np.uint64)
+    filled = [row for row in range(counts.shape[0]) if counts[row].any()]
     for first in range(0, points.size, _TILE):
         tile_points, tile_sums = points[first : first + _TILE], sums[first : first + _TILE]
         write_fractions(fractions, tile_points)
-        for row in range(counts.shape[0]):
+        for row in filled:
             row_columns(columns, coefficients[row], tile_points, fractions, width)
             cells = counts[row]
             for i in range(tile_sums.size):
