@@ -134,8 +134,8 @@ def _of_values(gains: "list[Gain]", costs: dict[str, float]) -> list[str]:
         cells = "".join(
             f"{100 * row.gain[name]:{10 if name == names[0] else 13}.2f}" for name in names
         )
-        discovered = f"{row.discovered:.3g}/{row.aims}"
-        lines.append(f"{row.attack:<14}{cells}{discovered:>9}{_held(row)}")
+        discovered = f"{row.discovered:,.4g}/{row.aims:,}"
+        lines.append(f"{row.attack:<14}{cells} {discovered:>8}{_held(row)}")
     errors = "".join(f"{costs[name]:{10 if name == names[0] else 13}.3f}" for name in names)
     lines += [f"{'cost':<14}" + errors, ""]
     notes = (

@@ -30,6 +30,8 @@ from ldp.simulation.bulk_reports import as_bytes, encode_points, points_of
 from ldp.tables.batches import ReportArrays
 from ldp.tables.table import Table, TableBuilder
 
+PAIRS = 1 << 20
+"""Number of pairs of a fake and an aim that are hashed at once."""
 TRIES = 32
 """Number of rows that a fake of the maximal-gain attack tries, to take the one in which a report
 names most aims."""
@@ -154,11 +156,13 @@ def _names(scene: Scene, aims: Ints, rows: RowNumbers) -> Ints:
             scores[:, [*mechanism.cells(name, 0)]] += 1
         return scores
     (points,) = points_of(mechanism, names)
-    for point in range(len(names)):
-        at = np.repeat(points[point : point + 1], rows.size, axis=0)
-        for cells in bulk.columns(addressing, mechanism.shape.rows, at, rows).T:
-            fakes = np.flatnonzero(cells != bulk.NO_COLUMN)
-            scores[fakes, cells[fakes]] += 1
+    fakes, many = np.arange(rows.size)[:, None], max(1, PAIRS // rows.size)
+    for some in (points[first : first + many] for first in range(0, len(names), many)):
+        at, among = np.repeat(some, rows.size, axis=0), np.tile(rows, len(some))
+        cells = bulk.columns(addressing, mechanism.shape.rows, at, among)
+        places = np.tile(fakes, (len(some), 1)) * scores.shape[1] + cells
+        touched = places[cells != bulk.NO_COLUMN]
+        scores += np.bincount(touched, minlength=scores.size).reshape(scores.shape)
     return scores
 
 
