@@ -148,7 +148,10 @@ def _codes(rows: Any, name: str) -> Codes:
             raise ParameterError(f"{name}: a column cannot be read: {error!s:.200}") from None
         return _codes_one_by_one(rows)
     places = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return tuple(map(_text, column.dictionary.to_pylist())), places
+    values = column.dictionary
+    if values.type in (pa.float16(), pa.float32()):  # as doubles they have other digits
+        return tuple(map(str, values.to_numpy())), places
+    return tuple(map(_text, values.to_pylist())), places
 
 
 def _codes_of_columns(columns: Sequence[Codes]) -> Codes:

@@ -419,7 +419,9 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
                 cells = column.to_pylist()
                 columns.append(_decoded(path, name, cells, encoding, reading.is_private))
                 continue
-            cells = column.to_pylist()
+            is_short = column.type in (pyarrow.float16(), pyarrow.float32())
+            # as doubles they have other digits
+            cells = column.to_numpy() if is_short else column.to_pylist()
             columns.append(["" if cell is None or cell != cell else str(cell) for cell in cells])
     except FileNotFoundError:
         raise ParameterError(f"cannot read {path}: No such file or directory") from None

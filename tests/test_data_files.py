@@ -81,6 +81,12 @@ def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> N
         read = read_table(path, Reading(decimal=decimal), ["Amount"])
         assert [*map(float, read.numbers("Amount"))] == [1.234, 1e-7]
     assert read_table(path, PRIVATE, ["b"]).numbers("b") == ["", ""]
+    short = pyarrow.array([0.1, None, float("nan"), 1e10], pyarrow.float32())
+    for column in (short, short.dictionary_encode()):
+        narrow = pyarrow.table({"n": column})
+        (parquet.write_table if suffix == ".parquet" else feather.write_feather)(narrow, path)
+        assert read_table(path).cells("n") == ["0.1", "", "", "1e+10"]
+    (parquet.write_table if suffix == ".parquet" else feather.write_feather)(table, path)
     with pytest.raises(ParameterError, match="'n' holds list"):
         read_table(path)
     with pytest.raises(ParameterError, match="has no column 'x', but City, Amount, n, b"):

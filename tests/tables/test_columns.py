@@ -67,6 +67,8 @@ def test_every_kind_of_column_holds_the_same_values(kind: str) -> None:
     assert places.tolist() == [0, 1, 0]
     assert column_codes(KINDS[kind]([3, 1, 3]))[0] == ("3", "1")
     assert column_codes(KINDS[kind]([True, False]))[0] == ("True", "False")
+    short = KINDS[kind]([np.float32(0.1), np.float32(2.0)])  # as a double it is 0.10000000149011612
+    assert column_codes(short)[0] == ("0.1", "2.0")
 
 
 @pytest.mark.exact
