@@ -262,7 +262,7 @@ def _header(lines: list[str], delimiter: str) -> tuple[list[str], int]:
 
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
-        return [cell.strip() for cell in next(rows)], rows.line_num
+        return [cell.strip() for cell in _contents(next(rows))], rows.line_num
     except csv.Error:
         return [], 1
 
@@ -291,7 +291,12 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
             )
         if any(cell.startswith(" ") and cell.lstrip().startswith('"') for cell in cells):
             raise ParameterError(f"{table.where(line)}: a blank stands before a quote")
-        yield line, cells[:width]
+        yield line, _contents(cells[:width])
+
+
+def _contents(cells: list[str]) -> list[str]:
+    """Return the cells without the formula ="..", in which spreadsheets keep a text as it is."""
+    return [cell[2:-1] if cell.startswith('="') and cell.endswith('"') else cell for cell in cells]
 
 
 def _private_rows(
@@ -308,7 +313,7 @@ def _private_rows(
         except (csv.Error, ValueError):
             cells = []
         is_right = len(cells) >= width and not any(cells[width:])
-        yield line, cells[:width] if is_right else [""] * width
+        yield line, _contents(cells[:width]) if is_right else [""] * width
 
 
 def _private_lines(path: Path, reading: Reading) -> list[str]:

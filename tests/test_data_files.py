@@ -31,6 +31,7 @@ LAYOUTS: dict[str, bytes] = {
     ),
     "spreadsheet with empty columns": b"City,Amount,,\nOslo,1234.5,,\n,,,\nBergen,12000,,\n",
     "spreadsheet of an old Mac": b"City,Amount\rOslo,1234.5\rBergen,12000\r",
+    "spreadsheet, texts kept": b'City,="Amount"\n="Oslo",="1234.5"\n"=""Bergen""",="12000"\n',
     "statistics office": "City;Amount\nOslo;\u22121 234,50\nBergen;12 000,00\n".encode(),
     "R, write.csv": b'"City","Amount"\n"Oslo",1234.5\n"Bergen",12000\n',
     "R, write.csv2": b'"City";"Amount"\n"Oslo";1234,5\n"Bergen";12000\n',
@@ -223,7 +224,7 @@ def test_an_option_says_what_the_file_does_not(tmp_path: Path) -> None:
 
 # --- private files
 
-GOOD = ["1.5,2", '"1,234.50",3', "4,5"]
+GOOD = ["1.5,2", '"1,234.50",="3"', "4,5"]
 SPOILS = ["", "x,y", "1,2,3", '"1', '1,"2', "1;2", "\u22121,5", '"1,5",2', '"1,234",2', "\x00,1"]
 
 
