@@ -7,17 +7,20 @@ more often, whatever they compute. Standard library only.
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from ldp.accounting.bisection import least_number
 from ldp.errors import ParameterError
 
 Masses = Sequence[tuple[float, float]]
 """Probabilities of each class of reports under the first and the second answer."""
 MOST_STEPS = 100_000
 """Number of products after which `linked_reports` takes the sum of losses as normal."""
+MOST_REPORTS = 10**40
+"""Number of reports above which none is looked for."""
+TINY = 5e-324
 _DIGITS = 9
 
 
@@ -75,10 +78,8 @@ def linked_reports(masses: Masses, belief: float = 0.5, certainty: float = 0.99)
         if share >= certainty:
             return Linked(reports)
     share_after = partial(_normal_share, masses, belief)
-    high = max(1, reports)
-    while share_after(high) < certainty:
-        high *= 2
-    least = bisect_left(range(high), certainty, max(1, reports), key=share_after)
+    least = least_number(lambda number: share_after(number) >= certainty, MOST_REPORTS)
+    least = max(reports, least or MOST_REPORTS)
     step = 10 ** (len(str(least)) - 2)
     return Linked(-(-least // step) * step, is_exact=False)
 
@@ -86,15 +87,20 @@ def linked_reports(masses: Masses, belief: float = 0.5, certainty: float = 0.99)
 def _normal_share(masses: Masses, belief: float, reports: int) -> float:
     """Return the share of right guesses if sums of losses were normal."""
 
-    def beyond(weights: Sequence[float], sign: int, prior: float) -> float:
-        losses = [sign * math.log(p / q) for p, q in masses]
-        mean = sum(w * loss for w, loss in zip(weights, losses, strict=True))
-        square = sum(w * loss**2 for w, loss in zip(weights, losses, strict=True))
+    def beyond(pairs: Masses, prior: float) -> float:
+        mean = square = 0.0
+        for p, q in pairs:
+            more = (p - q) / q
+            loss = math.log1p(more)
+            # p loss, less p - q, which adds to 0: a tiny epsilon has a mean of its square
+            mean += q * ((1 + more) * loss - more)
+            square += p * loss**2
         shift = reports * mean + math.log(prior / (1 - prior))
-        return math.erfc(-shift / math.sqrt(2 * reports * (square - mean**2))) / 2
+        spread = math.sqrt(2 * reports * (square - mean**2))
+        return math.erfc(-shift / (spread or TINY)) / 2
 
-    first, second = zip(*masses, strict=True)
+    swapped = [(q, p) for p, q in masses]
     return max(
-        share * beyond(first, 1, share) + (1 - share) * beyond(second, -1, 1 - share)
+        share * beyond(masses, share) + (1 - share) * beyond(swapped, 1 - share)
         for share in (belief, 1 - belief)
     )

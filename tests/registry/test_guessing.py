@@ -103,6 +103,10 @@ def test_many_reports_are_counted_by_the_normal_law_and_nearly_right(
     masses = masses_of(RandomizedResponse(categories=("a", "b"), epsilon=0.01))
     reports = linked_reports(masses, certainty=0.9).reports
     assert (1 + erf(gain * sqrt(reports / 2))) / 2 == pytest.approx(0.9, abs=0.01)
+    for epsilon in (1e-6, 1e-9, 1e-12, 1e-14):  # rounding must not hide a mean of epsilon squared
+        masses = [(0.5 + epsilon / 4, 0.5 - epsilon / 4), (0.5 - epsilon / 4, 0.5 + epsilon / 4)]
+        needed = (2 * 2.3263 / epsilon) ** 2  # the normal quantile of 0.99
+        assert linked_reports(masses).reports == pytest.approx(needed, rel=0.1)
 
 
 @pytest.mark.exact
