@@ -58,6 +58,11 @@ class Witness:
             marks = self._read() if mark is not None or self._path.exists() else None
         except StorageError as error:
             return str(error)
+        return self._objection(connection, mark, marks)
+
+    def _objection(self, connection: Database, mark: str | None, marks: Marks | None) -> str:
+        """Return why a file with this `mark` must not be used beside these `marks`, "" if it
+        may."""
         if mark is None and marks is not None and marks.confirmed:
             return (
                 f"the witness {self._path} belongs to another file, not to this one; to begin "
@@ -135,17 +140,19 @@ class DefaultWitness(Witness):
         super().__init__(state_folder() / f"{name}.witness")
 
     def problem(self, connection: Database) -> str:
-        mark, marks = state(connection, "mark"), self._read_or_none()
+        return self._objection(connection, state(connection, "mark"), self._read_or_none())
+
+    def _objection(self, connection: Database, mark: str | None, marks: Marks | None) -> str:
         if mark is not None and state(connection, KEPT_AS, NAMED) == NAMED:
             return "the device's file has a witness: open the client with it"
         if marks is None or (mark is not None and self._is_behind(connection, mark, marks)):
             return ""
-        return super().problem(connection)
+        return super()._objection(connection, mark, marks)
 
     def check(self, connection: Database) -> None:
-        if why := self.problem(connection):
-            raise StorageError(why)
         mark, marks = state(connection, "mark"), self._read_or_none()
+        if why := self._objection(connection, mark, marks):
+            raise StorageError(why)
         if mark is None or (marks is None and state(connection, KEPT_AS) == LOST):
             return
         if marks is None or self._is_behind(connection, mark, marks):
