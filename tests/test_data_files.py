@@ -181,6 +181,7 @@ def test_cells_that_can_be_read_in_two_ways_are_told_by_the_others(
         ("a,b\r\n1,M\u00e5l\r\n".encode("cp1252"), "line 2: byte 8 (0xe5) is not UTF-8 text: name"),
         ("a,b\n1,2\n".encode("utf-16-le"), "byte 1 is 0: not UTF-8 text: name its encoding"),
         (b"PK\x03\x04rest", "data.csv is a workbook or a zip file"),
+        (b"\x28\xb5\x2f\xfdrest", "data.csv is compressed by zstd"),
         (b'{"x": 1}\n{"x": 2}\n', "data.csv is JSON: a CSV file was expected"),
         (b'[\n  {"x": 1},\n  {"x": 2}\n]', "data.csv is JSON: a CSV file was expected"),
         (b"<html><table><tr><td>x</td></tr></table></html>", "data.csv is HTML: a CSV"),

@@ -20,6 +20,12 @@ OUTPUTS = {
 }
 """Options beside --out that name a file which a command writes; the files of all others are read.
 """
+FOREIGN = {
+    *(".gz", ".zst", ".zip", ".bz2", ".xz"),
+    *(".parquet", ".arrow", ".feather"),
+    *(".xlsx", ".xls", ".ods", ".pdf"),
+}
+"""Endings of formats that no command writes."""
 TALKING = ("collect", "demo", "init", "publish", "registry add", "relay")
 """Commands that ask, serve, or print while they work; all others show how long they take."""
 READ_AS_TEXT = (
@@ -31,7 +37,8 @@ READ_AS_TEXT = (
 
 def guarded(name: str, command: click.Command) -> click.Command:
     """Return the command with a check: before it reads or writes anything, it raises ParameterError
-    if one of its outputs is one of its inputs or another output."""
+    if one of its outputs is one of its inputs or another output, or has the ending of a format that
+    it does not write."""
     for word, one in command.commands.items() if isinstance(command, click.Group) else ():
         guarded(f"{name} {word}", one)
     options = {option.name for option in command.params}
@@ -56,6 +63,11 @@ def guarded(name: str, command: click.Command) -> click.Command:
             if is_in or _is_same(first, second):
                 raise ParameterError(
                     f"{second} is named for two outputs or lies in one; name another file for it"
+                )
+        for place in places:
+            if place.suffix.lower() in FOREIGN:
+                raise ParameterError(
+                    f"{place}: no command writes {place.suffix} files; give another ending"
                 )
         with nullcontext() if name in TALKING else working(f"ldp {name}"):
             return callback(**values)

@@ -68,6 +68,10 @@ BAD = {
     "damaged report file": (
         "aggregate city --registry metrics.toml damaged --out t", "part.parquet: damaged",
     ),
+    "output of another format": (
+        "decode city.table --out e.csv.gz", "no command writes .gz files",
+    ),
+    "page of another format": ("report e.csv --out page.PDF", "no command writes .PDF files"),
     "output to a stream": ("merge city.table --out -", "not supported here"),
     "input from a stream": ("decode - --out e.csv", "not supported here"),
     "output to a folder": ("decode city.table --out .", "cannot be replaced|can be replaced"),
