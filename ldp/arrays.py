@@ -200,9 +200,21 @@ def _text(value: Any) -> Any:
     return str(float(value) if isinstance(value, Fraction) else value)
 
 
+def unmasked(values: Any) -> Any:
+    """Return a masked array of numbers with NaN where it is masked, anything else as it is: numpy
+    and scikit-learn read what a mask hides."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = values.astype(np.float64)
+        return values.filled(np.nan)
+    return values
+
+
 def whole_counts(counts: Any, size: int) -> Ints:
     """Return counts of people, shape (size,), as int64; raise ParameterError for anything else."""
-    numbers = np.asarray(counts)
+    numbers = np.asarray(unmasked(counts))
+    if numbers.dtype == object:  # nullable integers of pandas
+        with suppress(ValueError):
+            numbers = np.asarray(numbers.tolist())
     is_right = numbers.dtype.kind in "iuf" and numbers.shape == (size,)
     if is_right and ((numbers >= 0) & (numbers < 1 << 62) & (numbers == np.floor(numbers))).all():
         return numbers.astype(np.int64)

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from ldp.accounting import Cost, Neighbours
-from ldp.arrays import Floats
+from ldp.arrays import Floats, unmasked
 from ldp.arrays import Ints as Integers
 from ldp.central.gaussian import gaussian_mu, require_budget
 from ldp.central.noise import Noise, Releases
@@ -120,7 +120,7 @@ class DiscreteLaplace(_Pure):
     def release(self, counts: Integers, noise: Noise | None = None) -> Integers:
         """Return `counts` with noise; `noise` defaults to `Releases`. Raises ParameterError for
         counts that are not integers."""
-        integers = np.asarray(counts)
+        integers = np.asarray(unmasked(counts))
         if integers.dtype.kind not in "iu":
             raise ParameterError("counts must be integers")
         wide = integers.astype(np.uint64 if integers.dtype.kind == "u" else np.int64)
@@ -204,7 +204,7 @@ class Exponential(_Pure):
 
 
 def _finite(values: Floats) -> Floats:
-    numbers = np.asarray(values, dtype=np.float64)
+    numbers = np.asarray(unmasked(values), dtype=np.float64)
     if not np.isfinite(numbers).all():
         raise ParameterError("values must be finite numbers")
     return numbers

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldp.arrays import Floats, column_codes
+from ldp.arrays import Floats, column_codes, unmasked
 from ldp.errors import DecodeError, ParameterError
 
 MODELS = ("linear", "logistic")
@@ -422,12 +422,9 @@ def _expit(predictor: Floats) -> Floats:
 def _numbers(values: ArrayLike) -> Floats:
     """Return numbers as they are, NaN for masked ones; raise ParameterError for texts."""
     try:
-        numbers = np.asarray(values, np.float64)
+        return np.asarray(unmasked(values), np.float64)
     except (TypeError, ValueError) as error:
         raise ParameterError(f"X, y and weights must be numbers: {error}") from None
-    if isinstance(values, np.ma.MaskedArray):
-        numbers = np.where(np.ma.getmaskarray(values), np.nan, numbers)
-    return numbers
 
 
 def _columns(X: ArrayLike) -> Floats:

@@ -22,6 +22,7 @@ from ldp.arrays import (
     column_codes,
     generator_of,
     texts,
+    unmasked,
     whole_counts,
 )
 from ldp.data_files import AS_WRITTEN, SHOWN, Reading, place_of, read_table
@@ -67,7 +68,8 @@ class Population:
             if self.counts is not None:
                 object.__setattr__(self, "counts", whole_counts(self.counts, len(values)))
             else:
-                object.__setattr__(self, "frequencies", np.asarray(self.frequencies, np.float64))
+                shares = np.asarray(unmasked(self.frequencies), np.float64)
+                object.__setattr__(self, "frequencies", shares)
         object.__setattr__(self, "values", values)
         weights = self._weights()
         if len(weights) != len(self.values) or not self.values:

@@ -282,6 +282,8 @@ def test_a_histogram_says_what_it_is() -> None:
         lambda: Gaussian(epsilon=1.0, delta=1e-6, calibration="best"),
         lambda: Laplace(epsilon=1.0).release(np.array([math.nan])),
         lambda: DiscreteLaplace(epsilon=1.0).release(np.array([0.5])),
+        lambda: Laplace(epsilon=1.0).release(np.ma.array([1.0, 2.0], mask=[False, True])),
+        lambda: DiscreteLaplace(epsilon=1.0).release(np.ma.array([1, 2], mask=[False, True])),
         lambda: noisy_histogram([], categories=("a", "a"), epsilon=1.0),
         lambda: gaussian_delta(-1.0, 1.0),
         lambda: gaussian_epsilon(1.0, 2.0),

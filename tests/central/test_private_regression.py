@@ -485,6 +485,10 @@ def test_missing_numbers_count_as_the_middle_and_infinite_ones_as_the_bound() ->
     assert (made[0] == made[1]).all()
     with_holes = simulated().fit(X, y).predict(holes[0][:4])
     assert (with_holes == simulated().fit(X, y).predict(whole[0][:4])).all()
+    masked = [np.ma.masked_invalid(np.where(np.isinf(part), 0.0, part)) for part in holes]
+    beside = [part.filled(np.nan) for part in masked]
+    made = [simulated(bounds=(-1, 1)).fit(*data).coef_ for data in (masked, beside)]
+    assert (made[0] == made[1]).all()
 
 
 @pytest.mark.exact

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldp.accounting import Neighbours
-from ldp.arrays import Floats, Generator
+from ldp.arrays import Floats, Generator, unmasked
 from ldp.central import Noise, Releases, Simulated
 from ldp.central.regression.calibration import Budget
 from ldp.central.regression.laplace import FromLaplace, LaplaceMoments
@@ -126,7 +126,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to `X`, shape (n, features), and `y`, shape (n,). Raises ParameterError for invalid
         parameters."""
-        absent, y = _without_nan(y)
+        X, (absent, y) = unmasked(X), _without_nan(unmasked(y))
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_all_finite=False)
         y = np.where(absent, np.nan, np.asarray(y, dtype=np.float64))
         method, neighbours = self._method(), self._neighbours()
