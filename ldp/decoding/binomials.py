@@ -76,12 +76,14 @@ class BinomialBounds:
         seen, place = np.unique(self.named_counts, return_inverse=True)
         if self.reports_about is None:
             seen = np.maximum(seen - fakes * all_name, 0)
-            interval = share_interval if population else count_interval
-            totals = np.full(seen.size, honest)
-            low, high = interval(np.minimum(seen, honest), totals, self.channel, tail)
+            names = np.minimum(seen, honest)
             if population:
-                low, high = (end * (self.reports / honest) for end in (low, high))
-            elif fakes:
+                ends = share_interval(names, honest, self.channel, tail)
+                low, high = (end * (self.reports / honest) for end in ends)
+                return low[place], high[place]
+            chances = float(self.channel.touched), float(self.channel.untouched)
+            low, high = count_interval(names, honest, chances, tail)
+            if fakes:
                 high = np.where(high < honest, high, self._all_hold(seen, tail))
             return low[place], high[place]
         about = np.maximum(self.reports_about - fakes, 1)
@@ -98,7 +100,7 @@ class BinomialBounds:
 
 
 def share_interval(
-    seen: Ints, reports: Ints, channel: Channel, tail: float
+    seen: Ints, reports: Ints | int, channel: Channel, tail: float
 ) -> tuple[Floats, Floats]:
     """Return the ends of the interval for the expected number of holders among `reports` drawn from
     a population, of which `seen` name the value: S is one binomial. Each end misses with
@@ -112,63 +114,39 @@ def share_interval(
 
 
 def count_interval(
-    seen: Ints, reports: Ints, channel: Channel, tail: float
+    seen: Ints, reports: int, chances: tuple[float, float], tail: float, others: int | None = None
 ) -> tuple[Floats, Floats]:
     """Return the ends of the interval for the number of holders among these reports: S is the sum
-    of two binomials. Arguments and shapes as for `share_interval`."""
+    of two binomials. `chances`: probabilities that a holder, and that another, name the value;
+    `others`: number of others, by default all reports of people who are no holders. Each end misses
+    with probability `tail` at most; `seen` and the ends have shape (candidates,)."""
     from scipy.special import ndtri
 
-    z = float(-ndtri(tail))
-    total, at = reports.astype(np.float64), seen.astype(np.float64)
-    low, high = np.zeros(seen.size), total.copy()
+    z, at = float(-ndtri(tail)), seen.astype(np.float64)
+    low, high = np.zeros(seen.size), np.full(seen.size, float(reports))
     is_inside = seen > 0
-    chances = float(channel.touched), float(channel.untouched)
-    low[is_inside] = _solve(at[is_inside] - 0.5, total[is_inside], chances, z)
-    is_inside = seen < reports
-    high[is_inside] = _solve(at[is_inside] + 0.5, total[is_inside], chances, -z)
-    return low, high
-
-
-def two_binomials(
-    seen: Ints, people: int, sending: float, dummies: tuple[int, float], z: float
-) -> tuple[Floats, Floats]:
-    """Return the ends of the interval for the number c of holders among `people`. Each holder sends
-    a message with probability `sending` < 1; the `seen` messages, shape (candidates,), are those of
-    holders and `dummies`, a binomial (number, probability). At each end one tail is that of `z`."""
-    number, share = dummies
-    at, total = seen.astype(np.float64), np.full(seen.size, float(people))
-    others = np.full(seen.size, float(number))
-    low, high = np.zeros(seen.size), total.copy()
-    is_inside = seen > 0
-    inside = [array[is_inside] for array in (at - 0.5, total, others)]
-    low[is_inside] = _solve(inside[0], inside[1], (sending, share), z, inside[2])
-    is_inside = seen < people + number
-    inside = [array[is_inside] for array in (at + 0.5, total, others)]
-    high[is_inside] = _solve(inside[0], inside[1], (sending, share), -z, inside[2])
+    low[is_inside] = _solve(at[is_inside] - 0.5, reports, chances, z, others)
+    is_inside = seen < reports + (others or 0)
+    high[is_inside] = _solve(at[is_inside] + 0.5, reports, chances, -z, others)
     return low, high
 
 
 def _solve(
-    x: Floats,
-    reports: Floats,
-    chances: tuple[float, float],
-    z: float,
-    others: Floats | None = None,
+    x: Floats, reports: int, chances: tuple[float, float], z: float, others: int | None
 ) -> Floats:
     """Return the number of holders at which x lies z standard normals above its expectation; the
     fewest or all where there is no such number. By the Illinois method: the function falls and is
-    nearly straight. `chances`: probabilities that a holder, and that another, name the value;
-    `others`: number of others, by default all `reports` of people who are no holders. With the
-    fewest holders, x is half a report below the number of holders and others together."""
-    fewest: Floats = np.zeros(x.size) if others is None else np.clip(x + 0.5 - others, 0, reports)
-    low, high = fewest, reports
+    nearly straight. With the fewest holders, x is half a report below the number of holders and
+    others together."""
+    low = np.zeros(x.size) if others is None else np.clip(x + 0.5 - others, 0, reports)
+    high = np.full(x.size, float(reports))
 
     def normal(places: Any, held: Floats) -> Floats:
-        rest = reports[places] - held if others is None else others[places]
+        rest = reports - held if others is None else np.float64(others)
         return _normal(x[places], held, rest, chances)
 
     at_low, at_high = (normal(slice(None), end) - z for end in (low, high))
-    holders = np.where(at_low <= 0, fewest, reports)
+    holders = np.where(at_low <= 0, low, high)
     places = np.flatnonzero((at_low > 0) & (at_high < 0))
     low, high, at_low, at_high = (array[places] for array in (low, high, at_low, at_high))
     for _ in range(STEPS):
@@ -187,7 +165,7 @@ def _solve(
     return holders
 
 
-def _normal(x: Floats, held: Floats, others: Floats, chances: tuple[float, float]) -> Floats:
+def _normal(x: Floats, held: Floats, others: Any, chances: tuple[float, float]) -> Floats:
     """Return the distance of x above its expectation with `held` holders and `others`, as the
     standard normal with the same upper tail; all shapes (candidates,)."""
     (p, q), (not_p, not_q) = chances, (1 - chance for chance in chances)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import Floats, Ints, binomial_above, binomial_ends
-from ldp.decoding.binomials import two_binomials
+from ldp.decoding.binomials import count_interval
 from ldp.decoding.direct import known_points
 from ldp.decoding.error_law import Collisions
 from ldp.errors import DecodeError
@@ -128,9 +128,9 @@ class MessageBounds:
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         tail = miss / 2
-        ends = self._exact if self.sending == 1 else self._saddlepoint
         honest_counts = np.maximum(self.named_counts - self.fakes, 0)
-        low, high = ends(honest_counts, tail)[0], ends(self.named_counts, tail)[1]
+        low = self._ends(honest_counts, tail)[0]
+        high = self._ends(self.named_counts, tail)[1]
         low, high = (np.clip(end, 0, self.people) for end in (low, high))
         low, high = np.minimum(low, self.count), np.maximum(high, self.count)
         if not population:
@@ -142,17 +142,16 @@ class MessageBounds:
             self.count + np.sqrt((high - self.count) ** 2 + sampling),
         )
 
-    def _exact(self, counts: Ints, tail: float) -> tuple[Floats, Floats]:
-        """Return the ends by the exact tails of the dummies: the messages less c."""
+    def _ends(self, counts: Ints, tail: float) -> tuple[Floats, Floats]:
+        """Return the ends; where a value is always sent, by the exact tails of the dummies: the
+        messages less c."""
         law = self.dummies
+        if self.sending < 1:
+            chances = self.sending, law.share
+            return count_interval(counts, self.people, chances, tail, law.number)
         least, most = binomial_ends(tail, law.number, law.share)
         seen = counts.astype(np.float64)
         return seen - most, seen - least
-
-    def _saddlepoint(self, counts: Ints, tail: float) -> tuple[Floats, Floats]:
-        law = self.dummies
-        dummies, z = (law.number, law.share), Normal().upper(tail)
-        return two_binomials(counts, self.people, self.sending, dummies, z)
 
 
 def _sum_std_error(mechanism: Dummies, estimates: Estimates) -> float:
