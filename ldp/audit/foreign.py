@@ -2,12 +2,15 @@
 whole client, such as those in another language."""
 
 import json
+import math
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from threading import Thread
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,10 +26,15 @@ from ldp.registry.resolved import resolved_bytes
 
 MOST_ANSWER = 1 << 26
 """Most characters of an answer that are read."""
+MOST_SECONDS = 60.0
+"""Seconds without an answer after which a program is ended."""
 
 
 class _Program:
-    """Program that a `command` runs, in a `with` block; ParameterError if it cannot be started."""
+    """Program that a `command` runs, in a `with` block; ParameterError if it cannot be started. It
+    is ended when it owes an answer for MOST_SECONDS."""
+
+    _since, _is_late = math.inf, False
 
     def __init__(self, command: Sequence[str]) -> None:
         try:
@@ -35,6 +43,15 @@ class _Program:
             )
         except (OSError, IndexError) as error:
             raise ParameterError(f"the program cannot be started: {error}") from None
+        Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        process = self._process
+        while process.poll() is None:
+            if monotonic() > self._since + MOST_SECONDS:
+                self._is_late = True
+                process.kill()
+            sleep(MOST_SECONDS / 100)
 
     def __enter__(self) -> Self:
         return self
@@ -51,20 +68,27 @@ class _Program:
             with suppress(OSError):
                 pipe.close()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(10)
+            process.wait(1)
         process.kill()
         process.wait()
 
     def write(self, content: Any) -> None:
         """Write a line of JSON; raise OSError if the process has ended."""
         assert self._process.stdin is not None
+        self._since = monotonic()
         print(json.dumps(content), file=self._process.stdin, flush=True)
 
     def read(self) -> str:
         """Return the next line; "" if the process has ended."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline(MOST_ANSWER)
+        self._since = math.inf
         return line.strip()
+
+    def error(self, what: str) -> ReportError:
+        """Return the error that says `what` went wrong, or that the program was too late."""
+        late = f"the program gave no answer for {MOST_SECONDS:g} s"
+        return ReportError(late if self._is_late else what)
 
 
 class ForeignEncoder(_Program):
@@ -79,6 +103,7 @@ class ForeignEncoder(_Program):
         super().__init__(command)
         with suppress(OSError):  # it ended; `encode` says so
             self.write(mechanism.parameters())
+        self._since = math.inf
 
     def encode(self, value: Value) -> bytes:
         """Return a report about a value; raise ReportError where the process gives none."""
@@ -86,7 +111,7 @@ class ForeignEncoder(_Program):
             self.write(_readable(value))
             return bytes.fromhex(self.read() or "no report")
         except (OSError, ValueError):
-            raise ReportError("the encoder answered a value with no report") from None
+            raise self.error("the encoder answered a value with no report") from None
 
 
 class ForeignClients(_Program):
@@ -159,7 +184,7 @@ class ForeignClient:
             bodies = [bytes.fromhex(body) for body in answer["batches"]]
             secret, declined = bytes.fromhex(answer.get("secret", "")), int(answer["declined"])
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            raise ReportError("the program answered a period with no batches") from None
+            raise self._program.error("the program answered a period with no batches") from None
         if declined:
             raise ReportError(f"the program declined {declined} records")
         for body in bodies:

@@ -130,6 +130,21 @@ def test_a_program_that_answers_with_no_report_is_refused(command: str) -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("command", ["sleep 100", "true"])
+def test_a_program_that_does_not_answer_is_ended(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An audit waited for it without end. The twin ends by itself."""
+    monkeypatch.setattr("ldp.audit.foreign.MOST_SECONDS", 0.5)
+    what = "no answer for 0.5 s" if command == "sleep 100" else "with no report"
+    with ForeignEncoder(command.split(), RESPONSE) as foreign:
+        for _ in range(2):
+            with pytest.raises(ReportError, match=what):
+                foreign.encode("a")
+    assert foreign._process.poll() is not None
+
+
+@pytest.mark.exact
 def test_a_program_that_cannot_be_started_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or that ends before it reads the mechanism's parameters."""
 
