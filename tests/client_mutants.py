@@ -435,7 +435,7 @@ NOISE_MUTANTS: dict[str, tuple[str, Mutate]] = {
         _where(lambda device, call, value: value == "c"),
     ),
     "every fourth call plain": (
-        "first touched cell by call by rest of 4",
+        "first touched cell by call, few groups",
         _where(lambda device, call, value: call % 4 == 0),
     ),
     "odd devices plain": (

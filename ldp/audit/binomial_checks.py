@@ -1,8 +1,8 @@
 """Checks that any numbers or bits are uniform, independent or binomial."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,42 +27,97 @@ MOST_BITS = 16
 
 RESIDUES = range(3, 65)
 """Moduli by whose remainders numbers are counted, too, and numbers of blocks."""
+EQUAL_LAGS = sorted({2, *LAGS, *RESIDUES})
+"""Distances between reports that are compared as a whole."""
 LENGTHS = (2, 4, 8, 16, 32)
 """Lengths of the turns (runs of successive numbers) by which numbers are counted, too."""
+FEW_GROUPS = 8
+"""Largest number of groups of a condition that is judged among few."""
+
+
+class Occurrence(NamedTuple):
+    """Event that each report shows `seen` times out of `possible`, each time with probability
+    `chance`; `seen`, `possible`: shape (reports,)."""
+
+    what: str
+    seen: Ints | Bools
+    possible: Ints | Bools
+    chance: float
 
 
 def checks_by_number(
-    what: str, seen: Bools, numbers: Ints, limit: int, probability: float
+    name: str, numbers: Ints, limit: int, *statistics: Occurrence
 ) -> Iterator[Checks]:
-    """Check that what is `seen` does not depend on a number that each report has: by every parity
-    of its low bits, by its remainders, and by itself, modulo `limit`, where that is not too
-    large."""
-    size = low_limit(limit)
-    low = numbers & (size - 1)
-    odd, odd_seen = (odd_parities(np.bincount(n, minlength=size)) for n in (low, low[seen]))
-    for which, trials, counts in (
-        ("odd", odd, odd_seen),
-        ("even", numbers.size - odd, int(seen.sum()) - odd_seen),
-    ):
-        yield f"{what} by {which} parity", counts, trials, np.full(trials.size, probability)
-    trials, counts = np.ones(numbers.size, dtype=np.int64), seen.astype(np.int64)
-    if numbers.size and numbers.max() < numbers.size:  # sums of few sums, not of all reports
-        counts = np.bincount(numbers[seen], minlength=int(numbers.max()) + 1)
-        trials = np.bincount(numbers)
-        numbers = np.arange(trials.size)
-    for modulus in RESIDUES:
-        if modulus < limit:
-            rest = f"{what} by rest of {modulus}"
-            yield group_checks(rest, counts, trials, numbers % modulus, modulus, probability)
-            block, name = numbers % limit * modulus // limit, f"{what} by block of {modulus}"
-            yield group_checks(name, counts, trials, block, modulus, probability)
-    for size in LENGTHS:
-        for modulus in range(2, min(64, limit) // size + 1):
-            name = f"{what} by turns of {size}, rest of {modulus}"
-            turns = numbers // size % modulus
-            yield group_checks(name, counts, trials, turns, modulus, probability)
-    if limit <= MOST_OUTCOMES:
-        yield group_checks(what, counts, trials, numbers % limit, limit, probability)
+    """Check that what reports show does not depend on a number that each has, of this `name`: by
+    every parity of its low bits, by its remainders, by turns and blocks of numbers, and by itself
+    modulo `limit`, where that is not too large."""
+    different, place = np.unique(numbers, return_inverse=True)
+    size, (periods, parts) = low_limit(limit), _periods(limit)
+    counted = [of for statistic in statistics for of in statistic[1:3]]
+    by_number = [np.bincount(place, of, different.size) for of in counted]
+    low = np.array([np.bincount(different & (size - 1), of, size) for of in by_number], dtype=int)
+    odd, sums = odd_parities(low), _by_groups(different, by_number, periods)
+    for i, (what, *_, chance) in enumerate(statistics):
+        pair, claimed = slice(2 * i, 2 * i + 2), np.full(size, chance)
+        yield f"{what} by {name}, odd parity", *odd[pair], claimed
+        even = low[pair].sum(axis=1, keepdims=True) - odd[pair]
+        yield f"{what} by {name}, even parity", *even, claimed
+        for end, part in parts:
+            some = sums[pair, part]
+            yield f"{what} by {name}{end}", *some, np.full(some.shape[1], chance)
+
+
+Period = tuple[int, int, int]
+"""Condition on a number n: a period, a length, the place of the first group. The group of n is
+n % period // length."""
+
+
+def _by_groups(numbers: Ints, counts: Sequence[Ints], periods: Sequence[Period]) -> Ints:
+    """Return the sums of each of the `counts` by all groups of numbers."""
+    places = []
+    for period, length, first in periods:
+        places.append(numbers % period // length + first)
+    most = first - -period // length
+    groups = np.concatenate(places)
+    sums = []
+    for of in counts:
+        weights = np.tile(of, len(periods))
+        sums.append(np.bincount(groups, weights, most))
+    return np.array(sums, dtype=np.int64)
+
+
+@lru_cache(maxsize=256)
+def _periods(limit: int) -> tuple[list[Period], list[tuple[str, slice]]]:
+    """Return conditions on a number below `limit`, those with few groups first: remainders, turns
+    and blocks; and the parts of all groups that are judged together."""
+    rests = {(modulus, 1) for modulus in RESIDUES if modulus < limit}
+    turns = {
+        (size * modulus, size)
+        for size in LENGTHS
+        for modulus in range(2, min(RESIDUES.stop - 1, limit) // size + 1)
+    }
+    shortest = 1 if limit <= MOST_OUTCOMES else -(-limit // RESIDUES.stop)
+    blocks = set()
+    for many in (*RESIDUES, limit):
+        for size in (-(-limit // many), *LENGTHS):
+            if shortest <= size < limit:
+                blocks.add((limit, size))
+    every = []
+    for period, length in rests | turns | blocks | {(1, 1)}:
+        every.append((-(-period // length), period, length))
+    every.sort()
+    first, few = [0], 0
+    for groups, *_ in every:
+        first.append(first[-1] + groups)
+        if groups <= min(FEW_GROUPS, limit - 1):
+            few = first[-1]
+    last = first[-1] - limit if limit <= MOST_OUTCOMES else first[-1]
+    ends = {", few groups": (0, few), ", group": (few, last), "": (last, first[-1])}
+    parts = [(name, slice(*end)) for name, end in ends.items() if end[0] < end[1]]
+    periods = []
+    for (_, period, length), at in zip(every, first[:-1], strict=True):
+        periods.append((period, length, at))
+    return periods, parts
 
 
 def group_checks(
@@ -71,12 +126,12 @@ def group_checks(
     trials: NDArray[Any],
     numbers: Ints,
     limit: int,
-    probability: float,
+    chance: float,
 ) -> Checks:
     """Return the check that `counts` of `trials`, added up for each of the `numbers` from 0 to
-    `limit` - 1, agree with `probability`."""
+    `limit` - 1, agree with `chance`."""
     seen, possible = (np.bincount(numbers, of, limit).astype(np.int64) for of in (counts, trials))
-    return what, seen, possible, np.full(limit, probability)
+    return what, seen, possible, np.full(limit, chance)
 
 
 def low_limit(limit: int) -> int:
@@ -86,60 +141,56 @@ def low_limit(limit: int) -> int:
 
 
 def odd_parities(counts: Ints) -> Ints:
-    """Return, from counts of the numbers 0 .. 2**k - 1, for every mask below 2**k how many have an
-    odd number of ones among the mask's bits: one Walsh-Hadamard transform."""
-    turned = hadamard(counts)
-    odd: Ints = (turned[0] - turned) // 2
+    """Return, from rows of counts of the numbers 0 .. 2**k - 1, for every mask below 2**k how many
+    have an odd number of ones among the mask's bits: Walsh-Hadamard transforms."""
+    turned = walsh_hadamard(counts)
+    odd: Ints = (turned[:, :1] - turned) // 2
     return odd
-
-
-def hadamard(counts: Ints) -> Ints:
-    """Return the Walsh-Hadamard transform of 2**k integers, not scaled."""
-    transform: Ints = walsh_hadamard(counts[None])[0]
-    return transform
 
 
 def noise_checks(reported: Bools, touched: Bools, lied: float) -> Iterator[Checks]:
     """Check that the bits of untouched cells are independent, and 1 with probability `lied`. Then
     the number of cells that a report names is binomial; so is the number that two reports both
     name, and the number of pairs of cells named together where no cell is in two pairs."""
-    columns = reported.shape[1]
     free = ~touched
     noise = reported & free
-    yield from count_checks("untouched cells reported", noise.sum(axis=1), free.sum(axis=1), lied)
+    yield from count_checks("untouched cells reported", row_sums(noise), row_sums(free), lied)
     yield from lag_checks("untouched cells", noise, free, lied)
-    yield from pair_checks(noise, free, lied**2)
-    for apart, both, trials in _pairs_of_cells(noise, free):
-        for left, _ in disjoint_pairs(columns, apart):
-            what = f"cells {apart} apart both reported"
-            yield sum_checks(what, both[left], trials[left], lied**2)
+    for what, both, trials, chances in pair_checks(noise, free, lied**2):
+        yield what, both, trials, chances
+        apart = reported.shape[1] - both.size
+        for left, _ in disjoint_pairs(reported.shape[1], apart):
+            yield sum_checks(what.partition(",")[0], both[left], trials[left], lied**2)
 
 
-def pair_checks(noise: Bools, free: Bools, probability: float) -> Iterator[Checks]:
-    """Check for each distance that two untouched (`free`) cells at that distance are both reported
-    with this `probability`."""
-    for apart, both, trials in _pairs_of_cells(noise, free):
-        claimed = np.full(both.size, probability)
+def pair_checks(noise: Bools, free: Bools, chance: float) -> Iterator[Checks]:
+    """Check for each distance that is a power of two that two untouched (`free`) cells at that
+    distance are both reported with this `chance`."""
+    for apart in (1 << power for power in range((noise.shape[1] - 1).bit_length())):
+        both, trials = (column_sums(of[:, apart:] & of[:, :-apart]) for of in (noise, free))
+        claimed = np.full(both.size, chance)
         yield f"cells {apart} apart both reported, from column", both, trials, claimed
 
 
-def _pairs_of_cells(noise: Bools, free: Bools) -> Iterator[tuple[int, Ints, Ints]]:
-    """Yield every distance that is a power of two, and for each two cells at that distance how
-    often both are reported and how often both could be."""
-    for apart in (1 << power for power in range((noise.shape[1] - 1).bit_length())):
-        both, trials = (
-            column_sums(cells[:, apart:] & cells[:, :-apart]) for cells in (noise, free)
-        )
-        yield apart, both, trials
-
-
 def uniform_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
-    """Check that independent `numbers` are uniform below `limit`."""
-    yield block_checks(f"reports in {what} block", numbers, limit)
-    yield from remainder_checks(f"reports by {what}", numbers, limit)
+    """Check that independent `numbers` are uniform below `limit`: by groups and parities, and how
+    often they are equal."""
+    periods, parts = _periods(limit)
+    (counts,) = _by_groups(numbers, [np.ones_like(numbers)], periods)
+    sizes = []
+    for period, length, _ in periods:
+        ends = np.arange(0, period + length, length)
+        ends = np.minimum(ends, period)
+        below = np.minimum(ends, limit % period)
+        sizes.append(np.diff(limit // period * ends + below))
+    claimed = np.concatenate(sizes) / limit
+    for end, part in parts:
+        trials = np.full(counts[part].size, numbers.size)
+        yield f"reports by {what}{end}", counts[part], trials, claimed[part]
     low = low_limit(limit)
     yield evenness_checks(what, numbers % low, remainders(limit, low))
-    yield from equality_checks(what, numbers, 1 / limit)
+    if limit > 1:
+        yield from equality_checks(what, numbers, 1 / limit)
 
 
 def payload_bits(payloads: Sequence[bytes], columns: int) -> Bools:
@@ -148,17 +199,17 @@ def payload_bits(payloads: Sequence[bytes], columns: int) -> Bools:
     return np.unpackbits(block, axis=1, bitorder="little", count=columns).astype(bool)
 
 
-def outcome_checks(what: str, numbers: Sequence[int] | Ints, distribution: Floats) -> Checks:
-    """Return the check that independent `numbers` have this `distribution` over 0, 1, ..."""
-    counts = np.bincount(numbers, minlength=distribution.size)
-    return what, counts, np.full(distribution.size, len(numbers)), distribution
+def outcome_checks(what: str, numbers: Sequence[int] | Ints, law: Floats) -> Checks:
+    """Return the check that independent `numbers` have this `law` over 0, 1, ..."""
+    counts = np.bincount(numbers, minlength=law.size)
+    return what, counts, np.full(law.size, len(numbers)), law
 
 
-def tail_checks(what: str, numbers: Ints, distribution: Floats) -> Checks:
+def tail_checks(what: str, numbers: Ints, law: Floats) -> Checks:
     """Return the check that independent `numbers` are 1, 2, ... or more as often as with this
-    `distribution` over 0, 1, ..."""
-    counts = np.bincount(numbers, minlength=distribution.size)
-    above, law = (of[:0:-1].cumsum()[::-1] for of in (counts, distribution))
+    `law` over 0, 1, ..."""
+    counts = np.bincount(numbers, minlength=law.size)
+    above, law = (of[:0:-1].cumsum()[::-1] for of in (counts, law))
     return f"{what} or more", above, np.full(law.size, len(numbers)), np.minimum(law, 1.0)
 
 
@@ -167,37 +218,17 @@ def never_checks(what: str, times: int, trials: int) -> Checks:
     return what, np.array([min(times, trials)]), np.array([trials]), np.zeros(1)
 
 
-def block_checks(what: str, numbers: Ints, limit: int) -> Checks:
-    blocks = min(limit, MOST_OUTCOMES)
-    sizes = np.diff([-(-i * limit // blocks) for i in range(blocks + 1)])
-    return outcome_checks(what, blocks_of(numbers, limit), sizes / limit)
-
-
-def remainder_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
-    """Check that numbers uniform below `limit` have each remainder as often as they should."""
-    for modulus in RESIDUES:
-        if modulus < limit:
-            claimed = remainders(limit, modulus) / limit
-            yield outcome_checks(f"{what}, rest of {modulus}", numbers % modulus, claimed)
-
-
 def evenness_checks(what: str, low: Ints, sizes: Ints) -> Checks:
     """Return the check that numbers, of which number i has a probability in proportion to sizes[i],
     have every parity as often as they should."""
-    claimed = odd_parities(sizes) / sizes.sum()
-    counts = odd_parities(np.bincount(low, minlength=sizes.size))
-    return f"odd parities of {what}, mask", counts, np.full(sizes.size, low.size), claimed
+    counts, possible = odd_parities(np.stack([np.bincount(low, minlength=sizes.size), sizes]))
+    trials = np.full(sizes.size, low.size)
+    return f"odd parities of {what}, mask", counts, trials, possible / sizes.sum()
 
 
 def remainders(limit: int, modulus: int) -> Ints:
     """Return how many numbers below `limit` have each remainder."""
     return limit // modulus + (np.arange(modulus) < limit % modulus)
-
-
-def blocks_of(numbers: Ints, limit: int) -> Ints:
-    """Return the block of each number below `limit`. There are at most MOST_OUTCOMES blocks, of
-    nearly equal size."""
-    return numbers * min(limit, MOST_OUTCOMES) // limit
 
 
 def disjoint_pairs(length: int, apart: int) -> Iterator[tuple[Ints, Ints]]:
@@ -210,42 +241,29 @@ def disjoint_pairs(length: int, apart: int) -> Iterator[tuple[Ints, Ints]]:
 
 
 def equality_checks(
-    what: str, keys: Ints, probability: float, lags: Sequence[int] = LAGS
+    what: str, keys: Ints, chance: float, lags: Iterable[int] = EQUAL_LAGS, start: int = 0
 ) -> Iterator[Checks]:
-    """Check that reports some calls apart have equal keys as often as independent reports."""
+    """Check that reports some calls apart have equal keys as often as independent reports: all, and
+    by the remainder of their calls. `start`: number of the first report's call."""
     for lag in lags:
         for first, second in disjoint_pairs(keys.size, lag):
-            same = keys[first] == keys[second]
-            yield sum_checks(
-                f"same {what} {lag} calls apart", same, np.ones_like(same), probability
-            )
+            same, name = keys[first] == keys[second], f"same {what} {lag} calls apart"
+            yield sum_checks(name, same, same | True, chance)
+            if 1 < lag < RESIDUES.stop:  # reports of one remainder
+                rest = (start + first) % lag
+                yield group_checks(f"{name}, call", same, same | True, rest, lag, chance)
 
 
-def remainder_equality_checks(
-    what: str, keys: Ints, probability: float, start: int
-) -> Iterator[Checks]:
-    """Check that reports whose calls have one remainder have equal keys as often as independent
-    reports: successive ones, by the remainder. `start`: number of the first report's call."""
-    for modulus in (2, *RESIDUES):
-        for first, second in disjoint_pairs(keys.size, modulus):
-            same, rest = keys[first] == keys[second], (start + first) % modulus
-            name = f"same {what} {modulus} calls apart, call"
-            yield group_checks(name, same, same | True, rest, modulus, probability)
-
-
-def lag_checks(what: str, seen: Bools, possible: Bools, probability: float) -> Iterator[Checks]:
+def lag_checks(what: str, seen: Bools, possible: Bools, chance: float) -> Iterator[Checks]:
     """Check that what is `seen` in some of the `possible` places, shape (reports, places), is seen
     in the same place of two reports some calls apart as often as in independent ones."""
     words, possible_words = packed(seen), packed(possible)
     for lag in LAGS:
         for first, second in disjoint_pairs(len(seen), lag):
             counts, sizes = (
-                np.bitwise_count(block[first] & block[second]).sum(axis=1, dtype=np.int64)
-                for block in (words, possible_words)
+                _ones(block[first] & block[second]) for block in (words, possible_words)
             )
-            yield from count_checks(
-                f"{what} of both, {lag} calls apart", counts, sizes, probability**2
-            )
+            yield from count_checks(f"{what} of both, {lag} calls apart", counts, sizes, chance**2)
 
 
 def packed(cells: Bools) -> NDArray[np.uint64]:
@@ -253,6 +271,11 @@ def packed(cells: Bools) -> NDArray[np.uint64]:
     block = np.packbits(cells, axis=1)
     words: NDArray[np.uint64] = np.pad(block, [(0, 0), (0, -block.shape[1] % 8)]).view(np.uint64)
     return words
+
+
+def row_sums(cells: Bools) -> Ints:
+    """Return the number of set cells of each report; `cells`: shape (reports, columns)."""
+    return _ones(packed(cells))
 
 
 def column_sums(cells: Bools) -> Ints:
@@ -266,29 +289,35 @@ def column_sums(cells: Bools) -> Ints:
     return sums
 
 
-def count_checks(what: str, counts: Ints, sizes: Ints, probability: float) -> Iterator[Checks]:
-    """Check that independent `counts` are binomial (`sizes`, `probability`): their sum is, and so
+def _ones(words: NDArray[np.uint64]) -> Ints:
+    """Return the number of bits that are set in each row of words."""
+    ones: Ints = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
+    return ones
+
+
+def count_checks(what: str, counts: Ints, sizes: Ints, chance: float) -> Iterator[Checks]:
+    """Check that independent `counts` are binomial (`sizes`, `chance`): their sum is, and so
     is how many counts of one size fall into a bin of values. A single count in a far tail is
     detected, and the other bins detect counts that vary too much or too little."""
-    yield sum_checks(what, counts, sizes, probability)
+    yield sum_checks(what, counts, sizes, chance)
     for size in np.unique(sizes[sizes > 1]).tolist():
-        edges, masses = binomial_bins(size, probability)
+        edges, masses = binomial_bins(size, chance)
         bins = np.searchsorted(edges, counts[sizes == size])
         yield outcome_checks(f"{what}, of {size}, bin", bins, masses)
 
 
 @lru_cache(maxsize=1024)
-def binomial_bins(size: int, probability: float) -> tuple[Floats, Floats]:
+def binomial_bins(size: int, chance: float) -> tuple[Floats, Floats]:
     """Return the inclusive upper ends of all bins of a binomial count but the last, and the bins'
     probabilities."""
-    edges = np.unique([binomial_ends(tail, size, probability) for tail in TAILS])
-    below = binomial_up_to(edges, size, probability)
-    above = binomial_above(edges, size, probability)
+    edges = np.unique([binomial_ends(tail, size, chance) for tail in TAILS])
+    below = binomial_up_to(edges, size, chance)
+    above = binomial_above(edges, size, chance)
     inner = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))  # no cancellation in tails
     return edges, np.concatenate([below[:1], inner, above[-1:]])
 
 
-def sum_checks(what: str, seen: NDArray[Any], possible: NDArray[Any], probability: float) -> Checks:
+def sum_checks(what: str, seen: NDArray[Any], possible: NDArray[Any], chance: float) -> Checks:
     """Return the check of one binomial count: everything that was seen, out of everything
     possible."""
-    return what, np.array([seen.sum()]), np.array([possible.sum()]), np.array([probability])
+    return what, np.array([seen.sum()]), np.array([possible.sum()]), np.array([chance])

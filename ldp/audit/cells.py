@@ -21,52 +21,45 @@ import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints, binomial_law
 from ldp.audit.binomial_checks import (
-    LAGS,
     MOST_BITS,
     RESIDUES,
-    block_checks,
-    blocks_of,
+    Occurrence,
     checks_by_number,
     column_sums,
     count_checks,
     equality_checks,
     evenness_checks,
-    group_checks,
-    hadamard,
     lag_checks,
     low_limit,
     noise_checks,
     outcome_checks,
     pair_checks,
     payload_bits,
-    remainder_checks,
-    remainder_equality_checks,
     remainders,
+    row_sums,
     sum_checks,
     uniform_checks,
 )
 from ldp.audit.conditions import (
     LARGEST,
     MOST_OF_TWO,
-    ROW,
     UNCHANGED,
-    VALUE,
-    VALUE_BEFORE,
     Seen,
     condition_checks,
     numbers_of_values,
 )
 from ldp.audit.judging import Checks
 from ldp.audit.law import MOST_OUTCOMES, ReportLaw, exact_law, number_of_outcomes
-from ldp.audit.reports import Reports
+from ldp.audit.reports import ROW, VALUE, VALUE_BEFORE, Reports
+from ldp.bulk import walsh_hadamard
 from ldp.mechanisms.addressing import Answers, unpacked
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index, Subset, as_bits
 
-CALLS = 1 << 8
-"""Modulus of the numbers of calls, by which calls are also checked one by one."""
+BLOCK = 8
+"""Length of the turns by which calls and devices are counted with another number, too."""
 MOST_TERMS = 1 << 21
 """Largest number of terms of all laws that are enumerated for one check: the number of reports
 times the number of choices of a value's step or of some of its answers."""
@@ -159,7 +152,8 @@ def check_values(
             sizes = np.array([_size(part.addressing, value) for value in part_values])
             some = (sizes <= part.addressing.at_most)[which]
             few = which[some], [*compress(part_reports, some)], calls[some], devices[some]
-            certain.append(Reports.of(part, part_values, *few, keeps_row=keeps_row))
+            if some.any():
+                certain.append(Reports.of(part, part_values, *few, keeps_row=keeps_row))
         number = known[i][0][which]
         two = _two_of(reports_of_part, known, i)
         seen = Seen.of(reports_of_part, two, number, coins, likelihoods)
@@ -190,6 +184,9 @@ def _two_of(
     if few == reports.values:
         numbers[-1] = ("rank before", rank[before], few)
     numbers.append((UNCHANGED, (which == before) * 1, 2))
+    for name, of, limit in numbers[1:3]:
+        turns = f"{name} // {BLOCK}", of // BLOCK, -(-limit // BLOCK)
+        numbers.append(turns)
     for other, (others, _) in enumerate(known):
         if other != part:
             numbers.append((f"value of part {other + 1}", others[which], _limit(others)))
@@ -278,8 +275,7 @@ def _whole(
     keys = np.array([place[key] for key in numbers], dtype=np.int64)
     yield outcome_checks(f"{what} equal to number", keys, claimed)
     chance = float((claimed**2).sum())
-    yield from equality_checks("report", keys, chance)
-    yield from remainder_equality_checks("report", keys, chance, start)
+    yield from equality_checks("report", keys, chance, start=start)
 
 
 def _check_parts(certain: Sequence["Reports"]) -> Iterator[Checks]:
@@ -314,7 +310,7 @@ def _apart(left: Reports, right: Reports) -> Iterator[Checks]:
     channels = left.mechanism.channel, right.mechanism.channel
     touched = [float(channel.touched) for channel in channels]
     untouched = [float(channel.untouched) for channel in channels]
-    first, second = (_first(part) for part in (left, right))
+    first, second = (part.names(part.firsts) for part in (left, right))
     yield sum_checks(
         "true cells of both parts", first & second, np.ones_like(first), touched[0] * touched[1]
     )
@@ -325,69 +321,41 @@ def _apart(left: Reports, right: Reports) -> Iterator[Checks]:
             yield sum_checks(what, lies, free, chance)
         else:
             yield what, column_sums(lies), column_sums(free), np.full(free.shape[1], chance)
-    for first_true, rows_there, limit, chance in (
-        (first, right.rows, rows, touched[0]),
-        (second, left.rows, left.mechanism.shape.rows, touched[1]),
-    ):
-        what = "true cell, by the other part's row"
-        yield from checks_by_number(what, first_true, rows_there, limit, chance)
+    for true, there, chance in ((first, right, touched[0]), (second, left, touched[1])):
+        event = Occurrence("true cell", true, true | True, chance)
+        limit = there.mechanism.shape.rows
+        yield from checks_by_number("the other part's row", there.rows, limit, event)
     width = min(left.reported.shape[1], right.reported.shape[1])
     free = ~left.touched[:, :width] & ~right.touched[:, :width]
     lies = left.reported[:, :width] & right.reported[:, :width] & free
     chance = untouched[0] * untouched[1]
     if all(part.mechanism.kind.has_independent_bits for part in (left, right)):
-        yield from count_checks("lies of both parts", lies.sum(axis=1), free.sum(axis=1), chance)
+        yield from count_checks("lies of both parts", row_sums(lies), row_sums(free), chance)
     else:
         yield "lies of both parts", column_sums(lies), column_sums(free), np.full(width, chance)
-
-
-def _first(reports: Reports) -> Bools:
-    """Return whether each report names the first cell that its value touches."""
-    first = reports.touched.argmax(axis=1)[:, None]
-    is_reported: Bools = np.take_along_axis(reports.reported, first, axis=1)[:, 0]
-    return is_reported
 
 
 def _signs(reports: Reports) -> Iterator[Checks]:
     """Check that columns are uniform and independent, and that signs are true with one probability,
     independently of columns and of each other."""
-    mechanism, numbers, true_cells = reports.mechanism, reports.numbers, reports.true_cells
+    mechanism, columns = reports.mechanism, reports.columns
     rows, limit = reports.rows, mechanism.shape.rows
-    columns: Ints = np.array(numbers, dtype=np.int64) >> 1
     yield from uniform_checks("column", columns, mechanism.shape.columns)
-    names = mechanism.layout.names
-    is_true = np.array(
-        [names(number, true) for number, (true,) in zip(numbers, true_cells, strict=True)]
-    )
-    blocks = blocks_of(columns, mechanism.shape.columns)
-    most = min(mechanism.shape.columns, MOST_OUTCOMES)
-    claimed = float(mechanism.channel.touched)
-    every = np.ones_like(is_true)
-    what = "true signs in block of columns"
-    yield group_checks(what, is_true, every, blocks, most, claimed)
-    yield sum_checks("true signs", is_true, every, claimed)
+    is_true = reports.names(reports.firsts)
+    claimed, every = float(mechanism.channel.touched), is_true | True
     low = min(low_limit(limit), 1 << MOST_BITS // 2)
     other = min(mechanism.shape.columns, 1 << MOST_BITS // 2)
     both: Ints = rows % low * other + columns % other
     sizes = np.outer(remainders(limit, low), remainders(mechanism.shape.columns, other)).ravel()
     yield evenness_checks("low bits of row and column", both, sizes)
+    event = Occurrence("true signs", is_true, every, claimed)
     for what, by, below in (
-        ("row", rows, limit),
         ("column", columns, mechanism.shape.columns),
         ("low bits of row and column", both, low * other),
-        *_numbers_of_reports(reports),
+        *reports.numbers_by(),
     ):
-        yield from checks_by_number(f"true signs by {what}", is_true, by, below, claimed)
+        yield from checks_by_number(what, by, below, event)
     yield from lag_checks("true signs", is_true[:, None], every[:, None], claimed)
-
-
-def _numbers_of_reports(reports: Reports) -> Iterator[tuple[str, Ints, int]]:
-    """Yield the numbers that a report of any kind has, those of its call and its value, each with
-    the limit below which numbers are checked one by one."""
-    yield "call", reports.calls, CALLS
-    if reports.values > 1:
-        yield VALUE, reports.which, reports.values
-        yield VALUE_BEFORE, reports.before, reports.values
 
 
 def _cells(reports: Reports) -> Iterator[Checks]:
@@ -396,9 +364,10 @@ def _cells(reports: Reports) -> Iterator[Checks]:
     """
     mechanism, reported, touched = reports.mechanism, reports.reported, reports.touched
     columns, channel = mechanism.shape.columns, mechanism.channel
+    true, lied = float(channel.touched), float(channel.untouched)
     for what, where, claimed in (
-        ("touched cell reported, column", touched, float(channel.touched)),
-        ("untouched cell reported, column", ~touched, float(channel.untouched)),
+        ("touched cell reported, column", touched, true),
+        ("untouched cell reported, column", ~touched, lied),
     ):
         counts, trials = column_sums(reported & where), column_sums(where)
         yield what, counts, trials, np.full(columns, claimed)
@@ -408,8 +377,8 @@ def _cells(reports: Reports) -> Iterator[Checks]:
         any_true, any_touched = truths.max(axis=1), touched.max(axis=1)
         yield sum_checks("touched cells reported", any_true, any_touched, probability)
     else:
-        yield sum_checks("touched cells reported", truths, touched, float(channel.touched))
-    has_several = touched.sum(axis=1).max(initial=0) > 1
+        yield sum_checks("touched cells reported", truths, touched, true)
+    has_several, events = row_sums(touched).max(initial=0) > 1, list[Occurrence]()
     for which in ("first", "last")[: 1 + has_several]:
         from_end = touched if which == "first" else touched[:, ::-1]
         cell = from_end.argmax(axis=1)
@@ -417,60 +386,45 @@ def _cells(reports: Reports) -> Iterator[Checks]:
         holds = np.take_along_axis(touched, cell[:, None], axis=1)
         names_cell = np.take_along_axis(reported, cell[:, None], axis=1) & holds
         what = f"{which} touched cell"
-        yield from lag_checks(what, names_cell, holds, float(channel.touched))
-        held = holds[:, 0]
-        for by, numbers, limit in (
-            ("row", reports.rows, mechanism.shape.rows),
-            ("column", cell, columns),
-            *_numbers_of_reports(reports),
-        ):
-            yield from checks_by_number(
-                f"{what} by {by}", names_cell[held, 0], numbers[held], limit, float(channel.touched)
-            )
+        yield from lag_checks(what, names_cell, holds, true)
+        events.append(Occurrence(what, names_cell[:, 0], holds[:, 0], true))
+        yield from checks_by_number("column", cell, columns, events[-1])
         if mechanism.kind is not Index:
             truths = names_cell[:, 0]
             free = ~_following(touched[truths], cell[truths])
             lies = _following(reported[truths], cell[truths]) & free
-            lied = float(channel.untouched)
-            if mechanism.kind is Subset:
-                lied = (mechanism.layout.ones - 1) / (columns - 1)
             chance = np.full(columns - 1, lied)
+            if mechanism.kind is Subset:
+                chance[:] = (mechanism.layout.ones - 1) / (columns - 1)
             counts, trials = column_sums(lies), column_sums(free)
             yield f"lies so far from a told {what}", counts, trials, chance
     if mechanism.kind is Index and mechanism.touches == 1 and columns > 2:
         yield from _lies(reports)
     if mechanism.kind.has_independent_bits:
-        for what, numbers, limit in _numbers_of_reports(reports):
-            noise, free_cells = (
-                np.bincount(numbers % limit, cells.sum(axis=1), limit).astype(np.int64)
-                for cells in (reported & ~touched, ~touched)
-            )
-            claims = np.full(limit, float(channel.untouched))
-            yield f"untouched cells by {what}", noise, free_cells, claims
-        yield from _right_cells(reports)
-        yield from noise_checks(reported, touched, float(channel.untouched))
+        noise = row_sums(reported & ~touched), row_sums(~touched)
+        events.append(Occurrence("untouched cells", *noise, lied))
+        events.append(_right_cells(reports))
+        yield from noise_checks(reported, touched, lied)
+    for by in reports.numbers_by():
+        yield from checks_by_number(*by, *events)
     layout = mechanism.layout
     if isinstance(layout, Subset) and columns > mechanism.touches + 1:
         _, both = layout.pair_probabilities(channel.touched, mechanism.touches)
         yield from pair_checks(reported & ~touched, ~touched, float(both))
 
 
-def _right_cells(reports: Reports) -> Iterator[Checks]:
-    """Check how often about half of the reports have most cells right: all cells together show
+def _right_cells(reports: Reports) -> Occurrence:
+    """Return which reports have most cells right, about half of them: all cells together show
     weaker noise better than one. Reports count whose values touch the usual number of cells."""
     channel, columns = reports.mechanism.channel, reports.mechanism.shape.columns
-    held = reports.touched.sum(axis=1)
+    held = row_sums(reports.touched)
     usual = int(np.bincount(held).argmax())
     right = binomial_law(columns - usual, 1 - float(channel.untouched))
     law = np.convolve(binomial_law(usual, float(channel.touched)), right)
     most = int(np.searchsorted(np.cumsum(law), 0.5)) + (law[-1] < 0.5)
     where, chance = held == usual, float(law[most:].sum())
-    seen = ((reports.reported == reports.touched).sum(axis=1) >= most)[where]
-    for by, numbers, limit in (
-        ("row", reports.rows, reports.mechanism.shape.rows),
-        *_numbers_of_reports(reports),
-    ):
-        yield from checks_by_number(f"right cells by {by}", seen, numbers[where], limit, chance)
+    seen = (row_sums(reports.reported == reports.touched) >= most) & where
+    return Occurrence("right cells", seen, where, chance)
 
 
 def _following(cells: Bools, places: Ints) -> Bools:
@@ -493,9 +447,7 @@ def _lies(reports: Reports) -> Iterator[Checks]:
     ]
     true, lies = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     distance = (lies - true) % columns - 1
-    yield block_checks("lies in block of distances from the truth", distance, columns - 1)
-    yield from remainder_checks("lies by distance", distance, columns - 1)
-    yield from equality_checks("distance of a lie", distance, 1 / (columns - 1), LAGS[:4])
+    yield from uniform_checks("distance of a lie", distance, columns - 1)
     for modulus in (2, *RESIDUES):
         if modulus < columns:
             every = np.arange(columns)
@@ -507,8 +459,8 @@ def _lies(reports: Reports) -> Iterator[Checks]:
                 yield what, counts, trials, (sizes - 1) / (columns - 1)
     low = low_limit(columns)
     true, lies = true & (low - 1), lies & (low - 1)
-    turned = [hadamard(np.bincount(n, minlength=low)) for n in (true, lies, true ^ lies)]
-    of_all = hadamard(remainders(columns, low))
+    seen = [np.bincount(n, minlength=low) for n in (true, lies, true ^ lies)]
+    *turned, of_all = walsh_hadamard(np.array([*seen, remainders(columns, low)]))
     for sign, parity in ((1, "even"), (-1, "odd")):
         trials = (true.size + sign * turned[0]) // 2
         odd = (true.size + sign * turned[0] - turned[1] - sign * turned[2]) // 4

@@ -18,10 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Bools, Floats, Ints
+from ldp.audit.binomial_checks import (
+    RESIDUES,
+    Occurrence,
+    checks_by_number,
+    group_checks,
+    row_sums,
+)
 from ldp.audit.judging import Checks
 from ldp.audit.law import likelihood
-from ldp.audit.reports import Reports
+from ldp.audit.reports import CALLS, ROW, VALUE, Reports
 from ldp.bulk import count_by_two
+from ldp.bulk.compiled import compiled
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.hashing import Value
@@ -33,34 +41,20 @@ number that is 0 or 1 for .8 %."""
 LATER = 0.75
 """Probability that a report is compared with an earlier report that is itself compared with none.
 """
-VALUE, VALUE_BEFORE = "value", "value before"
-"""Names of two numbers of a report; a check "by" one of them alone has as many counts for each
-value."""
 UNCHANGED = "whether the value is the one before"
-ROW = "row"
-"""Name of the number by which counts of rows are not split."""
-
-
-class Occurrence(NamedTuple):
-    """Event that each report shows `seen` times out of `possible`, each time with probability
-    `chance`; `seen`, `possible`: shape (reports,)."""
-
-    what: str
-    seen: Ints | Bools
-    possible: Ints | Bools
-    chance: float
 
 
 class Seen(NamedTuple):
     """Statistics of the reports of a part, which are counted by `numbers` (name, numbers, limit
     below which they lie). `lies`: an untouched column that each report names, or -1; `repeated`:
-    result of `repeated_reports`, which is not counted by the row."""
+    equal reports, which are not counted by the row."""
 
     reports: Reports
     numbers: Sequence[tuple[str, Ints, int]]
     lies: Ints
     statistics: Sequence[Occurrence]
     repeated: Sequence[Occurrence]
+    payloads: "Payloads | None"
 
     @classmethod
     def of(
@@ -72,12 +66,17 @@ class Seen(NamedTuple):
         likelihoods: Floats | None = None,
     ) -> "Seen":
         """Return the statistics of reports. `number`: the number of each report's value; `coins`
-        make unequal chances equal; `likelihoods` as for `repeated_reports`."""
+        make unequal chances equal; `likelihoods` as for `Payloads`."""
         lies = _lies(reports, coins)
         statistics = [*_truths(reports, coins), *_of_lies(reports, lies, number, coins)]
         statistics += _repeats(reports, lies, coins)
-        repeated = [*repeated_reports(reports, coins, likelihoods)]
-        return cls(reports, numbers, lies, statistics, repeated)
+        repeated, payloads = list[Occurrence](), Payloads.of(reports, coins, likelihoods)
+        rows = reports.mechanism.shape.rows
+        if payloads and (rows == 1 or not reports.keeps_row):
+            earlier = last_of(reports.which)
+            repeated.append(payloads.repeated("reports repeated", earlier, rows))
+        statistics += payloads.statistics() if payloads else ()
+        return cls(reports, numbers, lies, statistics, repeated, payloads)
 
 
 def condition_checks(
@@ -86,19 +85,27 @@ def condition_checks(
     """Yield the checks of the statistics of a part by the remainders of each two numbers, by moduli
     whose product is `most` or less. `number`: the number of each report's value; `coins` make
     unequal chances equal."""
-    reports, numbers, lies, statistics, repeated = seen_of_part
+    reports, numbers, lies, statistics, repeated, payloads = seen_of_part
     of_rows = [*repeated]
     if reports.mechanism.shape.rows > 1 and not reports.keeps_row:
         rows, limit = reports.rows, reports.mechanism.shape.rows
         even = np.where(number % 2, limit // 2, (limit + 1) // 2) / limit
         seen = evened(rows % 2 == number % 2, even, 0.5, coins)
         of_rows.append(Occurrence("rows as odd as the value", seen, np.ones_like(seen), 0.5))
+    for name, of, limit in reports.numbers_by():
+        if name != ROW:
+            some = statistics if reports.keeps_row else [*statistics, *of_rows]
+            yield from checks_by_number(name, of, limit, *some)
+    if payloads:
+        yield from payloads.by_remainders()
     moduli = np.arange(1, LARGEST + 1)
     known = [(name, (of[:, None] % moduli).astype(np.uint8), limit) for name, of, limit in numbers]
     reported = reports.reported if reports.mechanism.kind.is_bitmap else reports.reported[:, :0]
     both = reported, reports.touched
     bits, touched = (np.packbits(cells, axis=1, bitorder="little") for cells in both)
     for left, right in combinations(known, 2):
+        if "//" in right[0] and left[0] not in (ROW, VALUE, "rank"):
+            continue
         has_row = ROW in (left[0], right[0]) or reports.keeps_row
         some = statistics if has_row else [*statistics, *of_rows]
         yield from _by_two(reports, lies, (bits, touched), some, left, right, has_row, most)
@@ -122,15 +129,15 @@ def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[Occurrence
     truths, free = reports.reported & reports.touched, ~reports.touched
     is_certain = not mechanism.has_roundings
     if mechanism.kind.has_independent_bits:
-        noise = (reports.reported & free).sum(axis=1)
-        yield Occurrence("untouched cells", noise, free.sum(axis=1), float(channel.untouched))
+        noise = row_sums(reports.reported & free)
+        yield Occurrence("untouched cells", noise, row_sums(free), float(channel.untouched))
     if is_certain and mechanism.kind.has_independent_bits:
-        counts = truths.sum(axis=1), reports.touched.sum(axis=1)
+        counts = row_sums(truths), row_sums(reports.touched)
         yield Occurrence("touched cells", *counts, float(channel.touched))
     elif mechanism.kind is Index and (is_certain or mechanism.touches > 1):
         chance = float(mechanism.layout.any_probability(channel.touched, mechanism.touches))
         seen, possible = (cells.max(axis=1) for cells in (truths, reports.touched))
-        extra = np.maximum(reports.touched.sum(axis=1) - mechanism.touches, 0)
+        extra = np.maximum(row_sums(reports.touched) - mechanism.touches, 0)
         seen = evened(seen, chance + extra * float(channel.untouched), chance, coins)
         yield Occurrence("touched cells", seen & possible, possible, chance)
     else:
@@ -149,10 +156,10 @@ def _lies(reports: Reports, coins: np.random.Generator) -> Ints:
     if reports.mechanism.kind is Index:
         is_true = np.take_along_axis(reports.touched, reports.columns[:, None], axis=1)[:, 0]
         return np.where(is_true, -1, reports.columns)
-    order = coins.random(reports.reported.shape, dtype=np.float32)
-    order *= reports.reported & ~reports.touched
-    lies: Ints = np.where(order.any(axis=1), order.argmax(axis=1), -1)
-    return lies
+    rows, columns = np.nonzero(reports.reported & ~reports.touched)
+    many = np.bincount(rows, minlength=len(reports.reported))
+    chosen = many.cumsum() - many + (coins.random(many.size) * many).astype(np.int64)
+    return np.where(many > 0, np.append(columns, -1)[chosen], -1)
 
 
 def _of_lies(
@@ -220,37 +227,83 @@ def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterat
 def last_of(*numbers: Ints) -> Ints:
     """Return the place of the last earlier report with the same numbers, or -1: shape
     (reports,)."""
-    order = np.lexsort(numbers)
-    is_same = [np.diff(of[order], prepend=-1) == 0 for of in numbers]
-    places = np.empty_like(order)
-    places[order] = np.where(np.logical_and.reduce(is_same), np.roll(order, 1), -1)
+    key = np.zeros_like(numbers[0])
+    for of in numbers:
+        key = key * (int(of.max(initial=0)) + 1) + of
+    order = np.argsort(key, kind="stable")
+    places, is_same = np.empty_like(order), np.diff(key[order], prepend=-1) == 0
+    places[order] = np.where(is_same, np.roll(order, 1), -1)
     return places
 
 
-def repeated_reports(
-    reports: Reports, coins: np.random.Generator, likelihoods: Floats | None = None
-) -> Iterator[Occurrence]:
-    """Yield how often a report is equal to the report before about its value. Given that report the
-    probability depends on its row only, so that the sum is binomial. `likelihoods`: P(report |
-    value) of each report, shape (reports,), for values that are rounded at random."""
-    mechanism, rows = reports.mechanism, reports.rows
-    if reports.keeps_row or (mechanism.has_roundings and likelihoods is None):
-        return
-    if likelihoods is None:
-        own = zip(reports.true_cells, reports.numbers, strict=True)
-        likelihoods = np.array([likelihood(mechanism, *of) for of in own]) / mechanism.shape.rows
-    earlier = last_of(reports.which)
-    numbers = np.array(reports.numbers, dtype=object)
-    is_equal = (rows == rows[earlier]) & (numbers == numbers[earlier]).astype(bool)
-    possible, chance = earlier >= 0, largest_chance(mechanism)
-    seen = evened(is_equal, likelihoods[earlier], chance, coins)
-    yield Occurrence("reports repeated", seen & possible, possible, chance)
+class Payloads(NamedTuple):
+    """Payloads of reports, shape (reports,): numbers of row and payload together, P(payload | row,
+    value), numbers of value and row together; `coins` make chances equal."""
+
+    reports: Reports
+    numbers: Ints
+    chances: Floats
+    cells: Ints
+    coins: np.random.Generator
+
+    @classmethod
+    def of(
+        cls, reports: Reports, coins: np.random.Generator, likelihoods: Floats | None
+    ) -> "Payloads | None":
+        """Return the payloads of reports. `likelihoods`: P(report | value) of each report, shape
+        (reports,), for values that are rounded at random; without them, None for such values."""
+        mechanism, rows = reports.mechanism, reports.mechanism.shape.rows
+        if likelihoods is None and mechanism.has_roundings:
+            return None
+        if likelihoods is None:
+            chances = []
+            for of in zip(reports.true_cells, reports.numbers, strict=True):
+                chances.append(likelihood(mechanism, *of))
+            likelihoods = np.array(chances) / rows
+        whole = np.array(reports.numbers, dtype=object) * rows + reports.rows
+        _, numbers = np.unique(whole, return_inverse=True)
+        _, cells = np.unique(reports.which * rows + reports.rows, return_inverse=True)
+        return cls(reports, numbers, likelihoods * rows, cells, coins)
+
+    def repeated(self, what: str, earlier: Ints, rows: int = 1) -> Occurrence:
+        """Return how often a report has the row, one of `rows`, and the payload of an `earlier` one
+        about its value. Given that one the probability depends on its payload only, and is made
+        equal, so that the sum is binomial."""
+        possible, chance = earlier >= 0, largest_chance(self.reports.mechanism) / rows
+        is_equal = self.numbers == self.numbers[earlier]
+        seen = evened(is_equal, self.chances[earlier] / rows, chance, self.coins)
+        return Occurrence(what, seen & possible, possible, chance)
+
+    def statistics(self) -> Iterator[Occurrence]:
+        """Yield how often the payload of a report is that of the one before about its value in its
+        row; also of the same device."""
+        of = self.reports
+        if of.mechanism.shape.rows > 1:
+            yield self.repeated("payloads repeated", last_of(self.cells))
+        if of.devices.any() and not of.keeps_row:
+            earlier = last_of(self.cells, of.devices)
+            yield self.repeated("payloads of the device repeated", earlier)
+
+    def by_remainders(self) -> Iterator[Checks]:
+        """Yield the checks of how often a report has the payload of the one before of its value and
+        row whose call, or device, has the same remainder."""
+        at = np.flatnonzero(np.bincount(self.cells)[self.cells] > 1)
+        arrays = self.numbers[at], self.chances[at], self.cells[at]
+        some = Payloads(self.reports, *arrays, self.coins)
+        calls, devices = self.reports.calls, self.reports.devices
+        for name, of in (("call", calls), ("device", devices)):
+            for modulus in (2, *RESIDUES, CALLS) if at.size and of.any() else ():
+                rest = of[at] % modulus
+                earlier = last_of(some.cells * modulus + rest)
+                what = f"payloads of one {name} modulo {modulus} repeated"
+                _, seen, possible, chance = some.repeated(what, earlier)
+                yield group_checks(what, seen, possible, rest, modulus, chance)
 
 
 def largest_chance(mechanism: Mechanism) -> float:
-    """Return the largest probability that any report can have, whatever the value. It does not
+    """Return the largest probability that any payload can have, whatever the value. It does not
     depend on which reports come."""
-    (rows, columns), touches, ones = mechanism.shape, mechanism.touches, mechanism.layout.ones
+    columns, touches, ones = mechanism.shape.columns, mechanism.touches, mechanism.layout.ones
     if mechanism.kind.has_independent_bits:
         numbers = [touched | free for touched in _bits(touches) for free in _bits(columns, touches)]
     elif mechanism.kind is Subset:
@@ -258,7 +311,7 @@ def largest_chance(mechanism: Mechanism) -> float:
     else:  # a column of the value's, and one of the others; a sign and its opposite
         numbers = [0, 1 if mechanism.kind.is_signed else min(touches, columns - 1)]
     counts = (0, touches) if mechanism.kind.has_independent_bits else (touches,)
-    return max(likelihood(mechanism, range(t), n) for t in counts for n in numbers) / rows
+    return max(likelihood(mechanism, range(t), n) for t in counts for n in numbers)
 
 
 def _bits(end: int, first: int = 0) -> tuple[int, int]:
@@ -271,9 +324,14 @@ def _apart(earlier: Ints, coins: np.random.Generator) -> Ints:
     """Return the place of the earlier report, or -1, for some reports that `coins` choose, so that
     none of them is the earlier one of another: shape (reports,)."""
     is_later = coins.random(earlier.size) < LATER
-    for i, place in enumerate(earlier.tolist()):
-        is_later[i] &= place >= 0 and not is_later[place]
+    _keep_apart(is_later, earlier)
     return np.where(is_later, earlier, -1)
+
+
+@compiled()
+def _keep_apart(is_later: Any, earlier: Any) -> None:
+    for i in range(earlier.size):
+        is_later[i] &= earlier[i] >= 0 and not is_later[earlier[i]]
 
 
 def _by_two(

@@ -13,10 +13,11 @@ from ldp.arrays import Ints
 from ldp.audit.binomial_checks import sum_checks
 from ldp.audit.black_box import reports_of
 from ldp.audit.cells import check_reports, check_values, is_rounded
-from ldp.audit.conditions import VALUE, VALUE_BEFORE, evened
+from ldp.audit.conditions import evened
 from ldp.audit.draws import Draws
 from ldp.audit.judging import Audit, Checks, judge, summed
 from ldp.audit.law import likelihood
+from ldp.audit.reports import VALUE, VALUE_BEFORE
 from ldp.mechanisms import JointReport
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism

@@ -49,14 +49,14 @@ class Audit:
         return not self.findings
 
 
-def binomial_p(observed: Ints, trials: Ints, probability: Floats) -> Floats:
+def binomial_p(observed: Ints, trials: Ints, chance: Floats) -> Floats:
     """Return the two-sided p-values of binomial counts, arrays of one shape: twice the smaller
     exact tail, at most 1. That is the lower one below the median, which lies within 1 of the
     mean, the upper one above it."""
-    smaller, expected = np.ones(observed.shape), trials * probability
+    smaller, expected = np.ones(observed.shape), trials * chance
     low, high = observed < expected + 1, observed > expected - 1
-    smaller[low] = binomial_up_to(observed[low], trials[low], probability[low])
-    upper = binomial_above(observed[high] - 1, trials[high], probability[high])
+    smaller[low] = binomial_up_to(observed[low], trials[low], chance[low])
+    upper = binomial_above(observed[high] - 1, trials[high], chance[high])
     smaller[high] = np.minimum(smaller[high], upper)
     return np.minimum(1.0, 2 * smaller)
 
@@ -97,8 +97,8 @@ def first_finding(play: Play, seed: int, alpha: float, size: Size) -> Finding | 
     counts and checks in all stages of an honest audit, which share `alpha`."""
     draws, stages = Draws(seed), list[Sequence[Checks]]()
     for checks in play(draws):
-        if findings := judge(checks, alpha / 2, size).findings:
-            return findings[0]
+        if finding := next(findings_of(checks, alpha / 2, size), None):
+            return finding
         stages.append(checks)
     return next(counted_again(play, draws, suspects(stages, size[0]), alpha / 2), None)
 
@@ -140,49 +140,52 @@ def counted_again(
 def summed(check: Checks, other: Checks) -> Checks:
     """Return the sum of two checks with one name and probabilities: binomial counts of independent
     reports add to a binomial count."""
-    what, observed, trials, probability = check
-    return what, observed + other[1], trials + other[2], probability
+    what, observed, trials, chance = check
+    return what, observed + other[1], trials + other[2], chance
 
 
 def _one_of(check: Checks, at: int) -> Checks:
     """Return the check of the count of this number in a check."""
-    what, observed, trials, probability = check
+    what, observed, trials, chance = check
     name, only = what if observed.size == 1 else f"{what} {at}", slice(at, at + 1)
-    return name, observed[only], trials[only], probability[only]
+    return name, observed[only], trials[only], chance[only]
 
 
-def judge(checks: Sequence[Checks], alpha: float, size: Size | None = None) -> Audit:
-    """Return the findings among `checks`, at `alpha` for all of them together, or for an audit of
-    this `size`. All counts share one half of `alpha` equally, all checks the other half, so that a
-    sum over everything is not judged as one of a million remainders."""
-    total, number = size or size_of(checks)
-    findings = [
-        _finding(_one_of(check, at), p_value)
-        for check in checks
-        if check[1].size
-        for at, p_value in _far(check, alpha / 2 * (1 / total + 1 / (number * check[1].size)))
-    ]
-    return Audit(total, tuple(findings))
+def judge(checks: Sequence[Checks], alpha: float) -> Audit:
+    """Return the audit of `checks`, at `alpha` for all of them together."""
+    size = size_of(checks)
+    return Audit(size[0], tuple(findings_of(checks, alpha, size)))
+
+
+def findings_of(checks: Sequence[Checks], alpha: float, size: Size) -> Iterator[Finding]:
+    """Yield the findings among `checks`, at `alpha` for an audit of this `size`. All counts share
+    one half of `alpha` equally, all checks the other half, so that a sum over everything is not
+    judged as one of a million remainders."""
+    total, number = size
+    for check in checks:
+        level = alpha / 2 * (1 / total + 1 / (number * max(1, check[1].size)))
+        for at, p_value in _far(check, level):
+            yield _finding(_one_of(check, at), p_value)
 
 
 def _far(check: Checks, level: float) -> Iterator[tuple[int, float]]:
     """Yield the number and the p-value of each count with a p-value below a level."""
-    _, observed, trials, probability = check
-    expected, far = trials * probability, np.arange(observed.size)
+    _, observed, trials, chance = check
+    expected, far = trials * chance, np.arange(observed.size)
     if level <= LEAST_P:  # of counts that lie nearer the p-value is not computed
-        variance = expected * (1 - probability)
+        variance = expected * (1 - chance)
         far = np.flatnonzero((observed - expected) ** 2 > LEAST_DEVIATION**2 * variance)
     if not far.size:
         return
-    p_values = binomial_p(observed[far], trials[far], probability[far])
+    p_values = binomial_p(observed[far], trials[far], chance[far])
     below = p_values < level
     yield from zip(far[below].tolist(), p_values[below].tolist(), strict=True)
 
 
 def _finding(check: Checks, p_value: float, how: str = "") -> Finding:
     """Return the finding of the only count of a check; `how`: the end of its name."""
-    what, (observed,), (trials,), (probability,) = check
-    return Finding(what + how, int(observed), float(trials * probability), p_value)
+    what, (observed,), (trials,), (chance,) = check
+    return Finding(what + how, int(observed), float(trials * chance), p_value)
 
 
 def _placed(stages: Iterable[Sequence[Checks]]) -> Iterator[tuple[tuple[str, int, int], Checks]]:

@@ -1,6 +1,6 @@
 """Reports of known values, with the cells that each value touches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,14 @@ from ldp.mechanisms.addressing import Answers, Identity, Rounding, unpacked
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
+
+VALUE, VALUE_BEFORE = "value", "value before"
+"""Names of two numbers of a report; a check "by" one of them alone has as many counts for each
+value."""
+ROW = "row"
+"""Name of the number by which counts of rows are not split."""
+CALLS, DEVICES = 1 << 9, 1 << 6
+"""Moduli of the numbers of calls and devices, by which they are also counted one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +103,16 @@ class Reports:
             return np.full(len(self.numbers), -1)
         shift = int(self.mechanism.kind.is_signed)
         return np.array([number >> shift for number in self.numbers], dtype=np.int64)
+
+    def numbers_by(self) -> Iterator[tuple[str, Ints, int]]:
+        """Yield numbers that each report has, by which reports are counted, each with its name and
+        the limit below which it is counted one by one."""
+        yield ROW, self.rows, self.mechanism.shape.rows
+        yield "call", self.calls, CALLS
+        if self.values > 1:
+            yield "device", self.devices, DEVICES
+            yield VALUE, self.which, self.values
+            yield VALUE_BEFORE, self.before, self.values
 
     def names(self, cells: Ints) -> Bools:
         """Return whether each report names its cell in `cells`; a cell of -1 stands for none."""

@@ -13,15 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
-from ldp.audit.binomial_checks import sum_checks
-from ldp.audit.conditions import (
-    UNCHANGED,
-    VALUE,
-    VALUE_BEFORE,
-    Occurrence,
-    Seen,
-)
+from ldp.audit.binomial_checks import Occurrence, sum_checks
+from ldp.audit.conditions import UNCHANGED, Seen
 from ldp.audit.judging import Checks, binomial_p
+from ldp.audit.reports import VALUE, VALUE_BEFORE
 
 MOST_OF_TWO = 16
 """Largest product of the moduli of a condition on two numbers."""

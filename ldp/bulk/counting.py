@@ -27,6 +27,8 @@ _TILE = 512
 
 _REPORTS = 128
 """Number of reports that are counted together by one pair of moduli."""
+_WIDEST_PAIRS = 32
+"""Largest product of two moduli by which pairs of reports are counted: more have few pairs."""
 
 
 def sum_cells(places: Points, cells: Floats) -> Floats:
@@ -227,7 +229,7 @@ def count_by_two(
     numbers, shape (size, statistics + 4). The last four are of pairs: of the reports with the same
     remainders the first and the second, the third and the fourth, ...: how often the later one
     names the other's lie, how often it could, how often it has the other's row, and how many pairs
-    there are.
+    there are; 0 for moduli with a larger product than _WIDEST_PAIRS.
 
     `rests`: remainders of the two numbers by 1, 2, ...: shape (reports, moduli). `moduli`: two
     moduli and the place of their first sum, shape (pairs, 3). `marks`, shape (3, reports): of each
@@ -238,7 +240,10 @@ def count_by_two(
     place = {(m, o): (m, o, start) for m, o, start in moduli.tolist()}
     wider = [place.get((2 * m, o), place.get((m, 2 * o))) for m, o in place]
     is_widest = np.array([of is None for of in wider])
-    sums: NDArray[np.int32] = _count_by_two(rests, moduli, is_widest, size, counted, marks, cells)
+    words, of_pairs = _count_by_two(
+        rests, moduli, is_widest, size, counted.view(np.int64), marks, cells
+    )
+    sums: NDArray[np.int32] = np.concatenate([words.view(np.int32), of_pairs], axis=1)
     for (m, o, start), of in sorted(zip(place.values(), wider, strict=True), reverse=True):
         if of is not None:
             twice, other, begin = of
@@ -254,30 +259,33 @@ def _count_by_two(
     rests: Any, moduli: Any, is_widest: Any, size: Any, counted: Any, marks: Any, packed: Any
 ) -> Any:
     """Count some reports at a time: the sums of two moduli stay in the first-level cache. Sums are
-    computed by the widest moduli only, and pairs by all moduli: a sum by half of a modulus is the
-    sum of two sums by the modulus."""
+    computed by the widest moduli only, two as the halves of a word: a sum by half of a modulus is
+    the sum of two sums by the modulus. Pairs are counted by all moduli."""
     (left, right), (lies, rows, columns), (bits, touched) = rests, marks, packed
     reports, statistics = counted.shape
-    sums = np.zeros((size, statistics + 4), dtype=np.int32)
+    sums = np.zeros((size, statistics), dtype=np.int64)
+    pairs = np.zeros((size, 4), dtype=np.int32)
     last = np.full(size, -1, dtype=np.int32)
     is_signed = touched.shape[1] == 0
     for begin in range(0, reports, _REPORTS):
         end = min(begin + _REPORTS, reports)
         for pair in range(moduli.shape[0]):
             modulus, other, start = moduli[pair, 0], moduli[pair, 1], moduli[pair, 2]
-            counts = statistics if is_widest[pair] else 0
-            for i in range(begin, end):
+            if is_widest[pair]:
+                for i in range(begin, end):
+                    key = start + left[i, modulus - 1] * other + right[i, other - 1]
+                    for statistic in range(statistics):
+                        sums[key, statistic] += counted[i, statistic]
+            for i in range(begin, end if modulus * other <= _WIDEST_PAIRS else begin):
                 key = start + left[i, modulus - 1] * other + right[i, other - 1]
-                for statistic in range(counts):
-                    sums[key, statistic] += counted[i, statistic]
                 before = last[key]
                 last[key] = i if before < 0 else -1  # no report is in two pairs
                 if before >= 0:
                     lie = lies[before]
                     if lie >= 0 and (is_signed or not touched[i, lie >> 3] >> (lie & 7) & 1):
                         bit = bits[i, lie >> 3] >> (lie & 7) & 1 if bits.shape[1] else 0
-                        sums[key, statistics] += bit or columns[i] == lie
-                        sums[key, statistics + 1] += 1
-                    sums[key, statistics + 2] += rows[before] == rows[i]
-                    sums[key, statistics + 3] += 1
-    return sums
+                        pairs[key, 0] += bit or columns[i] == lie
+                        pairs[key, 1] += 1
+                    pairs[key, 2] += rows[before] == rows[i]
+                    pairs[key, 3] += 1
+    return sums, pairs

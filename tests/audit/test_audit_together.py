@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from ldp import LocalHashing, RandomizedResponse, UnaryEncoding
 from ldp.audit.cells import check_values
-from ldp.audit.conditions import Seen, largest_chance, repeated_reports
+from ldp.audit.conditions import Payloads, Seen, largest_chance, last_of
 from ldp.audit.judging import Checks, judge
 from ldp.audit.law import exact_law, number_of_outcomes
 from ldp.audit.reports import Reports
@@ -67,8 +67,8 @@ def checks(cheat: Cheat | None, seed: int) -> tuple[list[Checks], list[Checks]]:
 
 
 def repeats_rarely(_: int, call: int, value: str, report: Report, last: Report | None) -> Report:
-    """Send the last report of one value again in one call of sixteen, in blocks of eight."""
-    is_again = call // 8 % 4 == 1 and call % 4 == 1 and value == "a"
+    """Send the last report of one value again in one call of 32, in blocks of eight."""
+    is_again = call // 8 % 4 == 1 and call % 8 == 1 and value == "a"
     return last if last and is_again else report
 
 
@@ -111,7 +111,7 @@ def test_no_report_is_likelier_than_the_largest_chance() -> None:
     attained = 0
     for part, (value,) in SMALL:
         largest = max(map(float, exact_law(part, value).values()))
-        bound = largest_chance(part)
+        bound = largest_chance(part) / part.shape.rows
         assert largest <= bound * (1 + 1e-12), part
         attained += largest > bound * (1 - 1e-12)
     assert attained > len(SMALL) / 2
@@ -132,7 +132,9 @@ def test_reports_are_repeated_with_one_probability_whatever_came_before() -> Non
         sent = [(0, payload.to_bytes(layout.payload_bytes, "little")) for payload in payloads]
         reports = Reports.of(mechanism, mechanism.categories, which, sent, calls, 0 * calls)
         for _ in range(draws):
-            (statistic,) = repeated_reports(reports, coins)
+            known = Payloads.of(reports, coins, None)
+            assert known
+            statistic = known.repeated("reports", last_of(which))
             assert int(statistic.possible.sum()) == 2
             law[int(statistic.seen.sum())] += chance / draws
     expected = binom.pmf(range(3), 2, largest_chance(mechanism))

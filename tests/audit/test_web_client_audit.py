@@ -22,7 +22,7 @@ from tests.web_client import FOLDER, require_web_client
 
 MUTANTS = {
     "oneCategoryPlain": ("reports", "metric 'new': touched cell reported, column", 1.0),
-    "everyFourthPlain": ("reports", "metric 'new': first touched cell by call by rest of 4", 0.8),
+    "everyFourthPlain": ("reports", "metric 'new': first touched cell by call, few groups", 0.8),
     "oddDevicesPlain": ("reports", "metric 'new': touched cells reported", 1.2),
     "repeatedByEpoch": ("lives", "metric 'epoch-1': untouched unit named by the first two", 0.7),
     "repeatedPerValue": ("lives", "metric 'value-1': untouched unit named by the first two", 0.7),
