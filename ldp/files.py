@@ -28,8 +28,8 @@ def bytes_of(path: Path) -> bytes:
 def open_replacement(path: Path) -> Iterator[Path]:
     """Yield a temporary file beside `path`, which is renamed to `path` when the block succeeds.
 
-    A link is followed. Raises ParameterError for a folder, a device or a pipe, which cannot be
-    replaced.
+    A link is followed, and a file keeps its permissions. Raises ParameterError for a folder, a
+    device or a pipe, which cannot be replaced.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -40,6 +40,8 @@ def open_replacement(path: Path) -> Iterator[Path]:
         yield part
         with part.open("rb") as file:
             os.fsync(file.fileno())
+        with suppress(FileNotFoundError):
+            part.chmod(path.stat().st_mode & 0o777)
         part.replace(path)
     except BaseException as error:
         with suppress(OSError):

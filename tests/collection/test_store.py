@@ -311,6 +311,9 @@ def test_a_link_is_followed_and_a_device_or_folder_never_replaced(tmp_path: Path
     write_whole(tmp_path / "link", "new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "new"
+    (tmp_path / "real").chmod(0o600)
+    write_whole(tmp_path / "link", "newer")
+    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o600, "nobody else may read it now"
     os.mkfifo(tmp_path / "pipe")
     for place in ("pipe", "."):
         with pytest.raises(ParameterError, match="can be replaced"):
