@@ -71,6 +71,8 @@ def real_number(number: object, name: str, *, up: bool = False) -> float:
     """Return `number`, of any type of real numbers, as the nearest float not above it, or with `up`
     not below it; raise ParameterError, with `name`, otherwise. An integer of numpy must not enter
     a fraction: the products of fractions would overflow."""
+    if type(number) is float:
+        return number
     if isinstance(number, bool) or not isinstance(number, Real):
         raise ParameterError(f"{name} must be a number")
     exact: Any = int(number) if isinstance(number, Integral) else number
@@ -88,8 +90,7 @@ def real_number(number: object, name: str, *, up: bool = False) -> float:
 def set_real_numbers(frozen: object, *names: str, up: bool = False) -> None:
     """Replace the attributes `names` of a frozen dataclass by their `real_number`."""
     for name in names:
-        if type(number := getattr(frozen, name)) is not float:
-            object.__setattr__(frozen, name, real_number(number, name, up=up))
+        object.__setattr__(frozen, name, real_number(getattr(frozen, name), name, up=up))
 
 
 def require_whole(number: object, name: str, least: int, most: int) -> None:
