@@ -32,7 +32,7 @@ from ldp.protocol.wire import split_report
 
 MakeLife = Callable[[], Callable[[Value, int], Sequence[bytes]]]
 """Function that makes a new device, a function from a value and a number to that many reports."""
-USUAL, LONG = (8, 4, 8), (60, 20, 60)
+USUAL, LONG = (12, 4, 12), (60, 20, 60)
 """Reports of the first value, of the other value, and of the first value again."""
 UNITS = 24
 """Number of units by which devices are compared."""

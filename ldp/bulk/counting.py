@@ -27,8 +27,6 @@ _TILE = 512
 
 _REPORTS = 128
 """Number of reports that are counted together by one pair of moduli."""
-_WIDEST_PAIRS = 32
-"""Largest product of two moduli by which pairs of reports are counted: more have few pairs."""
 
 
 def sum_cells(places: Points, cells: Floats) -> Floats:
@@ -226,10 +224,10 @@ def count_by_two(
     cells: tuple[Bytes, Bytes],
 ) -> NDArray[np.int32]:
     """Return sums of what is `counted`, shape (reports, statistics), by the remainders of two
-    numbers, shape (size, statistics + 4). The last four are of pairs: of the reports with the same
-    remainders the first and the second, the third and the fourth, ...: how often the later one
-    names the other's lie, how often it could, how often it has the other's row, and how many pairs
-    there are; 0 for moduli with a larger product than _WIDEST_PAIRS.
+    numbers, shape (size, statistics + 4). The number of statistics is even, and none is below 0.
+    The last four are of pairs: of the reports with the same remainders the first and the second,
+    the third and the fourth, ...: how often the later one names the other's lie, how often it
+    could, how often it has the other's row, and how many pairs there are.
 
     `rests`: remainders of the two numbers by 1, 2, ...: shape (reports, moduli). `moduli`: two
     moduli and the place of their first sum, shape (pairs, 3). `marks`, shape (3, reports): of each
@@ -276,7 +274,7 @@ def _count_by_two(
                     key = start + left[i, modulus - 1] * other + right[i, other - 1]
                     for statistic in range(statistics):
                         sums[key, statistic] += counted[i, statistic]
-            for i in range(begin, end if modulus * other <= _WIDEST_PAIRS else begin):
+            for i in range(begin, end):
                 key = start + left[i, modulus - 1] * other + right[i, other - 1]
                 before = last[key]
                 last[key] = i if before < 0 else -1  # no report is in two pairs
