@@ -204,8 +204,8 @@ def unmasked(values: Any) -> Any:
     """Return a masked array of numbers with NaN where it is masked, anything else as it is: numpy
     and scikit-learn read what a mask hides."""
     if isinstance(values, np.ma.MaskedArray):
-        values = values.astype(np.float64)
-        return values.filled(np.nan)
+        with suppress(TypeError, ValueError):  # texts, which the caller refuses
+            return values.astype(np.float64).filled(np.nan)
     return values
 
 

@@ -157,8 +157,8 @@ class DataTable(NamedTuple):
 
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
-    """Return the numbers by decimal sign: digits, or groups of three with one mark between them
-    all. A client, which imports this module, does not compile them."""
+    """Return the pattern of a number by decimal sign: digits, or groups of three with one mark
+    between them all. A client, which imports this module, does not compile them."""
     return {
         decimal: re.compile(
             rf"([+-]?)([1-9][0-9]{{0,2}}(?:([{marks}])[0-9]{{3}})(?:\3[0-9]{{3}})*|[0-9]*)"

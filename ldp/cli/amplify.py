@@ -86,7 +86,7 @@ class _Subject(NamedTuple):
 @click.option(
     "--sizes",
     type=FILE,
-    help="Batches, in place of -n: a CSV file attested,opened with a line each, or METRIC's store.",
+    help="Store of METRIC, or CSV file attested,opened with a line a batch, in place of -n.",
 )
 @click.option(
     "--target", type=float, help="Epsilon that a report in a batch shall have, in place of -n."

@@ -25,7 +25,7 @@ FOREIGN = {
     *(".parquet", ".arrow", ".feather"),
     *(".xlsx", ".xls", ".ods", ".pdf"),
 }
-"""Endings of formats that no command writes."""
+"""Endings of formats in which no output of a command is written."""
 TALKING = ("collect", "demo", "init", "publish", "registry add", "relay")
 """Commands that ask, serve, or print while they work; all others show how long they take."""
 READ_AS_TEXT = (
@@ -67,7 +67,7 @@ def guarded(name: str, command: click.Command) -> click.Command:
         for place in places:
             if place.suffix.lower() in FOREIGN:
                 raise ParameterError(
-                    f"{place}: no command writes {place.suffix} files; give another ending"
+                    f"{place}: it would not be a {place.suffix} file; give another ending"
                 )
         with nullcontext() if name in TALKING else working(f"ldp {name}"):
             return callback(**values)

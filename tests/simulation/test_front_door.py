@@ -297,9 +297,10 @@ def test_counts_of_people_are_whole_numbers(counts: Any) -> None:
             function(("a", "b"), counts=counts)
     nullable: Any = np.array([2, 3], dtype=object)  # as of pandas
     assert Population(("a", "b"), counts=nullable).users == 5
-    hidden: Any = np.ma.array([2, 3], mask=[False, True])
-    with pytest.raises(ParameterError, match="counts must be whole numbers"):
-        Population(("a", "b"), counts=hidden)
+    for some in ([2, 3], ["2", "x"]):
+        hidden: Any = np.ma.array(some, mask=[False, True])
+        with pytest.raises(ParameterError, match="counts must be whole numbers"):
+            Population(("a", "b"), counts=hidden)
     people = Population(("a", "b"), counts=cast(Any, [2.0, 3.0]))
     assert ldp.simulate(of_list, people).rows()[0]["true"] in (2, 3)
 
