@@ -205,7 +205,8 @@ def unmasked(values: Any) -> Any:
     and scikit-learn read what a mask hides."""
     if isinstance(values, np.ma.MaskedArray):
         with suppress(TypeError, ValueError):  # texts, which the caller refuses
-            return values.astype(np.float64).filled(np.nan)
+            values = values.astype(np.float64)
+            return values.filled(np.nan)
     return values
 
 
