@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Ints
+from ldp.arrays import Generator, Ints
 from ldp.audit.binomial_checks import never_checks, outcome_checks
 from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen
@@ -124,7 +124,7 @@ def audit_client(
     return judge_again(play, seed, alpha)
 
 
-def repeated_starts(starts: Sequence[MakesClient], coins: np.random.Generator) -> list[Checks]:
+def repeated_starts(starts: Sequence[MakesClient], coins: Generator) -> list[Checks]:
     """Return the checks that a program, started anew, sends neither the reports nor the ids of
     another start again, as it would with noise that follows from a constant. `starts`: functions
     that make clients, one for each start."""
@@ -294,7 +294,7 @@ class _Sealing(_Device):
 class _GeneratedBits:
     """Bits from a generator, so that an audit can be repeated."""
 
-    def __init__(self, generator: np.random.Generator) -> None:
+    def __init__(self, generator: Generator) -> None:
         self._generator, self._block, self._at = generator, b"", 0
 
     def draw(self, count: int) -> int:
@@ -379,7 +379,7 @@ def _law_checks(
     which: Ints,
     reports: Sequence[bytes],
     first: int,
-    coins: np.random.Generator,
+    coins: Generator,
     pool: list[Seen],
 ) -> Iterator[Checks]:
     """Yield the checks of reports of a metric about values[which], and add their statistics to
@@ -466,9 +466,7 @@ def _secret_checks(clients: Sequence[_Device]) -> Iterator[Checks]:
     yield from _uniform_bits("first id of a device", first, ID_BYTES)
 
 
-def _period_stages(
-    device: MakesDevice, _: np.random.Generator, scale: float
-) -> Iterator[list[Checks]]:
+def _period_stages(device: MakesDevice, _: Generator, scale: float) -> Iterator[list[Checks]]:
     """Yield the checks of one device. In every period it records each category once, in order, and
     in every other period it also records the metric with hidden presence. Noise is small, so that
     the reports show which records were sent."""
@@ -543,9 +541,7 @@ def _columns(metric: Metric, reports: Sequence[tuple[str, bytes]]) -> list[int]:
     ]
 
 
-def _message_stages(
-    device: MakesDevice, _: np.random.Generator, scale: float
-) -> Iterator[list[Checks]]:
+def _message_stages(device: MakesDevice, _: Generator, scale: float) -> Iterator[list[Checks]]:
     """Yield the checks of one device that seals messages for a shuffler, a record a day."""
     from ldp.protocol.sealing_keys import PrivateKey  # late: an extra
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Bools, Floats, Ints
+from ldp.arrays import Bools, Floats, Generator, Ints
 from ldp.audit.binomial_checks import (
     RESIDUES,
     Occurrence,
@@ -62,7 +62,7 @@ class Seen(NamedTuple):
         reports: Reports,
         numbers: Sequence[tuple[str, Ints, int]],
         number: Ints,
-        coins: np.random.Generator,
+        coins: Generator,
         likelihoods: Floats | None = None,
     ) -> "Seen":
         """Return the statistics of reports. `number`: the number of each report's value; `coins`
@@ -80,7 +80,7 @@ class Seen(NamedTuple):
 
 
 def condition_checks(
-    seen_of_part: Seen, number: Ints, coins: np.random.Generator, most: int = MOST_OF_TWO
+    seen_of_part: Seen, number: Ints, coins: Generator, most: int = MOST_OF_TWO
 ) -> Iterator[Checks]:
     """Yield the checks of the statistics of a part by the remainders of each two numbers, by moduli
     whose product is `most` or less. `number`: the number of each report's value; `coins` make
@@ -111,7 +111,7 @@ def condition_checks(
         yield from _by_two(reports, lies, (bits, touched), some, left, right, has_row, most)
 
 
-def evened(seen: Bools, chances: Floats, chance: float, coins: np.random.Generator) -> Bools:
+def evened(seen: Bools, chances: Floats, chance: float, coins: Generator) -> Bools:
     """Return the events `seen`, which have these `chances`, shape (reports,), changed by `coins` as
     little as possible so that each has the same `chance`."""
     coin = coins.random(seen.size)
@@ -123,7 +123,7 @@ def evened(seen: Bools, chances: Floats, chance: float, coins: np.random.Generat
     return changed
 
 
-def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[Occurrence]:
+def _truths(reports: Reports, coins: Generator) -> Iterator[Occurrence]:
     """Yield how often reports name the cells that their values touch."""
     mechanism, channel = reports.mechanism, reports.mechanism.channel
     truths, free = reports.reported & reports.touched, ~reports.touched
@@ -148,7 +148,7 @@ def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[Occurrence
         yield Occurrence("first touched cells", seen & possible, possible, chance)
 
 
-def _lies(reports: Reports, coins: np.random.Generator) -> Ints:
+def _lies(reports: Reports, coins: Generator) -> Ints:
     """Return for each report one untouched column that it names, int, shape (reports,): `coins`
     choose among several; -1 where it names none; the report's column if it is of kind SIGN."""
     if reports.mechanism.kind.is_signed:
@@ -162,9 +162,7 @@ def _lies(reports: Reports, coins: np.random.Generator) -> Ints:
     return np.where(many > 0, np.append(columns, -1)[chosen], -1)
 
 
-def _of_lies(
-    reports: Reports, lies: Ints, number: Ints, coins: np.random.Generator
-) -> Iterator[Occurrence]:
+def _of_lies(reports: Reports, lies: Ints, number: Ints, coins: Generator) -> Iterator[Occurrence]:
     """Yield how often a lie, given that there is one, keeps a part of the value, and how often a
     report names the first cell of the value before that its own does not touch."""
     mechanism = reports.mechanism
@@ -190,7 +188,7 @@ def _of_lies(
     yield Occurrence("value before", reports.names(cells), cells >= 0, chance)
 
 
-def _repeats(reports: Reports, lies: Ints, coins: np.random.Generator) -> Iterator[Occurrence]:
+def _repeats(reports: Reports, lies: Ints, coins: Generator) -> Iterator[Occurrence]:
     """Yield how often a report names the lie of the report before, that of the last report of its
     value and of its row or call, or the cell after its first touched one; and how often the truth
     after a lie, or where lies are usual after a truth."""
@@ -244,11 +242,11 @@ class Payloads(NamedTuple):
     numbers: Ints
     chances: Floats
     cells: Ints
-    coins: np.random.Generator
+    coins: Generator
 
     @classmethod
     def of(
-        cls, reports: Reports, coins: np.random.Generator, likelihoods: Floats | None
+        cls, reports: Reports, coins: Generator, likelihoods: Floats | None
     ) -> "Payloads | None":
         """Return the payloads of reports. `likelihoods`: P(report | value) of each report, shape
         (reports,), for values that are rounded at random; without them, None for such values."""
@@ -320,7 +318,7 @@ def _bits(end: int, first: int = 0) -> tuple[int, int]:
     return 0, (1 << end) - (1 << first)
 
 
-def _apart(earlier: Ints, coins: np.random.Generator) -> Ints:
+def _apart(earlier: Ints, coins: Generator) -> Ints:
     """Return the place of the earlier report, or -1, for some reports that `coins` choose, so that
     none of them is the earlier one of another: shape (reports,)."""
     is_later = coins.random(earlier.size) < LATER

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldp.arrays import Ints
+from ldp.arrays import Generator, Ints
 from ldp.audit.binomial_checks import sum_checks
 from ldp.audit.black_box import reports_of
 from ldp.audit.cells import check_reports, check_values, is_rounded
@@ -248,7 +248,7 @@ def start_checks(
     mechanism: CatalogueMechanism,
     value: Value,
     starts: Sequence[Callable[[Value], bytes]],
-    coins: np.random.Generator,
+    coins: Generator,
 ) -> list[Checks]:
     """Return the checks that the first AFTER_START reports of one value are not those of another
     start of the same program, as they would be with noise from a constant or from the time.

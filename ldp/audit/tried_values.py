@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ldp.arrays import Generator
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, JointReport
 from ldp.mechanisms.addressing import Addressing, Answers, Identity
@@ -72,7 +73,7 @@ def _tried_single(addressing: Addressing) -> tuple[Any, ...]:
 
 
 def drawn_values(
-    mechanism: CatalogueMechanism, generator: np.random.Generator, dictionary: Sequence[Value] = ()
+    mechanism: CatalogueMechanism, generator: Generator, dictionary: Sequence[Value] = ()
 ) -> tuple[Value, ...]:
     """Return many values that the mechanism knows, drawn by `generator`: all categories or
     MOST_CATEGORIES of them; else MANY of the dictionary and as many texts of many scripts, lengths
@@ -89,9 +90,7 @@ def drawn_values(
     return _draw_single(addressing, generator, dictionary)
 
 
-def _tuples(
-    members: Sequence[Sequence[Any]], generator: np.random.Generator
-) -> tuple[tuple[Any, ...], ...]:
+def _tuples(members: Sequence[Sequence[Any]], generator: Generator) -> tuple[tuple[Any, ...], ...]:
     """Return all tuples with one value of each member; where there are more than MOST_CATEGORIES so
     many, but each member's value stands in one at least."""
     if math.prod(map(len, members)) <= MOST_CATEGORIES:
@@ -103,9 +102,7 @@ def _tuples(
     return tuple(dict.fromkeys(chosen))
 
 
-def _sets(
-    answers: Sequence[Any], at_most: int, generator: np.random.Generator
-) -> tuple[frozenset[Any], ...]:
+def _sets(answers: Sequence[Any], at_most: int, generator: Generator) -> tuple[frozenset[Any], ...]:
     """Return MANY sets, all different: half of them of up to `at_most` answers, half of up to
     all."""
     most = np.resize((min(at_most, len(answers)), len(answers)), MANY)
@@ -117,7 +114,7 @@ def _sets(
 
 def _draw_single(
     addressing: Addressing,
-    generator: np.random.Generator,
+    generator: Generator,
     dictionary: Sequence[Value],
 ) -> tuple[Any, ...]:
     if isinstance(addressing, Identity):
@@ -147,9 +144,7 @@ def _draw_single(
     return tuple(value for value in chosen if _knows(addressing, value))
 
 
-def _some(
-    values: tuple[Value, ...], most: int, generator: np.random.Generator
-) -> tuple[Value, ...]:
+def _some(values: tuple[Value, ...], most: int, generator: Generator) -> tuple[Value, ...]:
     """Return all values, or the first, the last and others, `most` in all."""
     if len(values) <= most:
         return values
@@ -157,7 +152,7 @@ def _some(
     return (values[0], *(values[i] for i in sorted(inner)), values[-1])
 
 
-def _numbers(bounds: Range, generator: np.random.Generator) -> list[float]:
+def _numbers(bounds: Range, generator: Generator) -> list[float]:
     """Return numbers, a quarter of them each: anywhere within the bounds; near a bound, on either
     side; of both signs and of every magnitude from a millionth of the bounds to a thousand times
     theirs; of both signs and of every magnitude from .001 to a billion."""
@@ -181,7 +176,7 @@ def _edges(addressing: Levels) -> tuple[float, ...]:
     return tuple(edge for edge in edges if _knows(plain, edge))
 
 
-def _texts(alphabets: Sequence[str], length: int, generator: np.random.Generator) -> list[Value]:
+def _texts(alphabets: Sequence[str], length: int, generator: Generator) -> list[Value]:
     """Return MANY texts of up to so many letters, each of one alphabet, half of them of at most 24
     letters; none is empty."""
     texts: list[Value] = []

@@ -7,8 +7,7 @@ public. The curator's release is one of the data, and costs what it states.
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from ldp.arrays import Generator
 from ldp.central import Histogram, Noise, ReleasedMean
 from ldp.errors import LdpError, ParameterError
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
@@ -43,7 +42,7 @@ def central_twin(
     delta: float,
     level: float,
     noise: Noise,
-    generator: np.random.Generator,
+    generator: Generator,
     quantiles: tuple[float, ...] = (),
 ) -> Twin:
     """Return what a curator says of `people` and what `table`, of their reports, says; without one

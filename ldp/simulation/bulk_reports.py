@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 
 from ldp import bulk
-from ldp.arrays import Bytes, Ints, Points, RowNumbers, Seed, column_codes, generator_of, texts
+from ldp.arrays import (
+    Bytes,
+    Generator,
+    Ints,
+    Points,
+    RowNumbers,
+    Seed,
+    column_codes,
+    generator_of,
+    texts,
+)
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
@@ -60,7 +70,7 @@ def draw_reports(
 
 
 def shuffled_messages(
-    mechanism: Dummies, values: Sequence[Value], counts: Ints, generator: np.random.Generator
+    mechanism: Dummies, values: Sequence[Value], counts: Ints, generator: Generator
 ) -> Iterator[ReportArrays]:
     """Yield the messages of people of whom `counts` hold each value, as `draw_reports` does."""
     left = message_counts(mechanism, values, counts, generator)
@@ -73,7 +83,7 @@ def shuffled_messages(
 
 
 def message_counts(
-    mechanism: Dummies, values: Sequence[Value], counts: Ints, generator: np.random.Generator
+    mechanism: Dummies, values: Sequence[Value], counts: Ints, generator: Generator
 ) -> Ints:
     """Return how many messages name each category, and last how many are empty, where `counts`
     people hold each value: shape (categories + 1,)."""
@@ -85,7 +95,7 @@ def message_counts(
 
 
 def limited(
-    mechanism: CatalogueMechanism, population: Population, generator: np.random.Generator
+    mechanism: CatalogueMechanism, population: Population, generator: Generator
 ) -> Population:
     """Return the population after devices limited their sets of answers; unchanged if no set is too
     large. Raises ParameterError for a set that is too large in a member of a joint metric."""
@@ -117,7 +127,7 @@ def encode_batch(
 
 
 def encode_points(
-    mechanism: CatalogueMechanism, points: Sequence[Points], generator: np.random.Generator
+    mechanism: CatalogueMechanism, points: Sequence[Points], generator: Generator
 ) -> ReportArrays:
     """Return the same as `encode_batch` for values with these points (`points_of`)."""
     batches = [
@@ -129,9 +139,7 @@ def encode_points(
     return batches[0]
 
 
-def _encode_part(
-    mechanism: Mechanism, points: Points, generator: np.random.Generator
-) -> ReportArrays:
+def _encode_part(mechanism: Mechanism, points: Points, generator: Generator) -> ReportArrays:
     rows = generator.integers(0, mechanism.shape.rows, size=len(points), dtype=np.uint32)
     if isinstance(mechanism.addressing, Rounding):
         points = bulk.draw_steps(points, rows, generator)
@@ -146,9 +154,7 @@ def _encode_part(
     return rows, as_bytes(named_columns << 1 | negative, mechanism.layout)
 
 
-def noisy_bits(
-    layout: Layout, channel: Channel, columns: Ints, generator: np.random.Generator
-) -> Bytes:
+def noisy_bits(layout: Layout, channel: Channel, columns: Ints, generator: Generator) -> Bytes:
     """Return payloads whose bits are 1 with the probabilities of the channel, for values that touch
     `columns` (as from `bulk.columns`)."""
     words = -(-layout.columns // 64)
@@ -166,7 +172,7 @@ def noisy_bits(
     return payloads
 
 
-def _subsets(mechanism: Mechanism, touched: Ints, generator: np.random.Generator) -> Bytes:
+def _subsets(mechanism: Mechanism, touched: Ints, generator: Generator) -> Bytes:
     layout = mechanism.layout
     assert isinstance(layout, Subset)
     words = -(-layout.columns // 64)
@@ -194,7 +200,7 @@ def _indexes(
     mechanism: Mechanism,
     points: Points,
     rows: RowNumbers,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> Bytes:
     layout, many = mechanism.layout, mechanism.touches
     chance = threshold(many * mechanism.channel.touched)
@@ -204,9 +210,7 @@ def _indexes(
     return as_bytes(columns, layout)
 
 
-def draw_signs(
-    mechanism: Mechanism, cells: Ints, generator: np.random.Generator
-) -> tuple[Ints, Ints]:
+def draw_signs(mechanism: Mechanism, cells: Ints, generator: Generator) -> tuple[Ints, Ints]:
     """Draw, for reports whose values touch `cells`, the columns that they name, and 1 where their
     sign is minus; int64 arrays, shape of `cells`."""
     columns = generator.integers(0, mechanism.shape.columns, size=cells.size)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ldp import bulk
-from ldp.arrays import Bytes, Ints, Points, RowNumbers
+from ldp.arrays import Bytes, Generator, Ints, Points, RowNumbers
 from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.base import threshold
 from ldp.mechanisms.memoisation import MemoisedMechanism
@@ -47,7 +47,7 @@ class Fleet:
         values: Sequence[Value],
         memoise: Memoise,
         secrets: Ints,
-        generator: np.random.Generator,
+        generator: Generator,
     ) -> None:
         self._mechanism = mechanism
         self._points = points_of(mechanism, values)
@@ -126,7 +126,7 @@ def permanent(
     mechanism: MemoisedMechanism,
     points: Points,
     rows: RowNumbers,
-    generator: np.random.Generator,
+    generator: Generator,
 ) -> Bytes:
     """Return a permanent response, as a payload, for each point in its row."""
     layout, permanent = mechanism.layout, mechanism.permanent_channel
@@ -143,9 +143,7 @@ def permanent(
     return np.packbits(truths, axis=1, bitorder="little")
 
 
-def instantaneous(
-    mechanism: MemoisedMechanism, responses: Bytes, generator: np.random.Generator
-) -> Bytes:
+def instantaneous(mechanism: MemoisedMechanism, responses: Bytes, generator: Generator) -> Bytes:
     """Return a report's payload about each permanent response."""
     layout, (high, low) = mechanism.layout, mechanism.thresholds
     if not mechanism.kind.is_bitmap:
@@ -157,7 +155,7 @@ def instantaneous(
     return payloads
 
 
-def _randomised(columns: Ints, chance: int, many: int, generator: np.random.Generator) -> Ints:
+def _randomised(columns: Ints, chance: int, many: int, generator: Generator) -> Ints:
     """Return each column with probability chance / 2**64, else another one of `many`, as
     `Index.draw` does."""
     is_true = bulk.bernoulli_each(generator, chance, columns.size)
@@ -165,7 +163,7 @@ def _randomised(columns: Ints, chance: int, many: int, generator: np.random.Gene
     return np.where(is_true, columns, others + (others >= columns))
 
 
-def _coins(chance: int, shape: tuple[int, ...], generator: np.random.Generator) -> Bytes:
+def _coins(chance: int, shape: tuple[int, ...], generator: Generator) -> Bytes:
     """Return bytes whose bits are 1 with probability chance / 2**64; this probability may be 1."""
     size = int(np.prod(shape))
     if chance >> 64:

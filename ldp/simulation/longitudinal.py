@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ldp.arrays import Bools, Bytes, Floats, Ints, RowNumbers
+from ldp.arrays import Bools, Bytes, Floats, Generator, Ints, RowNumbers
 from ldp.client.memoisation_modes import mode_class
 from ldp.client.periods import beginning, day_of, ending
 from ldp.protocol.channel import round_up
@@ -63,7 +63,7 @@ class Collection:
         self,
         scenario: Scenario,
         people: People,
-        generator: np.random.Generator,
+        generator: Generator,
         *,
         limited: bool = True,
     ) -> None:
