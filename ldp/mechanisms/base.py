@@ -355,9 +355,9 @@ class Mechanism(CatalogueMechanism, ABC):
         """Return an encoder of this mechanism; `bits` defaults to the operating system's source."""
         return Encoder(self, SystemBits() if bits is None else bits)
 
-    @cached_property
+    @property
     def cost(self) -> Cost:
-        return Cost(epsilon=self.channel.epsilon)
+        return _cost(self.channel.epsilon)
 
     @cached_property
     def layout(self) -> Layout:
@@ -490,6 +490,11 @@ class Encoder(ReportEncoder):
 
 _USUAL_DRAW = Encoder.draw
 """Method that `report_function` replaces, unless a subclass or a test draws in another way."""
+
+
+@lru_cache(maxsize=64)
+def _cost(epsilon: float) -> Cost:
+    return Cost(epsilon=epsilon)
 
 
 @lru_cache(maxsize=64)

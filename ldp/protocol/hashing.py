@@ -7,7 +7,6 @@ filters (`bloom`) and fragments of words (`spelling`) are hashed alike.
 """
 
 import hashlib
-import re
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
@@ -87,7 +86,8 @@ class PolynomialRows:
     width: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.seed, str) or not re.fullmatch("([0-9a-f]{2}){1,64}", self.seed):
+        is_hex = isinstance(self.seed, str) and not self.seed.strip("0123456789abcdef")
+        if not (is_hex and len(self.seed) in range(2, 129, 2)):
             raise ParameterError("seed must be 1 to 64 bytes as lower-case hexadecimal digits")
 
     def row_digest(self, row: int) -> bytes:

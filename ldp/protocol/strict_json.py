@@ -91,7 +91,7 @@ def is_plain(text: str) -> bool:
     without characters that hide or reorder letters: controls, formats and halves of surrogate
     pairs (Unicode Cc, Cf, Cs, Zl, Zp) and letters without a shape. The joiners U+200C and U+200D
     may be in it."""
-    if not (any(map(str.isalnum, text)) and _SHAPELESS.isdisjoint(text)):
+    if not (any(map(str.isalnum, text)) and (text.isascii() or _SHAPELESS.isdisjoint(text))):
         return False
     if text.isprintable():  # by far the most texts
         return True

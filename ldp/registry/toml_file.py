@@ -440,8 +440,8 @@ def _mechanism(
     name = kind.name
     own_keys, needed = _keys_of(kind)
     parameter_keys = {key: value for key, value in keys.items() if key not in METRIC}
-    if unknown := parameter_keys.keys() - own_keys.keys():
-        if others := sorted(unknown & _parameter_names()):
+    if not parameter_keys.keys() <= own_keys.keys():
+        if others := sorted((parameter_keys.keys() - own_keys.keys()) & _parameter_names()):
             own = ", ".join(own_keys)
             raise RegistryError(f"mechanism {name!r} takes {own}, not {others[0]!r}")
         require_known(keys, METRIC.keys() | own_keys.keys())
