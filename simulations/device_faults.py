@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
@@ -36,7 +36,10 @@ from simulations.device import EXITED, METRICS, START, opened, record_all, regis
 ROOT = Path(__file__).parent.parent
 NOT_ON_THE_DEVICE = "sent", "clock", "metrics.toml"
 """Files that other machines hold, or that the app brings along."""
-CHARGES = "SELECT at, budget, metric, times, epsilon FROM charges"
+CHARGES = "SELECT number, at, budget, metric, times, epsilon FROM charges WHERE number > ?"
+TOTALS = "SELECT budget, metric, epsilon, times FROM totals"
+Charges = dict[int, tuple[int, str, str, int, float]]
+"""Time, group, metric, times and price of charges, by their numbers."""
 
 
 class Broken(AssertionError):
@@ -66,11 +69,21 @@ def received(folder: Path) -> dict[str, bytes]:
     return {path.stem: path.read_bytes() for path in (folder / "sent").glob("*.batch")}
 
 
-def checked(folder: Path, before: dict[str, bytes]) -> dict[str, bytes]:
+def charged(path: Path, charges: Charges) -> None:
+    """Add those charges of a device's file that are not among `charges`; it forgets old ones."""
+    with closing(sqlite3.connect(path)) as ledger:
+        for number, *charge in ledger.execute(CHARGES, [max(charges, default=0)]):
+            charges[number] = (*charge,)
+
+
+def checked(
+    folder: Path, before: dict[str, bytes], charges: Charges | None = None
+) -> dict[str, bytes]:
     """Require everything that must hold, and return the batches in the folder.
 
-    Raises Broken.
+    `charges`: those that were read before the file forgot them. Raises Broken.
     """
+    charges = {} if charges is None else charges
     sent = received(folder)
     require(before.items() <= sent.items(), "a batch changed or vanished")
     path = folder / "device.ldp"
@@ -82,11 +95,16 @@ def checked(folder: Path, before: dict[str, bytes]) -> dict[str, bytes]:
         if "charges" not in tables:
             require(not sent, "something was sent without a charge")
             return sent
-        charges = ledger.execute(CHARGES).fetchall()
+        totals = ledger.execute(TOTALS).fetchall()
         batches = ledger.execute("SELECT id, body, state FROM batches").fetchall()
         whole = ledger.execute("PRAGMA integrity_check").fetchone()
     require(whole == ("ok",), "the file is damaged")
+    charged(path, charges)
     _require_paid(folder, sent, charges)
+    summed = Counter[tuple[str, str, float]]()
+    for _, budget, metric, count, epsilon in charges.values():
+        summed[budget, metric, epsilon] += count
+    require(summed == {(*of,): count for *of, count in totals}, "the totals are not the charges")
     for identity, body, state in batches:
         if state == "acknowledged":
             require(identity.hex() in sent, "something acknowledged is lost")
@@ -95,14 +113,12 @@ def checked(folder: Path, before: dict[str, bytes]) -> dict[str, bytes]:
     return sent
 
 
-def _require_paid(
-    folder: Path, sent: dict[str, bytes], charges: list[tuple[int, str, str, int, float]]
-) -> None:
+def _require_paid(folder: Path, sent: dict[str, bytes], charges: Charges) -> None:
     """Require that what left costs no more than was charged, and that charges respect the caps."""
     registry = Registry.load(folder / "metrics.toml")
     times, spent = defaultdict[str, int](int), defaultdict[str, list[tuple[int, float]]](list)
-    for at, budget, charged, count, epsilon in charges:
-        times[charged] += count
+    for at, budget, metric_name, count, epsilon in charges.values():
+        times[metric_name] += count
         spent[budget].append((at, count * epsilon))
     reports = defaultdict[str, list[bytes]](list)
     for body in sent.values():
@@ -177,12 +193,13 @@ def hostile(folder: Path, days: int, seed: int, lifetime: float) -> dict[str, by
     Its clock jumps both ways.
     """
     (folder / "metrics.toml").write_text(registry_text(lifetime))
-    chance, now = np.random.default_rng(seed), [START]
+    chance, now, charges = np.random.default_rng(seed), [START], Charges()
     client = opened(folder, now)
     client.grant()
     for day in range(days):
         record_all(client, 20 // len(METRICS) + 1, 3 * day)
         client.upload()
+        charged(folder / "device.ldp", charges)
         match int(chance.integers(12)):
             case 0:
                 client.close()
@@ -194,7 +211,7 @@ def hostile(folder: Path, days: int, seed: int, lifetime: float) -> dict[str, by
                 client.grant()
         now[0] += timedelta(hours=int(chance.integers(20, 30)))
     client.close()
-    return checked(folder, {})
+    return checked(folder, {}, charges)
 
 
 def _killed(folder: Path, seed: int) -> int:

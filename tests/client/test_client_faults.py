@@ -214,6 +214,7 @@ def test_the_checker_sees_what_it_looks_for(tmp_path: Path) -> None:
         ("DELETE FROM charges WHERE metric = 'city'", "city: more was sent"),
         ("DELETE FROM charges WHERE metric = 'theme'", "theme: more was told"),
         ("UPDATE charges SET times = 3 * times WHERE metric = 'lang'", "more than a window"),
+        ("UPDATE totals SET times = times - 1 WHERE metric = 'city'", "the totals are not"),
         ("UPDATE batches SET id = zeroblob(16) WHERE id = ?", "is lost"),
     ):
         with closing(sqlite3.connect(tmp_path / "device.ldp")) as ledger:
