@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -243,9 +243,23 @@ def run(load: Load, seconds: float, folder: Path, seed: int) -> Measured:
     (folder / "metrics.toml").write_text(load.registry)
     words = ["--registry", str(folder / "metrics.toml"), "--store", str(folder / "reports")]
     command = [sys.executable, "-m", "ldp", "collect", *words]
+    figures = served([*command, "--listen", "127.0.0.1:0"], load, seconds, seed)
+    subprocess.run([*command, "--drain", "--write-small"], check=True, capture_output=True)
+    return Measured(**figures, stored=stored(folder / "reports", load.names))
+
+
+def limit_us(load: Load, seconds: float, folder: Path) -> float:
+    """Return microseconds of processor time a report of a server that only writes the bodies."""
+    command = [sys.executable, "-m", "simulations.benchmarks.bare", str(folder / "bodies")]
+    figures = served(command, load, seconds, seed=1)
+    return float(1e6 * figures["processor_seconds"] / (figures["requests"] * load.reports))
+
+
+def served(command: Sequence[str], load: Load, seconds: float, seed: int) -> dict[str, Any]:
+    """Load the server of a command and return what was measured, as the fields of `Measured`."""
     cores = sorted(os.sched_getaffinity(0))
     serving = subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0"],
+        command,
         stdout=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: os.sched_setaffinity(0, cores[:1]),
@@ -277,22 +291,20 @@ def run(load: Load, seconds: float, folder: Path, seed: int) -> Measured:
         os.sched_setaffinity(0, cores)
         serving.terminate()
         serving.communicate(timeout=60)
-    subprocess.run([*command, "--drain", "--write-small"], check=True, capture_output=True)
     milliseconds = np.array(took) * 1e3
-    return Measured(
-        reports_per_batch=load.reports,
-        metrics=load.metrics,
-        seconds=ended,
-        requests=len(took),
-        errors=errors,
-        median=float(np.median(milliseconds)),
-        p99=float(np.quantile(milliseconds, 0.99)),
-        slowest=float(milliseconds.max()),
-        processor_seconds=processor,
-        memory_mib=memory,
-        written_mib=written,
-        stored=stored(folder / "reports", load.names),
-    )
+    return {
+        "reports_per_batch": load.reports,
+        "metrics": load.metrics,
+        "seconds": ended,
+        "requests": len(took),
+        "errors": errors,
+        "median": float(np.median(milliseconds)),
+        "p99": float(np.quantile(milliseconds, 0.99)),
+        "slowest": float(milliseconds.max()),
+        "processor_seconds": processor,
+        "memory_mib": memory,
+        "written_mib": written,
+    }
 
 
 def sync_milliseconds(folder: Path) -> float:

@@ -163,6 +163,12 @@ def _collecting_us(load: str, seconds: float, folder: Path) -> float:
     return collector.run(getattr(collector, load), seconds, folder / load, seed=1).processor_us
 
 
+def _collecting_limit_us(load: str, folder: Path) -> float:
+    from simulations.benchmarks import collector
+
+    return collector.limit_us(getattr(collector, load), 10, folder)
+
+
 BENCHMARKS = (
     *device.BENCHMARKS,
     Benchmark(
@@ -333,6 +339,7 @@ BENCHMARKS = (
         unit="us",
         measure=lambda folder: _collecting_us("UNIFORM", 20, folder),
         bar=1e6 / 480_000,
+        limit=lambda folder: _collecting_limit_us("UNIFORM", folder),
     ),
     Benchmark(
         key="collect_mixed",
@@ -340,6 +347,7 @@ BENCHMARKS = (
         unit="us",
         measure=lambda folder: _collecting_us("MIXED", 60, folder),
         bar=1e6 / 250_000,
+        limit=lambda folder: _collecting_limit_us("MIXED", folder),
     ),
     Benchmark(
         key="draw",
