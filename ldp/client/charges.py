@@ -9,15 +9,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ldp.accounting.policy import Allowance, Caps
-from ldp.client.device_file import Database, remember, state
+from ldp.client.device_file import Charge, Database, remember, state, totals
 from ldp.client.periods import day_of, ending, length
 from ldp.client.pool import frozen_response
 from ldp.protocol.sealed_report import SHUFFLER
 from ldp.registry import Metric, Registry
 
-Charge = tuple[str, str, float, int, int]
-"""Group, metric, price, how often it was charged, and the end of the period. In a total, the last
-item is the latest end of a period whose charges were forgotten."""
 MOST_WINDOWS = 400
 """Most sealed windows of a group that are kept: those that end last. A change of the clock deletes
 none."""
@@ -29,6 +26,10 @@ _FORGET = (
     "DELETE FROM sealed WHERE budget = :budget AND ends < :last",
     """DELETE FROM frozen WHERE charged AND ends <= (SELECT max(forgotten) FROM totals
     WHERE totals.metric = frozen.metric)""",
+)
+_LAST_SEALED = "SELECT ends FROM sealed WHERE budget = ? ORDER BY ends DESC LIMIT 1 OFFSET ?"
+_IS_SEALED = (
+    f"SELECT EXISTS (SELECT 1 FROM sealed WHERE budget = ? AND ends = ?) OR ({_LAST_SEALED}) > ?"
 )
 Span = tuple[int, int]
 """Beginning and end of a span of time, in seconds since 1970."""
@@ -105,12 +106,12 @@ def life_left(connection: Database, registry: Registry, group: str) -> Fraction:
     life, agreed_caps = _terms(connection, registry)
     if (term := _term(registry, group)) not in agreed_caps:
         return Fraction(0)
-    totals = _charges(connection, "totals", "forgotten")
+    charged = totals(connection)
     caps = registry.groups[group].caps, agreed_caps[term]
     cap = exact(min(limit.lifetime_epsilon for limit in caps))
-    remaining = cap - _sum(_counted(registry, group, totals))
+    remaining = cap - _sum(_counted(registry, group, charged))
     if (device := min(life, registry.lifetime_epsilon)) < math.inf:
-        remaining = min(remaining, exact(device) - _sum(totals))
+        remaining = min(remaining, exact(device) - _sum(charged))
     return remaining
 
 
@@ -126,8 +127,8 @@ def remaining_budget(connection: Database, registry: Registry, group: str, end: 
     reserved = set_aside(connection, registry, group, end)
     budget, is_over = Allowance(life, life), is_window_sealed(connection, group, end)
     window = length(registry.groups[group].caps.window)
-    totals = _counted(registry, group, _charges(connection, "totals", "forgotten"))
-    last_forgotten = max((end for *_, end in totals), default=0)
+    counted = _counted(registry, group, totals(connection))
+    last_forgotten = max((end for *_, end in counted), default=0)
     for caps in {registry.groups[group].caps, agreed_caps[term]}:
         span = length(caps.window)
         near = end - span, end + max(0, span - window)
@@ -154,8 +155,8 @@ def set_aside(connection: Database, registry: Registry, group: str, end: int) ->
 def is_window_sealed(connection: Database, group: str, end: int) -> bool:
     """Return whether something was sent of the period of a group that ends at `end`. Nothing more
     is sent of such a period; only a clock that went back shows a time in it."""
-    row = connection.execute("SELECT 1 FROM sealed WHERE budget = ? AND ends = ?", (group, end))
-    return row.fetchone() is not None or end < _last_sealed(connection, group)
+    (is_sealed,) = connection.execute(_IS_SEALED, (group, end, group, MOST_WINDOWS, end)).fetchone()
+    return bool(is_sealed)
 
 
 def charge(
@@ -174,6 +175,7 @@ def charge(
         "ON CONFLICT DO UPDATE SET times = times + excluded.times",
         cost,
     )
+    connection.totals = None
 
 
 def mark_sealed(connection: Database, group: str, end: int) -> None:
@@ -183,6 +185,7 @@ def mark_sealed(connection: Database, group: str, end: int) -> None:
     last = _last_sealed(connection, group)
     for statement in _FORGET if last else ():
         connection.execute(statement, {"budget": group, "last": last})
+    connection.totals = None
 
 
 def _terms(connection: Database, registry: Registry) -> tuple[float, Mapping[str, Caps]]:
@@ -230,27 +233,20 @@ def _read_terms(text: str) -> tuple[float, Mapping[str, Caps]]:
     return math.inf if terms["life"] is None else terms["life"], agreed_caps
 
 
-def _charges(
-    connection: Database, source: str, end: str, arguments: tuple[int, ...] = ()
-) -> list[Charge]:
-    query = f"SELECT budget, metric, epsilon, times, {end} FROM {source}"
-    return connection.execute(query, arguments).fetchall()
-
-
 def _charges_between(
     connection: Database, registry: Registry, group: str, after: int, before: int
 ) -> list[Charge]:
-    near = _charges(connection, "charges WHERE ends > ? AND begins < ?", "ends", (after, before))
-    return _counted(registry, group, near)
+    near = connection.execute(
+        "SELECT budget, metric, epsilon, times, ends FROM charges WHERE ends > ? AND begins < ?",
+        (after, before),
+    )
+    return _counted(registry, group, near.fetchall())
 
 
 def _last_sealed(connection: Database, group: str) -> int:
     """Return the latest end among a group's sealed windows beyond MOST_WINDOWS, 0 if there are
     none."""
-    row = connection.execute(
-        "SELECT ends FROM sealed WHERE budget = ? ORDER BY ends DESC LIMIT 1 OFFSET ?",
-        (group, MOST_WINDOWS),
-    ).fetchone()
+    row = connection.execute(_LAST_SEALED, (group, MOST_WINDOWS)).fetchone()
     return row[0] if row else 0
 
 

@@ -73,6 +73,11 @@ DECLINED = "declined "
 """Beginning of the names under which declined records are counted."""
 
 
+Charge = tuple[str, str, float, int, int]
+"""Group, metric, price, how often it was charged, and the end of the period. In a total, the last
+item is the latest end of a period whose charges were forgotten."""
+
+
 class StorageError(LdpError, OSError):
     """Error of a device's file that cannot be used: it is busy, damaged, foreign or closed, or the
     disk is full. `busy`: another thread or process uses it."""
@@ -83,10 +88,11 @@ class StorageError(LdpError, OSError):
 
 
 class Database(sqlite3.Connection):
-    """SQLite's connection, with the states of the file as a transaction read them, and with the
-    synchronisation that it set."""
+    """SQLite's connection, with the states and totals of the file as a transaction read them, and
+    with the synchronisation that it set."""
 
     states: dict[str, Any] | None = None
+    totals: list[Charge] | None = None
     synchronous = ""
 
 
@@ -132,7 +138,7 @@ class DeviceFile:
                 connection.synchronous = synchronous
             try:
                 connection.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
-                connection.states = None
+                connection.states = connection.totals = None
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -255,6 +261,15 @@ def _states(connection: Database) -> dict[str, Any]:
     if connection.states is None:
         connection.states = dict(connection.execute("SELECT name, value FROM state").fetchall())
     return connection.states
+
+
+def totals(connection: Database) -> list[Charge]:
+    """Return the totals of all charges, which a transaction reads once; what writes them sets
+    `connection.totals` to None."""
+    if connection.totals is None:
+        query = "SELECT budget, metric, epsilon, times, forgotten FROM totals ORDER BY 1, 2, 3"
+        connection.totals = connection.execute(query).fetchall()
+    return connection.totals
 
 
 def _storage_error(error: Exception) -> StorageError:

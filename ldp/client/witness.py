@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ldp.client.device_file import Database, StorageError, remember, state
+from ldp.client.device_file import Database, StorageError, remember, state, totals
 from ldp.errors import ParameterError
 from ldp.files import sync_folder, write_whole
 
@@ -206,15 +206,12 @@ def mark_number(mark: str) -> int:
 def _charges_digest(connection: Database) -> str:
     """Return a digest of all charges, which shows when SQLite's log carried a new mark onto old
     pages."""
-    totals = connection.execute(
-        "SELECT budget, metric, epsilon, times FROM totals ORDER BY 1, 2, 3"
-    ).fetchall()
-    return _digest(repr(totals))
+    return _digest(repr([row[:4] for row in totals(connection)]))
 
 
 @lru_cache(maxsize=1)
-def _digest(totals: str) -> str:
-    return hashlib.sha256(totals.encode()).hexdigest()
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class NoWitness:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldp.client import charges
+from ldp.client.device_file import DeviceFile, totals
 from ldp.protocol.randomness import SeededBits
 from ldp.registry import Registry
 from tests.devices import DAY, App
@@ -83,13 +85,13 @@ def test_a_hostile_app_never_gets_more_than_the_caps(
         if edit > 10:
             made.client.close()
             made.client = made.open()
-    charges = made.rows("SELECT at, times * epsilon FROM charges")
+    spent = made.rows("SELECT at, times * epsilon FROM charges")
     each = "SELECT budget, metric, epsilon, {} FROM {} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
     assert made.rows(each.format("sum(times)", "charges")) == made.rows(
         each.format("times", "totals")
     )
     left = sum(prices[item.report[2:10]] for item in made.server.items)
-    assert left <= sum(epsilon for _, epsilon in charges) + 1e-9
+    assert left <= sum(epsilon for _, epsilon in spent) + 1e-9
     for group, cap, life in (("places", 8, 64), ("other", 4, 8)):
         own = f"SELECT at, times * epsilon FROM charges WHERE budget = '{group}'"
         spent = made.rows(own)
@@ -169,6 +171,19 @@ def test_a_device_has_a_cap_for_all_groups_together(tmp_path: Path) -> None:
     assert made.rows("SELECT sum(times) FROM totals") == [(3,)]
     assert max(made.client.remaining().values()) == pytest.approx(1.0)
     assert made.client.record("city", "Oslo").reason == "cap"  # type: ignore[union-attr]
+
+
+@pytest.mark.exact
+def test_totals_are_read_again_after_a_charge(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction reads them once, and what it charges or forgets shows at once."""
+    metric = Registry.load(app.folder / "metrics.toml").metrics["city"]
+    monkeypatch.setattr(charges, "MOST_WINDOWS", 1)
+    with DeviceFile(app.path).transaction() as connection:
+        for number in range(1, 4):
+            charges.charge(connection, "places", metric, number, 1, (number - 1, number))
+            assert totals(connection) == [("places", "city", 4.0, number, max(0, number - 2))]
+            charges.mark_sealed(connection, "places", number)
+            assert totals(connection) == [("places", "city", 4.0, number, number - 1)]
 
 
 @pytest.mark.exact
