@@ -148,15 +148,16 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, bytes]:
     """
     moments, since = np.random.default_rng(seed), time.monotonic()
     require(lived(folder, "1")[0] == 0, "the device does not start")
-    usual, sent = time.monotonic() - since, checked(folder, {})
+    charges = Charges()
+    usual, sent = time.monotonic() - since, checked(folder, {}, charges)
     for _ in range(times):
         process = device(folder, "0", "--until-killed")
         time.sleep(usual * moments.uniform(0.3, 2.0))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        sent = checked(folder, sent)
+        sent = checked(folder, sent, charges)
     require(lived(folder, "4")[0] == 0, "the device does not go on")
-    sent = checked(folder, sent)
+    sent = checked(folder, sent, charges)
     with closing(sqlite3.connect(folder / "device.ldp")) as ledger:
         states = {row[0] for row in ledger.execute("SELECT DISTINCT state FROM batches")}
     require(states <= {"acknowledged", "dropped", "held"}, "something waits for ever")
