@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from simulations import campaign, scale
-from simulations.benchmarks.large import LENGTH, SIMULATED, WORDS, ldp
+from simulations.benchmarks.large import LENGTH, SIMULATED, WORDS, ldp, write_words
 from simulations.campaign import Bar
 
 MOST, ROUNDS = 0.6, 5
@@ -84,9 +84,7 @@ def prepare(case: Case, folder: Path, size: int) -> None:
     folder.mkdir()
     scale.listed(case.keys)(folder, case.values[size])
     if case.keys.startswith(WORDS):
-        words = ["".join(chr(97 + (7 * n) ** (k + 1) % 26) for k in range(6)) for n in range(1000)]
-        lines = (f"{word},{1 / n}" for n, word in enumerate(dict.fromkeys(words), 1))
-        (folder / "values.csv").write_text("\n".join(["value,frequency", *lines]))
+        write_words(folder)
     ldp(folder, f"{SIMULATED} {case.people[size]} {case.simulated}")
     if "store" in case.simulated:
         ldp(folder, "aggregate asked --registry metrics.toml store --out asked.table")

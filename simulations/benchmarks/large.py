@@ -109,14 +109,19 @@ def associate(folder: Path) -> Run:
     )
 
 
+def write_words(folder: Path) -> None:
+    """Write a population of 1,000 random words of six letters, by Zipf's law."""
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = letters[np.random.default_rng(1).integers(0, 26, (1000, 6))]
+    lines = [f"{''.join(word)},{1 / rank}" for rank, word in enumerate(words, 1)]
+    (folder / "values.csv").write_text("\n".join(["value,frequency", *lines]))
+
+
 def ngrams(folder: Path) -> float:
     """Measure counting and decoding a million reports of words of six letters."""
     inside = within(folder, "ngrams")
     scale.registry(inside, (WORDS + LENGTH, "asked"))
-    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-    words = letters[np.random.default_rng(1).integers(0, 26, (1000, 6))]
-    lines = [f"{''.join(word)},{1 / rank}" for rank, word in enumerate(words, 1)]
-    (inside / "values.csv").write_text("\n".join(["value,frequency", *lines]))
+    write_words(inside)
     ldp(inside, f"{SIMULATED} 1000000 --reports store")
     counted = ldp(inside, "aggregate asked --registry metrics.toml store --out asked.table")
     return counted.processor + ldp(inside, "decode asked.table --out out.csv").processor
