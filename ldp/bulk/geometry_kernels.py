@@ -42,8 +42,11 @@ def _pick_point(
 def _count_hyperplanes(
     addressing: Hyperplanes, counts: AnyInts, known: Sequence[int] | Ints
 ) -> Ints:
-    normals = vectors(np.asarray(known, np.int64), addressing.field, addressing.dimension)
-    return count_incidences(counts, normals, addressing.field)
+    field, numbers = addressing.field, np.asarray(known, np.int64)
+    normals = np.empty((numbers.size, addressing.dimension), np.min_scalar_type(field))
+    for some in _slices(numbers.size):
+        normals[some] = vectors(numbers[some], field, addressing.dimension)
+    return count_incidences(counts, normals, field)
 
 
 def vectors(numbers: Ints, field: int, dimension: int) -> NDArray[np.int32]:
@@ -64,41 +67,52 @@ def count_incidences(counts: AnyInts, normals: AnyInts, field: int) -> Ints:
     the `counts`, shape (K,), of all points that are orthogonal to it: int64, shape (candidates,).
     Exact up to 2**52 reports, after rounding."""
     dimension = normals.shape[1]
-    inverses = np.array([0, *(pow(number, -1, field) for number in range(1, field))])
-    sums = np.zeros(len(normals), dtype=np.int64)
-    for size in range(dimension):  # how many numbers follow the first
+    inverses = np.array([1, *(pow(number, -1, field) for number in range(1, field))])
+    sums = np.where(normals[:, -1] == 0, counts[0], 0).astype(np.int64)
+    for size in range(1, dimension):  # how many numbers follow the first
         start, end = (number_of_points(field, count) for count in (size, size + 1))
-        block = counts[start:end].astype(np.float64)
-        place = dimension - 1 - size
-        first, rest = normals[:, place], normals[:, place + 1 :]
-        is_line = rest.any(axis=1)
-        sums[~is_line] += np.where(first[~is_line], 0, int(block.sum()))
-        if is_line.any():
-            sums[is_line] += _along(block, first[is_line], rest[is_line], inverses)
+        block = counts[start:end].astype(np.float64).reshape((field,) * size)
+        sums += _along(block, normals[:, dimension - 1 - size :], inverses)
     return sums
 
 
-def _along(block: Floats, first: AnyInts, rest: AnyInts, inverses: Ints) -> Ints:
-    """Return for each candidate, with numbers `first` (a) and `rest` (v, not 0), shape (candidates,
-    m), the sum of the block over all w with a + <w, v> = 0: int64, shape (candidates,)."""
-    field, size = inverses.size, rest.shape[1]
+def _along(block: Floats, normals: AnyInts, inverses: Ints) -> Ints:
+    """Return for each candidate, with numbers (a, v), shape (candidates, 1 + m), the sum of the
+    block, shape (field, ...), over all w with a + <w, v> = 0: int64, shape (candidates,)."""
+    field, size = inverses.size, block.ndim
     weights = field ** np.arange(size)[::-1]
-    leading = np.take_along_axis(rest, (rest != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
-    keys = np.empty(len(rest), np.int64)
-    for start in range(0, len(rest), AT_ONCE):
-        some = slice(start, start + AT_ONCE)
-        keys[some] = rest[some] * inverses[leading[some], None] % field @ weights
-    lines, line = np.unique(keys, return_inverse=True)
-    shape = (field,) * size
-    half = np.empty((*shape[1:], field // 2 + 1), np.complex128)
-    transformed = np.fft.rfftn(block.reshape(shape), out=half)  # otherwise in two such arrays
-    sums = np.empty((lines.size, field), np.int64)
-    for start in range(0, lines.size, AT_ONCE // field + 1):
-        some = slice(start, start + AT_ONCE // field + 1)
+    keys, number = np.empty(len(normals), np.int32), np.zeros(field**size, np.int32)
+    for some in _slices(len(normals)):
+        rest = normals[some, 1:]
+        keys[some] = rest * _scales(rest, inverses)[:, None] % field @ weights
+    number[keys] = 1
+    lines = np.flatnonzero(number)
+    number[lines] = np.arange(lines.size)
+    half = np.empty((*block.shape[1:], field // 2 + 1), np.complex128)
+    transformed = np.fft.rfftn(block, out=half)  # otherwise in two such arrays
+    by_line = np.empty((lines.size, field), np.int64)
+    for some in _slices(lines.size, AT_ONCE // field + 1):
         directions = lines[some, None] // weights % field
         slices = [_at(transformed, c * directions % field) for c in range(field // 2 + 1)]
-        sums[some] = np.rint(np.fft.irfft(slices, field, axis=0)).T
-    return np.asarray(sums[line, -first * inverses[leading] % field])
+        by_line[some] = np.rint(np.fft.irfft(slices, field, axis=0)).T
+    sums = np.empty(len(normals), np.int64)
+    for some in _slices(len(normals)):
+        scales = _scales(normals[some, 1:], inverses)
+        sums[some] = by_line[number[keys[some]], (field - normals[some, 0]) * scales % field]
+    return sums
+
+
+def _slices(size: int, at_once: int = 0) -> list[slice]:
+    """Return slices that cover `size` places, each of `at_once`, by default AT_ONCE."""
+    step = at_once or AT_ONCE
+    return [slice(start, start + step) for start in range(0, size, step)]
+
+
+def _scales(vectors: AnyInts, inverses: Ints) -> Ints:
+    """Return the inverse of the first number other than 0 of each vector, shape (n, m); of zeros
+    1."""
+    first = np.take_along_axis(vectors, (vectors != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
+    return inverses[first]
 
 
 def _at(transformed: NDArray[np.complex128], places: Ints) -> NDArray[np.complex128]:

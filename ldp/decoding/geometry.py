@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ldp.arrays import Ints
 from ldp.bulk import count_sets
 from ldp.decoding.direct import estimate_counts, known_points
 from ldp.mechanisms.addressing import CellSets
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.table import Table
+
+AT_ONCE = 1 << 19
+"""Number of columns whose squares are summed at one time, which bounds memory."""
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
@@ -35,9 +37,13 @@ def _sum_std_error(
     that another's set does: on average 1 if its value is a candidate, else 0. The squares of these
     means are no error."""
     columns, channel = np.flatnonzero(table.counts[0]), table.mechanism.support
-    is_candidate: Ints = np.zeros(table.mechanism.shape.columns, np.int64)
+    is_candidate = np.zeros(table.mechanism.shape.columns, np.int8)
     is_candidate[np.array(known) + addressing.first_row] = 1
     sets_there = count_sets(addressing, is_candidate, columns - addressing.first_row)
-    added = (sets_there - len(known) * float(channel.untouched)) / channel.gain
+    usual, squares = len(known) * float(channel.untouched), 0.0
+    for start in range(0, columns.size, AT_ONCE):
+        some = slice(start, start + AT_ONCE)
+        added = (sets_there[some] - usual) / channel.gain
+        squares += float(table.counts[0, columns[some]] @ added**2)
     held = float(np.clip(estimates.count.sum(), 0, table.total))
-    return math.sqrt(max(0.0, float(table.counts[0, columns] @ added**2) - held))
+    return math.sqrt(max(0.0, squares - held))
