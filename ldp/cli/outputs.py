@@ -50,7 +50,7 @@ def guarded(name: str, command: click.Command) -> click.Command:
     def checked(**values: Any) -> Any:
         places = [Path(values[option]) for option in written if values.get(option)]
         outputs = [path for place in places if place != Path("-") for path in _with_summary(place)]
-        inputs = [path for path in _read(values, written) if path.exists()]
+        inputs = [path for path in _read(values, written) if path.exists()] if outputs else []
         for output in outputs:
             for path in inputs:
                 if _is_same(output, path) or (path.is_dir() and _is_stored(output, path)):
