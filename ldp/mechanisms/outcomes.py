@@ -10,6 +10,7 @@ blanket).
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 from math import comb, prod
@@ -24,8 +25,8 @@ from ldp.protocol.kinds import Bits, Index, Sign, Subset
 
 
 class Outcome(NamedTuple):
-    """Class of reports: its probabilities under the `first` and the `second` of the worst pair of
-    values, and `blanket`, at most the sum of its reports' least probabilities under any value."""
+    """Class of reports: its probabilities under the `first` and the `second` of a pair of values,
+    and `blanket`, at most the sum of its reports' least probabilities under any value."""
 
     first: Fraction
     second: Fraction
@@ -36,24 +37,42 @@ Pair = tuple[tuple[Fraction, Fraction], ...]
 """Probabilities of the classes of reports under two distributions; each side adds to 1."""
 
 
-def outcomes(mechanism: CatalogueMechanism) -> tuple[Outcome, ...]:
-    """Return the classes of reports for the worst pair of values of `mechanism`.
+Outcomes = tuple[Outcome, ...]
+"""Classes of the reports of a mechanism under a pair of values."""
+
+
+def outcomes(mechanism: CatalogueMechanism) -> tuple[Outcomes, ...]:
+    """Return the classes of reports for each pair of values of `mechanism` that may be the worst:
+    one pair, but for sets of more than half the cells, which two values can share in several ways.
 
     RAPPOR has (hashes + 1)**2 classes, a joint mechanism the product of the numbers of its parts.
 
     >>> from ldp import RandomizedResponse
-    >>> for outcome in outcomes(RandomizedResponse(categories=("a", "b", "c"), epsilon=2.0)):
+    >>> (pair,) = outcomes(RandomizedResponse(categories=("a", "b", "c"), epsilon=2.0))
+    >>> for outcome in pair:
     ...     print(*(f"{float(mass):.3f}" for mass in outcome))
     0.787 0.107 0.107
     0.107 0.787 0.107
     0.107 0.107 0.107
     """
     _require_local(mechanism)
-    parts = (_OUTCOMES[part.kind](part, part.channel) for part in parts_of(mechanism))
-    return _merge(
-        Outcome(*(prod(masses, start=Fraction(1)) for masses in zip(*classes, strict=True)))
-        for classes in product(*parts)
+    parts = (_pairs(part, part.channel) for part in parts_of(mechanism))
+    return tuple(
+        _merge(
+            Outcome(*(prod(masses, start=Fraction(1)) for masses in zip(*classes, strict=True)))
+            for classes in product(*pairs)
+        )
+        for pairs in product(*parts)
     )
+
+
+def _pairs(mechanism: Mechanism, channel: Channel) -> tuple[Outcomes, ...]:
+    """Return the classes of reports for each split of the cells that only one of two values
+    touches: of four cells, (1, 3), (2, 2) and (3, 1) where a value touches up to three."""
+    many, few = channel.differing
+    splits = (replace(channel, differing=(one, many + few - one)) for one in range(few, many + 1))
+    classes = (_merge(_OUTCOMES[mechanism.kind](mechanism, split)) for split in splits)
+    return tuple(dict.fromkeys(classes))
 
 
 def _require_local(mechanism: CatalogueMechanism) -> None:
@@ -63,14 +82,13 @@ def _require_local(mechanism: CatalogueMechanism) -> None:
         raise ParameterError(f"{mechanism.name} has no bound before a relay shuffles")
 
 
-def permanent_pair(mechanism: CatalogueMechanism) -> Pair:
-    """Return the distributions of the permanent response of a memoised `mechanism` for its worst
-    pair of values. Raises ParameterError where the permanent response has no noise."""
+def permanent_outcomes(mechanism: CatalogueMechanism) -> tuple[Outcomes, ...]:
+    """Return what `outcomes` does, of the permanent response of a memoised `mechanism`. Raises
+    ParameterError where the permanent response has no noise."""
     assert isinstance(mechanism, MemoisedMechanism)
     if (channel := mechanism.permanent_channel) is None:
         raise ParameterError("a permanent response without noise tells everything")
-    classes = _OUTCOMES[mechanism.kind](mechanism, channel)
-    return tuple((first, second) for first, second, _ in classes if first)
+    return _pairs(mechanism, channel)
 
 
 def dominating_pair(mechanism: Mechanism) -> Pair:
@@ -79,30 +97,34 @@ def dominating_pair(mechanism: Mechanism) -> Pair:
 
     Any number of reports, chosen adaptively, is bounded by as many draws from these.
     """
-    groups: dict[Fraction, list[tuple[Fraction, Fraction]]] = defaultdict(list)
-    _require_local(mechanism)
-    for first, second, _ in _OUTCOMES[mechanism.kind](mechanism, mechanism.channel):
-        if first:
+    pairs = dict[frozenset[tuple[Fraction, Fraction]], Pair]()
+    for classes in outcomes(mechanism):
+        groups: dict[Fraction, list[tuple[Fraction, Fraction]]] = defaultdict(list)
+        for first, second, _ in classes:
             groups[first / second].append((first, second))
-    columns = (zip(*group, strict=True) for group in groups.values())
-    pair = tuple((_total(firsts), _total(seconds)) for firsts, seconds in columns)
-    swapped = tuple((second, first) for first, second in pair)
-    return pair if set(pair) == set(swapped) else upper_envelope(pair, swapped)
+        columns = (zip(*group, strict=True) for group in groups.values())
+        pair = tuple((_total(firsts), _total(seconds)) for firsts, seconds in columns)
+        swapped = tuple((second, first) for first, second in pair)
+        pairs |= {frozenset(order): order for order in (swapped, pair)}
+    return upper_envelope(*pairs.values()) if len(pairs) > 1 else pair
 
 
-def upper_envelope(first: Pair, second: Pair) -> Pair:
-    """Return the pair whose curve x -> sum (P - x Q)_+ is the larger of `first`'s and `second`'s.
+def upper_envelope(*pairs: Pair) -> Pair:
+    """Return the pair whose curve x -> sum (P - x Q)_+ is the largest of those of `pairs`; of
+    three or more it may lie above them where these cross.
 
     Each curve is convex and piecewise linear, and falls from 1 to 0 (no class has Q = 0); so is
     their maximum. Where its slope grows by Q there is a class of masses (x Q, Q).
     """
-    ratios = sorted({Fraction(0)} | {p / q for p, q in (*first, *second)})
-    for low, high in pairwise(tuple(ratios)):
-        gaps = [_curve(first, x) - _curve(second, x) for x in (low, high)]
-        if gaps[0] * gaps[1] < 0:
-            ratios.append(low + (high - low) * gaps[0] / (gaps[0] - gaps[1]))
+    ratios = sorted({Fraction(0)} | {p / q for pair in pairs for p, q in pair})
+    curves = [[_curve(pair, x) for pair in pairs] for x in ratios]
+    for (low, left), (high, right) in pairwise([*zip(ratios, curves, strict=True)]):
+        one, other = left.index(max(left)), right.index(max(right))
+        gaps = left[one] - left[other], right[other] - right[one]
+        if min(gaps) > 0:
+            ratios.append(low + (high - low) * gaps[0] / sum(gaps))
     ratios.sort()
-    heights = [max(_curve(first, x), _curve(second, x)) for x in ratios]
+    heights = [max(_curve(pair, x) for pair in pairs) for x in ratios]
     slopes = [
         (end - start) / (high - low)
         for (low, high), (start, end) in zip(pairwise(ratios), pairwise(heights), strict=True)
@@ -120,7 +142,7 @@ def _curve(pair: Pair, x: Fraction) -> Fraction:
     return sum((max(Fraction(0), first - x * second) for first, second in pair), Fraction(0))
 
 
-def _index(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
+def _index(mechanism: Mechanism, channel: Channel) -> Outcomes:
     """Return the classes: columns of only the first value, only the second, both, or neither.
 
     The blanket is `untouched`, the least probability of a column under any value.
@@ -136,7 +158,7 @@ def _index(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
     )
 
 
-def _subset(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
+def _subset(mechanism: Mechanism, channel: Channel) -> Outcomes:
     """Return the classes: sets that name cells of only the first value, only the second, both, or
     neither. The blanket is the probability under a third value, none of whose cells is named."""
     layout, touches = mechanism.layout, mechanism.touches
@@ -153,14 +175,14 @@ def _subset(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
     )
 
 
-def _sign(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
+def _sign(mechanism: Mechanism, channel: Channel) -> Outcomes:
     """Return the classes: columns in which the two values' signs differ, and in which they agree,
     each with either sign."""
     p, q = channel.touched / 2, (1 - channel.touched) / 2
     return Outcome(p, q, q), Outcome(q, p, q), Outcome(p, p, q), Outcome(q, q, q)
 
 
-def _bits(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
+def _bits(mechanism: Mechanism, channel: Channel) -> Outcomes:
     """Return the classes, by the numbers of reported cells of only the first and only the second
     value.
 
@@ -172,7 +194,7 @@ def _bits(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
     if mechanism.shape.columns == 1:
         return Outcome(p, q, q), Outcome(1 - p, 1 - q, 1 - p)
     first, second = channel.differing
-    least = ((1 - p) / (1 - q)) ** max(first, second)
+    least = ((1 - p) / (1 - q)) ** max(mechanism.channel.differing)
     a_touched, a_untouched = _binomial(first, p), _binomial(first, q)
     b_touched, b_untouched = _binomial(second, p), _binomial(second, q)
     return tuple(
@@ -197,7 +219,7 @@ def _binomial(trials: int, probability: Fraction) -> list[Fraction]:
     ]
 
 
-def _merge(classes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+def _merge(classes: Iterable[Outcome]) -> Outcomes:
     """Return the classes with those of equal ratios merged, without empty ones."""
     groups: dict[tuple[Fraction, Fraction], list[Outcome]] = defaultdict(list)
     for outcome in classes:

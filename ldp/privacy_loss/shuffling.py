@@ -29,7 +29,7 @@ from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
-from ldp.mechanisms.outcomes import Outcome, outcomes
+from ldp.mechanisms.outcomes import Outcome, Outcomes, outcomes
 from ldp.privacy_loss.composition import ROUNDED, WIDTH, Composed, Losses, losses_of
 from ldp.privacy_loss.lattice import ROUNDING, bound, split
 from ldp.privacy_loss.shuffled_dummies import DummyMessages
@@ -208,9 +208,10 @@ def shuffled_delta(mechanism: Shuffled, *, reports: int, epsilon: float, size: i
     local = mechanism.cost.epsilon
     if epsilon >= local or local > MAX_EPSILON:
         return float(epsilon < local)
-    classes = _classes(mechanism)
-    swapped = tuple(Outcome(second, first, blanket) for first, second, blanket in classes)
-    sides = {frozenset(classes), frozenset(swapped)}
+    sides = set[frozenset[Outcome]]()
+    for classes in _classes(mechanism):
+        swapped = (Outcome(second, first, blanket) for first, second, blanket in classes)
+        sides |= {frozenset(classes), frozenset(swapped)}
     return min(1.0, max(_blanket(tuple(side), reports, epsilon, size) for side in sides))
 
 
@@ -314,7 +315,7 @@ def largest_shuffled(
 
 
 @lru_cache(maxsize=8)
-def _classes(mechanism: CatalogueMechanism | AnyMechanism) -> tuple[Outcome, ...]:
+def _classes(mechanism: CatalogueMechanism | AnyMechanism) -> tuple[Outcomes, ...]:
     """Return the classes of reports with their blanket. For `AnyMechanism` a pair of values is told
     apart as the two answers to one question at its epsilon, and each other value is reported as
     either of the two with probability e**-epsilon, half for each."""
@@ -322,10 +323,10 @@ def _classes(mechanism: CatalogueMechanism | AnyMechanism) -> tuple[Outcome, ...
         return outcomes(mechanism)
     ratio = Fraction(math.exp(min(mechanism.epsilon, MAX_EPSILON)) * (1 + 2**-50))
     p, q, blanket = ratio / (ratio + 1), 1 / (ratio + 1), 1 / (2 * ratio)
-    return Outcome(p, q, blanket), Outcome(q, p, blanket)
+    return ((Outcome(p, q, blanket), Outcome(q, p, blanket)),)
 
 
-def _blanket(classes: tuple[Outcome, ...], reports: int, epsilon: float, size: int) -> float:
+def _blanket(classes: Outcomes, reports: int, epsilon: float, size: int) -> float:
     """Return E[(Y_1 + ... + Y_reports)_+] / reports, rounded up."""
     ratios = np.array([[float(p / m), float(q / m)] for p, q, m in classes])
     scaled = math.exp(epsilon) * ratios[:, 1]

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from ldp.accounting.policy import length_in_words, periods_touched
-from ldp.mechanisms.outcomes import outcomes, permanent_pair
+from ldp.mechanisms.outcomes import outcomes, permanent_outcomes
 from ldp.protocol.channel import rounded_up
 from ldp.registry import Metric, Registry
 from ldp.registry.answers import in_100, listing, naming, quoted_answer
@@ -262,12 +262,9 @@ def _linked(registry: Registry, metric: Metric, belief: float, certainty: float)
     guess to be right with probability `certainty`: `least`, None if no number of them is enough;
     `affordable`: how many of them a lifetime cap pays for, which other metrics share if
     `is_shared`; `windows`: the fewest windows in which the least number of reports is sent."""
-    if metric.memoise:
-        pair = permanent_pair(metric.mechanism)
-    else:
-        pair = tuple((first, second) for first, second, _ in outcomes(metric.mechanism))
-    masses = [(float(first), float(second)) for first, second in pair]
-    least, is_exact = linked_reports(masses, belief, certainty)
+    pairs = (permanent_outcomes if metric.memoise else outcomes)(metric.mechanism)
+    masses = [[(float(one.first), float(one.second)) for one in classes] for classes in pairs]
+    least, is_exact = min(linked_reports(pair, belief, certainty) for pair in masses)
     caps, price = registry.groups[metric.group].caps, Fraction(metric.price)
     life = min(caps.lifetime_epsilon, registry.lifetime_epsilon)
     sharing = registry.metrics_of(metric.group)

@@ -16,6 +16,7 @@ from ldp import (
     CoinResponse,
     MemoisedResponse,
     Rappor,
+    UnaryEncoding,
 )
 from ldp.accounting import Cost, advanced
 from ldp.audit import exact_law
@@ -24,9 +25,11 @@ from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.outcomes import Pair, dominating_pair, outcomes, upper_envelope
 from ldp.privacy_loss import compose
+from ldp.privacy_loss.shuffling import shuffled_delta
 from ldp.protocol.hashing import Value
 from tests.examples import Tabled as OneTable
 from tests.examples import for_each_kind, sampling_everything
+from tests.small_batches import batch_laws
 from tests.small_mechanisms import cms, hcms, rr, unary
 from tests.tiers import tiered
 
@@ -107,14 +110,39 @@ def test_no_two_values_are_told_apart_better_than_composition_says(example: Exam
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("variant", ["symmetric", "optimized"])
+@pytest.mark.parametrize(("categories", "at_most"), [("ab", 2), ("abcd", 3), ("abcd", 2)])
+def test_sets_of_most_categories_are_told_apart_as_stated(
+    categories: str, at_most: int, variant: str
+) -> None:
+    """Two sets of two categories may be told apart better than one of three and one of one."""
+    mechanism = UnaryEncoding(
+        categories=tuple(categories), epsilon=3.0, at_most=at_most, variant=variant
+    )
+    composed = {times: compose([(mechanism, times)]) for times in (1, 2)}
+    sets = [frozenset(categories[:size]) for size in range(at_most + 1)]
+    sets += [frozenset(categories[-size:]) for size in range(1, at_most + 1)]
+    for one, other in permutations(sets, 2):
+        law = masses(mechanism, one, other)
+        for epsilon in (0.0, 0.6, 1.2):
+            for times, together in composed.items():
+                assert enumerated([law] * times, epsilon) <= together.delta(epsilon) + 1e-15
+            bound = shuffled_delta(mechanism, reports=2, epsilon=epsilon, size=1 << 14)
+            for third in (sets[0], sets[1], sets[-1]):
+                first, second = batch_laws(mechanism, one, other, [third])
+                gaps = (max(0.0, p - math.exp(epsilon) * second[z]) for z, p in first.items())
+                assert math.fsum(gaps) <= bound
+
+
+@pytest.mark.exact
 @for_each_kind
 def test_classes_of_reports_are_laws_under_a_blanket(example: OneTable) -> None:
-    classes = outcomes(example.mechanism)
-    assert sum(one.first for one in classes) == sum(one.second for one in classes) == 1
-    assert all(0 < one.blanket <= min(one.first, one.second) for one in classes)
     laws = [exact_law(example.mechanism, value) for value in example.values]
     least = sum((min(law[report] for law in laws) for report in laws[0]), Fraction(0))
-    assert sum(one.blanket for one in classes) <= least
+    for classes in outcomes(example.mechanism):
+        assert sum(one.first for one in classes) == sum(one.second for one in classes) == 1
+        assert all(0 < one.blanket <= min(one.first, one.second) for one in classes)
+        assert sum(one.blanket for one in classes) <= least
     pair = dominating_pair(example.mechanism)
     ratio = example.mechanism.channel.worst_ratio
     assert max(first / second for first, second in pair) == ratio
