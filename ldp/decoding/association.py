@@ -555,6 +555,12 @@ def covariance(information: Floats) -> Floats:
     return np.asarray(basis @ inverse @ basis.T)
 
 
+def _information(factor: Floats, margin: Floats, counts: AnyInts | Floats) -> Floats:
+    """Return the mean information of a part's reports about its shares `margin`."""
+    relative = factor / (factor @ margin)[:, None]
+    return np.asarray((relative.T * counts) @ relative / counts.sum())
+
+
 def independence(
     factors: Sequence[Floats],
     counts: Ints,
@@ -570,20 +576,24 @@ def independence(
     chi-square with (cells - 1) - sum of (values - 1) degrees of freedom, (r - 1)(c - 1) for two
     parts. The test does not use the cells' estimates, half of which are 0 where the true share is
     near 0; Wald's test, which does, has no known distribution there. Values without a share are
-    left out."""
+    left out. I is what independent reports have on average, the product of the parts' own: a rare
+    pair of values that no report shows would have next to none."""
     from scipy.special import chdtrc
 
     positive = [np.flatnonzero(margin > POSITIVE) for margin in margins]
-    freedom = math.prod(map(len, positive)) - 1 - sum(len(places) - 1 for places in positive)
+    freedom = math.prod(map(len, positive)) - 1 - sum(len(values) - 1 for values in positive)
     if not freedom:
         return Independence(0.0, 0, math.nan)
-    mixture = Mixture.of(
-        [factor[:, own] for factor, own in zip(factors, positive, strict=True)], counts, places
-    )
-    positive_margins = [margin[own] for margin, own in zip(margins, positive, strict=True)]
-    shares = reduce(np.multiply.outer, [margin / margin.sum() for margin in positive_margins])
-    shares = shares.reshape(len(positive_margins[0]), -1)
+    own = [factor[:, values] for factor, values in zip(factors, positive, strict=True)]
+    alone = [margin[values] for margin, values in zip(margins, positive, strict=True)]
+    alone = [margin / margin.sum() for margin in alone]
+    each = [counts for _ in own] if places is None else [np.bincount(at, counts) for at in places]
+    mixture = Mixture.of(own, counts, places)
+    shares = reduce(np.multiply.outer, alone).reshape(len(alone[0]), -1)
     slope = mixture.total * mixture.gradient(shares).ravel()
-    spread = covariance(mixture.information(shares))
+    information = np.full((1, 1), float(mixture.total))
+    for part in map(_information, own, alone, each):
+        information = np.kron(information, part)
+    spread = covariance(information)
     statistic = float(slope @ spread @ slope)
     return Independence(statistic, freedom, float(chdtrc(freedom, statistic)))

@@ -434,6 +434,24 @@ def test_errors_and_the_test_of_independence_hold() -> None:
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("is_dependent", [False, True])
+def test_rare_pairs_that_no_report_shows_are_no_dependence(is_dependent: bool) -> None:
+    """Of 40 tables of independent values the test rejects 10 at most at 0.001, with probability
+    1 - 1e-9 if it rejects a fiftieth of them. Less than one person holds two rare values."""
+    rare, pairs = [0.97, 0.01, 0.01, 0.01], tuple(product("abcd", "wxyz"))
+    mechanism = JointReport(
+        of=tuple(RandomizedResponse(categories=tuple(of), epsilon=9.0) for of in ("abcd", "wxyz"))
+    )
+    shares = np.diag(rare) if is_dependent else np.outer(rare, rare)
+    generator, rejected = np.random.default_rng(23), 0
+    for _ in range(40):
+        counts = generator.multinomial(8_000, shares.ravel())
+        found = associate(table_of(mechanism, pairs, counts, generator))
+        rejected += found.independence.p_value < 0.001
+    assert (rejected > 10) == is_dependent
+
+
+@pytest.mark.statistical
 def test_a_hidden_value_goes_to_other_and_moves_no_other_cell() -> None:
     """A fifth of the people hold a string on no list; no cell is off by over 5.5 standard errors.
 
