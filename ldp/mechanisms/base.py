@@ -417,8 +417,10 @@ class Mechanism(CatalogueMechanism, ABC):
         """Return the frequency that is detected with probability `power` when `candidates` values
         are each tested one-sided at alpha / candidates (Bonferroni); infinite if none up to 1 is.
 
-        Solves reports f = z_alpha std_error(0) + z_power std_error(f) for f. Raises ParameterError
-        for arguments out of range and for alpha / candidates below `LEAST_ALPHA`.
+        Solves reports f = z_alpha std_error(0) + z_power std_error(f) + r for f; r is how much
+        farther the test of a number of reports reaches, which is skewed and whole (Cornish and
+        Fisher 1938). Raises ParameterError for arguments out of range and for alpha / candidates
+        below `LEAST_ALPHA`.
         """
         from statistics import NormalDist  # late: it is slow to import and devices do not plan
 
@@ -430,7 +432,9 @@ class Mechanism(CatalogueMechanism, ABC):
             raise ParameterError(f"alpha / candidates must be {LEAST_ALPHA} or more")
         critical = -NormalDist().inv_cdf(alpha / candidates)
         quantile = NormalDist().inv_cdf(power)
+        skewed = (critical**2 - 1) * float(1 - 2 * self.support.untouched) / 6
         least_count = critical * self.std_error(reports, 0.0, others_squared)
+        least_count += (skewed + 0.5) / self.support.gain
 
         def is_missed(frequency: float) -> bool:
             spread = quantile * self.std_error(reports, frequency, others_squared)

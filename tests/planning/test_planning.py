@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import ks_2samp
+from scipy.stats import binom, ks_2samp
 
 from ldp.accounting.bisection import least_number
 from ldp.errors import ParameterError
@@ -85,6 +85,30 @@ def worst_detectable(ask: Shares) -> float:
 def test_an_alpha_that_no_normal_tail_reaches_is_refused() -> None:
     with pytest.raises(ParameterError, match="alpha / candidates must be"):
         RandomizedResponse(categories=("a", "b"), epsilon=1.0).detectable_frequency(9, alpha=1e-320)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("users", [200, 500, 5_000, 500_000])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 6.0])
+@pytest.mark.parametrize("kind", [RandomizedResponse, SubsetSelection, UnaryEncoding])
+def test_a_detectable_value_is_detected_as_often_by_an_exact_test(
+    kind: Any, epsilon: float, users: int
+) -> None:
+    """Normal errors alone promise a half where fewer are detected, down to 1 in 100: the twin."""
+    mechanism = kind(categories=tuple(map(str, range(50))), epsilon=epsilon)
+    frequency = mechanism.detectable_frequency(users, candidates=50)
+    touched, lies = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    named = 1 + binom.isf(0.05 / 50, users, lies)  # the least number of reports that is detected
+
+    def share(holders: int) -> float:
+        by_others = binom.sf(named - 1 - np.arange(holders + 1), users - holders, lies)
+        return float(by_others @ binom.pmf(np.arange(holders + 1), holders, touched))
+
+    if frequency <= 1:
+        assert share(math.floor(users * frequency)) < 0.62
+        assert share(math.ceil(users * frequency)) > 0.4
+        normal = 3.0902 * mechanism.std_error(users)
+        assert users > 1_000 or share(math.floor(normal)) < 0.48
 
 
 @pytest.mark.exact
