@@ -11,7 +11,7 @@ import codecs
 import io
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -133,20 +133,13 @@ class DataTable(NamedTuple):
                     "1.234 may be 1234: give --decimal . or --decimal ,"
                 )
             return [*map(self._private_number, self.cells(name))]
-        cells, numbers, wanted = self.cells(name), dict[str, str](), self.reading.decimal
-        forms = {cell: number_forms(cell) for cell in dict.fromkeys(cells)}
-        signs = "".join({sign for form in forms.values() if len(form) == 1 for sign in form})
-        for cell, form in forms.items():
-            sign = wanted or signs
-            if not wanted and len({*form.values()}) == 1:
-                sign = min(form)
-            if form and sign not in form:
-                what = f"may be {' or '.join(form.values())}: give --decimal . or --decimal ,"
-                if wanted:
-                    what = f"is no number with the decimal sign {wanted}"
-                where = self.where(self.rows[cells.index(cell)][0])
-                raise ParameterError(f"{where}: {cell[:SHOWN]!r} {what}")
-            numbers[cell] = form.get(sign, cell)
+        cells = self.cells(name)
+        numbers = plain_numbers(
+            cells,
+            lambda cell: self.where(self.rows[cells.index(cell)][0]),
+            "give --decimal . or --decimal ,",
+            self.reading.decimal,
+        )
         return [numbers[cell] for cell in cells]
 
     def _private_number(self, cell: str) -> str:
@@ -184,6 +177,29 @@ def number_forms(text: str) -> dict[str, str]:
             fraction = f".{match[4]}" if match[4] else ""
             forms[sign] = f"{match[1]}{re.sub('[^0-9]', '', match[2])}{fraction}{match[5] or ''}"
     return forms
+
+
+def plain_numbers(
+    cells: Iterable[str], where: Callable[[str], str], advice: str, decimal: str | None = None
+) -> dict[str, str]:
+    """Return for each cell of a column the number as programs write it, all others as they are.
+
+    Without `decimal` the sign is that of all cells that can be read in one way only. Raise
+    ParameterError, with `where` the cell stands, for one that can be read in two ways, with
+    `advice`, or in none with that sign."""
+    forms, numbers = {cell: number_forms(cell) for cell in dict.fromkeys(cells)}, dict[str, str]()
+    signs = "".join({sign for form in forms.values() if len(form) == 1 for sign in form})
+    for cell, form in forms.items():
+        sign = decimal or signs
+        if not decimal and len({*form.values()}) == 1:
+            sign = min(form)
+        if form and sign not in form:
+            what = f"may be {' or '.join(form.values())}: {advice}"
+            if decimal:
+                what = f"is no number with the decimal sign {decimal}"
+            raise ParameterError(f"{where(cell)}: {cell[:SHOWN]!r} {what}")
+        numbers[cell] = form.get(sign, cell)
+    return numbers
 
 
 def require_pairs(bounds: object) -> None:

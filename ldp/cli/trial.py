@@ -14,7 +14,7 @@ from ldp.cli.columns import read_column
 from ldp.cli.options import FILE, JSON, SEED, generator, say
 from ldp.cli.parsing import Typed
 from ldp.cli.reading import reading_options
-from ldp.data_files import MOST_NAMES, number_forms
+from ldp.data_files import MOST_NAMES
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.protocol.channel import require_epsilon
@@ -79,14 +79,12 @@ def trial_command(
     Example: ldp try trips.csv --column destination --out try.html
     Example: ldp try trips.csv --column minutes --by destination --epsilon 1,4
     """
-    from ldp.planning.column_trial import are_numbers, try_column
-    from ldp.simulation import Population
+    from ldp.planning.column_trial import look_like_numbers, try_column
 
     name, sheet = read_column(data, column)
     cells = sheet.cells(name)
     heading = repr(name)[1:-1][:MOST_NAMES]
-    likely = [next(iter(number_forms(cell).values()), cell) for cell in cells if cell]
-    if kind == "numbers" or (kind == "auto" and likely and are_numbers(Population(likely))):
+    if kind == "numbers" or (kind == "auto" and look_like_numbers(cells)):
         kind, cells = "numbers", sheet.numbers(name)
     groups = None if by is None else [cell or None for cell in read_column(data, by)[1].cells(by)]
     epsilons = tuple({f"{epsilon:g}": epsilon for epsilon in epsilons}.values())

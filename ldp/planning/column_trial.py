@@ -6,7 +6,7 @@ the list of values.
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import Generator, Seed, column_codes, generator_of
+from ldp.data_files import number_forms, plain_numbers
 from ldp.decoding import decode
 from ldp.decoding.by_category import decode_by_category
 from ldp.decoding.distribution import decode_distribution
@@ -115,6 +116,12 @@ def are_numbers(people: Population) -> bool:
     places = [place for place, value in enumerate(people.values) if is_number(value)]
     held = people.shares[places].sum()
     return len(places) > FEW_NUMBERS and bool(held >= 1 - MOST_OTHERS)
+
+
+def look_like_numbers(cells: Iterable[str]) -> bool:
+    """Return whether the cells of a file or of a column of texts are to be taken for numbers."""
+    likely = [next(iter(number_forms(cell).values()), cell) for cell in cells if cell]
+    return bool(likely) and are_numbers(Population(likely))
 
 
 def try_values(people: Population, epsilons: Sequence[float], generator: Generator) -> list[Trial]:
@@ -301,6 +308,8 @@ def _column(
     column and its answers, and the same facts for a program."""
     different, places = column_codes(values, name, has_missing=True)
     groups, group = _groups(by, values, places)
+    if read_as != "categories" and all(isinstance(value, str) for value in different):
+        different, places = _as_numbers(different, places, read_as, name)
     if not all(isinstance(value, str) for value in different):
         raise ParameterError(
             f"{name} must hold a text or a number in each row, no list; of a frame give one column"
@@ -361,6 +370,21 @@ def _column(
     if of_numbers and any(number_of(value) < 0 for value in held if is_number(value)):
         notes += " Numbers below 0 are taken for 0 here: `signed = true` gives them bins."
     return people, about, notes, facts
+
+
+def _as_numbers(different: Any, places: Any, read_as: str, name: str) -> tuple[Any, Any]:
+    """Return values and places with numbers such as '1,234.50' as programs write them, where they
+    are read as numbers; raise ParameterError for a number that can be read in two ways."""
+    if not any(number_forms(value) for value in different if not is_number(value)):
+        return different, places
+    rows = [different[place] for place in places.tolist() if place >= 0]
+    if read_as == "auto" and not look_like_numbers(rows):
+        return different, places
+    advice = "give numbers in place of texts, or read_as='categories'"
+    numbers = plain_numbers(different, lambda _: name, advice)
+    texts = [numbers[value] for value in different]
+    places_of = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    return [*places_of], np.array([*(places_of[text] for text in texts), -1])[places]
 
 
 def _have_unit(values: Sequence[str]) -> bool:

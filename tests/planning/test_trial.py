@@ -150,6 +150,18 @@ def test_cells_that_are_no_numbers_are_left_out_and_shown(
 
 
 @pytest.mark.exact
+def test_texts_of_numbers_are_read_as_in_files() -> None:
+    """Leaving out the numbers with commas would leave out the large ones."""
+    numbers = [f"{number:,.2f}" for number in range(900, 1100)] + ["", "1100.00", "1,100.00"]
+    trials = try_column(numbers, epsilon=1, seed=1)
+    assert (trials.facts["values"], trials.facts["people"]) == (201, 202)
+    assert trials.rows()[0]["true"] == 1000
+    assert try_column(numbers, read_as="categories", epsilon=1).facts["values"] == 202
+    with pytest.raises(ParameterError, match=r"price: '1,234' may be 1234 or 1.234: give numbers"):
+        try_column(["1,234", "567"], read_as="numbers", name="price")
+
+
+@pytest.mark.exact
 @pytest.mark.filterwarnings("error")
 def test_the_largest_numbers_do_not_overflow() -> None:
     people = Population(tuple(f"{rank}e302" for rank in range(1, 6)), counts=np.full(5, 10))
