@@ -9,6 +9,7 @@ import click
 from ldp.accounting.policy import length_in_words
 from ldp.cli.options import FILE, JSON, say
 from ldp.client import Client
+from ldp.client.testing import Memory
 from ldp.errors import ParameterError
 from ldp.registry import Registry
 from ldp.registry.definitions import BEHIND_RELAY
@@ -49,7 +50,14 @@ def device_command(file: Path, registry: Path | None, witness: Path | None, as_j
     if not file.is_file():
         raise ParameterError(f"{file} is not there: a device's file begins with consent")
     loaded = Registry.load(registry or file.with_name("metrics.toml"))
-    with Client(file, registry=loaded, witness=witness, keep_sent=ALWAYS, strict=True) as client:
+    with Client(
+        file,
+        registry=loaded,
+        destination=Memory(),  # nothing is sent: the app has a destination
+        witness=witness,
+        keep_sent=ALWAYS,
+        strict=True,
+    ) as client:
         status, batches = client.status(), client.sent()
         remaining = client.remaining()
     result: dict[str, Any] = {

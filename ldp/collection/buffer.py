@@ -23,6 +23,7 @@ from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.protocol.sealed_report import Attestation
 from ldp.protocol.strict_json import parse_json
 from ldp.registry import Metric
+from ldp.registry.toml_file import DEVELOPMENT
 
 ROW_BYTES = 1 << 18
 """Most bytes of one metric's reports in a row of one commit; a larger batch has its own row."""
@@ -177,7 +178,7 @@ class Buffer(BatchFile):
             if new and new.version == buffered.version and new.mechanism != buffered.mechanism:
                 raise RegistryError(
                     f"metric {buffered.metric!r} changed its mechanism: give it version "
-                    f"{buffered.version + 1}"
+                    f"{buffered.version % DEVELOPMENT + 1}"
                 )
 
     def _keep(self, batches: Iterable[SortedBatch]) -> None:

@@ -24,7 +24,7 @@ from ldp.protocol.sealed_report import sealed_bytes
 from ldp.protocol.strict_json import Kinds, read_json, read_toml, require_fields, shortened
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry.definitions import NOBODY, Group, Metric, Queue, read_values
-from ldp.registry.toml_file import Contents, read_registry
+from ldp.registry.toml_file import DEVELOPMENT, Contents, read_registry
 
 PINS = {
     "fingerprint": "mechanism",
@@ -214,7 +214,7 @@ class Registry(Contents):
             change = next(changes, "pins")
             raise RegistryError(
                 f"{self.path}: metric {name!r} changed its {change} since {where}: "
-                f"give it version {old['version'] + 1}"
+                f"give it version {old['version'] % DEVELOPMENT + 1}"
             )
 
     def set_aside(self, group: str, day: date | None = None) -> Fraction:

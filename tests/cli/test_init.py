@@ -5,7 +5,7 @@ import runpy
 import sys
 import tomllib
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 
@@ -13,7 +13,8 @@ import pytest
 
 from ldp import cli
 from ldp.cli import init
-from ldp.client.testing import Device
+from ldp.client import Client, Collector
+from ldp.client.testing import Clock, Device
 from ldp.registry import Registry
 from tests.command_line import run
 from tests.developing import registry
@@ -238,6 +239,23 @@ def test_nothing_is_replaced_and_what_is_missing_is_named_together(
     assert started(monkeypatch, "a,b") == 2
     assert "app.py is there already" in capsys.readouterr().err
     assert not (tmp_path / "metrics.toml").exists()
+
+
+@pytest.mark.exact
+def test_a_device_says_what_its_app_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command does not know the app's destination, and does not say that there is none."""
+    monkeypatch.chdir(tmp_path)
+    down, now = Collector("http://127.0.0.1:9"), datetime.now(UTC)
+    clock = Clock(now - timedelta(hours=1))
+    with Client("device.ldp", registry=registry(tmp_path), destination=down, clock=clock) as client:
+        assert client.grant()
+        assert client.record("city", "Oslo")
+        clock.now = now
+        client.upload()
+    assert run("device device.ldp", monkeypatch) == 0
+    assert "Now: waits after a failure, at " in capsys.readouterr().out
 
 
 @pytest.mark.exact

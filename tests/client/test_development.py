@@ -10,6 +10,7 @@ from ldp.client.runtime import NOBODY_AGREED
 from ldp.client.testing import Clock, Device, Memory
 from ldp.collection.intake import collected_metrics, sort_batch
 from ldp.errors import ParameterError, RegistryError
+from ldp.registry import Registry
 from ldp.registry.toml_file import DEVELOPMENT
 from tests.developing import registry
 
@@ -46,6 +47,10 @@ def test_a_registry_for_development_has_a_lock_of_its_own(tmp_path: Path) -> Non
     live.lock()
     assert live.check() == []
     assert registry(tmp_path).check() == []
+    path = tmp_path / "metrics.toml"
+    path.write_text(path.read_text().replace('"Bergen"', '"Bodø"', 1))
+    with pytest.raises(RegistryError, match=r"give it version 2$"):  # as metrics.toml counts them
+        Registry.load(path).check()
 
 
 @pytest.mark.exact
