@@ -26,6 +26,9 @@ _FINGERPRINT = b"ldp.fingerprint"
 P = TypeVar("P", Path, S3Path, StorePath)
 
 
+OWN_REPORTS = "ldp.collection.ReportWriter makes one of reports of your own"
+
+
 class NoReports(ReportError):
     """Error: the stores hold no file of the metric in these days."""
 
@@ -121,10 +124,7 @@ def report_files(
     dated_files: list[tuple[str, StorePath]] = []
     paths = [store_path(store) for store in stores]
     for store in {path.resolve(): path for path in paths}.values():
-        if not store.is_dir():
-            raise ReportError(
-                f"{store} is not a folder of reports; ldp.server.Table.from_reports counts others"
-            )
+        require_store(store)
         for path in version_folder(store, metric, version).glob("day=*/*.parquet"):
             day = path.parent.name.removeprefix("day=")
             if not path.name.startswith(".") and _is_within(day, path, since, until):
@@ -135,6 +135,16 @@ def report_files(
     for day, path in sorted(dated_files, key=lambda item: (item[0], str(item[1]))):
         files.setdefault(_identity(path), (day, path))
     return list(files.values())
+
+
+def require_store(store: StorePath) -> None:
+    """Raise ReportError for what is not a folder, and for a folder of files that no store has."""
+    if not store.is_dir():
+        raise ReportError(
+            f"{store} is not a folder of reports; ldp.server.Table.from_reports counts others"
+        )
+    if isinstance(store, Path) and [*store.glob("*.parquet")]:
+        raise ReportError(f"{store} is not a store of reports; {OWN_REPORTS}")
 
 
 def _no_reports(stores: Sequence[StorePath], metric: str, version: int) -> str:
@@ -188,10 +198,12 @@ def read_reports(path: StorePath, mechanism: CatalogueMechanism) -> Iterator[Rep
         with pq.ParquetFile(source, page_checksum_verification=True) as file:
             schema = file.schema_arrow
             fingerprint = (schema.metadata or {}).get(_FINGERPRINT, b"")
+            if not fingerprint:
+                raise ReportError(f"{path} is not a file of a store; {OWN_REPORTS}")
             if fingerprint.decode("ascii", "replace") != mechanism.fingerprint.hex():
                 raise ReportError(
                     f"{path}: reports of another mechanism (fingerprint "
-                    f"{fingerprint.decode('ascii', 'replace') or 'missing'}, expected "
+                    f"{fingerprint.decode('ascii', 'replace')}, expected "
                     f"{mechanism.fingerprint.hex()})"
                 )
             if schema.names != ["row", "payload"] or schema.types != [pa.uint32(), pa.binary(size)]:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from ldp.collection.lock import hold_lock
 from ldp.collection.object_store import StorePath
-from ldp.collection.store import NoReports, report_files
-from ldp.errors import DecodeError, ParameterError, ReportError
+from ldp.collection.store import NoReports, report_files, require_store
+from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_whole
 from ldp.protocol.strict_json import read_json
 from ldp.publishing.period import (
@@ -111,11 +111,11 @@ def publish(job: Job, lock: int) -> Publication:
     yet.
 
     An error of one period becomes a sentence among the `problems` and does not affect the others.
-    The caller holds the `lock` (`opened`). Raises ReportError for a store that does not exist.
+    The caller holds the `lock` (`opened`). Raises ReportError as `require_store`.
     """
     for store in job.stores:
-        if isinstance(store, Path) and not store.is_dir():
-            raise ReportError(f"{store} is not a folder of reports")
+        if isinstance(store, Path):
+            require_store(store)
     publication, versions = Publication(), kept_versions(job.out)
     tasks: list[PeriodTask] = []
     for metric in job.registry.metrics:

@@ -173,6 +173,20 @@ def test_reports_of_another_mechanism_are_refused_by_name(tmp_path: Path) -> Non
 
 
 @pytest.mark.exact
+def test_files_of_others_are_named_and_never_no_reports(tmp_path: Path) -> None:
+    """Such as a queue's own files, whose folder counted as a store without any reports."""
+    other = pa.table({"report": [b"report"], "metric": ["city"], "day": [date(2026, 3, 1)]})
+    pq.write_table(other, tmp_path / "queue.parquet")
+    with pytest.raises(ReportError, match=r"is not a store of reports; ldp.collection.ReportW"):
+        aggregate([tmp_path], "city", 1, MECHANISM)
+    folder = tmp_path / "store" / "metric=city" / "version=1" / "day=2026-03-01"
+    folder.mkdir(parents=True)
+    pq.write_table(other, folder / "queue.parquet")
+    with pytest.raises(ReportError, match=r"queue.parquet is not a file of a store; ldp.coll"):
+        aggregate([tmp_path / "store"], "city", 1, MECHANISM)
+
+
+@pytest.mark.exact
 def test_an_empty_store_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="no reports"):
         report_files([tmp_path], "letters", 1)
