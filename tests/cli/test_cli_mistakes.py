@@ -225,3 +225,18 @@ def test_a_closed_input_is_one_line(
     for words, message in mistakes.items():
         assert run(words, monkeypatch) == 2
         assert capsys.readouterr().err.startswith(f"ldp: {message}")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_output_is_no_error(tmp_path: Path, closed: str) -> None:
+    """A job may have no output: what would be printed there is lost, and nothing else."""
+    (tmp_path / "answers.csv").write_text("answer\n" + "yes\nno\n" * 9)
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m ldp try answers.csv --epsilon 1 {closed}', sys.executable],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
