@@ -145,8 +145,7 @@ def aggregate_command(
         words += f"\nwith {len(table.whole.counts):,} different whole reports"
     elif whole:
         words += "\nwithout whole reports: those of a memoised metric are kept of one day only"
-    following = f"ldp decode {out} --out estimates.csv"
-    say(result, words, as_json, following)
+    say(result, words, as_json, "ldp decode {} --out estimates.csv", out)
 
 
 def _require_one_a_day(registry: Registry, metric: Metric) -> None:

@@ -291,8 +291,8 @@ def _write_numbers(result: "Result", out: str, fakes: float | None, as_json: boo
             text += f"\n{INTERVALS_UNDER_FAKES.format(share=100 * fakes)}"
         if result.reports_per_person is None:
             text += f"\n{OF_REPORTS}"
-    following = "" if out == "-" else f"ldp report {out} --out report.html"
-    say(summary, text.rstrip("\n"), as_json, following)
+    following = "" if out == "-" else "ldp report {} --out report.html"
+    say(summary, text.rstrip("\n"), as_json, following, out)
 
 
 def _write_pairs(association: "Association", names: Sequence[str], out: str, as_json: bool) -> None:
@@ -313,7 +313,7 @@ def _write_pairs(association: "Association", names: Sequence[str], out: str, as_
     if out == "-":
         say({**summary, "cells": association.rows()}, text.rstrip("\n"), as_json)
     else:
-        say({**summary, "written": out}, words, as_json, f"ldp report {out} --out report.html")
+        say({**summary, "written": out}, words, as_json, "ldp report {} --out report.html", out)
 
 
 class _Decoder(NamedTuple):

@@ -62,4 +62,4 @@ def write_estimates(estimates: Estimates, out: str, tested: str, as_json: bool) 
         words += f"\n{NO_BOUND}"
     if tested == "candidates" and estimates.reports_per_person is None:
         words += f"\n{OF_REPORTS}"
-    say({**summary, "written": out}, words, as_json, f"ldp report {out} --out report.html")
+    say({**summary, "written": out}, words, as_json, "ldp report {} --out report.html", out)

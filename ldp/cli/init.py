@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -107,8 +108,9 @@ def init_command(
         raise
     written = [*map(str, paths), str(loaded.lock_path)]
     lines = [f"written: {', '.join(written)}"]
-    place = "" if folder == Path() else f"cd {folder} && "
-    following = f"{place}ldp collect --dev" if dev else f"ldp explain --registry {paths[0]}"
+    place = "" if folder == Path() else f"cd {quote(str(folder))} && "
+    following = f"{place}ldp collect --dev"
+    following = following if dev else f"ldp explain --registry {quote(str(paths[0]))}"
     lines.append(f"next: {following}")
     if dev:
         lines.append(f"and in a second terminal: {place}{Path(sys.executable).name} app.py")

@@ -53,4 +53,4 @@ def merge_command(tables: tuple[Path, ...], out: Path, overlapping: bool, as_jso
     total.save(out)
     result = {"tables": len(tables), "reports": total.total, "written": str(out)}
     words = f"{len(tables)} tables, {total.total:,} reports -> {out}"
-    say(result, words, as_json, f"ldp decode {out} --out estimates.csv")
+    say(result, words, as_json, "ldp decode {} --out estimates.csv", out)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -125,12 +126,15 @@ def require_local(metric: Metric, command: str) -> None:
         )
 
 
-def say(result: dict[str, Any], words: str, as_json: bool, following: str = "") -> None:
+def say(
+    result: dict[str, Any], words: str, as_json: bool, following: str = "", *places: object
+) -> None:
     """Print the result of a command: as JSON for a program, in which an infinite number is null, or
-    as `words` for a person, on a terminal with the command `following` to run next."""
+    as `words` for a person, on a terminal with the command `following` to run next, whose `places`
+    are quoted for a shell."""
     click.echo(json.dumps(finite(result), allow_nan=False) if as_json else words)
     if following and not as_json and sys.stdout.isatty():
-        click.echo(f"next: {following}")
+        click.echo(f"next: {following.format(*(shlex.quote(str(place)) for place in places))}")
 
 
 def warn(line: str) -> None:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from textwrap import wrap
 
@@ -42,7 +43,7 @@ def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
         lines += ["", f"written: {', '.join(str(out / name) for name in portfolio.files())}"]
         nobody = any(NOBODY in metric.owners for metric in registry.metrics.values())
         first = f"name an owner of each metric in {out / REGISTRY}, then " if nobody else ""
-        lines.append(f"next: {first}ldp registry check {out / REGISTRY}")
+        lines.append(f"next: {first}ldp registry check {quote(str(out / REGISTRY))}")
     say(portfolio.to_dict(), "\n".join(lines), as_json)
 
 

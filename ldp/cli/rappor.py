@@ -60,9 +60,9 @@ def import_(
     epsilon = table.mechanism.cost.epsilon
     words = f"{table.total:,} reports of epsilon {rounded_up(epsilon)} -> {out}"
     with_map = "" if table.mechanism.listed else "--rappor-map map.csv "
-    following = f"ldp decode {out} {with_map}--out estimates.csv"
+    following = f"ldp decode {{}} {with_map}--out estimates.csv"
     result = {"reports": table.total, "epsilon": epsilon, "written": str(out)}
-    say(result, words, as_json, following)
+    say(result, words, as_json, following, out)
 
 
 @rappor_command.command("export")

@@ -84,8 +84,8 @@ def add(
             f"window, which allows {caps.window_epsilon:g}: a drawn order decides whose reports "
             "are sent"
         )
-    following = f"ldp registry lock {file}"
-    say({"added": name, "written": str(file)}, words, as_json, following)
+    said = {"added": name, "written": str(file)}
+    say(said, words, as_json, "ldp registry lock {}", file)
 
 
 @registry_command.command()
@@ -180,8 +180,8 @@ def check(
         "worst_case_epsilon_of_all": of_all,
         "marks": marks,
     }
-    following = f"ldp registry lock {file}" if unlocked else f"ldp explain --registry {file}"
-    say(result, "\n".join(lines), as_json, following)
+    following = "ldp registry lock {}" if unlocked else "ldp explain --registry {}"
+    say(result, "\n".join(lines), as_json, following, file)
 
 
 @registry_command.command()
@@ -199,7 +199,8 @@ def lock(file: Path, as_json: bool) -> None:
     pinned = {"locked": list(loaded.metrics), "written": str(loaded.lock_path)}
     words = f"metrics pinned: {', '.join(loaded.metrics)} -> {loaded.lock_path}"
     lines = [words, *(f"note: {sentence}" for sentence in alike)]
-    say({**pinned, "lookalikes": alike}, "\n".join(lines), as_json, f"ldp registry check {file}")
+    result = {**pinned, "lookalikes": alike}
+    say(result, "\n".join(lines), as_json, "ldp registry check {}", file)
 
 
 @registry_command.command("export")

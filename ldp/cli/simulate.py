@@ -111,10 +111,10 @@ def simulate_command(
     if mechanism.outside == "clip" and (clipped := people.rows_read(mechanism)[1][1]):
         result["clipped"] = clipped
         words += f"\n{clipped:,} people hold a number out of bounds; their devices clip it"
-    following = f"ldp aggregate {metric} --registry {registry} {reports} --out {metric}.table"
+    following = f"ldp aggregate {metric} --registry {{1}} {{0}} --out {metric}.table"
     if table is not None:
-        following = f"ldp decode {table} --out estimates.csv"
-    say(result, words, as_json, following)
+        following = "ldp decode {} --out estimates.csv"
+    say(result, words, as_json, following, table or reports, registry)
 
 
 def _require_batch(metric: Metric, people: int) -> None:

@@ -1,7 +1,7 @@
 """`ldp try`: what reports of a column of data would say, before anybody is asked."""
 
 import re
-import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -105,8 +105,9 @@ def trial_command(
         _write_page(trials, out)
         lines.append(f"-> {out}")
     result = {"simulation": True, **trials.facts, "trials": trials.figures}
-    of = f" --column {shlex.quote(column)}" if column else ""
-    say(result, "\n".join(lines), as_json, "" if out else f"ldp try {data}{of} --out try.html")
+    wanted = ["ldp", *sys.argv[1:], "--out", "try.html"]
+    following = "" if out else " ".join(["{}"] * len(wanted))
+    say(result, "\n".join(lines), as_json, following, *wanted)
 
 
 VALUE_HEAD_LINES = (

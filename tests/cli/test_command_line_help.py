@@ -15,6 +15,7 @@ import pytest
 import ldp as package
 from ldp import RandomizedResponse
 from ldp.cli import commands
+from ldp.cli.options import say
 from ldp.cli.parsing import FITTING, plain_number
 from ldp.collection.store import NoReports, ReportWriter, report_files
 from tests.command_line import SIMULATE, WITHOUT_SERVER, run
@@ -123,6 +124,9 @@ def test_on_a_terminal_the_last_line_is_the_next_command(
     assert Path("report.html").exists() == is_terminal
     assert run(f"{SIMULATE} --table t --json", monkeypatch) == 0
     assert "next:" not in capsys.readouterr().out
+    say({}, "done", False, "ldp report {} --out report.html", "the cities.csv")
+    what = "done\nnext: ldp report 'the cities.csv' --out report.html\n"
+    assert capsys.readouterr().out == (what if is_terminal else "done\n")
 
 
 @pytest.mark.slow
