@@ -2,12 +2,11 @@
 
 from math import isnan
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.options import FAKES, FILE, JSON, REGISTRY, SEED, generator, require_local, say
+from ldp.cli.options import FAKES, FILE, JSON, REGISTRY, SEED, generator, require_local, say, wrap
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.errors import ParameterError
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from ldp.simulation import Population
     from ldp.simulation.poisoning_gains import Gain
 
-WIDTH = 96
 MOST_REPORTS = 10**15
 
 
@@ -146,7 +144,7 @@ def _of_values(gains: "list[Gain]", costs: dict[str, float]) -> list[str]:
         "that of no defence. Defences: statistics are the reports that a collector sets aside, "
         "consistency is --consistency sum-to-n."
     )
-    return [*lines, *wrap(notes, WIDTH), *(f"{row.attack}: {row.words}" for row in gains)]
+    return [*lines, *wrap(notes), *(f"{row.attack}: {row.words}" for row in gains)]
 
 
 def _of_numbers(gains: "list[Gain]", mechanism: "CatalogueMechanism") -> list[str]:
@@ -161,7 +159,7 @@ def _of_numbers(gains: "list[Gain]", mechanism: "CatalogueMechanism") -> list[st
         "interval holds the honest number, as it is and with --fakes; of percentiles the mean of "
         "p25, p50 and p90."
     )
-    return [*lines, "", *wrap(notes, WIDTH), *(f"{row.attack}: {row.words}" for row in gains)]
+    return [*lines, "", *wrap(notes), *(f"{row.attack}: {row.words}" for row in gains)]
 
 
 def _held(row: "Gain") -> str:

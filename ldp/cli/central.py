@@ -2,14 +2,23 @@
 
 import math
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ldp.accounting.cost_composition import exact_sum
 from ldp.cli.estimates import check_output
-from ldp.cli.options import FILE, JSON, QUANTILES, REGISTRY, SEED, generator, require_local, say
+from ldp.cli.options import (
+    FILE,
+    JSON,
+    QUANTILES,
+    REGISTRY,
+    SEED,
+    generator,
+    require_local,
+    say,
+    wrap,
+)
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.files import csv_text, finite, write_whole
 from ldp.protocol.channel import rounded_up
@@ -19,7 +28,7 @@ from ldp.tables.result import write_with_summary
 if TYPE_CHECKING:
     from ldp.planning.twin import Twin
 
-WIDTH, SHOWN = 96, 20
+SHOWN = 20
 NUMBERS = ("estimate", "std_error", "low", "high")
 COLUMNS = ("value", *NUMBERS, *(f"local_{name}" for name in NUMBERS))
 
@@ -144,7 +153,7 @@ def _words(summary: dict[str, Any], twin: "Twin", out: str, cost: str) -> str:
             f"... and {len(twin.lines) - SHOWN:,} more: --out FILE has all, with intervals"
         )
     written = [] if out == "-" else [f"-> {out}"]
-    return "\n".join([*lines, "", *wrap(cost, WIDTH), *written])
+    return "\n".join([*lines, "", *wrap(cost), *written])
 
 
 def _cost(summary: dict[str, Any]) -> str:

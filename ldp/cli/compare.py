@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from textwrap import wrap
 from typing import Any
 
 import click
 
-from ldp.cli.options import JSON, SEED, generator, say
+from ldp.cli.options import JSON, SEED, generator, say, wrap
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.cli.shuffling_words import shuffling_conditions
 from ldp.errors import ParameterError
@@ -17,7 +16,6 @@ from ldp.protocol.channel import rounded_up
 from ldp.registry.odds import epsilon_text
 from ldp.simulation import Population
 
-WIDTH = 96
 SEALED = 48
 """Bytes of a key of X25519 and of a tag of AES-GCM."""
 
@@ -133,15 +131,14 @@ def _words(
         f"the local row's reports would certify {rounded_up(comparison.certified, 3)}. "
         "Both hold only if"
     )
-    lines += [*wrap(price, WIDTH), "", *wrap(shuffling, WIDTH)]
+    lines += [*wrap(price), "", *wrap(shuffling)]
     for condition in conditions:
-        lines += wrap(f"- {condition}", WIDTH, subsequent_indent="  ")
+        lines += wrap(f"- {condition}", "  ")
     lines += [*_words_of_dummies(rivals), ""]
     lines += [
         *wrap(
             "The same question for a linear regression: ldp regress DATA.csv --target COLUMN "
-            "--bounds FILE --epsilon E --delta D --compare",
-            WIDTH,
+            "--bounds FILE --epsilon E --delta D --compare"
         )
     ]
     return "\n".join(lines)
@@ -157,8 +154,7 @@ def _words_of_dummies(rivals: Sequence[ModelRow]) -> list[str]:
         "conditions, each message shuffled by itself; unlimited to whoever sees messages before "
         "they are shuffled. A metric has them in a group with trust = shuffler (docs/messages.md); "
         f"its devices seal {1 + slots} messages always, empty ones too, and sealing adds at least "
-        f"{SEALED} bytes to each.",
-        WIDTH,
+        f"{SEALED} bytes to each."
     )
 
 

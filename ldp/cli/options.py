@@ -4,11 +4,13 @@ import json
 import re
 import shlex
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
+from shutil import get_terminal_size
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +101,8 @@ FAKES = click.option(
     callback=lambda _, __, share: share if share is None else float(share),
     help="Share of the reports that may be made up, as 1%.",
 )
+WIDTH = 96
+"""Most letters of a line of a paragraph."""
 SPAN = Typed("TIME", duration)
 """A length of time, such as 90d."""
 
@@ -135,6 +139,12 @@ def say(
     click.echo(json.dumps(finite(result), allow_nan=False) if as_json else words)
     if following and not as_json and sys.stdout.isatty():
         click.echo(f"next: {following.format(*(shlex.quote(str(place)) for place in places))}")
+
+
+def wrap(text: str, indent: str = "") -> list[str]:
+    """Return the lines of a paragraph, no wider than a terminal; `indent`: of all but the first."""
+    width = get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    return textwrap.wrap(text, min(width, WIDTH), subsequent_indent=indent)
 
 
 def warn(line: str) -> None:

@@ -2,12 +2,11 @@
 
 import math
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 import click
 
-from ldp.cli.options import FAKES, FILE, JSON, say
+from ldp.cli.options import FAKES, FILE, JSON, say, wrap
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.planning import Forecast, PercentilePlan, Plan, plan_percentile, report_bytes
 from ldp.planning import plan as planned
@@ -15,8 +14,6 @@ from ldp.planning.percentiles import TABLES
 from ldp.protocol.channel import rounded_up
 from ldp.registry.odds import in_words
 from ldp.tables.statistics import known_ends
-
-WIDTH = 96
 
 
 @click.group()
@@ -163,7 +160,7 @@ def _words_of_percentile(answer: PercentilePlan) -> str:
         f"at 95 %, {like}; an open end is -. Share +-: standard error of the share of people below "
         f"the percentile. Mean +-: of the mean; without equal bins of a range there is none."
     )
-    lines += ["", *wrap(notes, WIDTH), "", *wrap(in_words(ask.epsilon), WIDTH)]
+    lines += ["", *wrap(notes), "", *wrap(in_words(ask.epsilon))]
     if answer.parts:
         lines += ["", *_of_parts(answer)]
     lines += ["", "For metrics.toml (docs/registry.md):", "", answer.registry_lines()]
@@ -186,7 +183,7 @@ def _of_parts(answer: PercentilePlan) -> list[str]:
         needed = answer.users_needed
         more = f"about {needed:,} users are needed" if needed else "no number of users is enough"
         users, by = answer.question.users, len(answer.question.by)
-        lines += wrap(f"With {users:,} users {by:,} equal categories are hopeless: {more}.", WIDTH)
+        lines += wrap(f"With {users:,} users {by:,} equal categories are hopeless: {more}.")
     return lines
 
 
@@ -214,7 +211,7 @@ def _words(answer: Plan, has_fakes: bool) -> str:
     ]
     lines.append("")
     for name, reason in answer.refused.items():
-        lines += wrap(f"{name} is refused: {reason}.", WIDTH)
+        lines += wrap(f"{name} is refused: {reason}.")
     notes = (
         f"*: recommended, as the smallest report of those within 2.5 % of the least standard "
         f"error there. Standard errors are in reports; a detectable value is found with "
@@ -227,8 +224,8 @@ def _words(answer: Plan, has_fakes: bool) -> str:
         f"2 % of their variance for collisions that more reports do not average out, if "
         f"{2**28:,} cells are enough."
     )
-    lines += wrap(notes, WIDTH)
-    lines += ["", *wrap(in_words(best.epsilon), WIDTH), "", "For metrics.toml (docs/registry.md):"]
+    lines += wrap(notes)
+    lines += ["", *wrap(in_words(best.epsilon)), "", "For metrics.toml (docs/registry.md):"]
     return "\n".join([*lines, "", answer.registry_lines()])
 
 

@@ -4,11 +4,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
-from textwrap import wrap
 
 import click
 
-from ldp.cli.options import say
+from ldp.cli.options import say, wrap
 from ldp.cli.reading import chosen_reading
 from ldp.errors import ParameterError
 from ldp.files import write_whole
@@ -17,7 +16,7 @@ from ldp.protocol.channel import rounded_up
 from ldp.registry import Registry
 from ldp.registry.definitions import NOBODY
 
-WIDTH, REGISTRY = 96, "metrics.toml"
+REGISTRY = "metrics.toml"
 
 
 def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
@@ -64,9 +63,9 @@ def _words(portfolio: Portfolio) -> list[str]:
         lines.append("")
     for answer in portfolio.accepted:
         if answer.planned_for:
-            lines += wrap(f"{answer.ask.name} is planned for {answer.planned_for}.", WIDTH)
+            lines += wrap(f"{answer.ask.name} is planned for {answer.planned_for}.")
     for refusal in portfolio.refused:
-        lines += wrap(_refusal(refusal), WIDTH)
+        lines += wrap(_refusal(refusal))
     last = max((answer.ask.until for answer in portfolio.accepted), default=product.start)
     notes = (
         f"A person loses at most {rounded_up(portfolio.day)} in any 24 hours (cap "
@@ -76,7 +75,7 @@ def _words(portfolio: Portfolio) -> list[str]:
         "largest; of a percentile relative, and expected; of words the smallest share that is "
         "found. Questions are taken in the order of the file."
     )
-    return [*lines, *wrap(notes, WIDTH)]
+    return [*lines, *wrap(notes)]
 
 
 def _line(answer: PlannedMetric) -> str:

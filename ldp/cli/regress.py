@@ -5,7 +5,6 @@ import math
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 import click
@@ -14,7 +13,7 @@ import numpy as np
 from ldp.accounting.cost_composition import exact_sum
 from ldp.cli.columns import read_bounds, read_columns, read_texts
 from ldp.cli.estimates import check_output
-from ldp.cli.options import FILE, JSON, SEED, generator, say
+from ldp.cli.options import FILE, JSON, SEED, generator, say, wrap
 from ldp.cli.parsing import Typed, name_and_parameters
 from ldp.cli.reading import reading_options
 from ldp.cli.settings import rare
@@ -29,7 +28,6 @@ from ldp.regression.randomized_outcome import (
 )
 from ldp.tables.result import write_with_summary
 
-WIDTH = 88
 OF_METHODS = ("norm", "clip_features", "clip_target", "budget_split")
 """Numbers that --method may state."""
 OF_WHOM = {
@@ -230,8 +228,7 @@ def _unbounded(intervals: Any) -> list[str]:
         return []
     return wrap(
         "Unbounded: the noise leaves the coefficient undetermined; what is printed is mostly the "
-        "ridge's choice.",
-        WIDTH,
+        "ridge's choice."
     )
 
 
@@ -305,10 +302,10 @@ def _released(
     )
     noted = f"The intervals cover {covered}." if intervals else reason[:1].upper() + reason[1:]
     lines = [f"{method}: {METHODS[method].words}", *_lines(names, columns, intervals, level)]
-    lines += ["", *wrap(noted, WIDTH), *_unbounded(intervals)]
+    lines += ["", *wrap(noted), *_unbounded(intervals)]
     if signal is not None and signal < LEAST_SIGNAL:
-        lines += wrap(f"{NO_BETTER}.", WIDTH)
-    lines += [*wrap(read.words, WIDTH), *wrap(spent, WIDTH), *_written(out)]
+        lines += wrap(f"{NO_BETTER}.")
+    lines += [*wrap(read.words), *wrap(spent), *_written(out)]
     return result, "\n".join(lines)
 
 
@@ -403,7 +400,7 @@ def _of_answers(
         noted += f" Fitted shares of {fitted.at_edge_:,} rows lie {where}."
     for name, base in bases.items():
         noted += f" Coefficients of {name} are differences from {base!r}."
-    return result, "\n".join([*lines, *wrap(noted, WIDTH), *_written(out)])
+    return result, "\n".join([*lines, *wrap(noted), *_written(out)])
 
 
 def _compared(
@@ -462,7 +459,7 @@ def _compared(
         "Secure sum: a curator's noise without a curator, if enough senders are honest. Shuffled: "
         "an independent party shuffles one report a person."
     )
-    lines += ["", *wrap(notes, WIDTH)]
+    lines += ["", *wrap(notes)]
     result = {
         "simulation": True,
         "epsilon": epsilon,

@@ -7,14 +7,13 @@ are of one device.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Generator
-from ldp.cli.options import generator, say
+from ldp.cli.options import generator, say, wrap
 from ldp.cli.reading import chosen_reading
 from ldp.collection import ReportWriter
 from ldp.files import write_whole
@@ -28,7 +27,6 @@ from ldp.simulation.longitudinal import Collection, SentReports
 from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
 from ldp.simulation.scenarios import attacked, memoised, read_scenario
 
-WIDTH = 96
 DAYS = (1, 7, 30, 90, 365)
 REPORTS = (1, 7, 30)
 MOST_VALUES = 1000
@@ -260,10 +258,10 @@ def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterato
     for group, spent in result["spent"].items():
         numbers = [spent[side][which] for side in ("device", "person") for which in spent[side]]
         yield f"{group:<27} " + " ".join(f"{rounded_up(number):>8}" for number in numbers)
-    yield from wrap(DEVICES_ADD + ACCOUNT * scenario.account, WIDTH)
+    yield from wrap(DEVICES_ADD + ACCOUNT * scenario.account)
     for name, metric in result["metrics"].items():
         if metric["memoise"]:
-            yield from wrap(_bound(name, metric), WIDTH)
+            yield from wrap(_bound(name, metric))
 
 
 def _bound(name: str, metric: Mapping[str, Any]) -> str:
@@ -280,7 +278,7 @@ def _bound(name: str, metric: Mapping[str, Any]) -> str:
 
 
 def _words_of_attacks(attacker: Mapping[str, Any]) -> Iterator[str]:
-    yield from ("", *wrap(f"What somebody learns. {ALIKE}", WIDTH))
+    yield from ("", *wrap(f"What somebody learns. {ALIKE}"))
     error = 0.5 / attacker["people"] ** 0.5
     yield (
         f"{attacker['people']:,} people of each kind; standard errors of shares are "
@@ -290,7 +288,7 @@ def _words_of_attacks(attacker: Mapping[str, Any]) -> Iterator[str]:
         yield from ("", *_words_of_guesses(name, metric))
         yield from _words_of_links(metric["linked"])
     if any(len(metric["linked"]) > len(REPORTS) for metric in attacker["metrics"].values()):
-        yield from ("", *wrap(TRADE, WIDTH))
+        yield from ("", *wrap(TRADE))
     yield ""
 
 

@@ -5,13 +5,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ldp.cli.columns import read_column
-from ldp.cli.options import FILE, JSON, SEED, generator, say
+from ldp.cli.options import FILE, JSON, SEED, generator, say, wrap
 from ldp.cli.parsing import Typed
 from ldp.cli.reading import reading_options
 from ldp.data_files import MOST_NAMES
@@ -22,7 +21,7 @@ from ldp.protocol.channel import require_epsilon
 if TYPE_CHECKING:
     from ldp.planning.column_trial import Trials
 
-WIDTH, LONGEST = 96, 40
+LONGEST = 40
 MADE = "A simulation, made from the data: nothing here is private."
 INTRO = (
     "No device sent these reports: they were drawn from the data. The estimates are worked out "
@@ -100,7 +99,7 @@ def trial_command(
         lines = [NUMBER_LINE.format(*line, width=max(5, width)) for line in table]
     else:
         lines = [*VALUE_HEAD_LINES, *(VALUE_LINE.format(*line) for line in table[1:])]
-    lines = [trials.about, MADE, "", *lines, "", *wrap(trials.notes, WIDTH)]
+    lines = [trials.about, MADE, "", *lines, "", *wrap(trials.notes)]
     if out is not None:
         _write_page(trials, out)
         lines.append(f"-> {out}")

@@ -92,7 +92,7 @@ class Population:
     def numbers(self) -> Ints:
         """The `counts`; raises ParameterError where there are only frequencies."""
         if self.counts is None:
-            raise ParameterError("the population has frequencies only; say how many users")
+            raise ParameterError("the population has frequencies only; how many users (--users)?")
         return self.counts
 
     @property

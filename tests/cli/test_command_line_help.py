@@ -15,7 +15,7 @@ import pytest
 import ldp as package
 from ldp import RandomizedResponse
 from ldp.cli import commands
-from ldp.cli.options import say
+from ldp.cli.options import say, wrap
 from ldp.cli.parsing import FITTING, plain_number
 from ldp.collection.store import NoReports, ReportWriter, report_files
 from tests.command_line import SIMULATE, WITHOUT_SERVER, run
@@ -103,6 +103,20 @@ def test_no_reports_says_which_days_there_are(tmp_path: Path) -> None:
         report_files([tmp_path], "city", 3)
     with pytest.raises(NoReports, match=r"'other' version 1 in [^;]*$"):
         report_files([tmp_path], "other", 1)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("columns", "is_terminal", "widest"), [(40, 1, 40), (200, 1, 96), (40, 0, 96)]
+)
+def test_a_paragraph_fits_the_terminal(
+    columns: int, is_terminal: int, widest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = wrap("a word " * 99, "  ")
+    assert widest - 8 < max(map(len, lines)) <= widest
+    assert lines[1].startswith("  ")
 
 
 @pytest.mark.exact
