@@ -145,6 +145,7 @@ class Client:
         self._sender = Sender(destination, clock, self._bits, keeps=bool(keep_sent))
         self._layout = ""
         self._consent: Consent = "unknown"
+        self._unwritten = ""  # why a consent was not written
         self._is_withdrawing = self._is_closed = False
         _CLIENTS.add(self)
 
@@ -170,7 +171,11 @@ class Client:
                 self._set_consent("withdrawn")
             return self._set_consent("granted", shuffler_groups)
 
-        is_written = self._safely(agree, lambda _: False)
+        def note(error: Exception) -> bool:
+            self._unwritten = error_line(error)
+            return False
+
+        is_written = self._safely(agree, note)
         if any(group.needs_shuffler for group in self._registry.groups.values()):
             # what was on its way may be of a group that is not named any more
             self._sender.wait()
@@ -299,7 +304,7 @@ class Client:
 
     def _record(self, name: str, value: Any) -> Recorded | Declined:
         if not self._may_write():
-            return Declined("consent", NOBODY_AGREED)
+            return Declined("consent", self._unwritten or NOBODY_AGREED)
         mistake, metric, value = self._checked(name, value)
         # a hidden record decides nothing about sending
         may_seal = metric is not None and metric.presence == "public"
@@ -488,7 +493,7 @@ class Client:
 
     def _status(self) -> Status:
         if not self._has_file():
-            return Status("unknown", why=NOBODY_AGREED)
+            return Status("unknown", self._unwritten, why=self._unwritten or NOBODY_AGREED)
         with self._open_file().transaction(reads=True) as connection:
             rows = connection.execute("SELECT state, count(*) FROM batches GROUP BY state")
             states = dict(rows.fetchall())

@@ -36,6 +36,21 @@ from tests.statistics import ALPHA, law_p
 
 
 @pytest.mark.exact
+def test_a_consent_that_cannot_be_written_says_why(tmp_path: Path) -> None:
+    """Such as in a folder that is read-only: what follows is not that nobody agreed."""
+    made = App(tmp_path)
+    (tmp_path / "file").touch()
+    client = Client(tmp_path / "file" / "device.ldp", registry=made.folder / "metrics.toml")
+    assert client.status().why == "nobody has agreed yet"
+    assert not client.grant()
+    declined = client.record("theme", "dark")
+    assert isinstance(declined, Declined)
+    assert declined.reason == "consent"
+    assert "file cannot be used: [Errno 17] File exists" in declined.details
+    assert client.status().storage == client.status().why == declined.details
+
+
+@pytest.mark.exact
 def test_before_consent_there_is_no_file_and_no_traffic(tmp_path: Path) -> None:
     made = App(tmp_path)
     assert made.client.record("city", "Oslo") == Declined("consent", "nobody has agreed yet")
