@@ -8,11 +8,12 @@ the value and do not matter; collisions in a row only reduce the loss. Sources: 
 blanket).
 """
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from math import comb, prod
 from typing import NamedTuple
 
@@ -117,14 +118,15 @@ def upper_envelope(*pairs: Pair) -> Pair:
     their maximum. Where its slope grows by Q there is a class of masses (x Q, Q).
     """
     ratios = sorted({Fraction(0)} | {p / q for pair in pairs for p, q in pair})
-    curves = [[_curve(pair, x) for pair in pairs] for x in ratios]
-    for (low, left), (high, right) in pairwise([*zip(ratios, curves, strict=True)]):
+    curves = [*map(_curve, pairs)]
+    deltas = [(x, [curve(x) for curve in curves]) for x in ratios]
+    for (low, left), (high, right) in pairwise(deltas):
         one, other = left.index(max(left)), right.index(max(right))
         gaps = left[one] - left[other], right[other] - right[one]
         if min(gaps) > 0:
             ratios.append(low + (high - low) * gaps[0] / sum(gaps))
     ratios.sort()
-    heights = [max(_curve(pair, x) for pair in pairs) for x in ratios]
+    heights = [max(curve(x) for curve in curves) for x in ratios]
     slopes = [
         (end - start) / (high - low)
         for (low, high), (start, end) in zip(pairwise(ratios), pairwise(heights), strict=True)
@@ -137,9 +139,18 @@ def upper_envelope(*pairs: Pair) -> Pair:
     )
 
 
-def _curve(pair: Pair, x: Fraction) -> Fraction:
-    """Return delta at epsilon = ln x."""
-    return sum((max(Fraction(0), first - x * second) for first, second in pair), Fraction(0))
+def _curve(pair: Pair) -> Callable[[Fraction], Fraction]:
+    """Return the function x -> delta at epsilon = ln x: of the classes whose ratio is above x, the
+    first mass less x times the second."""
+    classes = sorted(((p / q, p, q) for p, q in pair), reverse=True)
+    falling = [-ratio for ratio, _, _ in classes]
+    sums = [[*accumulate((one[at] for one in classes), initial=Fraction(0))] for at in (1, 2)]
+
+    def delta(x: Fraction) -> Fraction:
+        above = bisect_left(falling, -x)
+        return sums[0][above] - x * sums[1][above]
+
+    return delta
 
 
 def _index(mechanism: Mechanism, channel: Channel) -> Outcomes:
