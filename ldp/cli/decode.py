@@ -28,6 +28,7 @@ from ldp.tables.result import COUNT
 
 if TYPE_CHECKING:
     from ldp.decoding.association import Association
+    from ldp.mechanisms import Mechanism
     from ldp.protocol.spelling import Spelling
     from ldp.tables.joint_table import JointTable
     from ldp.tables.result import Result
@@ -206,7 +207,7 @@ def _decode_values(table: Any, spelling: "Spelling | None", options: _Options) -
         return
     if len(options.candidates) > 1:
         raise ParameterError("give --candidates once")
-    names = next((_listed(path, spelling) for path in options.candidates), None)
+    names = next((_listed(path, spelling, table.mechanism) for path in options.candidates), None)
     places = None
     if options.rappor_map:
         names, places = read_map(options.rappor_map, table, warn)
@@ -254,7 +255,9 @@ def _decode_pairs(table: "JointTable", _: "Spelling | None", options: _Options) 
         raise ParameterError(f"give --candidates once for each member, in turn: {', '.join(names)}")
     if options.rule and options.rule.threshold is not None:
         raise ParameterError("--rule threshold does not go with this table, which is of pairs")
-    listed = [_listed(path, part.spelling) for (_, part), path in zip(parts, paths, strict=False)]
+    listed = [
+        _listed(path, part.spelling, part) for (_, part), path in zip(parts, paths, strict=False)
+    ]
     association = associate_members(table, listed or None, options.rule)
     for warning in association.details["warnings"]:
         click.echo(f"ldp: {warning}", err=True)
@@ -262,12 +265,20 @@ def _decode_pairs(table: "JointTable", _: "Spelling | None", options: _Options) 
     _write_pairs(association, names, options.out, options.as_json)
 
 
-def _listed(path: str, spelling: "Spelling | None") -> tuple[str, ...]:
-    """Return the values of a file ("-": standard input), each once, as reports spell them."""
-    from ldp.registry import read_values
+def _listed(path: str, spelling: "Spelling | None", mechanism: "Mechanism") -> tuple[str, ...]:
+    """Return the values of a file ("-": standard input), each once, as reports spell them. Raise
+    ParameterError, with its line, for one that is not in the list of the mechanism."""
+    from ldp.registry.definitions import value_lines
+    from ldp.simulation import Population
 
-    values = read_values(Path(path), chosen_reading())
-    return tuple(dict.fromkeys(map(spelling.clean, values))) if spelling else values
+    lines = value_lines(Path(path), chosen_reading())
+    if spelling:
+        return tuple(dict.fromkeys(map(spelling.clean, lines)))
+    if mechanism.listed:
+        shares: Any = [1] * len(lines)
+        people = Population((*lines,), frequencies=shares, path=path, lines=(*lines.values(),))
+        people.require(mechanism.candidate_addressing.point, mechanism.listed)
+    return tuple(lines)
 
 
 def _write_numbers(result: "Result", out: str, fakes: float | None, as_json: bool) -> None:

@@ -155,7 +155,7 @@ def regress_command(
 
     name, parameters, public_rows = method
     if delta is None and (splits is not None or name not in PURE):
-        raise ParameterError("Missing --delta, which only pure methods go without")
+        raise ParameterError("Missing --delta, as 1e-6: only pure methods go without")
     ranges = read_bounds(bounds_file)
     if target not in ranges:
         raise ParameterError(f"{bounds_file} has no row for the target column")

@@ -323,7 +323,7 @@ def read_counts(
             target[row if column is None else column] = count
         except (ValueError, OverflowError):
             raise DecodeError(
-                f"{read.where(line)}: three whole numbers were expected, not {texts!r:.60}"
+                f"{read.where(line)}: three whole numbers, or no column: not {texts!r:.60}"
             ) from None
         except IndexError:
             raise DecodeError(

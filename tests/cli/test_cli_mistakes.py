@@ -19,7 +19,8 @@ BAD = {
     ),
     "foreign table": ("decode cities.csv --out e.csv", "cities.csv: not a table file"),
     "candidate of another metric": (
-        "decode home.table --candidates foreign.csv --out e.csv", "candidate 'Atlantis': value is",
+        "decode home.table --candidates foreign.csv --out e.csv",
+        "foreign.csv, line 3: 'Atlantis': value is not one of the 9 categories",
     ),
     "missing table": ("decode nothing.table --out e.csv", "nothing.table"),
     "one table twice": (
