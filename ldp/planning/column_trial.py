@@ -326,10 +326,14 @@ def _column(
     others = [value for value in held if not is_number(value)]
     if of_numbers and len(others) == len(held):
         raise ParameterError(f"no cell of {name} is a number; read it as categories")
-    if read_as == "auto" and len(held) == len(others) > FEW_NUMBERS and _have_unit(others):
+    measured = [value for value in others if any(_unit_of(value))]
+    are_measured = len(held) == len(measured) > FEW_NUMBERS and len({*map(_unit_of, held)}) == 1
+    if of_numbers:
+        are_measured = sum(held[value] for value in measured) > MOST_OTHERS * everybody.users
+    if are_measured and read_as != "categories":
         raise ParameterError(
-            f"{name}: {others[0][:LONGEST]!r} may be a number with a unit: leave the unit out, or "
-            "say that these are categories (--as or read_as)"
+            f"{name}: {measured[0][:LONGEST]!r} may be a number with a unit: leave the unit out, "
+            "or say that these are categories (--as or read_as)"
         )
     if not of_numbers and len(held) > MOST_DIFFERENT:
         raise ParameterError(
@@ -387,11 +391,11 @@ def _as_numbers(different: Any, places: Any, read_as: str, name: str) -> tuple[A
     return [*places_of], np.array([*(places_of[text] for text in texts), -1])[places]
 
 
-def _have_unit(values: Sequence[str]) -> bool:
-    """Return whether all values are numbers with the same unit, or times such as 1:30."""
-    matches = [_MEASURE.fullmatch(value.strip()) for value in values]
-    units = {match.groups() if match else () for match in matches}
-    return len(units) == 1 and any(units.pop())
+def _unit_of(value: str) -> tuple[str | None, ...]:
+    """Return the signs before and after a number, as a currency, brackets, a unit or what makes it
+    a time such as 1:30; () for a text."""
+    match = _MEASURE.fullmatch(value.strip())
+    return match.groups() if match else ()
 
 
 def _groups(by: Any, values: Any, places: Any) -> tuple[tuple[str, ...], Any]:

@@ -128,6 +128,17 @@ def test_numbers_with_a_unit_are_not_taken_for_categories(form: str) -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("form", UNITS)
+def test_numbers_with_a_unit_are_not_left_out_of_the_others(form: str) -> None:
+    """As negative ones in brackets: what is left would look like the numbers of all."""
+    values = [*map(str, range(10, 31)), form.format(5)]
+    with pytest.raises(ParameterError, match="may be a number with a unit: leave the unit out"):
+        try_column(values, read_as="numbers")
+    missing = try_column([*values[:-1], "NA", "-"], read_as="numbers", epsilon=1, seed=1)
+    assert missing.facts["left_out"] == 2
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("form", CODES)
 def test_codes_with_a_number_are_categories(form: str) -> None:
     values = [form.format(number, number) for number in range(10, 31)]
