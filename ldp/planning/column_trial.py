@@ -364,6 +364,7 @@ def _column(
         first = f"as {other[:LONGEST]!r} in row {row:,}"
     if not of_numbers and others and len(held) - len(others) > FEW_NUMBERS:
         about += f", because of {_counted(len(others), 'value')} without a number, {first}"
+        about += " (--as numbers or read_as leaves out such cells)"
     if len(groups) > 1:
         about += f", by {len(groups):,} categories"
     if is_empty.any():

@@ -134,7 +134,10 @@ def test_numbers_with_a_unit_are_not_left_out_of_the_others(form: str) -> None:
     values = [*map(str, range(10, 31)), form.format(5)]
     with pytest.raises(ParameterError, match="may be a number with a unit: leave the unit out"):
         try_column(values, read_as="numbers")
-    missing = try_column([*values[:-1], "NA", "-"], read_as="numbers", epsilon=1, seed=1)
+    values = [*values[:-1], "NA", "-"]
+    about = "2 values without a number, as 'NA' in row 22 (--as numbers or read_as leaves out such"
+    assert about in try_column(values, epsilon=1, seed=1).about
+    missing = try_column(values, read_as="numbers", epsilon=1, seed=1)
     assert missing.facts["left_out"] == 2
 
 
