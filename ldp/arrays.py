@@ -143,7 +143,7 @@ def _codes(rows: Any, name: str) -> Codes:
         if pa.types.is_floating(column.type):  # polars tells NaN from null
             column = compute.if_else(compute.is_nan(column), None, column)
         column = column.dictionary_encode().combine_chunks()
-    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError) as error:
         if hasattr(rows, "columns"):
             raise ParameterError(f"{name}: a column cannot be read: {error!s:.200}") from None
         return _codes_one_by_one(rows)

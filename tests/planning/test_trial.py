@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from decimal import Decimal
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,12 @@ def test_texts_of_numbers_are_read_as_in_files() -> None:
     assert try_column(numbers, read_as="categories", epsilon=1).facts["values"] == 202
     with pytest.raises(ParameterError, match=r"price: '1,234' may be 1234 or 1.234: give numbers"):
         try_column(["1,234", "567"], read_as="numbers", name="price")
+
+
+@pytest.mark.exact
+def test_a_decimal_without_end_is_a_cell_without_a_number() -> None:
+    numbers = [Decimal("Infinity"), *map(Decimal, range(30))]
+    assert try_column(numbers, read_as="numbers", epsilon=1, seed=1).facts["left_out"] == 1
 
 
 @pytest.mark.exact
