@@ -61,6 +61,8 @@ BEYOND, MANY_DOUBLINGS = 0.02, 50.0
 """Share of reports beyond either end of a plot; ratio of its ends from which it is logarithmic."""
 BLOCKS = 8
 """Number of parts in which the draws are taken, so that a part stays in the processor's cache."""
+FEW_LIES = 10.0
+"""Number of reports that name a bin by chance below which those of its holders matter more."""
 CLEAR = 4.5
 """Standardised excess from which a bin is left out without a draw."""
 TOGETHER = 512
@@ -379,7 +381,12 @@ class Distribution(Result):
         edges, shares = self.bins.edges, self.share
         if self.is_monotone:
             shares = np.diff(self._monotone, prepend=0.0, append=1.0) * self.total
-        errors, moved = self._variance(self.matrix) ** 0.5, self._fakes.shift(self.matrix)
+        about = self.nodes.reports[-len(shares) :]
+        by_chance = about * float(self.nodes.channel.untouched)
+        # a rare bin may have no report: two more are added (Agresti and Coull 1998)
+        rare = np.where(by_chance < FEW_LIES, 2 / about**2, 0.0)
+        errors = (self._variance(self.matrix) + rare) ** 0.5
+        moved = self._fakes.shift(self.matrix)
         columns = (self.share, errors, *moved)
         rows = []
         for i, cells in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
