@@ -212,8 +212,17 @@ class Distribution(Result):
         how far below and above it the sum of the honest reports can lie."""
         weights = (weight @ self.matrix)[None, :]
         down, up = self._fakes.shift(weights)
-        error = float(self._variance(weights)[0] ** 0.5)
+        reach = float(np.ptp(np.append(weight, 0.0) if self.is_part else weight))
+        error = float((self._variance(weights)[0] + reach**2 * self._rare.max()) ** 0.5)
         return float(weight @ self.share), error, (float(down[0]), float(up[0]))
+
+    @cached_property
+    def _rare(self) -> Floats:
+        """Variance that a rare bin without a report hides where hardly any lies do: of 0 reports
+        the upper end is then that of Wilson 1927, at 95 %; shape (bins,)."""
+        about = self.nodes.reports[-len(self.share) :]
+        by_chance = about * float(self.nodes.channel.untouched)
+        return np.where(by_chance < FEW_LIES, 4 / about**2, 0.0)
 
     @cached_property
     def below(self) -> tuple[Floats, Floats]:
@@ -381,11 +390,7 @@ class Distribution(Result):
         edges, shares = self.bins.edges, self.share
         if self.is_monotone:
             shares = np.diff(self._monotone, prepend=0.0, append=1.0) * self.total
-        about = self.nodes.reports[-len(shares) :]
-        by_chance = about * float(self.nodes.channel.untouched)
-        # a rare bin may have no report: two more are added (Agresti and Coull 1998)
-        rare = np.where(by_chance < FEW_LIES, 2 / about**2, 0.0)
-        errors = (self._variance(self.matrix) + rare) ** 0.5
+        errors = (self._variance(self.matrix) + self._rare) ** 0.5
         moved = self._fakes.shift(self.matrix)
         columns = (self.share, errors, *moved)
         rows = []

@@ -17,6 +17,7 @@ from scipy.stats import binom
 
 from ldp import HierarchicalHistogram
 from ldp.client import Client
+from ldp.decoding import distribution
 from ldp.decoding.by_category import Distributions
 from ldp.decoding.distribution import Distribution
 from ldp.decoding.nodes import nodes_of_levels
@@ -636,3 +637,16 @@ def test_a_device_sends_a_pair_of_a_category_and_a_number(tmp_path: Path) -> Non
     assert builder.build().total == 1
     text = StatementReader(Registry.load(path)).read(item).text
     assert text.startswith("names ")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("few_lies", [distribution.FEW_LIES, 0.0])
+def test_a_category_that_no_report_shows_may_have_a_few_people(
+    few_lies: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No report of 3 people is drawn with probability 0.05. The twin adds no variance."""
+    monkeypatch.setattr(distribution, "FEW_LIES", few_lies)
+    mechanism = HierarchicalHistogram(epsilon=16.0, bounds=(0, 64), buckets=64, by=("a", "b"))
+    generator = np.random.default_rng(1)
+    table = draw_table(mechanism, [("a", "1.5")], counts=np.array([1000]), generator=generator)
+    assert (decode_by_category(table)["b"].held().high > 3.0) == bool(few_lies)

@@ -603,7 +603,7 @@ def test_bins_of_one_person_have_intervals_that_hold(
     few_lies: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """300 people are spread over 256 bins, and hardly any report is a lie. Of 200 intervals at 95 %
-    more than 170 hold, with probability 1 - 1e-7; the twin adds no reports to a bin without any."""
+    more than 170 hold, with probability 1 - 1e-7; the twin adds no variance to bins without one."""
     monkeypatch.setattr(distribution, "FEW_LIES", few_lies)
     mechanism = HierarchicalHistogram(epsilon=12.0, bounds=(0, 256))
     generator, held = np.random.default_rng(12), 0
