@@ -17,7 +17,7 @@ from simulations import campaign, scale
 from simulations.benchmarks.large import LENGTH, SIMULATED, WORDS, ldp, write_words
 from simulations.campaign import Bar
 
-MOST, ROUNDS = 0.6, 5
+MOST, ROUNDS = 0.6, 3
 FILTER = 'mechanism = "rappor"\nbits = 128\nhashes = 2\ncohorts = 128\nseed = "00ff"\n'
 NOISE = "f = 0.5\np = 0.25\nq = 0.75\n"
 SKETCH = scale.SKETCH.replace("1024", "65536", 1)
