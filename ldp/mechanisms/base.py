@@ -355,7 +355,7 @@ class Mechanism(CatalogueMechanism, ABC):
         """Return an encoder of this mechanism; `bits` defaults to the operating system's source."""
         return Encoder(self, SystemBits() if bits is None else bits)
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         return _cost(self.channel.epsilon)
 
