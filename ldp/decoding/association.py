@@ -142,6 +142,8 @@ def stated_variance(variables: Sequence["Variable"], shares: Floats, reports: in
 
 OTHER = "(other)"
 """Name of the category of all values that are not listed, or not detected."""
+IN_CACHE = 1 << 11
+"""Number of reports whose products stay in the second-level cache."""
 POSITIVE = 1e-6
 """Share below which the test of independence leaves a value out."""
 ENOUGH = 500
@@ -455,12 +457,18 @@ def likelihoods(axis: Variable, rows: RowNumbers, payloads: Bytes) -> Floats:
     """Return the likelihood of every report for each value of `axis`, over that of a value which
     touches no cell: float64, shape (reports, values). `rows`: shape (reports,), `payloads`: shape
     (reports, payload bytes). Equal reports are computed once."""
+    from ldp.bulk.compiled import by_rows  # late: it loads all of ldp.bulk
+
     first, group = group_reports(rows, payloads)
-    ratio = cell_ratios(axis.mechanism, payloads[first])
+    mechanism, different = axis.mechanism, payloads[first]
+    ratio = np.concatenate(
+        by_rows(lambda some: cell_ratios(mechanism, different[some]), len(first))
+    )
     result = value_likelihoods(axis.touched, rows[first], ratio)
     if axis.touched.shape[1] < len(axis.values):
-        unlisted = _any_filter_likelihood(ratio, axis.mechanism.most_cells)
-        result = np.column_stack([result, unlisted])
+        hashes = mechanism.most_cells
+        unlisted = by_rows(lambda some: _any_filter_likelihood(ratio[some], hashes), len(first))
+        result = np.column_stack([result, np.concatenate(unlisted)])
     return np.asarray(result[group])
 
 
@@ -498,9 +506,12 @@ def _any_filter_likelihood(ratio: Floats, hashes: int) -> Floats:
     the columns they set, where each of `hashes` hashes falls on any of k columns equally: hashes!
     times the coefficient of t**hashes in the product over columns of 1 + ratio (e**(t / k) - 1).
     That is the likelihood for a value nobody listed, whose filter is random; shape (reports,)."""
+    if len(ratio) > IN_CACHE:
+        blocks = np.array_split(ratio, -(-len(ratio) // IN_CACHE))
+        return np.concatenate([_any_filter_likelihood(block, hashes) for block in blocks])
     terms, chance = np.zeros((hashes + 1, len(ratio))), 1 / ratio.shape[1]
     terms[0] = 1
-    for column in ratio.T:
+    for column in np.ascontiguousarray(ratio.T):
         for power in range(hashes, 0, -1):
             for times in range(1, power + 1):
                 weight = chance**times / math.factorial(times)
