@@ -19,7 +19,7 @@ def main() -> None:
     """Run tasks until the input ends."""
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_IGN)
-    results = os.fdopen(os.dup(1), "wb")
+    results, main_process = os.fdopen(os.dup(1), "wb"), os.getppid()
     os.dup2(2, 1)  # nothing that a library prints is among the results
     tasks = SimpleQueue[PeriodTask]()
     Thread(target=_read, args=(tasks,), daemon=True).start()
@@ -28,8 +28,10 @@ def main() -> None:
         while True:
             results.flush()
             pickle.dump(tasks.get().run(), results)
-    except BrokenPipeError:  # nobody reads: the main process was killed
-        os._exit(0)
+    except Exception as error:
+        if isinstance(error, BrokenPipeError) or os.getppid() != main_process:
+            os._exit(0)  # nobody reads: the main process was killed
+        raise
 
 
 def _read(tasks: "SimpleQueue[PeriodTask]") -> None:
