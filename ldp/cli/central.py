@@ -126,10 +126,7 @@ def central_command(
         "rows_read": read.summary,
     }
     cost = f"{read.words} {_cost(summary)}"
-    rows = [
-        (curator.name, *finite([*curator[1:5], *(local or [None] * 5)[1:5]]))
-        for curator, local in (twin.lines if as_json or out != "-" else ())  # else nobody sees them
-    ]
+    rows = finite([*twin.rows()] if as_json or out != "-" else [])  # else nobody sees them
     lines = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     if out.endswith(".html"):
         _write_page(Path(out), summary, lines, cost)
@@ -145,12 +142,12 @@ def _words(summary: dict[str, Any], twin: "Twin", out: str, cost: str) -> str:
         "",
         f"{'':<24} {'curator':>12} {'std. error':>11} {'local':>12} {'std. error':>11}",
     ]
-    for curator, local in twin.lines[:SHOWN]:
-        cells = f"{curator.name[:24]:<24} {_pair(curator)}"
-        lines.append(cells if local is None else f"{cells} {_pair(local)}")
-    if len(twin.lines) > SHOWN:
+    for name, *curator, local, error, _, _ in twin.rows(SHOWN):
+        cells = f"{name[:24]:<24} {_pair(*curator[:2])}"
+        lines.append(cells if math.isnan(local) else f"{cells} {_pair(local, error)}")
+    if len(twin.names) > SHOWN:
         lines.append(
-            f"... and {len(twin.lines) - SHOWN:,} more: --out FILE has all, with intervals"
+            f"... and {len(twin.names) - SHOWN:,} more: --out FILE has all, with intervals"
         )
     written = [] if out == "-" else [f"-> {out}"]
     return "\n".join([*lines, "", *wrap(cost), *written])
@@ -211,6 +208,6 @@ def _marked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return marked
 
 
-def _pair(answer: Any) -> str:
-    error = "open" if math.isnan(answer.std_error) else f"{answer.std_error:,.4g}"
-    return f"{answer.estimate:12,.6g} {error:>11}"
+def _pair(estimate: float, std_error: float) -> str:
+    error = "open" if math.isnan(std_error) else f"{std_error:,.4g}"
+    return f"{estimate:12,.6g} {error:>11}"

@@ -25,6 +25,7 @@ from ldp.planning.question import (
     REPLACE,
     TEXTS,
     VALUES,
+    Answers,
     Curated,
     Curator,
     Files,
@@ -35,7 +36,6 @@ from ldp.planning.question import (
 from ldp.planning.values import other_line
 from ldp.protocol.keys import FILE, Form, Key
 from ldp.simulation import Population
-from ldp.tables.statistics import Statistic
 
 if TYPE_CHECKING:
     from ldp.registry import Metric
@@ -119,7 +119,7 @@ class Mean(Question):
         return isinstance(metric.mechanism, Numeric)
 
     @classmethod
-    def release(cls, curated: Curated) -> tuple[central.ReleasedMean, list[Statistic]]:
+    def release(cls, curated: Curated) -> tuple[central.ReleasedMean, Answers]:
         mechanism: Any = curated.metric.mechanism
         mean = central.noisy_mean(
             np.array([float(value) for value in curated.people.values]),
@@ -128,7 +128,8 @@ class Mean(Question):
             epsilon=curated.epsilon,
             noise=curated.noise,
         )
-        return mean, [Statistic("mean", mean.mean, mean.std_error, *mean.interval(curated.level))]
+        numbers = mean.mean, mean.std_error, *mean.interval(curated.level)
+        return mean, (["mean"], np.array(numbers)[:, None])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -326,19 +327,18 @@ class Percentile(Question):
         return isinstance(metric.mechanism, HierarchicalHistogram)
 
     @classmethod
-    def release(cls, curated: Curated) -> tuple[central.Histogram, list[Statistic]]:
+    def release(cls, curated: Curated) -> tuple[central.Histogram, Answers]:
         """Return percentiles from one noisy histogram of the metric's bins."""
         mechanism: Any = curated.metric.mechanism
         bins, by = mechanism.bins, mechanism.by or ("",)
         places = curated.people.mapped(lambda value: str(mechanism.addressing.point(value)))
         histogram = curated.histogram(places, tuple(map(str, range(len(by) * len(bins)))))
-        statistics = []
+        rows = {}
         for place, name in enumerate(by):
             counts = histogram.counts[place * len(bins) : (place + 1) * len(bins)]
             part = dataclasses.replace(histogram, counts=counts)
             for q in curated.quantiles or QUANTILES:
                 error = std_error_of_ends(*central.percentile(part, bins.edges, q)[1:])
                 estimate, *ends = central.percentile(part, bins.edges, q, curated.level)
-                label = f"{name} p{100 * q:.10g}".lstrip()
-                statistics.append(Statistic(label, estimate, error, *ends))
-        return histogram, statistics
+                rows[f"{name} p{100 * q:.10g}".lstrip()] = estimate, error, *ends
+        return histogram, ([*rows], np.array([*rows.values()]).T)

@@ -28,7 +28,6 @@ from ldp.protocol.keys import FILE, TEXT, Form, Key, several
 from ldp.registry.definitions import read_values
 from ldp.simulation import Population, draw_table
 from ldp.tables.joint_table import JointTable
-from ldp.tables.statistics import Statistic
 from ldp.tables.table import Table
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ VALUES, DRAWS = 50, 400
 """Number of values measured, of the most common and of the rest; and number of draws of each."""
 NUMBERS = ("estimate", "std_error", "low", "high")
 """Columns of a result that a curator has too."""
+Answers = tuple[Sequence[str], Iterable[Any]]
+"""Names of statistics, and their NUMBERS: columns, shape (statistics,)."""
 REPLACE = Neighbours.REPLACE_VALUE
 
 
@@ -83,6 +84,12 @@ class Curated:
             at_most=self.metric.mechanism.at_most_answers,
             noise=self.noise,
         )
+
+    def answers(self, histogram: central.Histogram) -> Answers:
+        """Return the names of the counts, and their NUMBERS."""
+        counts = np.array(histogram.counts, np.int64)
+        errors = np.broadcast_to(histogram.std_error, len(counts))
+        return histogram.categories, (counts, errors, *histogram.interval(self.level))
 
 
 LIST = several(TEXT, "two different texts or more, of printable characters")._replace(
@@ -217,25 +224,23 @@ class Question(ABC):
         return False
 
     @classmethod
-    def release(
-        cls, curated: Curated
-    ) -> tuple[central.Histogram | central.ReleasedMean, list[Statistic]]:
-        """Return what a trusted curator releases of a metric of this kind, and its statistics.
+    def release(cls, curated: Curated) -> tuple[central.Histogram | central.ReleasedMean, Answers]:
+        """Return what a trusted curator releases of a metric of this kind, and what that says.
         Raises ParameterError for a kind that is about no metric."""
         raise ParameterError(f"no curator releases what {cls.key!r} asks of a metric")
 
     @classmethod
     def local(
         cls, curated: Curated, table: Table | JointTable, names: Sequence[str]
-    ) -> Iterable[Statistic]:
-        """Return what a table of the metric's reports says of the statistics of these `names`, and
-        maybe of others; raises an LdpError where they cannot be asked."""
+    ) -> Iterable[Any]:
+        """Return what a table of the metric's reports says of the statistics of these `names`: the
+        NUMBERS, nan where it says nothing. Raises an LdpError where they cannot be asked."""
         assert isinstance(table, Table)
         columns = numbers_outcome(table, curated.level, curated.quantiles).columns
         texts = [columns[name] for name in ("value", "statistic") if name in columns]
         numbers = np.column_stack([columns[name] for name in NUMBERS]).tolist()
-        for words, row in zip(zip(*texts, strict=True), numbers, strict=True):
-            yield Statistic(" ".join(map(str, words)), *row)
+        rows = dict(zip(map(" ".join, zip(*texts, strict=True)), numbers, strict=True))
+        return np.array([rows.get(name, [math.nan] * len(NUMBERS)) for name in names]).T
 
 
 def root_mean_square(errors: Floats) -> tuple[float, float]:

@@ -4,33 +4,40 @@ Neighbours differ in the value of one person, as in the local model, so the numb
 public. The curator's release is one of the data, and costs what it states.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ldp.arrays import Generator
 from ldp.central import Histogram, Noise, ReleasedMean
 from ldp.errors import LdpError, ParameterError
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
-from ldp.planning.question import KINDS, Curated
+from ldp.planning.question import KINDS, NUMBERS, Curated
 from ldp.registry import Metric
 from ldp.simulation import Population, draw_tables
 from ldp.simulation.bulk_reports import limited
 from ldp.tables.joint_table import JointTable
-from ldp.tables.statistics import Statistic
 from ldp.tables.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Twin:
-    """Both answers to one metric. `kind`: what is `released`, in a word; `lines`: each statistic as
-    the curator and as the reports tell it, None where these cannot be asked for it; `no_local`:
-    why there is no local answer."""
+    """Both answers to one metric. `kind`: what is `released`, in a word; `names` of statistics, and
+    `numbers`, a column for each: the NUMBERS that the curator and then those that the reports tell,
+    nan where these cannot be asked; `no_local`: why there is no local answer."""
 
     kind: str
     released: Histogram | ReleasedMean
-    lines: tuple[tuple[Statistic, Statistic | None], ...]
+    names: Sequence[str]
+    numbers: Sequence[Any]
     people: int
     no_local: str
+
+    def rows(self, most: int | None = None) -> Iterator[tuple[Any, ...]]:
+        """Return each name with its numbers, of the first `most` names or of all."""
+        return zip(self.names, *(column[:most].tolist() for column in self.numbers), strict=False)
 
 
 def central_twin(
@@ -75,17 +82,17 @@ def central_twin(
         quantiles=quantiles,
         noise=noise,
     )
-    released, central = kind.release(curated)
-    local, reason = dict[str, Statistic](), ""
+    released, (names, central) = kind.release(curated)
+    local, reason = [np.full(len(names), np.nan)] * len(NUMBERS), ""
     try:
-        rows = kind.local(curated, table, [statistic.name for statistic in central])
-        local = {statistic.name: statistic for statistic in rows}
+        local = [*kind.local(curated, table, names)] if names else local
     except LdpError as error:
         reason = str(error)
     return Twin(
         kind=kind.released_as,
         released=released,
-        lines=tuple((statistic, local.get(statistic.name)) for statistic in central),
+        names=names,
+        numbers=[*central, *local],
         people=people.users,
         no_local=reason,
     )

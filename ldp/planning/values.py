@@ -32,6 +32,7 @@ from ldp.planning.question import (
     DRAWS,
     TEXTS,
     VALUES,
+    Answers,
     Curated,
     Curator,
     Files,
@@ -43,7 +44,6 @@ from ldp.protocol.channel import require_whole
 from ldp.protocol.keys import Key, errors_in, read_keys, section, whole
 from ldp.simulation import Population, draw_estimates
 from ldp.tables.joint_table import JointTable
-from ldp.tables.statistics import Statistic
 from ldp.tables.table import Table
 
 if TYPE_CHECKING:
@@ -210,21 +210,17 @@ class Shares(Question):
         return bool(metric.mechanism.labels or metric.candidates())
 
     @classmethod
-    def release(cls, curated: Curated) -> tuple[central.Histogram, list[Statistic]]:
+    def release(cls, curated: Curated) -> tuple[central.Histogram, Answers]:
         metric, people = curated.metric, curated.people.mapped(curated.metric.mechanism.label)
         histogram = curated.histogram(people, metric.mechanism.labels or metric.candidates() or ())
-        return histogram, statistics_of(histogram, curated.level)
+        return histogram, curated.answers(histogram)
 
     @classmethod
     def local(
         cls, curated: Curated, table: Table | JointTable, names: Sequence[str]
-    ) -> Iterable[Statistic]:
-        if not names:
-            return ()
+    ) -> Iterable[Any]:
         estimates = decode(table if isinstance(table, Table) else table[WORDS], names)
-        columns = (estimates.count, estimates.std_error, *estimates.interval(curated.level))
-        numbers = (column.tolist() for column in columns)
-        return [*map(Statistic, estimates.values, *numbers)]
+        return estimates.count, estimates.std_error, *estimates.interval(curated.level)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,13 +254,6 @@ class CrossTable(Shares):
                 )
         names = tuple(map(BETWEEN.join, product(*lists.values())))
         return cls(**shared, domain=cells, values=names)
-
-
-def statistics_of(histogram: central.Histogram, level: float) -> list[Statistic]:
-    """Return each count of a curator with its interval."""
-    ends = (column.tolist() for column in histogram.interval(level))
-    rows = zip(histogram.categories, histogram.counts, *ends, strict=True)
-    return [Statistic(name, count, histogram.std_error, *ends) for name, count, *ends in rows]
 
 
 def other_line(values: Sequence[str]) -> str:

@@ -18,12 +18,11 @@ from ldp.decoding.puzzle import fragment_number
 from ldp.mechanisms import LocalHashing, PrefixExtension
 from ldp.planning.mechanism_choice import SEED, zipf_squares
 from ldp.planning.numbers import Mean, Percentile
-from ldp.planning.question import DRAWS, VALUES, Curated, Curator, Files, Question
-from ldp.planning.values import Shares, statistics_of
+from ldp.planning.question import DRAWS, VALUES, Answers, Curated, Curator, Files, Question
+from ldp.planning.values import Shares
 from ldp.protocol.keys import Key, whole
 from ldp.protocol.spelling import MOST_LETTERS
 from ldp.simulation import draw_table
-from ldp.tables.statistics import Statistic
 
 if TYPE_CHECKING:
     from ldp.registry import Metric
@@ -140,7 +139,7 @@ class Words(Question):
         return not any(kind.is_about(metric) for kind in (Shares, Mean, Percentile))
 
     @classmethod
-    def release(cls, curated: Curated) -> tuple[central.Histogram, list[Statistic]]:
+    def release(cls, curated: Curated) -> tuple[central.Histogram, Answers]:
         strings = central.noisy_strings(
             curated.people.answer_counts(),
             epsilon=curated.epsilon,
@@ -148,6 +147,6 @@ class Words(Question):
             at_most=curated.metric.mechanism.at_most_answers,
             noise=curated.noise,
         )
-        return strings, statistics_of(strings, curated.level)
+        return strings, curated.answers(strings)
 
     local = Shares.local

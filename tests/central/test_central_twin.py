@@ -589,11 +589,11 @@ def test_the_twin_of_sets_counts_answers_with_the_noise_of_all_of_a_person(
         generator=np.random.default_rng(1),
     )
     assert (twin.people, noise.scales) == (100, [4.0])
-    counts = {central.name: central.estimate for central, _ in twin.lines}
+    counts = {name: count for name, count, *_ in twin.rows()}
     assert set(counts) == {"a", "b", "c", "d"}
     assert sum(counts.values()) == 160
     assert counts["d"] == 0 < counts["c"] < 30
-    assert all(local for _, local in twin.lines)
+    assert all(math.isfinite(number) for _, *numbers in twin.rows() for number in numbers)
 
 
 @pytest.mark.exact
