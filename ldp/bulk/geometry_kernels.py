@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import AnyInts, Bools, Floats, Ints, Points, RowNumbers
+from ldp.arrays import AnyInts, Bools, Ints, Points, RowNumbers
 from ldp.bulk.compiled import compiled
 from ldp.bulk.point_kernels import count_sets, pick
 from ldp.mechanisms.projective_geometry import Hyperplanes, number_of_points
 
-AT_ONCE = 1 << 19
+AT_ONCE = 1 << 16
 """Number of hyperplanes that are computed at one time, which bounds memory."""
 
 
@@ -71,12 +71,12 @@ def count_incidences(counts: AnyInts, normals: AnyInts, field: int) -> Ints:
     sums = np.where(normals[:, -1] == 0, counts[0], 0).astype(np.int64)
     for size in range(1, dimension):  # how many numbers follow the first
         start, end = (number_of_points(field, count) for count in (size, size + 1))
-        block = counts[start:end].astype(np.float64).reshape((field,) * size)
+        block = counts[start:end].reshape((field,) * size)
         sums += _along(block, normals[:, dimension - 1 - size :], inverses)
     return sums
 
 
-def _along(block: Floats, normals: AnyInts, inverses: Ints) -> Ints:
+def _along(block: AnyInts, normals: AnyInts, inverses: Ints) -> Ints:
     """Return for each candidate, with numbers (a, v), shape (candidates, 1 + m), the sum of the
     block, shape (field, ...), over all w with a + <w, v> = 0: int64, shape (candidates,)."""
     field, size = inverses.size, block.ndim
@@ -89,8 +89,8 @@ def _along(block: Floats, normals: AnyInts, inverses: Ints) -> Ints:
     lines = np.flatnonzero(number)
     number[lines] = np.arange(lines.size)
     half = np.empty((*block.shape[1:], field // 2 + 1), np.complex128)
-    transformed = np.fft.rfftn(block, out=half)  # otherwise in two such arrays
-    by_line = np.empty((lines.size, field), np.int64)
+    transformed = np.fft.rfftn(block.astype(float), out=half)  # otherwise in two such arrays
+    by_line = np.empty((lines.size, field), np.min_scalar_type(int(block.sum())))
     for some in _slices(lines.size, AT_ONCE // field + 1):
         directions = lines[some, None] // weights % field
         slices = [_at(transformed, c * directions % field) for c in range(field // 2 + 1)]

@@ -13,7 +13,7 @@ from ldp.mechanisms.addressing import CellSets
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.table import Table
 
-AT_ONCE = 1 << 19
+AT_ONCE = 1 << 16
 """Number of columns whose squares are summed at one time, which bounds memory."""
 
 
