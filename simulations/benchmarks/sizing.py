@@ -191,7 +191,8 @@ def on_spark(rows: int, folder: Path) -> tuple[list[Slope], list[Bar]]:
             os.link(path, linked)
     slopes, bars = list[Slope](), list[Bar]()
     for master in ("local[1]", "local[2]"):
-        session = SparkSession.builder.master(master).appName("sizing").getOrCreate()
+        builder = SparkSession.builder.master(master).config("spark.driver.memory", "3g")
+        session = builder.appName("sizing").getOrCreate()
         ways: dict[str, Callable[..., object]] = {"": aggregate, master: aggregate_on_spark}
         seconds = {way: {size: list[float]() for size in SPARK_SIZES} for way in ways}
         for number, size in product(range(SPARK_ROUNDS + 1), SPARK_SIZES):
