@@ -203,7 +203,7 @@ def on_spark(rows: int, folder: Path) -> tuple[list[Slope], list[Bar]]:
                     seconds[way][size].append(used() - before)
         session.stop()
         alone, spark = (Slope.fit(rows, way, seconds[way]) for way in ways)
-        ratio = spark.each / alone.each
+        ratio = float(spark.each / alone.each)
         error = ratio * math.hypot(spark.error / spark.each, alone.error / alone.each)
         print(
             f"     {rows:,} rows, {master}: {spark.each:.3f} +- {spark.error:.3f} us a report, one "
