@@ -27,6 +27,8 @@ ROUGH = 1e-3
 """Change of a cell by a step of EM below which Newton's method starts."""
 EXACT = 1e-6
 """Change of a cell by a step below which a fit ends."""
+LEAST = 0.1
+"""Least part of a cell after two steps of EM that a jump leaves it; cells at 0 would stay there."""
 RIDGE = 1e-9
 MOST_NEWTON = 50
 """Steps of Newton's method."""
@@ -167,9 +169,9 @@ def fit_shares(mixture: Mixture) -> MixtureFit:
 
 def accelerated_em(mixture: Mixture, *, tolerance: float, most: int = 1000) -> MixtureFit:
     """Return the shares by EM from equal shares. From t0 two steps lead to t1 and t2; with
-    r = t1 - t0 and v = (t2 - t1) - r the jump goes to t0 + 2 a r + a**2 v, a = |r| / |v|, or to t2
-    where that leaves the simplex or falls below the likelihood of t1. Ends when a step changes no
-    cell by `tolerance`, or after `most` steps."""
+    r = t1 - t0 and v = (t2 - t1) - r the jump goes to t0 + 2 a r + a**2 v, a = |r| / |v|, in each
+    cell to LEAST t2 at least, or to t2 where that falls below the likelihood of t1. Ends when a
+    step changes no cell by `tolerance`, or after `most` steps."""
     shares, steps = np.full(mixture.shape, 1 / math.prod(mixture.shape)), 0
     while True:
         t1, likelihood = mixture.step(shares)
@@ -181,9 +183,9 @@ def accelerated_em(mixture: Mixture, *, tolerance: float, most: int = 1000) -> M
         steps += 1
         r, v = t1 - shares, (t2 - t1) - (t1 - shares)
         length = float(np.linalg.norm(r)) / max(float(np.linalg.norm(v)), 1e-300)
-        jump = shares + 2 * length * r + length**2 * v
+        jump = np.maximum(shares + 2 * length * r + length**2 * v, LEAST * t2)
         shares = t2
-        if length > 1 and jump.min() >= 0:
+        if length > 1:
             landing, after = mixture.step(jump / jump.sum())
             steps += 1
             if after >= before:

@@ -81,6 +81,24 @@ def test_the_fit_is_within_1e_4_of_plain_em_run_to_its_end() -> None:
 
 
 @pytest.mark.exact
+def test_em_is_fast_where_most_cells_are_empty() -> None:
+    """Jumps stop short of empty cells. The twin, that many steps without jumps, is far below; jumps
+    that are refused where they would leave the simplex hardly ever happen here."""
+    generator = np.random.default_rng(7)
+    held = generator.integers(0, 12, size=(4, 2))[generator.integers(0, 4, size=3000)]
+    noisy = [generator.random((3000, 12)) + 0.2 for _ in range(2)]
+    for factor, values in zip(noisy, held.T, strict=True):
+        factor[np.arange(3000), values] += 0.8
+    mixture = Mixture.of(noisy, np.ones(3000))
+    fit = accelerated_em(mixture, tolerance=1e-5)
+    shares, likelihood = np.full((12, 12), 1 / 144), -np.inf
+    for _ in range(fit.steps):
+        shares, likelihood = mixture.step(shares)
+    assert fit.steps < 40
+    assert fit.likelihood > likelihood + 50
+
+
+@pytest.mark.exact
 def test_newtons_method_stops_where_it_is_told_to_start_at_the_maximum() -> None:
     first, second = factors(np.random.default_rng(4), 300, 3, 3)
     mixture = Mixture.of([first, second], np.ones(300))
