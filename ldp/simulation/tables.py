@@ -164,7 +164,7 @@ def draw_table(
             blocks = list(pool.map(block, range(len(sizes)), spawned))
     reports = np.concatenate([reports for _, reports in blocks])
     kind = smallest_type(int(reports.max()), mechanism.kind.is_signed)
-    cells = np.concatenate([counts.astype(kind) for counts, _ in blocks])
+    cells = np.concatenate([counts for counts, _ in blocks], dtype=kind)
     return Table(mechanism, cells, reports)
 
 
