@@ -178,7 +178,6 @@ def test_levels_that_agree_are_put_together_without_a_change() -> None:
     nodes = Nodes(
         tree,
         tree.sums(true),
-        np.full(size, 500.0),
         np.zeros(size, int),
         SMALL.channel,
         np.ones((1, size)),
