@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ldp.audit.tried_values import tried
 from ldp.audit.verdict import ALPHA, Verdict, audited
+from ldp.files import finite
 from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.mechanisms.presets import COMPLETE
 from simulations import campaign
@@ -63,7 +64,7 @@ def main() -> int:
         "randomness": "the operating system's: no seed",
         "reports": asked.reports,
         "alpha": ALPHA,
-        "audits": [{**asdict(verdict), "passed": verdict.passed} for verdict in verdicts],
+        "audits": [{**finite(asdict(verdict)), "passed": verdict.passed} for verdict in verdicts],
     }
     campaign.write(asked.out, started, result)
     return 0 if all(verdict.passed for verdict in verdicts) else 1

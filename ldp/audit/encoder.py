@@ -34,11 +34,13 @@ MakeEncoder = Callable[[], Callable[[Value], bytes]]
 """Makes a device: its `encode`."""
 
 
-class Turns(NamedTuple):
-    """Turns of new devices: each makes from 1 to `most` reports. `keeps_row`: whether a device's
+class Way(NamedTuple):
+    """Way to make reports: function that makes a `device`. New ones take turns, in which each makes
+    from 1 to `most` reports; with None one device makes all. `keeps_row`: whether a device's
     reports are all in one row, and those about one value have one permanent response."""
 
-    most: int
+    device: MakeEncoder
+    most: int | None = None
     keeps_row: bool = False
 
 
@@ -97,29 +99,28 @@ def encoder_checks(
 def value_checks(
     mechanism: CatalogueMechanism,
     values: Sequence[Value],
-    device: MakeEncoder,
+    way: Way,
     trials: int,
     draws: Draws,
-    turns: Turns | None = None,
 ) -> list[Checks]:
     """Return the checks of reports of many values, in a drawn order. There are `trials` in total
     and at least `trials` / 80 of each value; `trials` / 16 where values are rounded at random,
-    EACH_OF_ALL or `trials` / 5 where all values of a joint metric are tried. One device makes them,
-    or new ones by `turns`. Then the values that look strangest are tried again, in two rounds with
-    fewer values and more reports of each. These reports are new, so that no choice biases them."""
+    EACH_OF_ALL or `trials` / 5 where all values of a joint metric are tried. Then the values that
+    look strangest are tried again, in two rounds with fewer values and more reports of each. These
+    reports are new, so that no choice biases them."""
     parts = parts_of(mechanism)
     has_rounding = any(isinstance(part.addressing, Rounding) for part in parts)
     least = max(LEAST_EACH, trials // (16 if has_rounding else 80))
     if isinstance(mechanism, JointReport) and _are_all_pairs(values):
         least = max(least, min(EACH_OF_ALL, trials // 5))
     repetitions = max(least, trials // len(values))
-    checks = seen = _mixed(mechanism, values, device, repetitions, draws, turns)
+    checks = seen = _mixed(mechanism, values, way, repetitions, draws)
     for strange, share in STRANGE:
         chosen = draws.chosen(partial(_strangest, seen, len(values), strange))
         values = [values[place] for place in chosen]
         if len(values) < 2:
             break
-        seen = _mixed(mechanism, values, device, int(trials * share), draws, turns)
+        seen = _mixed(mechanism, values, way, int(trials * share), draws)
         checks = checks + [(f"{strange}{AGAIN}{what}", *counted) for what, *counted in seen]  # type: ignore[misc]
     return checks
 
@@ -144,10 +145,9 @@ def _are_all_pairs(values: Sequence[Any]) -> bool:
 def _mixed(
     mechanism: CatalogueMechanism,
     values: Sequence[Value],
-    device: MakeEncoder,
+    way: Way,
     repetitions: int,
     draws: Draws,
-    turns: Turns | None,
 ) -> list[Checks]:
     """Return the checks of about `trials` reports of each value, in a drawn order: on average every
     fourth report is about the same value as the one before."""
@@ -155,38 +155,33 @@ def _mixed(
     order = draws.plan.permutation(np.repeat(np.arange(len(values)), repetitions))
     places = np.where(draws.plan.random(order.size) < REPEATED, 0, np.arange(order.size))
     order = order[np.maximum.accumulate(places)]
-    numbered = _reports(mechanism, values, device, order, draws, turns)
+    numbered = _reports(mechanism, values, way, order, draws)
     for start in range(0, order.size, CHUNK):
         reports, calls, devices = zip(*islice(numbered, CHUNK), strict=True)
         of_reports = order[start : start + CHUNK], reports, draws.coins
-        numbers, keeps_row = (np.array(calls), np.array(devices)), bool(turns and turns.keeps_row)
-        checks = check_values(mechanism, values, *of_reports, *numbers, keeps_row=keeps_row)
+        numbers = np.array(calls), np.array(devices)
+        checks = check_values(mechanism, values, *of_reports, *numbers, keeps_row=way.keeps_row)
         _add(pool, checks)
     return list(pool.values())
 
 
 def _reports(
-    mechanism: CatalogueMechanism,
-    values: Sequence[Value],
-    device: MakeEncoder,
-    order: Ints,
-    draws: Draws,
-    turns: Turns | None,
+    mechanism: CatalogueMechanism, values: Sequence[Value], way: Way, order: Ints, draws: Draws
 ) -> Iterator[tuple[tuple[int, bytes], int, int]]:
     """Yield the reports of values in an order, each with the number of its call and device, 0 where
     one device makes all. A device that keeps its row only reports values that touch different
     cells."""
-    encode, number, call, left, row = device(), next(draws.devices), 0, 0, 0
-    keeps, touched = bool(turns and turns.keeps_row), set[Any]()
+    encode, number, call, left, row = way.device(), next(draws.devices), 0, 0, 0
+    touched = set[Any]()
     cells: Any = cache(lambda at, row: (*mechanism.cells(values[at], row),))  # type: ignore[attr-defined]
     for at in order.tolist():
-        if turns and (not left or (keeps and cells(at, row) in touched)):
-            encode, number, call, touched = device(), next(draws.devices), 0, set()
-            left = int(draws.coins.integers(1, turns.most, endpoint=True))
+        if way.most and (not left or (way.keeps_row and cells(at, row) in touched)):
+            encode, number, call, touched = way.device(), next(draws.devices), 0, set()
+            left = int(draws.coins.integers(1, way.most, endpoint=True))
         report = split_report(encode(values[at]), mechanism.header, mechanism.layout)
-        yield report, call, number if turns else 0
+        yield report, call, number if way.most else 0
         call, left, row = call + 1, left - 1, report[0]
-        if keeps:
+        if way.keeps_row:
             touched.add(cells(at, row))
 
 

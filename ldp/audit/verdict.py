@@ -1,11 +1,9 @@
 """Whole audit of a mechanism and its real encoder, by checks A (exact law), B (bytes of one device
 and of many, a bound from outside) and C (many days, where a response is memoised)."""
 
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -13,8 +11,7 @@ from ldp.audit import messages
 from ldp.audit.black_box import epsilon_at_least
 from ldp.audit.draws import Draws
 from ldp.audit.encoder import (
-    MakeEncoder,
-    Turns,
+    Way,
     encoder_checks,
     repeat_checks,
     start_checks,
@@ -51,23 +48,21 @@ MOST_DEVICES = 10_000
 @dataclass(frozen=True)
 class Memoised:
     """Exact privacy loss of DAYS reports: between two values that never change, which `lifetime`
-    bounds; and between a history that never changes and one that does, per value and by epoch. None
-    stands for infinity, for which JSON has no number. `at_least`: lower bound on the epsilon that
-    real devices show under each mode's promise; `cohorts`: number of cohorts that a device names.
-    """
+    bounds; and between a history that never changes and one that does, per value and by epoch.
+    `at_least`: lower bound on the epsilon that real devices show under each mode's promise;
+    `cohorts`: number of cohorts that a device names."""
 
-    lifetime: float | None
-    unchanging: float | None
-    changing_per_value: float | None
-    changing_by_epoch: float | None
+    lifetime: float
+    unchanging: float
+    changing_per_value: float
+    changing_by_epoch: float
     at_least: float
     cohorts: int
 
     @property
     def passed(self) -> bool:
         promised = self.unchanging, self.changing_by_epoch, self.at_least
-        bound = _or_infinite(self.lifetime)
-        return max(map(_or_infinite, promised)) <= bound and self.cohorts == 1
+        return max(promised) <= self.lifetime and self.cohorts == 1
 
 
 @dataclass(frozen=True)
@@ -105,8 +100,6 @@ def audited(
     share one half of it, the bounds from outside the other."""
     play = partial(encoder_stages, mechanism, trials, dictionary)
     audit = judge_again(play, seed, alpha / 2)
-    if isinstance(mechanism, Dummies):
-        return _verdict_of(name, mechanism, audit, messages.message_findings(mechanism))
     held = None
     if isinstance(mechanism, MemoisedMechanism):
         held = _held_for_days(mechanism, tried(mechanism), trials, alpha / 4)
@@ -129,35 +122,32 @@ def encoder_stages(
         return
     values = tried(mechanism)
     is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.has_independent_bits
-    ways: list[tuple[MakeEncoder, Turns | None]] = [
-        (lambda: mechanism.encoder().encode, Turns(most)) for most in (CALLS_LONG, CALLS_EACH)
-    ]
+    ways = [Way(lambda: mechanism.encoder().encode, most) for most in (CALLS_LONG, CALLS_EACH)]
     if isinstance(mechanism, MemoisedMechanism):
 
         def epoch() -> str:
             return f"{draws.plan.integers(2000, 3000)}-W{draws.plan.integers(1, 53):02d}"
 
-        is_random = mechanism.has_roundings
-        turns_of_values = Turns(1) if is_random else Turns(CALLS_EACH, keeps_row=True)
-        ways[1] = partial(_device, mechanism), turns_of_values
-        ways.append((lambda: _device(mechanism, epoch()), Turns(1)))
+        turns = (1, False) if mechanism.has_roundings else (CALLS_EACH, True)
+        ways[1] = Way(partial(_device, mechanism), *turns)
+        ways.append(Way(lambda: _device(mechanism, epoch()), 1))
     numbers = (trials, trials, trials // 4)  # the third way has other secrets
     yield from with_sums(
         stage
-        for (device, turns), some in zip(ways, numbers, strict=False)
-        for stage in way_stages(mechanism, device, some, draws, dictionary, turns)
+        for way, some in zip(ways, numbers, strict=False)
+        for stage in way_stages(mechanism, way, some, draws, dictionary)
     )
-    for device, turns in ways[:1] if is_noisy else ways[:2]:
-        yield repeat_checks(mechanism, values[0], _encoder(device, turns, draws), trials)
+    for way in ways[:1] if is_noisy else ways[:2]:
+        yield repeat_checks(mechanism, values[0], _encoder(way, draws), trials)
     if isinstance(mechanism, MemoisedMechanism):
         two = values[0], values[1]
         yield all_lives(mechanism, two, _numbered(_device, draws), epoch, trials)
 
 
-def _encoder(device: MakeEncoder, turns: Turns | None, draws: Draws) -> Callable[[Value], bytes]:
+def _encoder(way: Way, draws: Draws) -> Callable[[Value], bytes]:
     """Return what encodes on one device, or, where each makes few reports, on a new one each
     time."""
-    is_one, device = turns is None or turns.most > CALLS_EACH, _numbered(device, draws)
+    is_one, device = not way.most or way.most > CALLS_EACH, _numbered(way.device, draws)
     return device() if is_one else lambda value: device()(value)
 
 
@@ -194,7 +184,7 @@ def audited_from_outside(
 
     def play(draws: Draws) -> Iterator[list[Checks]]:
         yield start_checks(mechanism, value, starts, draws.coins)
-        yield from with_sums(way_stages(mechanism, lambda: encode, trials, draws, dictionary))
+        yield from with_sums(way_stages(mechanism, Way(lambda: encode), trials, draws, dictionary))
         yield repeat_checks(mechanism, value, encode, trials)
 
     audit = judge_again(play, seed, alpha / 2)
@@ -210,23 +200,17 @@ def _verdict(
     alpha: float,
     held: Memoised | None = None,
 ) -> Verdict:
-    """Return the verdict of these counts, of the exact law, and of a bound from outside."""
-    values = tried(mechanism)
-    exact = exact_findings(mechanism, values) + _changing_findings(mechanism, held)
-    pair, error = (values[0], values[1]), alpha / (4 if held else 2)
-    at_least = epsilon_at_least(mechanism, pair, encode, trials=2 * trials, error=error)
-    return _verdict_of(name, mechanism, audit, exact, at_least, held)
-
-
-def _verdict_of(
-    name: str,
-    mechanism: CatalogueMechanism,
-    audit: Audit,
-    exact: list[str],
-    at_least: float = 0.0,
-    held: Memoised | None = None,
-) -> Verdict:
-    """Return the verdict of these counts, with what else was seen."""
+    """Return the verdict of these counts, of the exact law, and of a bound from outside, which
+    messages for a shuffler do not have."""
+    if isinstance(mechanism, Dummies):
+        exact, at_least = messages.message_findings(mechanism), 0.0
+    else:
+        first, second, *_ = values = tried(mechanism)
+        exact = exact_findings(mechanism, values) + _changing_findings(mechanism, held)
+        error = alpha / (4 if held else 2)
+        at_least = epsilon_at_least(
+            mechanism, (first, second), encode, trials=2 * trials, error=error
+        )
     worst = sorted(audit.findings, key=lambda finding: finding.p_value)
     return Verdict(
         name=name,
@@ -241,17 +225,16 @@ def _verdict_of(
 
 def way_stages(
     mechanism: CatalogueMechanism,
-    device: MakeEncoder,
+    way: Way,
     trials: int,
     draws: Draws,
     dictionary: Sequence[Value] = (),
-    turns: Turns | None = None,
 ) -> Iterator[list[Checks]]:
-    """Yield the checks of one way to encode, on one device or on new ones, which make reports of
-    many values by `turns`, and one each of a few that are tried at length."""
+    """Yield the checks of one way to encode: of many values, and of a few that are tried at length,
+    of which new devices make a report each."""
     many = drawn_values(mechanism, draws.plan, dictionary)
-    yield value_checks(mechanism, many, device, trials, draws, turns)
-    encode = _encoder(device, turns, draws)
+    yield value_checks(mechanism, many, way, trials, draws)
+    encode = _encoder(way, draws)
     for value in tried(mechanism):
         yield encoder_checks(mechanism, (value,), encode, trials)
 
@@ -304,10 +287,10 @@ def _held_for_days(
 
     cohorts = cohorts_named(mechanism, changes, partial(_device, mechanism), trials=devices)
     return Memoised(
-        lifetime=_or_none(mechanism.cost.lifetime),
-        unchanging=_or_none(exact_epsilon(mechanism, (stays, other), "per-value")),
-        changing_per_value=_or_none(exact_epsilon(mechanism, (stays, changes), "per-value")),
-        changing_by_epoch=_or_none(exact_epsilon(mechanism, (stays, changes), "epoch")),
+        lifetime=float(mechanism.cost.lifetime),
+        unchanging=float(exact_epsilon(mechanism, (stays, other), "per-value")),
+        changing_per_value=float(exact_epsilon(mechanism, (stays, changes), "per-value")),
+        changing_by_epoch=float(exact_epsilon(mechanism, (stays, changes), "epoch")),
         at_least=max(at_least((stays, other)), at_least((stays, changes), "e")),
         cohorts=max(cohorts),
     )
@@ -318,15 +301,7 @@ def _changing_findings(mechanism: CatalogueMechanism, held: Memoised | None) -> 
     if held is None:
         return []
     assert isinstance(mechanism, MemoisedMechanism)
-    loss, claimed = _or_infinite(held.changing_per_value), mechanism.changing_per_value
+    loss, claimed = held.changing_per_value, mechanism.changing_per_value
     if loss <= DAYS // 2 * claimed:
         return []
     return [f"{DAYS // 2} days of a changing value tell {loss:g}, each at most {claimed:g} claimed"]
-
-
-def _or_none(number: float | Decimal) -> float | None:
-    return float(number) if math.isfinite(number) else None
-
-
-def _or_infinite(number: float | None) -> float:
-    return math.inf if number is None else number

@@ -254,9 +254,7 @@ def _line(
     line = f"{word} {verdict.name}: {seen}; {law}"
     lines = [line, *verdict.exact, *verdict.findings]
     if (memoised := verdict.memoised) is not None:
-        *epsilons, at_least, cohorts = (
-            math.inf if number is None else number for number in astuple(memoised)
-        )
+        *epsilons, at_least, cohorts = astuple(memoised)
         lifetime, unchanging, per_value, by_epoch = map(epsilon_text, epsilons)
         lines.append(
             f"{DAYS} days memoised: epsilon {unchanging} between values that never change "
@@ -265,7 +263,7 @@ def _line(
             f"{per_value} per value, {by_epoch} by epoch"
         )
         if cohorts > 1:
-            lines.append(f"a device named {cohorts:.0f} cohorts: its value shows through them")
+            lines.append(f"a device named {cohorts} cohorts: its value shows through them")
     if cheats:
         lines.append(f"cheats caught: {sum(caught)} of {len(cheats)}")
     if is_weak:

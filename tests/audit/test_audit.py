@@ -25,7 +25,7 @@ from ldp.audit.binomial_checks import (
 )
 from ldp.audit.cells import check_reports
 from ldp.audit.draws import Draws
-from ldp.audit.encoder import encoder_checks, repeat_checks
+from ldp.audit.encoder import Way, encoder_checks, repeat_checks
 from ldp.audit.judging import Checks, binomial_p, judge
 from ldp.audit.law import MOST_OUTCOMES, number_of_outcomes
 from ldp.audit.reports import CALLS
@@ -527,7 +527,7 @@ def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism
     is_by_turns, is_repeated = mutant in BY_TURNS, mutant is noise_of_a_short_seed
     trials = TRIALS if is_by_turns else TRIALS // 4
     encode = mutant(mechanism, SeededBits(b"whole mutant"))
-    checks = [*chain.from_iterable(way_stages(mechanism, lambda: encode, trials, Draws(0)))]
+    checks = [*chain.from_iterable(way_stages(mechanism, Way(lambda: encode), trials, Draws(0)))]
     if is_repeated:
         checks += repeat_checks(mechanism, tried(mechanism)[0], encode, TRIALS)
     if is_by_turns or is_repeated:
@@ -543,7 +543,7 @@ def test_the_whole_audit_passes_where_mutants_are_caught(mechanism: Mechanism) -
     """This fails falsely with probability ALPHA; seeds are fixed. The twins are the mutants
     above."""
     encode = mechanism.encoder(SeededBits(b"no mutant")).encode
-    checks = [*chain.from_iterable(way_stages(mechanism, lambda: encode, TRIALS, Draws(0)))]
+    checks = [*chain.from_iterable(way_stages(mechanism, Way(lambda: encode), TRIALS, Draws(0)))]
     checks += repeat_checks(mechanism, tried(mechanism)[0], encode, TRIALS)
     audit = judge(checks, ALPHA)
     assert audit.passed, audit.findings[0]

@@ -21,7 +21,7 @@ from ldp.audit.black_box import reports_of
 from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen, _moduli, condition_checks, evened
 from ldp.audit.draws import Draws
-from ldp.audit.encoder import Turns
+from ldp.audit.encoder import Way
 from ldp.audit.judging import (
     Checks,
     Finding,
@@ -184,7 +184,7 @@ CHEATS: dict[str, tuple[Any, Cheat]] = {
 
 
 def stages_of(mechanism: Any, encode: Encode) -> Iterator[list[Checks]]:
-    return way_stages(mechanism, lambda: encode, TRIALS, Draws(0))
+    return way_stages(mechanism, Way(lambda: encode), TRIALS, Draws(0))
 
 
 def chance_to_pass(name: str) -> float:
@@ -345,7 +345,7 @@ def test_a_device_that_is_plain_on_some_calls_is_refuted() -> None:
 
     def passes(is_honest: bool) -> bool:
         make = partial(device, is_honest)
-        stages = way_stages(mechanism, make, TRIALS, Draws(0), (), Turns(CALLS_EACH))
+        stages = way_stages(mechanism, Way(make, CALLS_EACH), TRIALS, Draws(0))
         return judge(next(stages), AUDIT_ALPHA).passed
 
     assert not passes(is_honest=False)
@@ -512,7 +512,7 @@ def test_an_audit_can_stop_at_its_first_finding() -> None:
     encode, stages = cheat(mechanism.encoder(SeededBits(b"device")).encode, mechanism), []
 
     def play(draws: Draws) -> Iterator[list[Checks]]:
-        for stage in way_stages(mechanism, lambda: encode, TRIALS, draws):
+        for stage in way_stages(mechanism, Way(lambda: encode), TRIALS, draws):
             stages.append(stage)
             yield stage
 

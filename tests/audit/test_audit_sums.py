@@ -11,7 +11,7 @@ import pytest
 
 from ldp.audit import encoder
 from ldp.audit.draws import Draws
-from ldp.audit.encoder import Turns, encoder_checks, value_checks, with_sums
+from ldp.audit.encoder import Way, encoder_checks, value_checks, with_sums
 from ldp.audit.judging import Checks, judge
 from ldp.audit.lives import life_checks, one_by_one
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
@@ -45,8 +45,9 @@ def devices(mechanism: Any, is_weaker: Callable[[int], bool], epsilon: float) ->
 
 def stages(mechanism: Any, is_weaker: Callable[[int], bool], epsilon: float) -> list[list[Checks]]:
     make = partial(next, devices(mechanism, is_weaker, epsilon))
-    way = partial(way_stages, mechanism, make, TRIALS, Draws(0), ())
-    return [*with_sums(chain(way(None), way(Turns(CALLS_EACH))))]
+    draws = Draws(0)
+    ways = (way_stages(mechanism, Way(make, most), TRIALS, draws) for most in (None, CALLS_EACH))
+    return [*with_sums(chain.from_iterable(ways))]
 
 
 def missed(checks: Iterable[Checks]) -> float:
@@ -95,10 +96,10 @@ def test_devices_have_one_number_in_all_playings(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(encoder, "check_values", checks_of)
     first = Draws(0)
     for draws in (first, first.repeat(), first.repeat(1)):
-        value_checks(ANSWERS, MORE, device, 100, draws, Turns(5))
+        value_checks(ANSWERS, MORE, Way(device, 5), 100, draws)
     assert checked == encoded
     assert len(set(checked)) > 300
-    value_checks(ANSWERS, MORE, device, 100, Draws(0), Turns(5))
+    value_checks(ANSWERS, MORE, Way(device, 5), 100, Draws(0))
     assert checked != encoded
 
 
@@ -110,12 +111,12 @@ def test_what_is_checked_does_not_depend_on_the_devices_drawn() -> None:
     def device() -> Encode:
         return ANSWERS.encoder().encode
 
-    def by_device(turns: Turns | None) -> set[str]:
+    def by_device(most: int | None) -> set[str]:
         draws = Draws(0, ([0, 2], [1, 0]))
-        checks = value_checks(ANSWERS, MORE[:3], device, 100, draws, turns)
+        checks = value_checks(ANSWERS, MORE[:3], Way(device, most), 100, draws)
         return {what for what, *_ in checks if " device " in what}
 
-    some, one, none = map(by_device, (Turns(5), Turns(1 << 40), None))
+    some, one, none = map(by_device, (5, 1 << 40, None))
     assert some
     assert some == one
     assert not none
@@ -164,7 +165,7 @@ def test_noise_that_devices_share_at_some_calls_is_refuted() -> None:
 
         return encode
 
-    checks = value_checks(ANSWERS, MORE, device, 4 * TRIALS, Draws(0), Turns(CALLS_EACH))
+    checks = value_checks(ANSWERS, MORE, Way(device, CALLS_EACH), 4 * TRIALS, Draws(0))
     assert missed(check for check in checks if "last lie of the call" in check[0]) < ALPHA
 
 
