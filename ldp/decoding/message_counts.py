@@ -12,6 +12,7 @@ with it.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,12 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     mechanism = table.mechanism
     assert isinstance(mechanism, Dummies)
     points = known_points(mechanism, candidates)
-    people, dummies = _people_and_dummies(mechanism, table.total)
+    people, dummies, share = _people_and_dummies(mechanism, table.total)
     named_counts = table.named_counts()[0, points].astype(np.int64)
-    mean = dummies.number * dummies.share
-    count: Floats = (named_counts.astype(np.float64) - mean) / mechanism.sending
-    bounds = MessageBounds(named_counts, people, mechanism.sending, dummies, count, table)
+    count: Floats = (named_counts.astype(np.float64) - dummies * share) / mechanism.sending
+    bounds = MessageBounds(named_counts, count, mechanism, table.total)
+    exact = Fraction(share)  # the law needs `untouched` only
+    channel = Channel(touched=(1 + exact) / 2, untouched=exact)
     estimates = Estimates(
         values=candidates,
         count=count,
@@ -52,7 +54,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
         p_value=bounds.p_value,
         reports=people,
         noise=math.sqrt(mechanism.variance(people)),
-        law=Collisions(channel=dummies.channel, reports=dummies.number).law(),
+        law=Collisions(channel=channel, reports=dummies).law(),
         bounds=bounds,
         rule=rule,
         details={
@@ -64,37 +66,20 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     return replace(estimates, sum_std_error=_sum_std_error(mechanism, estimates))
 
 
-def _people_and_dummies(mechanism: Dummies, messages: int) -> tuple[int, "DummyLaw"]:
-    """Return how many people sent `messages`, and the distribution of their dummies; raise
-    DecodeError for fewer messages than one person sends."""
+def _people_and_dummies(mechanism: Dummies, messages: int) -> tuple[int, int, float]:
+    """Return how many people sent `messages`, how many dummies they drew, and the probability that
+    a dummy names a value; raise DecodeError for fewer messages than one person sends."""
     people = messages // mechanism.messages
     if not people:
         raise DecodeError("the table has fewer messages than one person sends")
-    share = mechanism.probability / len(mechanism.categories)
-    return people, DummyLaw(mechanism.slots * people, share)
-
-
-@dataclass(frozen=True)
-class DummyLaw:
-    """Distribution of the number of dummies of one value: Binomial(`number`, `share`)."""
-
-    number: int
-    share: float
-
-    @property
-    def channel(self) -> Channel:
-        """Channel for distributions in standard errors, which need its `untouched` only."""
-        from fractions import Fraction
-
-        share = Fraction(self.share)
-        return Channel(touched=(1 + share) / 2, untouched=share)
+    return people, mechanism.slots * people, mechanism.probability / len(mechanism.categories)
 
 
 @dataclass(frozen=True, eq=False)
 class MessageBounds:
-    """Intervals of counts among honest `people`. `named_counts`: integers, shape (candidates,), the
-    messages that name a value, `fakes` of them made up at most; `count`: the estimates, which an
-    interval always holds; `table`: all messages.
+    """Intervals of counts among the honest people who sent `messages` and at most `fakes` made-up
+    ones. `named_counts`: integers, shape (candidates,), the messages that name a value; `count`:
+    the estimates, which an interval always holds.
 
     An interval is every c for which neither tail of the messages is below half of what it may miss
     (Clopper and Pearson 1934). Where the value is always sent the tails are exact, else those of
@@ -102,41 +87,39 @@ class MessageBounds:
     """
 
     named_counts: Ints
-    people: int
-    sending: float
-    dummies: DummyLaw
     count: Floats
-    table: Table | None = None
+    mechanism: Dummies
+    messages: int
     fakes: int = 0
+
+    @property
+    def _honest(self) -> tuple[int, int, float]:
+        return _people_and_dummies(self.mechanism, self.messages - self.fakes)
 
     @property
     def p_value(self) -> Floats:
         """Probabilities that dummies alone name a value as often: shape (candidates,)."""
-        seen, law = self.named_counts - self.fakes, self.dummies
-        return binomial_above(seen - 1, law.number, law.share)
+        _, dummies, share = self._honest
+        return binomial_above(self.named_counts - self.fakes - 1, dummies, share)
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
         """Return what differs under `fakes`; see `CountBounds.under`. Messages that do not add up
         to whole people are no reason for a warning then. Raises DecodeError for fewer honest
         messages than one person sends."""
-        assert self.table is not None
-        mechanism, messages = self.table.mechanism, self.table.total - fakes.number
-        assert isinstance(mechanism, Dummies)
-        people, dummies = _people_and_dummies(mechanism, messages)
-        bounds = replace(self, people=people, dummies=dummies, fakes=fakes.number)
+        bounds = replace(self, fakes=fakes.number)
         return {"bounds": bounds, "p_value": bounds.p_value, "details": {"warning": None}}
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
-        tail = miss / 2
+        tail, (people, *_) = miss / 2, self._honest
         honest_counts = np.maximum(self.named_counts - self.fakes, 0)
         low = self._ends(honest_counts, tail)[0]
         high = self._ends(self.named_counts, tail)[1]
-        low, high = (np.clip(end, 0, self.people) for end in (low, high))
+        low, high = (np.clip(end, 0, people) for end in (low, high))
         low, high = np.minimum(low, self.count), np.maximum(high, self.count)
         if not population:
             return low, high
-        share = np.clip(self.count / self.people, 0, 1)
-        sampling = Normal().upper(tail) ** 2 * share * (1 - share) * self.people
+        share = np.clip(self.count / people, 0, 1)
+        sampling = Normal().upper(tail) ** 2 * share * (1 - share) * people
         return (
             self.count - np.sqrt((self.count - low) ** 2 + sampling),
             self.count + np.sqrt((high - self.count) ** 2 + sampling),
@@ -145,11 +128,10 @@ class MessageBounds:
     def _ends(self, counts: Ints, tail: float) -> tuple[Floats, Floats]:
         """Return the ends; where a value is always sent, by the exact tails of the dummies: the
         messages less c."""
-        law = self.dummies
-        if self.sending < 1:
-            chances = self.sending, law.share
-            return count_interval(counts, self.people, chances, tail, law.number)
-        least, most = binomial_ends(tail, law.number, law.share)
+        (people, dummies, share), sending = self._honest, self.mechanism.sending
+        if sending < 1:
+            return count_interval(counts, people, (sending, share), tail, dummies)
+        least, most = binomial_ends(tail, dummies, share)
         seen = counts.astype(np.float64)
         return seen - most, seen - least
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from ldp.arrays import Floats
-from ldp.decoding.message_counts import PART_OF_A_BATCH, DummyLaw, MessageBounds
+from ldp.decoding.message_counts import PART_OF_A_BATCH, MessageBounds
 from ldp.mechanisms.dummies import Dummies
 from ldp.server import decode
 from ldp.simulation.tables import draw_tables
@@ -100,11 +100,12 @@ def test_intervals_of_few_people_hold_for_every_count(
     sending: float, people: int, slots: int
 ) -> None:
     """The probability is summed over all numbers of messages, for every number of holders."""
-    dummies = DummyLaw(slots * people, 0.25)
-    named = np.arange(people + dummies.number + 1)
-    count: Floats = (named - np.float64(dummies.number * dummies.share)) / np.float64(sending)
-    low, high = MessageBounds(named, people, sending, dummies, count)(0.05, population=False)
-    law_of_dummies = binom.pmf(np.arange(dummies.number + 1), dummies.number, dummies.share)
+    mechanism = Dummies(categories=("a", "b"), slots=slots, probability=0.5, sending=sending)
+    dummies, messages = slots * people, mechanism.messages * people
+    named = np.arange(people + dummies + 1)
+    count: Floats = (named - np.float64(dummies * 0.25)) / np.float64(sending)
+    low, high = MessageBounds(named, count, mechanism, messages)(0.05, population=False)
+    law_of_dummies = binom.pmf(np.arange(dummies + 1), dummies, 0.25)
     for held in range(people + 1):
         law = np.convolve(binom.pmf(np.arange(held + 1), held, sending), law_of_dummies)
         is_held = ((low <= held) & (held <= high))[: law.size]
