@@ -113,22 +113,17 @@ class BloomDesign:
         marks[np.arange(chosen.size)[:, None], places] = 1.0
         return marks
 
-    def fitted(self, chosen: Places, coefficients: Floats) -> Floats:
-        """Return the sum of the chosen columns times their coefficients: shape (cohorts *
-        bits,)."""
-        return replace(self, map=self.map[chosen]).combination(coefficients)
-
     def correlations(self, residual: Floats) -> Floats:
         """Return the product of every column with `residual`, shape (cohorts * bits,): shape
         (candidates,)."""
         cells = self.weight * residual.reshape(self.weight.shape)
         return np.asarray(sum_cells(self.map, cells) - self.mean * cells.sum())
 
-    def combination(self, factors: Floats) -> Floats:
-        """Return the sum of all columns times `factors`, shape (candidates,): shape (cohorts *
-        bits,). None of the columns is in memory."""
-        cells = add_to_cells(self.map, factors, self.weight.shape[1])
-        return np.asarray(((cells - self.mean * factors.sum()) * self.weight).ravel())
+    def fitted(self, chosen: Places | slice, coefficients: Floats) -> Floats:
+        """Return the sum of the chosen columns times their coefficients: shape (cohorts * bits,).
+        None of the columns is in memory."""
+        cells = add_to_cells(self.map[chosen], coefficients, self.weight.shape[1])
+        return np.asarray(((cells - self.mean * coefficients.sum()) * self.weight).ravel())
 
     @cached_property
     def norms(self) -> Floats:
@@ -262,7 +257,7 @@ class BitEquations:
         """
         from scipy.sparse.linalg import cg
 
-        gram, back = design.gram(fit.chosen, fit.chosen), design.combination(correction)
+        gram, back = design.gram(fit.chosen, fit.chosen), design.fitted(slice(None), correction)
         back_products = design.correlations(back)[fit.chosen]
         b, n, mean = np.maximum(fit.coefficients, 0.0), self.table.total, design.mean
         held_by = np.append(b, min(1.0, b.sum()))

@@ -97,25 +97,22 @@ class FilterDesign:
         """Return the products of `some` columns with `others`: shape (some, others)."""
         return np.asarray(self.columns(some).T @ self.columns(others))
 
-    def fitted(self, chosen: Places, coefficients: Floats) -> Floats:
+    def fitted(self, chosen: Places | slice, coefficients: Floats) -> Floats:
         """Return the sum of the chosen columns times their coefficients: shape (cohorts *
-        contrasts,)."""
-        return self._combination(self.map[chosen], coefficients)
+        contrasts,). None of the columns is in memory."""
+        held = held_by_filter(self.map[chosen], coefficients, self.mean.size)
+        return self.of_filters(held).ravel()
+
+    def of_filters(self, held: Floats) -> Floats:
+        """Return the sum of the columns of all filters times how many hold each, shape (cohorts,
+        filters): shape (cohorts, contrasts)."""
+        return np.asarray(np.einsum("cfe,cf->ce", self.parts, held))
 
     def correlations(self, residual: Floats) -> Floats:
         """Return the product of every column with `residual`, shape (cohorts * contrasts,): shape
         (candidates,)."""
         cells = np.einsum("cfe,ce->cf", self.parts, residual.reshape(len(self.root), -1))
         return np.asarray(sum_cells(self.map, cells))
-
-    def combination(self, factors: Floats) -> Floats:
-        """Return the sum of all columns times `factors`, shape (candidates,): shape (cohorts *
-        contrasts,). None of the columns is in memory."""
-        return self._combination(self.map, factors)
-
-    def _combination(self, places: Map, factors: Floats) -> Floats:
-        held = held_by_filter(places, factors, self.mean.size)
-        return np.asarray(np.einsum("cfe,cf->ce", self.parts, held).ravel())
 
     @cached_property
     def norms(self) -> Floats:
@@ -210,11 +207,8 @@ class PatternEquations:
         score = np.einsum("csf,cs->cf", weighted, self.share)
         design = FilterDesign(self.map, (root * reports)[:, :, None] * turned, self.mean)
         target = back * reports * np.einsum("cef,cf->ce", turned, score)
-        return design, (target - design.root @ self.mean - self._from_unlisted(design)).ravel()
-
-    def _from_unlisted(self, design: FilterDesign) -> Floats:
-        """Return what the unlisted strings add to the target: shape (cohorts, contrasts)."""
-        return np.asarray(np.einsum("cfe,cf->ce", design.parts, self.unlisted.sum(axis=0)))
+        target -= design.of_filters(self.unlisted.sum(axis=0))
+        return design, (target - design.root @ self.mean).ravel()
 
     def learn(self, design: FilterDesign, fit: Sparse) -> "tuple[PatternEquations, bool]":
         """Return the equations with each unlisted string estimated anew from the residual of `fit`,
@@ -222,7 +216,7 @@ class PatternEquations:
         rest varies by more than noise."""
         residual, strings = fit.residual.reshape(len(self.share), -1), list[Floats]()
         for before in self.unlisted:
-            residual = residual + np.einsum("cfe,cf->ce", design.parts, before)
+            residual = residual + design.of_filters(before)
             residual = _without_string(design, residual, strings)
         shares = np.array([string.sum() for string in strings])
         is_settled = len(shares) == len(self.unlisted) and np.allclose(
@@ -271,7 +265,7 @@ class PatternEquations:
         """
         columns = design.columns(fit.chosen)
         inverse = np.linalg.pinv(columns.T @ columns, hermitian=True)
-        back = design.combination(correction)
+        back = design.fitted(slice(None), correction)
         apart = back - columns @ (inverse @ (columns.T @ back))
         variance = np.append(np.diag(inverse), inverse.sum() + apart @ apart)
         held = np.maximum(fit.coefficients, 0.0)
@@ -312,7 +306,7 @@ def _without_string(design: FilterDesign, residual: Floats, strings: list[Floats
     if not is_found or _doubt(design, string) > MOST_DOUBT:
         return residual
     strings.append(string)
-    return np.asarray(residual - np.einsum("cfe,cf->ce", parts, string))
+    return residual - design.of_filters(string)
 
 
 def require_decodable(mechanism: CatalogueMechanism) -> Rappor:

@@ -343,7 +343,7 @@ def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders(
     listed = tuple(f"v{i}" for i in range(9))
     design = BloomDesign(candidate_bits(table, listed), design.weight, equations.mean)
     correction = np.arange(9) / 1000
-    back = design.combination(correction)
+    back = design.fitted(slice(None), correction)
     np.testing.assert_allclose(back, design.columns(np.arange(9)) @ correction, rtol=1e-9)
     total += (back - columns @ np.linalg.solve(columns.T @ columns, columns.T @ back)) * (
         design.weight.ravel()

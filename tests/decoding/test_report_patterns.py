@@ -171,7 +171,7 @@ def test_what_a_column_leaves_is_counted_over_all_strings() -> None:
     np.testing.assert_allclose(design.norms, np.linalg.norm(design.columns(np.arange(4)), axis=0))
     factors = np.array([0.3, 0.0, -0.1, 2.0])
     np.testing.assert_allclose(
-        design.combination(factors), design.columns(np.arange(4)) @ factors, atol=1e-9
+        design.fitted(slice(None), factors), design.columns(np.arange(4)) @ factors, atol=1e-9
     )
     np.testing.assert_allclose(
         design.correlations(residual), design.columns(np.arange(4)).T @ residual, atol=1e-9
