@@ -102,8 +102,9 @@ def cell_counts(
     what it adds to a cell does not average out over reports: an error of `unlisted_error` times the
     number of such people in the cell's line, added in quadrature.
     """
+    values = [part.weights.shape[1] for part in parts]
     count, second, fourth = (
-        _sum_of_products([part.weights**power for part in parts], counts, places)
+        Mixture.of([part.weights**power for part in parts], counts, places).sums().reshape(values)
         for power in (1, 2, 4)
     )
     variance = np.maximum(second - np.clip(count, 0, counts.sum()), 0)
@@ -119,14 +120,6 @@ def cell_counts(
         telling=telling,
         false=telling - count / np.sqrt(fourth / np.maximum(second, 1e-300)),
     )
-
-
-def _sum_of_products(
-    factors: Sequence[Floats], counts: AnyInts, places: Sequence[Places] | None
-) -> Floats:
-    """Return the sum over reports of the products of `factors`, shape (reports, values) each."""
-    sums = Mixture.of(factors, counts, places).sums()
-    return sums.reshape([factor.shape[1] for factor in factors])
 
 
 def stated_variance(variables: Sequence["Variable"], shares: Floats, reports: int) -> Floats:
@@ -566,12 +559,6 @@ def covariance(information: Floats) -> Floats:
     return np.asarray(basis @ inverse @ basis.T)
 
 
-def _information(factor: Floats, margin: Floats, counts: AnyInts | Floats) -> Floats:
-    """Return the mean information of a part's reports about its shares `margin`."""
-    relative = factor / (factor @ margin)[:, None]
-    return np.asarray((relative.T * counts) @ relative / counts.sum())
-
-
 def independence(
     factors: Sequence[Floats],
     counts: Ints,
@@ -603,8 +590,9 @@ def independence(
     shares = reduce(np.multiply.outer, alone).reshape(len(alone[0]), -1)
     slope = mixture.total * mixture.gradient(shares).ravel()
     information = np.full((1, 1), float(mixture.total))
-    for part in map(_information, own, alone, each):
-        information = np.kron(information, part)
+    for factor, margin, reports in zip(own, alone, each, strict=True):
+        relative = factor / (factor @ margin)[:, None]
+        information = np.kron(information, (relative.T * reports) @ relative / reports.sum())
     spread = covariance(information)
     statistic = float(slope @ spread @ slope)
     return Independence(statistic, freedom, float(chdtrc(freedom, statistic)))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import AnyInts, Floats, Ints, Places, Points
-from ldp.bulk import gather, gather_groups, points
+from ldp.bulk import gather_groups, points
 from ldp.decoding.binomials import FEW_LIES, BinomialBounds
 from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import Collisions, ErrorLaw
@@ -226,18 +226,6 @@ def under_fakes(
         squares=squares,
         noise=float(errors(0.0, squares / n**2)),
     )
-
-
-def measure_block(
-    table: Table, sketch: MeanSketch, block: slice, polynomials: Points, points: Points
-) -> tuple[Table, Measurement | None]:
-    """Return the `block` of a table's rows as a table of `sketch`, and the estimates of `points`,
-    shape (points,), there; None where it has no reports. `polynomials`: those of all rows."""
-    part = Table(sketch, table.counts[block], table.reports[block])
-    if not part.total:
-        return part, None
-    named_counts = gather(sketch.addressing, part.counts, points, polynomials[block])
-    return part, measure(part, part.counts, named_counts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Bools, Floats
-from ldp.bulk import coefficients
+from ldp.bulk import coefficients, gather
 from ldp.decoding import decode
-from ldp.decoding.mean_sketch import MIN_ROWS, measure_block
+from ldp.decoding.mean_sketch import MIN_ROWS, measure
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import CountMeanSketch, SequenceFragmentPuzzle
 from ldp.protocol.spelling import PAD, Fragments, Spelling
@@ -192,11 +192,13 @@ def _estimates(table: Table, puzzle: SequenceFragmentPuzzle) -> Iterator[tuple[F
     sketch = CountMeanSketch(epsilon=part.epsilon, rows=rows, width=part.width, seed=part.seed)
     for first in range(0, part.rows, rows):
         block = slice(first, first + rows)
-        _, measured = measure_block(table, sketch, block, polynomials, points)
-        if measured is None:
+        position = Table(sketch, table.counts[block], table.reports[block])
+        if not position.total:
             yield np.full(points.size, -math.inf), np.ones(points.size)
-        else:
-            yield measured.count, measured.p_value
+            continue
+        named_counts = gather(sketch.addressing, position.counts, points, polynomials[block])
+        measured = measure(position, position.counts, named_counts)
+        yield measured.count, measured.p_value
 
 
 @lru_cache(maxsize=1)
