@@ -376,14 +376,10 @@ class Distribution(Result):
         return replace(self, is_monotone=True)
 
     def _nearest_edge(self, place: float) -> int:
-        if not math.isfinite(place):
-            return len(self._edges) - 1 if place > 0 else 0
-        if place <= 0 and self._edges[1] > 0:
-            return 0
-        above = min(max(1, int(np.searchsorted(self._edges, place))), len(self._edges) - 1)
-        low, high = self.bins.edges[above - 1 : above + 1]
-        is_below = math.isinf(high) or (math.isfinite(low) and place - low < high - place)
-        return above - 1 if is_below else above
+        """Return the number of the edge nearest to a number, of two the upper one."""
+        if math.isinf(place) or (place <= 0 and self._edges[1] > 0):
+            return len(self.share) * (place > 0)
+        return len(self.share) - int(np.abs(self._edges - place)[::-1].argmin())
 
     def histogram(self, level: float = 0.95) -> list[Statistic]:
         """Return the number of reports whose number is in each bin, in order."""
