@@ -52,34 +52,25 @@ def draw_reports(
     """
     generator = generator_of(generator)
     population = limited(mechanism, Population.of(population), generator)
-    users = population.users
-    if users * mechanism.messages >= _MOST_REPORTS:
+    if population.users * mechanism.messages >= _MOST_REPORTS:
         raise ParameterError("a billion reports or more: draw the table instead")
     if isinstance(mechanism, Dummies):
-        yield from shuffled_messages(mechanism, population.values, population.numbers, generator)
+        counts = message_counts(mechanism, population.values, population.numbers, generator)
+        for columns in _shuffled(counts, generator):
+            yield np.zeros(columns.size, np.uint32), as_bytes(columns, mechanism.layout)
         return
     points = points_of(mechanism, population.values)
-    left = population.numbers.copy()
-    while users:
-        size = min(BATCH, users)
-        taken = generator.multivariate_hypergeometric(left, size, method="marginals")
-        left -= taken
-        users -= size
-        holders = generator.permutation(np.repeat(np.arange(taken.size), taken))
+    for holders in _shuffled(population.numbers, generator):
         yield encode_points(mechanism, [part[holders] for part in points], generator)
 
 
-def shuffled_messages(
-    mechanism: Dummies, values: Sequence[Value], counts: Ints, generator: Generator
-) -> Iterator[ReportArrays]:
-    """Yield the messages of people of whom `counts` hold each value, as `draw_reports` does."""
-    left = message_counts(mechanism, values, counts, generator)
+def _shuffled(counts: Ints, generator: Generator) -> Iterator[Ints]:
+    """Yield the places of `counts`, each as often as it says, in random order, in batches."""
+    left = counts.copy()
     while total := int(left.sum()):
-        size = min(BATCH, total)
-        taken = generator.multivariate_hypergeometric(left, size, method="marginals")
+        taken = generator.multivariate_hypergeometric(left, min(BATCH, total), method="marginals")
         left -= taken
-        columns = generator.permutation(np.repeat(np.arange(taken.size), taken))
-        yield np.zeros(size, np.uint32), as_bytes(columns, mechanism.layout)
+        yield generator.permutation(np.repeat(np.arange(taken.size), taken))
 
 
 def message_counts(

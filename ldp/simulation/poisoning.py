@@ -81,7 +81,7 @@ def random_reports(scene: Scene, aims: Ints, number: int, generator: Generator) 
     rows = _rows(mechanism, number, generator)
     if mechanism.kind in (Bits, Subset):
         scores = generator.random((number, mechanism.shape.columns))
-        return rows, _bitmaps(mechanism, scores, np.full(number, 0.5))
+        return rows, _payloads(mechanism, scores)
     limit = mechanism.layout.payload_limit
     return rows, as_bytes(generator.integers(0, limit, number), mechanism.layout)
 
@@ -97,17 +97,14 @@ def naming_reports(
     if way > 0 and mechanism.kind is Index:
         rows = _best_rows(scene, aims, rows, generator)
     scores = way * _names(scene, aims, rows).astype(np.float64)
-    if mechanism.kind is Bits:
-        return rows, _bitmaps(mechanism, scores, np.full(number, 0.5))
     if mechanism.kind.is_signed:
         sums = bulk.walsh_hadamard(scores.astype(np.int64))
         column = np.abs(sums).argmax(axis=1)
         is_minus = np.take_along_axis(sums, column[:, None], axis=1)[:, 0] < 0
         return rows, as_bytes(column << 1 | is_minus, mechanism.layout)
-    scores += generator.random(scores.shape) / 2
-    if mechanism.kind is Subset:
-        return rows, _bitmaps(mechanism, scores, None)
-    return rows, as_bytes(scores.argmax(axis=1), mechanism.layout)
+    if mechanism.kind is not Bits:
+        scores += generator.random(scores.shape) / 2
+    return rows, _payloads(mechanism, scores)
 
 
 def unseen_reports(scene: Scene, aims: Ints, number: int, generator: Generator) -> ReportArrays:
@@ -124,10 +121,7 @@ def unseen_reports(scene: Scene, aims: Ints, number: int, generator: Generator) 
         agreeing = (bulk.walsh_hadamard(one) * names).sum(axis=1)
         return rows, as_bytes(column << 1 | (agreeing < 0), mechanism.layout)
     if mechanism.kind is not Bits:
-        scores = names + generator.random(names.shape) / 2
-        if mechanism.kind is Subset:
-            return rows, _bitmaps(mechanism, scores, None)
-        return rows, as_bytes(scores.argmax(axis=1), mechanism.layout)
+        return rows, _payloads(mechanism, names + generator.random(names.shape) / 2)
     columns, channel = mechanism.shape.columns, mechanism.channel
     usual = round(columns * float(channel.untouched) + mechanism.touches * channel.gain)
     listed = _names(scene, np.arange(len(scene.values)), rows) > 0
@@ -135,9 +129,9 @@ def unseen_reports(scene: Scene, aims: Ints, number: int, generator: Generator) 
     if 2 * listed.sum(axis=1).max() <= columns:  # then a collector looks at these cells
         most = np.array([ones_limits(mechanism, int(cells))[1] for cells in listed.sum(axis=1)])
         place = np.where(listed, scores, -1.0).argsort(axis=1)[:, ::-1].argsort(axis=1)
-        scores = np.where(listed & (place >= most[:, None]), -1.0, scores + 0.0)
+        scores = np.where(listed & (place >= most[:, None]), -1.0, scores)
         scores = np.where(~listed, scores + 1e-9, scores)
-    return rows, _bitmaps(mechanism, scores, None, usual)
+    return rows, _payloads(mechanism, scores, usual)
 
 
 def _rows(mechanism: Mechanism, number: int, generator: Generator) -> RowNumbers:
@@ -178,17 +172,16 @@ def _best_rows(scene: Scene, aims: Ints, rows: RowNumbers, generator: Generator)
     return best.astype(np.uint32)
 
 
-def _bitmaps(
-    mechanism: Mechanism, scores: Floats, above: Floats | None, ones: int | None = None
-) -> Bytes:
-    """Return payloads whose bits are 1 where the score is above a limit, or at the `ones` largest
-    scores. The payload of a set always has its fixed number of ones."""
-    if above is not None and mechanism.kind is not Subset:
-        bits = scores > above[:, None]
-    else:
-        size = mechanism.layout.ones or ones or 0
-        largest = scores.argsort(axis=1)[:, scores.shape[1] - size :]
+def _payloads(mechanism: Mechanism, scores: Floats, ones: int | None = None) -> Bytes:
+    """Return payloads that name the column with the largest score; of bits, those with a score
+    above a half or with the `ones` largest scores; of a set, always its fixed number of columns."""
+    if mechanism.kind is Index:
+        return as_bytes(scores.argmax(axis=1), mechanism.layout)
+    size = mechanism.layout.ones or ones
+    bits = scores > 0.5
+    if size is not None:
         bits = np.zeros(scores.shape, np.bool_)
+        largest = scores.argsort(axis=1)[:, scores.shape[1] - size :]
         np.put_along_axis(bits, largest, True, axis=1)
     return np.packbits(bits, axis=1, bitorder="little")
 

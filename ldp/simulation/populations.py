@@ -169,8 +169,7 @@ class Population:
         first, counts = self.values[0], Counter(self.answer_counts()).most_common()
         if isinstance(first, frozenset):
             counts.sort(key=lambda row: (-row[1], row[0]))
-            return csv_text([("value", "count"), *counts])
-        if isinstance(first, tuple):
+        elif isinstance(first, tuple):
             names = ascii_lowercase[: len(first)]
             return csv_text([(*names, "count"), *((*value, count) for value, count in counts)])
         return csv_text([("value", "count"), *counts])

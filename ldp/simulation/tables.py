@@ -68,12 +68,11 @@ def draw_estimates(
     """
     reports = held + int(others.sum())
     channel = mechanism.support
-    if not isinstance(mechanism, MeanSketch):
-        if mechanism.shape.rows > 1:
-            raise ParameterError("a mechanism of cohorts has no estimate from one cell")
-        touching = np.full(draws, held)
-    else:
-        touching = held + _colliding(mechanism, held, others, draws, generator)
+    touching = np.full(draws, held)
+    if isinstance(mechanism, MeanSketch):
+        touching += _colliding(mechanism, held, others, draws, generator)
+    elif mechanism.shape.rows > 1:
+        raise ParameterError("a mechanism of cohorts has no estimate from one cell")
     naming = generator.binomial(touching, float(channel.touched))
     naming += generator.binomial(reports - touching, float(channel.untouched))
     holders: Floats = channel.holders(naming, reports)
@@ -156,12 +155,8 @@ def draw_table(
             mechanism, points, shares[:, number], starts[number], sizes[number], spawned
         )
 
-    spawned = generator.spawn(len(sizes))
-    if len(sizes) == 1:
-        blocks = [block(0, spawned[0])]
-    else:
-        with ThreadPoolExecutor(cpu_count()) as pool:
-            blocks = list(pool.map(block, range(len(sizes)), spawned))
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        blocks = list(pool.map(block, range(len(sizes)), generator.spawn(len(sizes))))
     reports = np.concatenate([reports for _, reports in blocks])
     kind = smallest_type(int(reports.max()), mechanism.kind.is_signed)
     cells = np.concatenate([counts for counts, _ in blocks], dtype=kind)
