@@ -50,18 +50,6 @@ class Health:
     is_good: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Card:
-    """A metric in the index. `latest`: the history of its latest version, if there is one;
-    `change`: its latest change, if that is in the last `RECENT` periods."""
-
-    metric: str
-    about: str
-    health: Health
-    latest: History | None
-    change: str
-
-
 def write_site(
     job: Job,
     result: Publication,
@@ -85,22 +73,15 @@ def write_site(
                 page = _metric_page(job, versions, health())
                 _write(folder / "metrics" / f"{metric}.html", page)
         latest, known = next(iter(versions), None), job.registry.metrics.get(metric)
-        card = Card(
-            metric=metric,
-            about=known.description if known else "",
-            health=health(),
-            latest=latest,
-            change=_recent_change(latest) if latest else "",
-        )
-        cards.append(card)
+        card = {"metric": metric, "about": known.description if known else "", "health": health()}
+        change = _recent_change(latest) if latest else ""  # in the last `RECENT` periods
+        cards.append({**card, "latest": latest, "change": change})
     for experiment in experiments:
         path = folder / "arms" / f"{experiment.file_name}.html"
         above = Markup(_macros().experiment(experiment, experiment.largest[:MOST_DIFFERENCES]))
         _write(path, render([], title=f"{experiment.first} and {experiment.second}", above=above))
-    state, yesterday = (
-        _write_registry(folder / "registry.html", job, problems),
-        job.today - timedelta(days=1),
-    )
+    state = _write_registry(folder / "registry.html", job, problems)
+    yesterday = job.today - timedelta(days=1)
     fragment = _macros().index(cards, (WIDTH, HEIGHT), yesterday, state, experiments)
     _write(folder / "index.html", render([], title=job.registry.product, above=Markup(fragment)))
 

@@ -7,7 +7,8 @@ not be decoded is kept, too; its state has no digest.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -121,15 +122,15 @@ def published_versions(out: Path) -> list[tuple[str, int]]:
 def load_states(folder: Path) -> Mapping[date, PeriodState]:
     """Return the states of the periods in `folder`, by first day, in the order of time; files that
     are not named by a day are left alone."""
-    paths = ((_day(path.stem), path) for path in sorted(folder.glob("*.json")))
-    return {first: PeriodState.load(path) for first, path in paths if first}
+    return {first: PeriodState.load(path) for first, path in _by_day(folder, "*.json")}
 
 
-def _day(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
+def _by_day(folder: Path, pattern: str) -> Iterator[tuple[date, Path]]:
+    """Yield the files of a `pattern` that are named by a day, with that day, in the order of
+    time."""
+    for path in sorted(folder.glob(pattern)):
+        with suppress(ValueError):
+            yield date.fromisoformat(path.stem), path
 
 
 def estimates_path(out: Path, metric: str, version: int, first: date) -> Path:
@@ -144,9 +145,7 @@ def results_path(out: Path, metric: str, version: int, first: date) -> Path:
 
 def series_periods(out: Path, metric: str) -> Mapping[date, Path]:
     """Return the files of a metric's series by the first day of their period, in order."""
-    folder = out / "results" / metric / f"v{ALL_VERSIONS}"
-    paths = ((_day(path.stem), path) for path in sorted(folder.glob("*.parquet")))
-    return {first: path for first, path in paths if first}
+    return dict(_by_day(out / "results" / metric / f"v{ALL_VERSIONS}", "*.parquet"))
 
 
 def lost_files(out: Path, metric: str, version: int, first: date) -> list[Path]:
