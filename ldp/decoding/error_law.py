@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,9 +49,7 @@ class ErrorLaw:
     def p_value(self, named_counts: Ints) -> Floats:
         """Return P(S >= named_counts) for a value that nobody holds: float64, shape of
         `named_counts`."""
-        grid = self.start + self.step * np.arange(self.skewed.size)
-        p: Floats = np.interp(named_counts - 0.5, grid, self.skewed)
-        return np.clip(p, SMALLEST_P, 1.0)
+        return self._above(named_counts - 0.5)
 
     def upper(self, p: float) -> float:
         """Return the d for which S is more than d standard errors above its mean with probability
@@ -64,8 +63,11 @@ class ErrorLaw:
 
     def tail(self, errors: Floats) -> Floats:
         """Return the probability that S exceeds its mean by so many standard `errors`."""
+        return self._above(self.mean + errors * self.std)
+
+    def _above(self, places: Any) -> Floats:
         grid = self.start + self.step * np.arange(self.skewed.size)
-        p: Floats = np.interp(self.mean + errors * self.std, grid, self.skewed)
+        p: Floats = np.interp(places, grid, self.skewed)
         return np.clip(p, SMALLEST_P, 1.0)
 
     def _at(self, tail: Floats, p: float) -> float:
