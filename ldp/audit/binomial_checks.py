@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,16 +75,11 @@ n % period // length."""
 
 def _by_groups(numbers: Ints, counts: Sequence[Ints], periods: Sequence[Period]) -> Ints:
     """Return the sums of each of the `counts` by all groups of numbers."""
-    places = []
-    for period, length, first in periods:
-        places.append(numbers % period // length + first)
-    most = first - -period // length
-    groups = np.concatenate(places)
-    sums = []
-    for of in counts:
-        weights = np.tile(of, len(periods))
-        sums.append(np.bincount(groups, weights, most))
-    return np.array(sums, dtype=np.int64)
+    period, length, first = np.array(periods).T[:, :, None]
+    groups = (numbers % period // length + first).ravel()
+    most = int((first - -period // length).max())
+    weights = (np.tile(of, len(periods)) for of in counts)
+    return np.array([np.bincount(groups, of, most) for of in weights], dtype=np.int64)
 
 
 @lru_cache(maxsize=256)
@@ -97,27 +93,17 @@ def _periods(limit: int) -> tuple[list[Period], list[tuple[str, slice]]]:
         for modulus in range(2, min(RESIDUES.stop - 1, limit) // size + 1)
     }
     shortest = 1 if limit <= MOST_OUTCOMES else -(-limit // RESIDUES.stop)
-    blocks = set()
-    for many in (*RESIDUES, limit):
-        for size in (-(-limit // many), *LENGTHS):
-            if shortest <= size < limit:
-                blocks.add((limit, size))
-    every = []
-    for period, length in rests | turns | blocks | {(1, 1)}:
-        every.append((-(-period // length), period, length))
-    every.sort()
-    first, few = [0], 0
-    for groups, *_ in every:
-        first.append(first[-1] + groups)
-        if groups <= min(FEW_GROUPS, limit - 1):
-            few = first[-1]
+    sizes = {*LENGTHS, *(-(-limit // many) for many in (*RESIDUES, limit))}
+    blocks = {(limit, size) for size in sizes if shortest <= size < limit}
+    pairs = rests | turns | blocks | {(1, 1)}
+    every = sorted((-(-period // length), period, length) for period, length in pairs)
+    first = [0, *accumulate(groups for groups, *_ in every)]
+    few = first[sum(groups <= min(FEW_GROUPS, limit - 1) for groups, *_ in every)]
     last = first[-1] - limit if limit <= MOST_OUTCOMES else first[-1]
     ends = {", few groups": (0, few), ", group": (few, last), "": (last, first[-1])}
     parts = [(name, slice(*end)) for name, end in ends.items() if end[0] < end[1]]
-    periods = []
-    for (_, period, length), at in zip(every, first[:-1], strict=True):
-        periods.append((period, length, at))
-    return periods, parts
+    pairs_of = zip(every, first, strict=False)
+    return [(period, length, at) for (_, period, length), at in pairs_of], parts
 
 
 def group_checks(

@@ -48,7 +48,7 @@ from ldp.audit.conditions import (
     condition_checks,
     numbers_of_values,
 )
-from ldp.audit.judging import Checks
+from ldp.audit.judging import Checks, prefixed
 from ldp.audit.law import MOST_OUTCOMES, ReportLaw, exact_law, number_of_outcomes
 from ldp.audit.reports import ROW, VALUE, VALUE_BEFORE, Reports
 from ldp.bulk import walsh_hadamard
@@ -84,11 +84,10 @@ def check_reports(
     chosen = [i for i in rounded if parts[i][0].answers == "sets"]
     if number_of_outcomes(mechanism) <= MOST_OUTCOMES or len(chosen) < len(rounded):
         yield from _whole("reports", numbers, exact_law(mechanism, value), start)
-    for i in chosen:
-        part, (part_value,) = parts[i]
-        payloads = [report[i][1] for report in split]
-        yield _check_choice(part, part_value, payload_bits(payloads, part.shape.columns))
     which = np.zeros(len(reports), dtype=np.int64)
+    for i in chosen:
+        part_reports = [report[i] for report in split]
+        yield _check_choices("column about a set", *parts[i], which, part_reports)
     calls = start + np.arange(len(reports))
     certain = [
         Reports.of(part, part_values, which, [report[i] for report in split], calls, which)
@@ -98,17 +97,27 @@ def check_reports(
     yield from _check_parts(certain)
 
 
-def _check_choice(mechanism: Mechanism, value: Value, bits: Bools) -> Checks:
-    """Check how often reports about a set of answers name each column (`bits`, shape (reports,
-    columns)): with the probability `touched` when its answer is chosen, else with `untouched`."""
-    channel, addressing = mechanism.channel, mechanism.addressing
+def _check_choices(
+    what: str,
+    mechanism: Mechanism,
+    values: Sequence[Value],
+    which: Ints,
+    reports: Sequence[tuple[int, bytes]],
+) -> Checks:
+    """Return the check of how often reports about sets of answers name each column: with the
+    probability `touched` when its answer is chosen, else with `untouched`. Report i is about
+    values[which[i]]."""
+    channel, addressing, columns = mechanism.channel, mechanism.addressing, mechanism.shape.columns
     assert isinstance(addressing, Answers)
-    touched = np.zeros(mechanism.shape.columns)
-    chosen = addressing.at_most / max(_size(addressing, value), addressing.at_most)
-    touched[list(addressing.cells(addressing.point(value), 0))] = chosen
+    bits = payload_bits([payload for _, payload in reports], columns)
+    counts, touched = np.zeros((2, len(values), columns))
+    for number, value in enumerate(values):
+        chosen = addressing.at_most / max(_size(addressing, value), addressing.at_most)
+        touched[number, list(addressing.cells(addressing.point(value), 0))] = chosen
+        counts[number] = bits[which == number].sum(axis=0)
+    trials = np.bincount(which, minlength=len(values)).repeat(columns)
     claimed = float(channel.untouched) + channel.gain * touched
-    counts = bits.sum(axis=0, dtype=np.int64)
-    return "column about a set", counts, np.full(touched.size, len(bits)), claimed
+    return what, counts.astype(np.int64).ravel(), trials, claimed.ravel()
 
 
 def check_values(
@@ -147,7 +156,7 @@ def check_values(
             of_part = f"part {i + 1}", part, part_values, which, part_reports
             likelihoods = yield from _check_laws(*of_part)
         elif part.answers == "sets":
-            yield _check_choices(part, part_values, which, [payload for _, payload in part_reports])
+            yield _check_choices(f"column by {VALUE}", part, part_values, which, part_reports)
         if isinstance(part.addressing, Answers):
             sizes = np.array([_size(part.addressing, value) for value in part_values])
             some = (sizes <= part.addressing.at_most)[which]
@@ -159,8 +168,8 @@ def check_values(
         seen = Seen.of(reports_of_part, two, number, coins, likelihoods)
         if pool is not None:
             pool.append(seen)
-        for what, *counted in condition_checks(seen, number, coins, most // min(len(parts), 2)):
-            yield (f"part {i + 1}: {what}", *counted)  # type: ignore[misc]
+        checks = condition_checks(seen, number, coins, most // min(len(parts), 2))
+        yield from prefixed(f"part {i + 1}: ", checks)
     yield from _check_parts(certain)
 
 
@@ -252,19 +261,6 @@ def _check_laws(
     return likelihoods
 
 
-def _check_choices(
-    mechanism: Mechanism, values: Sequence[Value], which: Ints, payloads: Sequence[bytes]
-) -> Checks:
-    """Return the check of how often each column is named about each set of answers."""
-    bits = payload_bits(payloads, mechanism.shape.columns)
-    checks = [
-        _check_choice(mechanism, value, bits[which == number])
-        for number, value in enumerate(values)
-    ]
-    counts, trials, claimed = (np.concatenate([c[at] for c in checks]) for at in (1, 2, 3))
-    return f"column by {VALUE}", counts, trials, claimed
-
-
 def _whole(
     what: str, numbers: Sequence[tuple[int, int]], law: ReportLaw, start: int
 ) -> Iterator[Checks]:
@@ -281,8 +277,7 @@ def _whole(
 def _check_parts(certain: Sequence["Reports"]) -> Iterator[Checks]:
     for number, part_reports in enumerate(certain, 1):
         prefix = f"part {number}: " if len(certain) > 1 else ""
-        for what, *counted in _check_part(part_reports):
-            yield (prefix + what, *counted)  # type: ignore[misc]
+        yield from prefixed(prefix, _check_part(part_reports))
     for left, right in combinations(certain, 2):
         yield from _apart(left, right)
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Generator, Ints
+from ldp.arrays import Generator
 from ldp.audit.binomial_checks import never_checks, outcome_checks
 from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen
 from ldp.audit.draws import Draws
 from ldp.audit.encoder import start_checks
-from ldp.audit.judging import Audit, Checks, judge_again
+from ldp.audit.judging import Audit, Checks, judge_again, prefixed
 from ldp.audit.lives import Period, independent_checks, response_checks
 from ldp.audit.messages import record_checks
 from ldp.audit.together import shared_checks, together_checks
@@ -364,34 +364,17 @@ def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[
         checks = [never_checks("mistakes of devices with fresh noise", mistakes, devices * days)]
         pool: list[Seen] = []
         for name, metric in registry.metrics.items():
-            calls = which[name][:devices].repeat(sizes[name], axis=1)
-            about = values[name], calls, sent[name], one.number - number
-            checks += _law_checks(metric, *about, draws.coins, pool)
+            mechanism, about = metric.mechanism, which[name][:devices].repeat(sizes[name], axis=1)
+            split = [split_report(of, mechanism.header, mechanism.layout) for of in sent[name]]
+            places, calls = (of.ravel() for of in np.indices(about.shape))
+            numbers = calls, one.number - number + places, MOST_OF_TWO
+            of_reports = values[name], about.ravel(), split, draws.coins, *numbers
+            of_metric = check_values(mechanism, *of_reports, pool=pool)
+            checks += prefixed(f"metric {name!r}: ", of_metric)
         if devices == DEVICES:
             checks += together_checks(pool)
             checks += shared_checks(pool)
         yield checks
-
-
-def _law_checks(
-    metric: Metric,
-    values: Sequence[Value],
-    which: Ints,
-    reports: Sequence[bytes],
-    first: int,
-    coins: Generator,
-    pool: list[Seen],
-) -> Iterator[Checks]:
-    """Yield the checks of reports of a metric about values[which], and add their statistics to
-    `pool`. `which`: shape (devices, calls); `first`: number of the first device."""
-    mechanism = metric.mechanism
-    split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]
-    devices, calls = (of.ravel() for of in np.indices(which.shape))
-    numbers = calls, first + devices
-    for name, *counted in check_values(
-        mechanism, values, which.ravel(), split, coins, *numbers, MOST_OF_TWO, pool=pool
-    ):
-        yield (f"metric {metric.name!r}: {name}", *counted)  # type: ignore[misc]
 
 
 def _life_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[list[Checks]]:
@@ -413,8 +396,8 @@ def _life_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[li
         of_days = enumerate(sent[name])
         periods[name] = [Period.of(mechanism, _about(name, day), of_day) for day, of_day in of_days]
         responses = EPOCHS if memoise == "epoch" else VALUES_OF_DAYS
-        for what, *counted in response_checks(periods[name], responses, memoise):
-            checks.append((f"metric {name!r}: {what}", *counted))  # type: ignore[arg-type]
+        of_metric = response_checks(periods[name], responses, memoise)
+        checks += prefixed(f"metric {name!r}: ", of_metric)
     for left, right in combinations(MEMOISED, 2):
         if MEMOISED[left][0] is MEMOISED[right][0]:
             for i, j in product(days, days):

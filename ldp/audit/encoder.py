@@ -15,7 +15,7 @@ from ldp.audit.black_box import reports_of
 from ldp.audit.cells import check_reports, check_values, is_rounded
 from ldp.audit.conditions import evened
 from ldp.audit.draws import Draws
-from ldp.audit.judging import Audit, Checks, judge, summed
+from ldp.audit.judging import Audit, Checks, judge, prefixed, summed
 from ldp.audit.law import likelihood
 from ldp.audit.reports import VALUE, VALUE_BEFORE
 from ldp.mechanisms import JointReport
@@ -121,7 +121,7 @@ def value_checks(
         if len(values) < 2:
             break
         seen = _mixed(mechanism, values, way, int(trials * share), draws)
-        checks = checks + [(f"{strange}{AGAIN}{what}", *counted) for what, *counted in seen]  # type: ignore[misc]
+        checks = [*checks, *prefixed(f"{strange}{AGAIN}", seen)]
     return checks
 
 

@@ -24,6 +24,12 @@ Checks = tuple[str, Ints, Ints, Floats]
 """A name; observed counts; trials; claimed probabilities: arrays of one shape."""
 
 
+def prefixed(prefix: str, checks: Iterable[Checks]) -> Iterator[Checks]:
+    """Yield the checks with a `prefix` before their names."""
+    for what, *counted in checks:
+        yield (prefix + what, *counted)  # type: ignore[misc]
+
+
 @dataclass(frozen=True)
 class Finding:
     """A count that an honest encoder would show with a probability below its share of alpha."""

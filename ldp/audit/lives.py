@@ -25,7 +25,7 @@ from ldp.audit.binomial_checks import (
     sum_checks,
     tail_checks,
 )
-from ldp.audit.judging import Checks
+from ldp.audit.judging import Checks, prefixed
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import split_report
@@ -116,9 +116,9 @@ def life_checks(
         for value, sent in zip(about, zip(*lives, strict=True), strict=True)
     ]
     responses = (0, 0, 0) if memoise == "epoch" else (0, 1, 0)
-    what = f"lives of {sum(reports)} reports, {memoise}"
     checks = [*response_checks(periods, responses, memoise), _repeats(periods[0], periods[2])]
-    return [(f"{what}: {name}", *counted) for name, *counted in filter(None, checks)]  # type: ignore[misc]
+    what = f"lives of {sum(reports)} reports, {memoise}: "
+    return [*prefixed(what, filter(None, checks))]
 
 
 def one_by_one(encode: Callable[[Value], bytes]) -> Callable[[Value, int], Sequence[bytes]]:
@@ -147,7 +147,7 @@ def response_checks(
         firsts: list[Bools] = [np.asarray(p.names[:, :2].all(axis=1)) for p in alike]
         where = [period.touched if true else ~period.touched for period in alike]
         pairs = np.concatenate([f[w] for f, w in zip(firsts, where, strict=True)])
-        yield sum_checks(f"{what} named by the first two", pairs, pairs | True, law.both())
+        yield sum_checks(f"{what} named by the first two", pairs, pairs | True, law.chance(2))
         yield from _by_place(what, alike, true)
     moved = np.array([period.moved for period in periods]).any(axis=0)
     for (i, first), (j, second) in combinations(enumerate(periods), 2):
@@ -279,18 +279,14 @@ class _Unit:
         (other, zero), (one, shows) = self._weights
         return other * binomial_law(reports, zero) + one * binomial_law(reports, shows)
 
-    def chance(self) -> float:
-        """Return P(a report names it)."""
-        return sum(weight * shows for weight, shows in self._weights)
+    def chance(self, reports: int = 1) -> float:
+        """Return P(so many reports about one permanent response all name it)."""
+        return sum(weight * shows**reports for weight, shows in self._weights)
 
     def alike(self) -> list[tuple[float, float]]:
         """Return P(its permanent response), and P(two reports about that one both name it, or
         neither), of both responses."""
         return [(weight, shows**2 + (1 - shows) ** 2) for weight, shows in self._weights]
-
-    def both(self) -> float:
-        """Return P(two reports about one permanent response name it)."""
-        return sum(weight * shows**2 for weight, shows in self._weights)
 
     def cut(self, reports: int) -> int:
         """Return how many of so many reports may name it without being read as a permanent response
