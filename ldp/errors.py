@@ -5,6 +5,8 @@ Each also subclasses the builtin that a caller would expect, so `except ValueErr
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Real
+from typing import Any
 
 
 class LdpError(Exception):
@@ -67,3 +69,12 @@ class Unreachable(LdpError, OSError):
     def __init__(self, message: str, retry_after: float = 0.0, status: int = 0) -> None:
         super().__init__(message)
         self.retry_after, self.status = retry_after, status
+
+
+def require_share(share: Any, name: str) -> Any:
+    """Return `share`; raise ParameterError, with `name`, unless it is a number between 0 and 1, and
+    neither."""
+    is_number = isinstance(share, Real) and not isinstance(share, bool)
+    if not (is_number and 0 < share < 1):
+        raise ParameterError(f"{name} must lie strictly between 0 and 1")
+    return share

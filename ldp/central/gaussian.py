@@ -10,6 +10,7 @@ import math
 from scipy.special import erfcx, log_ndtr
 
 from ldp.accounting.bisection import bisect
+from ldp.accounting.cost_composition import require_delta
 from ldp.errors import ParameterError
 
 SLACK = 1e-6
@@ -95,5 +96,4 @@ def require_budget(epsilon: float, delta: float) -> None:
     """Raise ParameterError unless epsilon is finite and > 0, and 0 < delta < 1."""
     if not 0 < epsilon < math.inf:
         raise ParameterError(f"epsilon must be finite and > 0, got {epsilon!r}")
-    if not 0 < delta < 1:
-        raise ParameterError(f"delta must lie strictly between 0 and 1, got {delta!r}")
+    require_delta(delta)

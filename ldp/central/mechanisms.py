@@ -17,7 +17,7 @@ from ldp.arrays import Floats, unmasked
 from ldp.arrays import Ints as Integers
 from ldp.central.gaussian import gaussian_mu, require_budget
 from ldp.central.noise import Noise, Releases
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_share
 from ldp.protocol.channel import round_up, set_real_numbers
 
 MOST_COUNT = 2**62
@@ -113,8 +113,7 @@ class DiscreteLaplace(_Pure):
     def reach(self, level: float) -> int:
         """Return the least number within which the noise lies, on either side, with probability
         `level` or more. Raises ParameterError for a level outside (0, 1)."""
-        if not 0 < level < 1:
-            raise ParameterError("level must lie strictly between 0 and 1")
+        require_share(level, "level")
         return self.upper_tail((1 - level) / 2) - 1
 
     def release(self, counts: Integers, noise: Noise | None = None) -> Integers:

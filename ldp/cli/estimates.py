@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from ldp.cli.options import say
-from ldp.errors import ParameterError
+from ldp.errors import require_share
 from ldp.tables.estimates import Estimates
 from ldp.tables.fakes import NO_BOUND, damage_words
 from ldp.tables.result import summary_path
@@ -21,8 +21,7 @@ OF_REPORTS = (
 def check_output(out: str, level: float) -> None:
     """Raise ParameterError unless estimates can be written to `out`, with intervals of this
     `level`. Call it before any work."""
-    if not 0 < level < 1:
-        raise ParameterError("level must lie strictly between 0 and 1")
+    require_share(level, "level")
     if out != "-":
         summary_path(Path(out))  # raises for a name that is the summary's
 

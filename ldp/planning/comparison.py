@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import Generator
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_share
 from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.planning.mechanism_choice import registry_parameters, report_bytes
 from ldp.planning.numbers import Mean, Percentile
@@ -101,8 +101,7 @@ def compare_models(
     Raises ParameterError for `delta` outside (0, 1), `users` outside LEAST_USERS to MOST_USERS, a
     population of fewer than 2 values, and whatever a plan or an amplification refuses.
     """
-    if not 0 < delta < 1:
-        raise ParameterError("delta must lie strictly between 0 and 1")
+    require_share(delta, "delta")
     if not LEAST_USERS <= users <= MOST_USERS:
         raise ParameterError(f"users must be from {LEAST_USERS} to {MOST_USERS}")
     people = population.sample(users, generator)

@@ -13,7 +13,7 @@ from ldp import central
 from ldp.arrays import Floats, Generator
 from ldp.decoding.distribution import QUANTILES, decode_distribution, std_error_of_ends
 from ldp.decoding.means import decode_mean
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_share
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import Numeric, Range, position, require_range
@@ -161,8 +161,7 @@ class Percentile(Question):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.q < 1:
-            raise ParameterError("a quantile must lie strictly between 0 and 1")
+        require_share(self.q, "a quantile")
         if self.bounds is not None:
             object.__setattr__(self, "bounds", require_range(self.bounds, "range"))
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from ldp.accounting.bisection import least_number
 from ldp.accounting.cost import Cost
-from ldp.accounting.cost_composition import sequential
+from ldp.accounting.cost_composition import require_delta, sequential
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import CatalogueMechanism
@@ -229,7 +229,7 @@ def amplify_by_shuffling(mechanism: Shuffled, *, reports: int, delta: float) -> 
     0.082
     """
     _require_reports(reports)
-    _require_delta(delta)
+    require_delta(delta)
     if isinstance(mechanism, Dummies):
         mechanism = DummyMessages.of(mechanism)
     if isinstance(mechanism, DummyMessages):
@@ -283,7 +283,7 @@ def least_reports(
     at this `delta`, where a share `fakes` of them may be fake; within 1 % of the least. Raises
     ParameterError for an `epsilon` that is not above 0, a delta outside (0, 1), a share outside
     [0, 1), and where a million million reports are too few. Time: some seconds."""
-    _require_delta(delta)
+    require_delta(delta)
     if not (epsilon > 0 and 0 <= fakes < 1):
         raise ParameterError(f"epsilon must be > 0 and 0 <= fakes < 1, got {epsilon!r} and {fakes}")
 
@@ -372,8 +372,3 @@ def _centring(values: Floats, masses: Floats) -> float:
 def _require_reports(reports: int) -> None:
     if type(reports) is not int or not 1 <= reports <= MOST_REPORTS:
         raise ParameterError(f"reports must be a whole number from 1 to 10**12, got {reports!r}")
-
-
-def _require_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise ParameterError(f"delta must lie strictly between 0 and 1, got {delta!r}")

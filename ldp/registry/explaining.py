@@ -8,11 +8,12 @@ from textwrap import wrap
 from typing import Any
 
 from ldp.accounting.policy import length_in_words, periods_touched
+from ldp.errors import require_share
 from ldp.mechanisms.outcomes import outcomes, permanent_outcomes
 from ldp.protocol.channel import rounded_up
 from ldp.registry import Metric, Registry
 from ldp.registry.answers import in_100, listing, naming, quoted_answer
-from ldp.registry.guessing import linked_reports, require_share
+from ldp.registry.guessing import linked_reports
 from ldp.registry.label import NUMBERS, Label
 from ldp.registry.odds import (
     MOST_ODDS,

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ldp.accounting.bisection import least_number
-from ldp.errors import ParameterError
+from ldp.errors import require_share
 
 Masses = Sequence[tuple[float, float]]
 """Probabilities of each class of reports under the first and the second answer."""
@@ -29,13 +29,6 @@ class Linked(NamedTuple):
 
     reports: int
     is_exact: bool = True
-
-
-def require_share(share: float, name: str) -> float:
-    """Return `share`; raise ParameterError, with `name`, unless it lies between 0 and 1."""
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-        raise ParameterError(f"{name} must lie strictly between 0 and 1")
-    return share
 
 
 def right_guesses(masses: Masses, belief: float = 0.5) -> Iterator[float]:

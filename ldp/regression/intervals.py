@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldp.arrays import Floats
-from ldp.errors import ParameterError
+from ldp.errors import require_share
 
 STEPS, FAR, EXACT = 500, 1e6, 1e-8
 """Number of steps, and of times the first step, after which an end that was not reached counts as
@@ -70,8 +70,7 @@ class Equations:
         """Return intervals that hold `units` @ b with probability `level` each, `units` of shape
         (numbers, columns): shape (numbers, 2), infinite where there is no end. Raises
         ParameterError for a level outside (0, 1)."""
-        if not 0 < level < 1:
-            raise ParameterError("level must lie strictly between 0 and 1")
+        require_share(level, "level")
         directions, centre = units @ self._inverse, self.solution
         reach = self._quantiles(directions, centre, level)
         ends = np.column_stack([self._ends(directions, centre, way * reach) for way in (-1, 1)])

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldp.arrays import Floats, column_codes, unmasked
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import DecodeError, ParameterError, require_share
 
 MODELS = ("linear", "logistic")
 LEAST_GAIN = 1e-9
@@ -264,8 +264,7 @@ class RandomizedOutcomeRegression:
         """
         from scipy.special import ndtri
 
-        if not 0 < level < 1:
-            raise ParameterError("level must lie strictly between 0 and 1")
+        require_share(level, "level")
         reach = float(ndtri((1 + level) / 2)) * self.std_errors_
         middle = np.append(self.coef_, self.intercept_)
         if wald or self._likelihood is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ldp.arrays import Bools, Floats
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_share
 from ldp.tables.fakes import Fakes, NoBound
 from ldp.tables.frame import Columns
 from ldp.tables.result import Result
@@ -100,8 +100,7 @@ class Rule:
     threshold: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.alpha < 1:
-            raise ParameterError("alpha must lie strictly between 0 and 1")
+        require_share(self.alpha, "alpha")
         if self.control not in CONTROLS:
             raise ParameterError(f"control must be one of {', '.join(CONTROLS)}")
         if self.threshold is not None and not 0 < self.threshold < math.inf:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_share
 from ldp.files import csv_cells, finite, write_together
 from ldp.tables.fakes import NoBound
 from ldp.tables.frame import CELL_STYLE, Column, Columns, Frame, new_axes, number_text
@@ -97,8 +97,7 @@ class Result(Frame):
         settings of its kind, by name. Raises ParameterError for a level outside (0, 1), and for
         fewer than one report."""
         changed = replace(self, **settings)
-        if not 0 < changed.level < 1:
-            raise ParameterError("level must lie strictly between 0 and 1")
+        require_share(changed.level, "level")
         if not 0 <= changed.more < math.inf:
             raise ParameterError("reports_per_person must be 1 or more")
         return changed
@@ -136,8 +135,7 @@ class Result(Frame):
         sample of as many reports. Raises ParameterError for a level outside (0, 1), and where the
         kind of result has no such intervals."""
         level = self.level if level is None else level
-        if not 0 < level < 1:
-            raise ParameterError("level must lie strictly between 0 and 1")
+        require_share(level, "level")
         settings = {"selected": selected, "population": population}
         others = {name: True for name, is_set in settings.items() if is_set}
         if not others.keys() <= self.offers:
