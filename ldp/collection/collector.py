@@ -91,7 +91,7 @@ class Collector(Service):
         self._expected = collected_metrics(registry)
         self._open_report, self._verify = open_report, verify
         self._openapi = files("ldp.collection").joinpath("openapi.json").read_bytes()
-        counts = Counts.of_metrics(self._expected, bool(registry.sealing_keys))
+        counts = Counts(self._expected, bool(registry.sealing_keys))
         lateness = longest_lateness(registry)
         self._buffer = Buffer(buffer, synchronous)
         self._buffer.claim(ids)

@@ -4,7 +4,6 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TypeVar
 
@@ -33,33 +32,18 @@ def _zeros(keys: Iterable[K]) -> "Counter[K]":
     return Counter(dict.fromkeys(keys, 0))
 
 
-@dataclass
 class Counts:
     """Counts since the process began; they never fall. Keys that are known are there from the
-    beginning, because Prometheus sees no increase in the first value of a series."""
+    beginning, because Prometheus sees no increase in the first value of a series. `metrics`: names
+    of metrics; where their reports `are_sealed` as a rule, reports in the clear are counted, too.
+    """
 
-    answers: Counter[int] = field(default_factory=lambda: _zeros(STATUSES))
-    accepted: Counter[str] = field(default_factory=Counter)
-    unsealed: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=lambda: _zeros(CODES))
-    stored: Counter[str] = field(default_factory=Counter)
-    set_aside: Counter[str] = field(default_factory=Counter)
-    damaged: Counter[str] = field(default_factory=Counter)
-    commits: list[int] = field(default_factory=lambda: [0] * len(BUCKETS))
-    commit_seconds: float = 0.0
-
-    @classmethod
-    def of_metrics(cls, metrics: Iterable[str], are_sealed: bool = False) -> "Counts":
-        """Return counts of 0 for the reports of these metrics. Where reports `are_sealed` as a
-        rule, reports in the clear are counted, too."""
+    def __init__(self, metrics: Iterable[str] = (), are_sealed: bool = False) -> None:
         names = [*metrics]
-        return cls(
-            accepted=_zeros(names),
-            unsealed=_zeros(names if are_sealed else ()),
-            stored=_zeros(names),
-            set_aside=_zeros(names),
-            damaged=_zeros(names),
-        )
+        self.answers, self.refused = _zeros(STATUSES), _zeros(CODES)
+        self.accepted, self.unsealed = _zeros(names), _zeros(names if are_sealed else ())
+        self.stored, self.set_aside, self.damaged = (_zeros(names) for _ in range(3))
+        self.commits, self.commit_seconds = [0] * len(BUCKETS), 0.0
 
     def add_commit(self, seconds: float) -> None:
         """Count a transaction of batches that took this many `seconds`."""

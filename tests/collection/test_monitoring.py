@@ -116,7 +116,7 @@ def test_commits_are_counted_in_classes_that_add_up() -> None:
 def test_alerts_panels_and_the_page_name_series_and_labels_that_there_are() -> None:
     gauges = dict.fromkeys(GAUGES, 0)
     labels: dict[str, set[str]] = {}
-    for name in series(exposition(Counts.of_metrics(["city"], are_sealed=True), gauges)):
+    for name in series(exposition(Counts(["city"], are_sealed=True), gauges)):
         labels.setdefault(name.split("{")[0], {"instance"}).update(re.findall(r"(\w+)=", name))
     alerts = re.findall("expr: (.*)", (DOCS / "monitoring" / "alerts.yml").read_text("utf-8"))
     for expression in (*alerts[1:], *EXPRESSIONS):  # the first is of `up`, which is Prometheus's
