@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from datetime import date
+from functools import partial
+from typing import Any
 
 from ldp.collection.object_store import StorePath
 from ldp.collection.store import read_reports, report_files
@@ -84,22 +86,18 @@ def count_file(
     and return False."""
     if on_damaged is not None:
         try:
-            check_file(path, mechanism)
+            _pass_reports(path, mechanism, partial(split_batch, mechanism.layout))
         except ReportError as error:
             on_damaged(error)
             return False
-    for rows, payloads in read_reports(path, mechanism):
-        try:
-            builder.add_batch(rows, payloads, window=day)
-        except ReportError as error:
-            raise ReportError(f"{path}: {error}") from None
+    _pass_reports(path, mechanism, partial(builder.add_batch, window=day))
     return True
 
 
-def check_file(path: StorePath, mechanism: CatalogueMechanism) -> None:
-    """Read a whole file; raise ReportError with its name if any report is damaged."""
-    for rows, payloads in read_reports(path, mechanism):
+def _pass_reports(path: StorePath, mechanism: CatalogueMechanism, take: Callable[..., Any]) -> None:
+    """Pass the batches of a file to `take`; raise ReportError with its name if any is damaged."""
+    for batch in read_reports(path, mechanism):
         try:
-            split_batch(mechanism.layout, rows, payloads)
+            take(*batch)
         except ReportError as error:
             raise ReportError(f"{path}: {error}") from None
