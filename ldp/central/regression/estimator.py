@@ -129,7 +129,10 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         X, (absent, y) = unmasked(X), _without_nan(unmasked(y))
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_all_finite=False)
         y = np.where(absent, np.nan, np.asarray(y, dtype=np.float64))
-        method, neighbours = self._method(), self._neighbours()
+        method = self._method()
+        if self.neighbours not in NEIGHBOURS:
+            raise ParameterError(f"neighbours must be one of {', '.join(NEIGHBOURS)}")
+        neighbours = NEIGHBOURS[self.neighbours]
         epsilon, delta = float(self.epsilon), float(self.delta)
         budget = Budget(epsilon=epsilon, delta=delta, neighbours=neighbours)
         knows_rows = neighbours is not Neighbours.ADD_REMOVE
@@ -148,18 +151,18 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
             intercept=self.fit_intercept,
             norm=self.norm,
         )
-        self._require_options(method)
-        if isinstance(method, FromLaplace):
-            stated: dict[str, Any] = {
-                "box": self.clip_features,
-                "target": self.clip_target,
-                "split": self.budget_split,
-                "public": self._public_rows(features, target),
-            }
-            stated = {name: option for name, option in stated.items() if option is not None}
-            fit = method.fit(rows, budget, noise, **stated)
-        else:
-            fit = method.fit(rows, budget, noise)
+        options: dict[str, Any] = {
+            "box": self.clip_features,
+            "target": self.clip_target,
+            "split": self.budget_split,
+            "public": self._public_rows(features, target),
+        }
+        options = {name: option for name, option in options.items() if option is not None}
+        if options and not isinstance(method, FromLaplace):
+            raise ParameterError(
+                "clip_features, clip_target, budget_split and public_rows are for method robust"
+            )
+        fit = method.fit(rows, budget, noise, **options)
         self.cost_, self.moments_ = fit.cost, fit.moments
         self.is_simulation_ = noise.is_simulation
         self.clipped_ = (
@@ -242,15 +245,6 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         both.coef_, both.intercept_ = self._unmapped.coefficients(method.solve(both.moments_))
         return both
 
-    def _require_options(self, method: Method) -> None:
-        """Raise ParameterError for options of other methods."""
-        clips = (self.clip_features, self.clip_target)
-        robust = (*clips, self.budget_split, self.public_rows)
-        if any(option is not None for option in robust) and not isinstance(method, FromLaplace):
-            raise ParameterError(
-                "clip_features, clip_target, budget_split and public_rows are for method robust"
-            )
-
     def _public_rows(self, features: Bounds, target: Bounds) -> Rows | None:
         if self.public_rows is None:
             return None
@@ -266,11 +260,6 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
                 f"unknown method {self.method!r}; known: {', '.join(map(str, METHODS))}"
             )
         return METHODS[self.method]
-
-    def _neighbours(self) -> Neighbours:
-        if self.neighbours not in NEIGHBOURS:
-            raise ParameterError(f"neighbours must be one of {', '.join(NEIGHBOURS)}")
-        return NEIGHBOURS[self.neighbours]
 
     def _bounds(self, columns: int) -> tuple[Bounds, Bounds]:
         if self.bounds is None:
