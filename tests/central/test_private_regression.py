@@ -24,7 +24,6 @@ from ldp.central import Noise, Releases, Simulated, gaussian_delta, gaussian_mu
 from ldp.central.regression import (
     METHODS,
     Budget,
-    BudgetShares,
     DeltaWarning,
     Moments,
     PrivateLinearRegression,
@@ -204,8 +203,7 @@ def test_the_exact_delta_of_every_methods_releases_together_is_the_one_asked_for
 def test_any_split_spends_what_there_is(
     split: float, eigenvalue: float, mu: float, longest: float, neighbours: Neighbours
 ) -> None:
-    shares = BudgetShares.of(split=split, eigenvalue=eigenvalue)
-    scales = calibrate(shares, mu=mu, norm=longest, neighbours=neighbours)
+    scales = calibrate(split, eigenvalue, mu=mu, norm=longest, neighbours=neighbours)
     spent = joint_mu(scales, norm=longest, neighbours=neighbours)
     assert spent <= mu
     assert spent == pytest.approx(mu, rel=2e-6)
@@ -215,14 +213,14 @@ def test_any_split_spends_what_there_is(
 @pytest.mark.parametrize("shares", [{"split": 1.0}, {"split": 0.5, "eigenvalue": 1.0}])
 def test_shares_of_a_budget_leave_something_for_each(shares: dict[str, float]) -> None:
     with pytest.raises(ParameterError, match=r"split must lie in \(0, 1\)"):
-        BudgetShares.of(**shares)
+        calibrate(**shares, mu=1.0, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
 
 
 @pytest.mark.exact
 def test_accounting_jointly_takes_less_noise_than_the_theses() -> None:
     """At epsilon 1, delta 1e-6 and three releases, the references are Kalaja's and Wang's noise."""
-    thirds = BudgetShares.of(split=0.5, eigenvalue=1 / 3)
-    made = calibrate(thirds, mu=gaussian_mu(1, 1e-6), norm=1, neighbours=Neighbours.ADD_REMOVE)
+    mu = gaussian_mu(1, 1e-6)
+    made = calibrate(0.5, 1 / 3, mu=mu, norm=1, neighbours=Neighbours.ADD_REMOVE)
     assert made.xx == pytest.approx(7.3, abs=0.05)
     assert math.sqrt(2 * math.log(3.75e6)) * 3 / made.xx == pytest.approx(2.26, abs=0.01)
 
@@ -512,7 +510,7 @@ def test_rounding_moves_coefficients_by_less_than_noise_at_eight_million_rows() 
     budget = Budget(epsilon=8.0, delta=1e-8, neighbours=Neighbours.ADD_REMOVE)
     values = np.array([[0.3], [-0.7], [0.9]])
     rows = Rows.of(values, values[:, 0] / 3, intercept=True, norm=None)
-    scale = calibrate(BudgetShares.of(split=0.5), mu=budget.mu, norm=rows.norm,
+    scale = calibrate(0.5, mu=budget.mu, norm=rows.norm,
                        neighbours=budget.neighbours).xx  # fmt: skip
     truth = float((values**2).sum())
     assert abs(float(rows.xx[0, 0]) - truth) * MOST_ROWS / 3 < scale / 20

@@ -1,6 +1,6 @@
 """Differentially private linear regression, with a trusted curator."""
 
-from ldp.central.regression.calibration import Budget, BudgetShares, calibrate, joint_mu
+from ldp.central.regression.calibration import Budget, calibrate, joint_mu
 from ldp.central.regression.estimator import (
     DeltaWarning,
     PrivateLinearRegression,
@@ -15,7 +15,6 @@ __all__ = [
     "METHODS",
     "PURE",
     "Budget",
-    "BudgetShares",
     "DeltaWarning",
     "LaplaceMoments",
     "Moments",

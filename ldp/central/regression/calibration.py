@@ -61,25 +61,6 @@ class Budget:
         return gaussian_mu(self.epsilon, self.delta)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BudgetShares:
-    """Shares of mu**2 of the releases, which add up to 1; no `eigenvalue` is released for a share
-    of 0."""
-
-    xx: float
-    xy: float
-    eigenvalue: float = 0.0
-
-    @classmethod
-    def of(cls, *, split: float, eigenvalue: float = 0.0) -> "BudgetShares":
-        """Return the shares with `eigenvalue` of the whole, in [0, 1), and `split` of the rest, in
-        (0, 1), for X'X. Raises ParameterError for others."""
-        if not 0 < split < 1 or not 0 <= eigenvalue < 1:
-            raise ParameterError("split must lie in (0, 1) and eigenvalue_share in [0, 1)")
-        rest = 1 - eigenvalue
-        return cls(xx=rest * split, xy=rest * (1 - split), eigenvalue=eigenvalue)
-
-
 def joint_mu(scales: Scales, *, norm: float, neighbours: Neighbours, target: float = 1.0) -> float:
     """Return mu of all releases together, for rows of length `norm` and targets of `target` at
     most.
@@ -101,27 +82,32 @@ def _squared(sensitivity: float, scale: float) -> float:
     return (sensitivity / scale) ** 2 if scale else math.inf
 
 
-def calibrate(shares: BudgetShares, *, mu: float, norm: float, neighbours: Neighbours) -> Scales:
-    """Return the smallest scales with these `shares` whose joint mu is at most `mu`, for rows of
-    length `norm` and targets of 1 at most.
+def calibrate(
+    split: float, eigenvalue: float = 0.0, *, mu: float, norm: float, neighbours: Neighbours
+) -> Scales:
+    """Return the smallest scales whose joint mu is at most `mu`, for rows of length `norm` and
+    targets of 1 at most. Of mu**2 a share `eigenvalue`, in [0, 1), is the eigenvalue's, which is
+    not released for 0, and `split`, in (0, 1), of the rest X'X's. Raises ParameterError for others.
 
-    >>> halves = BudgetShares.of(split=0.5)
-    >>> scales = calibrate(halves, mu=0.2, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
+    >>> scales = calibrate(0.5, mu=0.2, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
     >>> round(scales.xx, 4), round(scales.xy, 4)   # root 2 / mu
     (7.0711, 7.0711)
     """
+    if not 0 < split < 1 or not 0 <= eigenvalue < 1:
+        raise ParameterError("split must lie in (0, 1) and eigenvalue_share in [0, 1)")
+    rest = 1 - eigenvalue
 
-    def split(total: float) -> Scales:
-        eigenvalue = total * shares.eigenvalue  # 0 also for a share that underflows
+    def scales(total: float) -> Scales:
+        part = total * eigenvalue  # 0 also for a share that underflows
         return Scales(
-            xx=norm**2 / math.sqrt(total * shares.xx),
-            xy=norm / math.sqrt(total * shares.xy),
-            eigenvalue=norm**2 / math.sqrt(eigenvalue) if eigenvalue else math.inf,
+            xx=norm**2 / math.sqrt(total * (rest * split)),
+            xy=norm / math.sqrt(total * (rest * (1 - split))),
+            eigenvalue=norm**2 / math.sqrt(part) if part else math.inf,
         )
 
     # the square of mu is proportional to `total`
-    mu_of_one = joint_mu(split(1.0), norm=norm, neighbours=neighbours)
-    least = split((mu / mu_of_one) ** 2)
+    mu_of_one = joint_mu(scales(1.0), norm=norm, neighbours=neighbours)
+    least = scales((mu / mu_of_one) ** 2)
     return Scales(
         xx=least.xx * ROUNDING,
         xy=least.xy * ROUNDING,

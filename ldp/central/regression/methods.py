@@ -13,13 +13,7 @@ import numpy as np
 
 from ldp.arrays import Floats
 from ldp.central import Noise
-from ldp.central.regression.calibration import (
-    Budget,
-    BudgetShares,
-    PrivateFit,
-    calibrate,
-    release_moments,
-)
+from ldp.central.regression.calibration import Budget, PrivateFit, calibrate, release_moments
 from ldp.central.regression.laplace import FromLaplace, solve_robust
 from ldp.central.regression.rows import GRID, Rows, product
 from ldp.regression import ridge
@@ -51,8 +45,7 @@ class Boosted:
 
     def fit(self, rows: Rows, budget: Budget, noise: Noise) -> PrivateFit:
         """Release X'X and the rounds' X'r of `rows` with `noise`; return the coefficients."""
-        shares = BudgetShares.of(split=SPLIT)
-        scales = calibrate(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
+        scales = calibrate(SPLIT, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
         whole = noise.gaussian(rows.xx, scales.xx)
         coefficients = np.zeros(rows.columns)
         for _ in range(ROUNDS):
@@ -84,8 +77,8 @@ class FromMoments:
     eigenvalue_share: float = 0.0
 
     def fit(self, rows: Rows, budget: Budget, noise: Noise) -> PrivateFit:
-        shares = BudgetShares.of(split=self.split, eigenvalue=self.eigenvalue_share)
-        scales = calibrate(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
+        shares, mu = (self.split, self.eigenvalue_share), budget.mu
+        scales = calibrate(*shares, mu=mu, norm=rows.norm, neighbours=budget.neighbours)
         moments = release_moments(rows, scales, noise)
         return PrivateFit(self.solve(moments), budget.cost, moments)
 
@@ -94,7 +87,7 @@ METHODS: dict[str, Method] = {
     "ridge": FromMoments(
         words="noise-calibrated ridge, for every direction its own (our default)",
         solve=ridge.floored,
-        split=1 / 3,
+        split=SPLIT,
     ),
     "spectral-ridge": FromMoments(
         words="one ridge, of the length of the noise", solve=ridge.spectral

@@ -14,8 +14,8 @@ import numpy as np
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats, Generator, Ints
 from ldp.central import Simulated
-from ldp.central.regression.calibration import Budget, BudgetShares, calibrate, release_moments
-from ldp.central.regression.methods import METHODS, FromMoments
+from ldp.central.regression.calibration import Budget, calibrate, release_moments
+from ldp.central.regression.methods import METHODS, SPLIT
 from ldp.central.regression.rows import Rows
 from ldp.errors import ParameterError
 from ldp.privacy_loss import AnyMechanism, largest_shuffled
@@ -44,10 +44,7 @@ def sign_reports(rows: Rows, epsilon: float, generator: Generator) -> tuple[Ints
 def gaussian_reports(rows: Rows, budget: Budget, generator: Generator) -> Moments:
     """Return the sums of every row's products, each row sent with the noise of a single person's
     release."""
-    default = METHODS["ridge"]
-    assert isinstance(default, FromMoments)
-    shares = BudgetShares.of(split=default.split)
-    single = calibrate(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
+    single = calibrate(SPLIT, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
     factor = math.sqrt(len(rows.target))
     scales = Scales(xx=single.xx * factor, xy=single.xy * factor)
     return release_moments(rows, scales, Simulated(generator))
