@@ -11,6 +11,7 @@ from ldp.cli.estimates import check_output
 from ldp.cli.options import (
     FILE,
     JSON,
+    LEVEL,
     QUANTILES,
     REGISTRY,
     SEED,
@@ -45,7 +46,7 @@ COLUMNS = ("value", *NUMBERS, *(f"local_{name}" for name in NUMBERS))
     "--delta", type=float, default=1e-8, help="Delta of the release of strings that no list names."
 )
 @QUANTILES
-@click.option("--level", type=float, default=0.95, help="Level of the intervals.")
+@LEVEL
 @click.option("--out", default="-", help="CSV file, or page FILE.html, to write both answers to.")
 @SEED
 @JSON

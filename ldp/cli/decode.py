@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ldp.cli.estimates import INTERVALS_UNDER_FAKES, OF_REPORTS, check_output, write_estimates
-from ldp.cli.options import FAKES, FILE, JSON, QUANTILES, say, warn
+from ldp.cli.options import FAKES, FILE, JSON, LEVEL, QUANTILES, say, warn
 from ldp.cli.parsing import Typed, name_and_parameters, plain_number
 from ldp.cli.reading import chosen_reading, reading_options, whole_rows
 from ldp.cli.settings import rare
@@ -127,7 +127,7 @@ def _method(text: str) -> tuple[str, int | None]:
     "bonferroni=0.05, the probability of any false one, none=0.05, of each by itself, or "
     "threshold=500, a least count.",
 )
-@click.option("--level", type=float, default=0.95, help="Level of the intervals.")
+@LEVEL
 @QUANTILES
 @click.option(
     "--consistency",

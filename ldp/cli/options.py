@@ -68,6 +68,7 @@ REGISTRY = click.option(
     required=True,
     help="The registry of metrics.",
 )
+LEVEL = click.option("--level", type=float, default=0.95, help="Level of the intervals.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 SEED = click.option(
     "--seed",

@@ -13,7 +13,7 @@ import numpy as np
 from ldp.accounting.cost_composition import exact_sum
 from ldp.cli.columns import read_bounds, read_columns, read_texts
 from ldp.cli.estimates import check_output
-from ldp.cli.options import FILE, JSON, SEED, generator, say, wrap
+from ldp.cli.options import FILE, JSON, LEVEL, SEED, generator, say, wrap
 from ldp.cli.parsing import Typed, name_and_parameters
 from ldp.cli.reading import reading_options
 from ldp.cli.settings import rare
@@ -74,7 +74,7 @@ def _method(text: str) -> tuple[str, dict[str, Any], Path | None]:
     "replace-one",
     "Data sets that cannot be told apart; add-remove hides the number of rows too.",
 )
-@click.option("--level", type=float, default=0.95, help="Level of the intervals.")
+@LEVEL
 @click.option("--out", default="-", help="CSV file to write the coefficients to; - prints them.")
 @click.option(
     "--compare",

@@ -148,6 +148,9 @@ class ByEpoch(Mode):
         self._enter(connection, now, lambda: report(self.metric, response, value))
 
     def current_response(self, connection: Database, now: int) -> FrozenResponse | None:
+        return self._frozen(connection, now)
+
+    def _frozen(self, connection: Database, now: int) -> FrozenResponse | None:
         return pool.frozen_response(connection, self.metric, self._epoch_end(now))
 
     @staticmethod
@@ -159,7 +162,7 @@ class ByEpoch(Mode):
         )
 
     def grant(self, connection: Database, end: int, remaining: Allowance) -> Grant:
-        frozen = pool.frozen_response(connection, self.metric, self._epoch_end(end - 1))
+        frozen = self._frozen(connection, end - 1)
         if frozen and frozen.charged:  # it costs nothing more
             return Grant(self.metric.reports_per_window if frozen.response else 0)
         return super().grant(connection, end, remaining)
@@ -176,7 +179,7 @@ class ByEpoch(Mode):
         return ending(now, self.metric.epoch)
 
     def span(self, connection: Database, end: int) -> Span:
-        frozen = pool.frozen_response(connection, self.metric, self._epoch_end(end - 1))
+        frozen = self._frozen(connection, end - 1)
         assert frozen
         return super().span(connection, frozen.source)
 
@@ -210,8 +213,7 @@ class HiddenByEpoch(ByEpoch):
         if not grant.reports:
             return [self.responses.fresh_report(metric, none_value).report for _ in slots], 0
         epoch_end = self._epoch_end(end - 1)
-        frozen = pool.frozen_response(connection, metric, epoch_end)
-        frozen = frozen or self._new_response(none_value)
+        frozen = self._frozen(connection, end - 1) or self._new_response(none_value)
         if grant.epsilon:
             pool.freeze(connection, metric, epoch_end, frozen._replace(charged=True))
         reports = [self.responses.epoch_report(metric, frozen.response, none_value) for _ in slots]
