@@ -178,7 +178,7 @@ def regress_command(
         "target_bounds": ranges[target],
     }
     if splits is not None:
-        result, words = _compared(X, y, **budget, **bounds, splits=splits, seed=seed)
+        result, words = _compared(X, y, seed, **budget, **bounds, splits=splits)
     else:
         result, words = _released(
             X,
@@ -403,45 +403,14 @@ def _of_answers(
     return result, "\n".join([*lines, *wrap(noted), *_written(out)])
 
 
-def _compared(
-    X: Any,
-    y: Any,
-    *,
-    epsilon: float,
-    delta: float,
-    bounds: Any,
-    target_bounds: tuple[float, float],
-    splits: int,
-    seed: int | None,
-) -> tuple[dict[str, Any], str]:
+def _compared(X: Any, y: Any, seed: int | None, **question: Any) -> tuple[dict[str, Any], str]:
     from ldp.central.regression.trust_models import compare_regressions
-    from ldp.regression.bounds import Bounds
 
-    scores = compare_regressions(
-        X,
-        y,
-        bounds=Bounds.of(bounds, X.shape[1], "bounds"),
-        target_bounds=Bounds.of(target_bounds, 1, "target bounds"),
-        epsilon=epsilon,
-        delta=delta,
-        generator=generator(seed),
-        splits=splits,
-    )
-    rows: list[dict[str, Any]] = [
-        {
-            "method": score.method,
-            "model": score.model,
-            "private": score.private,
-            "rmse": score.quantile(0.5),
-            "low": score.quantile(0.25),
-            "high": score.quantile(0.75),
-        }
-        for score in scores
-    ]
-    base = rows[0]["rmse"]
+    rows = compare_regressions(X, y, **question, generator=generator(seed))
+    base, stated = rows[0]["rmse"], {name: question[name] for name in ("epsilon", "delta")}
     lines = [
-        f"A simulation: these errors are not private. epsilon {epsilon:g}, delta {delta:g}, "
-        f"replace-one; {len(y):,} rows, {splits} splits.",
+        "A simulation: these errors are not private. epsilon {epsilon:g}, delta {delta:g}, "
+        "replace-one; {:,} rows, {splits} splits.".format(len(y), **question),
         "",
         f"{'method':<18} {'model':<13} {'private':<8} {'RMSE':>10} "
         f"{'quartiles':>23} {'of mean':>8}",
@@ -460,11 +429,4 @@ def _compared(
         "an independent party shuffles one report a person."
     )
     lines += ["", *wrap(notes)]
-    result = {
-        "simulation": True,
-        "epsilon": epsilon,
-        "delta": delta,
-        "rows": len(y),
-        "scores": rows,
-    }
-    return result, "\n".join(lines)
+    return {"simulation": True, **stated, "rows": len(y), "scores": rows}, "\n".join(lines)

@@ -6,8 +6,9 @@ relation of the local model.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -52,124 +53,87 @@ def gaussian_reports(rows: Rows, budget: Budget, generator: Generator) -> Moment
 
 TESTED = 0.1
 """Share of the rows that every split holds out."""
+Split = tuple[Rows, Budget, Generator]
+"""Mapped rows to fit, at which budget, and a generator of noise."""
+Fit = Callable[[Split], Floats]
+"""Function that returns the coefficients of a split."""
 
 
-@dataclass(frozen=True, eq=False)
-class Score:
-    """Errors of one method on the rows held out: root mean squares, in the target's units, one a
-    split; `private`: "yes" or "no"."""
-
-    method: str
-    model: str
-    private: str
-    errors: Floats
-
-    def quantile(self, share: float) -> float:
-        """Return the `share` quantile of the errors; outliers make means useless."""
-        return float(np.quantile(self.errors, share))
-
-
-@dataclass(frozen=True, eq=False)
-class _Task:
-    """One split, as a method sees it."""
-
-    train: tuple[Floats, Floats]
-    test: Floats
-    rows: Rows
-    mapped_test: Floats
-    target: Bounds
-    budget: Budget
-    generator: Generator
-
-    def predicted(self, coefficients: Floats) -> Floats:
-        """Return the predictions of mapped coefficients, in the target's units: shape (tests,)."""
-        mapped = self.mapped_test @ coefficients
-        return np.asarray(mapped * self.target.half[0] + self.target.middle[0])
-
-
-_Predict = Callable[[_Task], Floats]
-
-
-def _trivial(task: _Task) -> Floats:
-    return np.full(len(task.test), task.train[1].mean())
-
-
-def _plain(task: _Task) -> Floats:
-    rows = task.rows
+def _plain(split: Split) -> Floats:
+    rows, *_ = split
     moments = Moments(rows.xx, rows.xy, None, Scales(xx=1.0, xy=1.0))
-    return task.predicted(ridge.constant(moments, 1.0))
+    return ridge.constant(moments, 1.0)
 
 
-def _provable(name: str) -> _Predict:
-    def predict(task: _Task) -> Floats:
-        fit = METHODS[name].fit(task.rows, task.budget, Simulated(task.generator))
-        return task.predicted(fit.coefficients)
+def _provable(name: str) -> Fit:
+    def fit(split: Split) -> Floats:
+        rows, budget, generator = split
+        return METHODS[name].fit(rows, budget, Simulated(generator)).coefficients
 
-    return predict
-
-
-def _signs(task: _Task, epsilon: float) -> Floats:
-    reports, signs = sign_reports(task.rows, epsilon, task.generator)
-    moments = from_signs(reports, signs, epsilon=epsilon, features=task.rows.columns - 1)
-    return task.predicted(ridge.floored(moments))
+    return fit
 
 
-def _shuffled(task: _Task) -> Floats:
-    budget, reports = task.budget, len(task.rows.target)
-    return _signs(task, largest_shuffled(AnyMechanism, reports, budget.epsilon, budget.delta))
+def _signs(split: Split) -> Floats:
+    rows, budget, generator = split
+    epsilon, features = budget.epsilon, rows.columns - 1
+    reports = sign_reports(rows, epsilon, generator)
+    return ridge.floored(from_signs(*reports, epsilon=epsilon, features=features))
 
 
-def _local_gaussian(task: _Task) -> Floats:
-    moments = gaussian_reports(task.rows, task.budget, task.generator)
-    return task.predicted(ridge.floored(moments))
+def _shuffled(split: Split) -> Floats:
+    rows, budget, generator = split
+    reports = len(rows.target)
+    epsilon = largest_shuffled(AnyMechanism, reports, budget.epsilon, budget.delta)
+    return _signs((rows, replace(budget, epsilon=epsilon), generator))
 
 
-def _entries(budget: Budget) -> Iterator[tuple[str, str, str, _Predict]]:
-    """Yield method, model, whether it is private, and the method's predictions of a split."""
-    yield "mean of the target", "none", "no", _trivial
-    yield "ridge of 1", "none", "no", _plain
-    for name in METHODS:
-        yield name, "central", "yes", _provable(name)
-    yield "ridge", "secure sum", "yes", _provable("ridge")
-    yield "signs", "shuffled", "yes", _shuffled
-    yield "gaussian", "local", "yes", _local_gaussian
-    yield "signs", "local", "yes", lambda task: _signs(task, budget.epsilon)
+WAYS: tuple[tuple[str, str, str, Fit | None], ...] = (
+    ("mean of the target", "none", "no", None),
+    ("ridge of 1", "none", "no", _plain),
+    *((name, "central", "yes", _provable(name)) for name in METHODS),
+    ("ridge", "secure sum", "yes", _provable("ridge")),
+    ("signs", "shuffled", "yes", _shuffled),
+    ("gaussian", "local", "yes", lambda split: ridge.floored(gaussian_reports(*split))),
+    ("signs", "local", "yes", _signs),
+)
+"""Ways to predict: method, model, whether it is private, and its fit, None for the mean."""
+COLUMNS = ("method", "model", "private", "rmse", "low", "high")
 
 
 def compare_regressions(
     X: Floats,
     y: Floats,
     *,
-    bounds: Bounds,
-    target_bounds: Bounds,
+    bounds: Floats,
+    target_bounds: tuple[float, float],
     epsilon: float,
     delta: float,
     generator: Generator,
     splits: int = 20,
-) -> list[Score]:
-    """Return every method's errors on `splits` splits of `X`, shape (n, features), and `y`, shape
-    (n,). Raises ParameterError for fewer than 10 rows.
+) -> list[dict[str, Any]]:
+    """Return the errors of all WAYS on `splits` splits of `X`, shape (n, features), and `y`, shape
+    (n,): root mean squares in the target's units, the median and the quartiles of the splits, since
+    outliers make means useless. Raises ParameterError for fewer than 10 rows.
     """
     tests = max(1, round(TESTED * len(y)))
     if len(y) < 10:
         raise ParameterError(f"at least 10 rows are needed to compare methods, got {len(y)}")
     budget = Budget(epsilon=epsilon, delta=delta, neighbours=Neighbours.REPLACE_VALUE)
-    entries = list(_entries(budget))
-    mapped, inside = bounds.mapped(X), target_bounds.mapped(y[:, None])[:, 0]
-    errors = np.empty((splits, len(entries)))
+    features = Bounds.of(bounds, X.shape[1], "bounds")
+    target = Bounds.of(target_bounds, 1, "target bounds")
+    mapped, inside = features.mapped(X), target.mapped(y[:, None])[:, 0]
+    errors = np.empty((len(WAYS), splits))
     for split in range(splits):
         order = generator.permutation(len(y))
         test, train = order[:tests], order[tests:]
-        task = _Task(
-            train=(X[train], y[train]),
-            test=X[test],
-            rows=Rows.of(mapped[train], inside[train], intercept=True, norm=None),
-            mapped_test=np.column_stack([mapped[test], np.ones(tests)]),
-            target=target_bounds,
-            budget=budget,
-            generator=generator,
-        )
-        for place, (*_, predict) in enumerate(entries):
-            differences = predict(task) - y[test]
-            errors[split, place] = np.sqrt((differences**2).mean())
-    return [Score(*entry[:3], errors[:, place]) for place, entry in enumerate(entries)]
+        rows = Rows.of(mapped[train], inside[train], intercept=True, norm=None)
+        for place, (*_, fit) in enumerate(WAYS):
+            predicted = y[train].mean()
+            if fit is not None:
+                coefficients = fit((rows, budget, generator))
+                predicted = np.column_stack([mapped[test], np.ones(tests)]) @ coefficients
+                predicted = predicted * target.half[0] + target.middle[0]
+            errors[place, split] = np.sqrt(((predicted - y[test]) ** 2).mean())
+    numbers = np.quantile(errors, (0.5, 0.25, 0.75), axis=1).T.tolist()
+    lines = [(*way[:3], *some) for way, some in zip(WAYS, numbers, strict=True)]
+    return [dict(zip(COLUMNS, line, strict=True)) for line in lines]
