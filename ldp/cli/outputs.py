@@ -24,8 +24,9 @@ FOREIGN = {
     *(".gz", ".zst", ".zip", ".bz2", ".xz"),
     *(".parquet", ".arrow", ".feather"),
     *(".xlsx", ".xls", ".ods", ".pdf"),
+    *(".toml", ".lock", ".key", ".db", ".py"),
 }
-"""Endings of formats in which no output of a command is written."""
+"""Endings of formats in which no output of a command is written, and which replacing would lose."""
 TALKING = ("collect", "demo", "init", "publish", "registry add", "relay")
 """Commands that ask, serve, or print while they work; all others show how long they take."""
 READ_AS_TEXT = (
@@ -85,11 +86,11 @@ def _read(values: Mapping[str, Any], written: Sequence[str]) -> Iterator[Path]:
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, Path) or (isinstance(item, str) and option in READ_AS_TEXT):
                 yield from _with_summary(Path(item))
-    if values.get("registry") is not None:
+    if registry := values.get("registry") or values.get("file"):
         from ldp.registry import Registry  # late: most commands need no registry
 
         with suppress(LdpError):
-            yield from Registry.load(values["registry"]).files
+            yield from Registry.load(registry).files
 
 
 def _with_summary(path: Path) -> Iterator[Path]:

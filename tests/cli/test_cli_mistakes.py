@@ -73,6 +73,7 @@ BAD = {
         "decode city.table --out e.csv.gz", "it would not be a .gz file",
     ),
     "page of another format": ("report e.csv --out page.PDF", "it would not be a .PDF file"),
+    "page in place of a registry": ("report e.csv --out metrics.toml", "not be a .toml file"),
     "output to a stream": ("merge city.table --out -", "not supported here"),
     "input from a stream": ("decode - --out e.csv", "not supported here"),
     "output to a folder": ("decode city.table --out .", "cannot be replaced|can be replaced"),
