@@ -39,7 +39,10 @@ OTHERS = {
     b"ARROW1": "an Arrow file, whose name must end in .arrow",
     b"$FL": "a file of SPSS",
     b"<stata": "a file of Stata",
+    b"SQLite": "a database of SQLite",
+    b"%PDF": "a PDF file",
     b"<html": "HTML",
+    b"<!DOCTYPE": "HTML",
     b"<?xml": "XML",
 }
 """First bytes of files that are no CSV -> what they are."""

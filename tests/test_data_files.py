@@ -184,6 +184,9 @@ def test_cells_that_can_be_read_in_two_ways_are_told_by_the_others(
         (b"\x28\xb5\x2f\xfdrest", "data.csv is compressed by zstd"),
         (b'{"x": 1}\n{"x": 2}\n', "data.csv is JSON: a CSV file was expected"),
         (b'[\n  {"x": 1},\n  {"x": 2}\n]', "data.csv is JSON: a CSV file was expected"),
+        (b"<!DOCTYPE html><html>", "data.csv is HTML: a CSV"),
+        (b"SQLite format 3\0\x10", "data.csv is a database of SQLite: a CSV"),
+        (b"%PDF-1.7\n%\xe2\xe3", "data.csv is a PDF file: a CSV"),
         (b"<html><table><tr><td>x</td></tr></table></html>", "data.csv is HTML: a CSV"),
     ],
 )

@@ -151,6 +151,26 @@ def test_codes_with_a_number_are_categories(form: str) -> None:
     assert try_column(values, epsilon=1, seed=1).facts["read_as"] == "categories"
 
 
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (["08.01"], "numbers; '08.01' may be a code or a date (--as categories)"),
+        (["0151123"], "'0151123' may be a code"),
+        (["+49151123"], "'+49151123' may be a code"),
+        (["-99", "-99"], "; -99 in 2 rows may stand for a missing number"),
+        (["999", "999"], "; 999 in 2 rows may stand for a missing number"),
+        (["999"], ""),
+        (["99", "99"], ""),
+        (["0.5", "0", "+5", "-9"], ""),
+    ],
+)
+def test_numbers_that_may_be_codes_are_named(others: list[str], said: str) -> None:
+    values = [*map(str, range(18, 90)), *others]
+    about = try_column(values, epsilon=1, seed=1).about
+    assert said in about if said else about.endswith("read as numbers")
+
+
 @pytest.mark.slow
 @pytest.mark.exact
 def test_cells_that_are_no_numbers_are_left_out_and_shown(
