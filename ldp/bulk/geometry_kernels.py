@@ -42,10 +42,10 @@ def _pick_point(
 def _count_hyperplanes(
     addressing: Hyperplanes, counts: AnyInts, known: Sequence[int] | Ints
 ) -> Ints:
-    field, numbers = addressing.field, np.asarray(known, np.int64)
+    field, numbers = addressing.field, np.asarray(known)
     normals = np.empty((numbers.size, addressing.dimension), np.min_scalar_type(field))
     for some in _slices(numbers.size):
-        normals[some] = vectors(numbers[some], field, addressing.dimension)
+        normals[some] = vectors(numbers[some].astype(np.int64), field, addressing.dimension)
     return count_incidences(counts, normals, field)
 
 
@@ -72,13 +72,13 @@ def count_incidences(counts: AnyInts, normals: AnyInts, field: int) -> Ints:
     for size in range(1, dimension):  # how many numbers follow the first
         start, end = (number_of_points(field, count) for count in (size, size + 1))
         block = counts[start:end].reshape((field,) * size)
-        sums += _along(block, normals[:, dimension - 1 - size :], inverses)
+        _add_along(sums, block, normals[:, dimension - 1 - size :], inverses)
     return sums
 
 
-def _along(block: AnyInts, normals: AnyInts, inverses: Ints) -> Ints:
-    """Return for each candidate, with numbers (a, v), shape (candidates, 1 + m), the sum of the
-    block, shape (field, ...), over all w with a + <w, v> = 0: int64, shape (candidates,)."""
+def _add_along(sums: Ints, block: AnyInts, normals: AnyInts, inverses: Ints) -> None:
+    """Add to `sums` for each candidate, with numbers (a, v), shape (candidates, 1 + m), the sum of
+    the block, shape (field, ...), over all w with a + <w, v> = 0."""
     field, size = inverses.size, block.ndim
     weights = field ** np.arange(size)[::-1]
     keys, number = np.empty(len(normals), np.int32), np.zeros(field**size, np.int32)
@@ -95,11 +95,9 @@ def _along(block: AnyInts, normals: AnyInts, inverses: Ints) -> Ints:
         directions = lines[some, None] // weights % field
         slices = [_at(transformed, c * directions % field) for c in range(field // 2 + 1)]
         by_line[some] = np.rint(np.fft.irfft(slices, field, axis=0)).T
-    sums = np.empty(len(normals), np.int64)
     for some in _slices(len(normals)):
         scales = _scales(normals[some, 1:], inverses)
-        sums[some] = by_line[number[keys[some]], (field - normals[some, 0]) * scales % field]
-    return sums
+        sums[some] += by_line[number[keys[some]], (field - normals[some, 0]) * scales % field]
 
 
 def _slices(size: int, at_once: int = 0) -> list[slice]:

@@ -36,7 +36,7 @@ def _sum_std_error(
     of their sets that hold its column - s u) / gain to it, with s candidates and u the probability
     that another's set does: on average 1 if its value is a candidate, else 0. The squares of these
     means are no error."""
-    columns, channel = np.flatnonzero(table.counts[0]), table.mechanism.support
+    columns, channel = np.flatnonzero(table.counts[0]).astype(np.int32), table.mechanism.support
     is_candidate = np.zeros(table.mechanism.shape.columns, np.int8)
     is_candidate[np.array(known) + addressing.first_row] = 1
     sets_there = count_sets(addressing, is_candidate, columns - addressing.first_row)
