@@ -40,7 +40,7 @@ def _pick_point(
 
 @count_sets.register
 def _count_hyperplanes(
-    addressing: Hyperplanes, counts: AnyInts, known: Sequence[int] | Ints
+    addressing: Hyperplanes, counts: AnyInts, known: Sequence[int] | AnyInts
 ) -> Ints:
     field, numbers = addressing.field, np.asarray(known)
     normals = np.empty((numbers.size, addressing.dimension), np.min_scalar_type(field))
@@ -90,7 +90,7 @@ def _add_along(sums: Ints, block: AnyInts, normals: AnyInts, inverses: Ints) -> 
     number[lines] = np.arange(lines.size)
     half = np.empty((*block.shape[1:], field // 2 + 1), np.complex128)
     transformed = np.fft.rfftn(block.astype(float), out=half)  # otherwise in two such arrays
-    by_line = np.empty((lines.size, field), np.min_scalar_type(int(block.sum())))
+    by_line = np.empty((lines.size, field), np.min_scalar_type(-int(block.sum())))
     for some in _slices(lines.size, AT_ONCE // field + 1):
         directions = lines[some, None] // weights % field
         slices = [_at(transformed, c * directions % field) for c in range(field // 2 + 1)]

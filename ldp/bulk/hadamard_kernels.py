@@ -27,6 +27,6 @@ def _pick_column(
 
 
 @count_sets.register
-def _count_rows(addressing: HadamardRows, counts: AnyInts, known: Sequence[int] | Ints) -> Ints:
+def _count_rows(addressing: HadamardRows, counts: AnyInts, known: Sequence[int] | AnyInts) -> Ints:
     signs = walsh_hadamard(counts[None])[0]
     return np.asarray((int(counts.sum()) + signs[np.asarray(known) + 1]) // 2)

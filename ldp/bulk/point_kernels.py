@@ -80,7 +80,7 @@ def scatter(
 
 
 @singledispatch
-def count_sets(addressing: CellSets, counts: AnyInts, known: Sequence[int] | Ints) -> Ints:
+def count_sets(addressing: CellSets, counts: AnyInts, known: Sequence[int] | AnyInts) -> Ints:
     """Return for each point in `known` the sum of `counts`, shape (columns,), over the columns of
     its set: int64, shape (known,)."""
     raise TypeError(f"no bulk code for {type(addressing).__name__}")
