@@ -8,14 +8,11 @@ and counted apart. A fake report that looks like an honest one passes; `ldp deco
 prints that damage.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from ldp.arrays import AnyInts, Bools, Bytes, RowNumbers, binomial_above, binomial_up_to
+from ldp.arrays import AnyInts, Bools, Bytes, RowNumbers, binomial_ends
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.bloom import PolynomialBloom
@@ -40,9 +37,8 @@ def ones_limits(mechanism: Mechanism, cells: int) -> tuple[int, int]:
     """
     chance = float(mechanism.channel.untouched)
     hashes = min(cells, mechanism.most_cells)
-    fewest = _first(cells, lambda ones: binomial_up_to(ones, cells, chance) >= CHANCE / 4)
-    other_cells = cells - hashes
-    most = _first(other_cells, lambda ones: binomial_above(ones, other_cells, chance) <= CHANCE / 4)
+    fewest, _ = binomial_ends(CHANCE / 4, cells, chance)
+    _, most = binomial_ends(CHANCE / 4, cells - hashes, chance)
     return fewest, hashes + most
 
 
@@ -50,12 +46,7 @@ def ones_limits(mechanism: Mechanism, cells: int) -> tuple[int, int]:
 def row_limit(reports: int, rows: int) -> int:
     """Return the most reports of a plausible row of a block: honest reports have uniform rows. The
     limit is the same for the columns of reports with signs, with `rows` columns."""
-    return _first(reports, lambda count: binomial_above(count, reports, 1 / rows) <= CHANCE / rows)
-
-
-def _first(limit: int, is_reached: Callable[[int], Any]) -> int:
-    """Return the first number up to `limit` from which on `is_reached` is true."""
-    return bisect_left(range(limit), True, key=lambda number: bool(is_reached(number)))
+    return binomial_ends(CHANCE / rows, reports, 1 / rows)[1]
 
 
 def is_plausible(
