@@ -28,6 +28,15 @@ def require_same(mechanism: CatalogueMechanism, other: CatalogueMechanism) -> No
         )
 
 
+def _require_rows(layout: Layout | JointLayout, rows: AnyInts, payloads: Bytes) -> None:
+    if payloads.shape != (rows.size, layout.payload_bytes):
+        raise ReportError(
+            f"payloads of shape {payloads.shape}, expected {(rows.size, layout.payload_bytes)}"
+        )
+    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < layout.rows:
+        raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
+
+
 def payload_numbers(layout: Layout, rows: AnyInts, payloads: Bytes) -> Ints:
     """Check a batch and return its payloads as integers, shape (n,); of BITS and SUBSET only the
     last byte.
@@ -35,12 +44,7 @@ def payload_numbers(layout: Layout, rows: AnyInts, payloads: Bytes) -> Ints:
     `rows`, shape (n,); `payloads`, shape (n, payload bytes). Raises ReportError when a row, a
     column or a padding bit is out of range.
     """
-    if payloads.shape != (rows.size, layout.payload_bytes):
-        raise ReportError(
-            f"payloads of shape {payloads.shape}, expected {(rows.size, layout.payload_bytes)}"
-        )
-    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < layout.rows:
-        raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
+    _require_rows(layout, rows, payloads)
     last = payloads[:, -1:] if layout.is_bitmap else payloads
     numbers = last.astype(np.int64) @ (1 << 8 * np.arange(last.shape[1], dtype=np.int64))
     shift = 8 * (layout.payload_bytes - last.shape[1])
@@ -151,12 +155,7 @@ def split_batch(
     if isinstance(layout, Layout):
         payload_numbers(layout, rows, payloads)
         return [(rows, payloads)]
-    if payloads.shape != (rows.size, layout.payload_bytes):
-        raise ReportError(
-            f"payloads of shape {payloads.shape}, expected {(rows.size, layout.payload_bytes)}"
-        )
-    if rows.size and int(rows.max()) >= layout.rows:
-        raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
+    _require_rows(layout, rows, payloads)
     batches, start, first = [], 0, rows.astype(np.int64) * layout.parts[0].rows
     for part in layout.parts:
         middle, end = start + part.row_bytes, start + part.body_bytes
