@@ -1,6 +1,5 @@
 """`ldp plan`: what each mechanism would see, before anybody is asked for data."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +7,13 @@ import click
 
 from ldp.cli.options import FAKES, FILE, JSON, say, wrap
 from ldp.cli.reading import chosen_reading, reading_options
+from ldp.files import finite
 from ldp.planning import Forecast, PercentilePlan, Plan, plan_percentile, report_bytes
 from ldp.planning import plan as planned
 from ldp.planning.percentiles import TABLES
 from ldp.protocol.channel import rounded_up
 from ldp.registry.odds import in_words
-from ldp.tables.statistics import known_ends
+from ldp.tables.statistics import Statistic, known_ends
 
 
 @click.group()
@@ -142,8 +142,7 @@ def _words_of_percentile(answer: PercentilePlan) -> str:
     for row in answer.forecasts:
         mark = " *" if row is answer.best else ""
         mean = "-" if row.mean_std_error is None else f"{row.mean_std_error:.3g}"
-        of = row.percentile
-        cells = [*map(_number, (of.estimate, *known_ends(of.low, of.high)))]
+        cells = _cells(row.percentile)
         lines.append(
             f"{row.words + mark:<44} {cells[0]:>9} {cells[1]:>9} {cells[2]:>9} "
             f"{100 * row.share_std_error:7.2g} % {report_bytes(row.mechanism):6,} {mean:>9}"
@@ -172,8 +171,7 @@ def _of_parts(answer: PercentilePlan) -> list[str]:
     of_shape = "" if answer.question.people else "  of numbers"
     lines = ["of a category with   percentile       low      high" + of_shape]
     for row in answer.parts:
-        of = row.percentile
-        cells = [*map(_number, (of.estimate, *known_ends(of.low, of.high)))]
+        cells = _cells(row.percentile)
         lines.append(
             f"{100 * row.part:>16.3g} % {cells[0]:>13} {cells[1]:>9} {cells[2]:>9}"
             + (of_shape and f"  {row.like}")
@@ -187,8 +185,10 @@ def _of_parts(answer: PercentilePlan) -> list[str]:
     return lines
 
 
-def _number(number: float | None) -> str:
-    return "-" if number is None or not math.isfinite(number) else f"{number:.4g}"
+def _cells(row: Statistic) -> list[str]:
+    """Return an estimate and the ends of its interval as texts, an open end as -."""
+    numbers = finite([row.estimate, *known_ends(row.low, row.high)])
+    return ["-" if number is None else f"{number:.4g}" for number in numbers]
 
 
 def _words(answer: Plan, has_fakes: bool) -> str:

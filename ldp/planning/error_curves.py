@@ -196,15 +196,12 @@ def compare(
             least = math.sqrt(people.users * lower_bound(question.domain, question.epsilon))
             rows.append({"mechanism": BOUND, "epsilon": epsilon, "std_error": least})
     names = [str(row["mechanism"]) for row in rows]
-    columns: dict[str, Any] = {
-        name: np.array([row.get(name, math.nan) for row in rows])
-        for name in ("epsilon", "std_error", "measured", "report_bytes")
-    }
-    curves = []
-    for name in dict.fromkeys(names):
-        places = [place for place, other in enumerate(names) if other == name]
-        xs, errors = (tuple(columns[of][places].tolist()) for of in ("epsilon", "std_error"))
-        curves.append(Curve(name, xs, errors))
+    keys = ("epsilon", "std_error", "measured", "report_bytes")
+    columns = {key: np.array([row.get(key, math.nan) for row in rows]) for key in keys}
+    curves = [
+        Curve(name, *(tuple(columns[key][np.array(names) == name].tolist()) for key in keys[:2]))
+        for name in dict.fromkeys(names)
+    ]
     return ErrorCurves(
         about=f"{people.users:,} people, {len(people.values):,} different values",
         frame={"mechanism": names, **columns},

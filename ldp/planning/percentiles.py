@@ -24,6 +24,7 @@ from ldp.decoding.distribution import (
     std_error_of_ends,
 )
 from ldp.errors import DecodeError, ParameterError
+from ldp.files import finite
 from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import MAGNITUDES, HierarchicalHistogram
@@ -98,8 +99,7 @@ class PercentileForecast:
     def to_dict(self) -> dict[str, Any]:
         """Return the forecast as JSON-ready data; an open end is None."""
         row = self.percentile
-        numbers = (row.estimate, row.low, row.high)
-        estimate, low, high = (number if math.isfinite(number) else None for number in numbers)
+        estimate, low, high = finite([row.estimate, row.low, row.high])
         return {
             **self.mechanism.parameters(),
             "report_bytes": report_bytes(self.mechanism),
@@ -118,18 +118,15 @@ def ways(epsilon: float, bounds: Range | None, by: tuple[str, ...] = ()) -> Iter
     """Yield the mechanisms that a plan compares for a number in `bounds`, or of an unknown range,
     by these categories, if any; raises ParameterError for a number out of range."""
     too_many = (ParameterError,) if by else ()  # bins of all categories for a report
+    shared: dict[str, Any] = {"epsilon": epsilon, "by": by or None}
     for buckets in OF_DOUBLING if bounds is None else OF_RANGE:
         with suppress(*too_many):
-            yield HierarchicalHistogram(
-                epsilon=epsilon, bounds=bounds, buckets=buckets, by=by or None
-            )
+            yield HierarchicalHistogram(**shared, bounds=bounds, buckets=buckets)
     if bounds is not None and bounds[0] >= 0:
         magnitudes = (max(bounds[0], bounds[1] / 2**DOUBLINGS), bounds[1])
         for buckets in OF_DOUBLING:
             with suppress(*too_many):
-                yield HierarchicalHistogram(
-                    epsilon=epsilon, magnitudes=magnitudes, buckets=buckets, by=by or None
-                )
+                yield HierarchicalHistogram(**shared, magnitudes=magnitudes, buckets=buckets)
     if bounds is not None and not by:
         for buckets in FLIPS:
             yield BitFlip(epsilon=epsilon, bounds=bounds, buckets=buckets, bits=buckets)
