@@ -9,6 +9,7 @@ from typing import Any
 
 from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.errors import require_share
+from ldp.files import finite
 from ldp.mechanisms.outcomes import outcomes, permanent_outcomes
 from ldp.protocol.channel import rounded_up
 from ldp.registry import Metric, Registry
@@ -313,7 +314,7 @@ def _meaning(epsilon: float, belief: float) -> dict[str, float | None]:
     where it says nothing), and what it makes of a belief at most."""
     factor = odds(epsilon)
     return {
-        "epsilon": None if math.isinf(epsilon) else epsilon,
+        "epsilon": finite(epsilon),
         "odds": factor if factor < MOST_ODDS else None,
         "belief": posterior(belief, epsilon),
     }

@@ -9,6 +9,7 @@ import math
 from datetime import timedelta
 from typing import Any
 
+from ldp.files import finite
 from ldp.mechanisms.base import threshold
 from ldp.mechanisms.joint_base import parts_of
 from ldp.registry.definitions import Group, Metric
@@ -75,7 +76,7 @@ def _metric(metric: Metric) -> dict[str, Any]:
         ],
         epsilon=None if metric.needs_shuffler else mechanism.cost.epsilon,
         price=metric.price,
-        changing_per_value=None if math.isinf(changing) else changing,
+        changing_per_value=finite(changing),
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ldp.arrays import Bools, Floats
 from ldp.errors import ParameterError, require_share
+from ldp.files import finite
 from ldp.tables.fakes import Fakes, NoBound
 from ldp.tables.frame import Columns
 from ldp.tables.result import Result
@@ -35,8 +36,8 @@ def table_details(table: "Table | JointTable", method: str) -> dict[str, Any]:
         "method": method,
         "mechanism": mechanism.name,
         "fingerprint": mechanism.fingerprint.hex(),
-        "epsilon": None if math.isinf(cost.epsilon) else cost.epsilon,
-        "lifetime_epsilon": None if math.isinf(cost.lifetime) else cost.lifetime,
+        "epsilon": finite(cost.epsilon),
+        "lifetime_epsilon": finite(cost.lifetime),
         "memoised": table.memoised,
         "labels": [label.fields for label in table.labels],
         "windows": list(table.windows),
