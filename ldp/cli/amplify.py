@@ -258,7 +258,7 @@ def _costs(
     return result
 
 
-def _words(result: Mapping[str, Any]) -> str:
+def _words(result: Mapping[str, Any]) -> list[str]:
     """Return the result as text."""
     per_person = result["per_person"]
     whose = "one report" if per_person == 1 else f"{per_person} reports of one person"
@@ -280,15 +280,13 @@ def _words(result: Mapping[str, Any]) -> str:
             f"  {unattested:,} reports without a relay's statement are not in these numbers: each "
             "costs what it costs by itself"
         )
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "What is said of batches is certified for this mechanism. It holds only if",
-            *(f"- {condition}" for condition in result["conditions"]),
-            "To whoever sees reports before they are shuffled, the first line holds.",
-        ]
-    )
+    return [
+        *lines,
+        "",
+        "What is said of batches is certified for this mechanism. It holds only if",
+        *(f"- {condition}" for condition in result["conditions"]),
+        "To whoever sees reports before they are shuffled, the first line holds.",
+    ]
 
 
 def _parts(cost: Cost) -> dict[str, float]:

@@ -91,11 +91,7 @@ def attack_command(
         *(_of_values(gains, costs) if costs else _of_numbers(gains, definition.mechanism)),
     ]
     rows = [vars(row) for row in gains]
-    say(
-        {"metric": metric, "fakes": share, "attacks": rows, "costs": costs},
-        "\n".join(lines),
-        as_json,
-    )
+    say({"metric": metric, "fakes": share, "attacks": rows, "costs": costs}, lines, as_json)
 
 
 def _people(definition: "Metric", population: Path | None) -> "Population":

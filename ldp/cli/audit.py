@@ -121,7 +121,7 @@ def audit_command(
                 ]
                 result[CLIENT], line = _client(seed, COMMON_PARTS, starts=starts)
             passed, lines = result[CLIENT]["passed"], [line]
-        say({"passed": passed, **result, "audits": audits}, "\n".join(lines), as_json)
+        say({"passed": passed, **result, "audits": audits}, lines, as_json)
         sys.exit(0 if passed else 1)
     gc.disable()  # reports make no cycles of references: the search took a tenth of the time
     try:
@@ -142,7 +142,7 @@ def audit_command(
     result = {"passed": passed, **result}
     if report is not None:
         write_whole(report, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    say(result, "\n".join(lines), as_json)
+    say(result, lines, as_json)
     sys.exit(0 if passed else 1)
 
 

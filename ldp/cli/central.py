@@ -136,7 +136,7 @@ def central_command(
     say({**summary, "lines": lines}, _words(summary, twin, out, cost), as_json)
 
 
-def _words(summary: dict[str, Any], twin: "Twin", out: str, cost: str) -> str:
+def _words(summary: dict[str, Any], twin: "Twin", out: str, cost: str) -> list[str]:
     head = "A simulation: " if summary["simulation"] else ""
     lines = [
         f"{head}{summary['metric']}: {twin.kind} of {summary['people']:,} people",
@@ -151,7 +151,7 @@ def _words(summary: dict[str, Any], twin: "Twin", out: str, cost: str) -> str:
             f"... and {len(twin.names) - SHOWN:,} more: --out FILE has all, with intervals"
         )
     written = [] if out == "-" else [f"-> {out}"]
-    return "\n".join([*lines, "", *wrap(cost), *written])
+    return [*lines, "", *wrap(cost), *written]
 
 
 def _cost(summary: dict[str, Any]) -> str:

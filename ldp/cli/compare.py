@@ -97,7 +97,7 @@ def _words(
     conditions: Sequence[str],
     of_mean: bool,
     quantile: float | None,
-) -> str:
+) -> list[str]:
     local, shuffled, central = comparison.rows
     unit = (
         "in the units of the numbers"
@@ -141,7 +141,7 @@ def _words(
             "--bounds FILE --epsilon E --delta D --compare"
         )
     ]
-    return "\n".join(lines)
+    return lines
 
 
 def _words_of_dummies(rivals: Sequence[ModelRow]) -> list[str]:

@@ -79,7 +79,7 @@ def device_command(file: Path, registry: Path | None, witness: Path | None, as_j
             for batch in batches
         ],
     }
-    say(result, "\n".join(_lines(file, loaded, result)), as_json)
+    say(result, _lines(file, loaded, result), as_json)
 
 
 def _lines(file: Path, registry: Registry, result: dict[str, Any]) -> list[str]:

@@ -114,7 +114,7 @@ def init_command(
     lines.append(f"next: {following}")
     if dev:
         lines.append(f"and in a second terminal: {place}{Path(sys.executable).name} app.py")
-    say({"written": written, "next": following}, "\n".join(lines), as_json)
+    say({"written": written, "next": following}, lines, as_json)
 
 
 def answered(texts: Mapping[str, str | None]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import shlex
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -104,6 +104,7 @@ FAKES = click.option(
 )
 WIDTH = 96
 """Most letters of a line of a paragraph."""
+Words = str | Iterable[str]
 SPAN = Typed("TIME", duration)
 """A length of time, such as 90d."""
 
@@ -132,12 +133,13 @@ def require_local(metric: Metric, command: str) -> None:
 
 
 def say(
-    result: dict[str, Any], words: str, as_json: bool, following: str = "", *places: object
+    result: dict[str, Any], words: Words, as_json: bool, following: str = "", *places: object
 ) -> None:
     """Print the result of a command: as JSON for a program, in which an infinite number is null, or
-    as `words` for a person, on a terminal with the command `following` to run next, whose `places`
-    are quoted for a shell."""
-    click.echo(json.dumps(finite(result), allow_nan=False) if as_json else words)
+    as `words` for a person, lines or one text, on a terminal with the command `following` to run
+    next, whose `places` are quoted for a shell."""
+    text = words if isinstance(words, str) else "\n".join(words)
+    click.echo(json.dumps(finite(result), allow_nan=False) if as_json else text)
     if following and not as_json and sys.stdout.isatty():
         click.echo(f"next: {following.format(*(shlex.quote(str(place)) for place in places))}")
 

@@ -131,7 +131,7 @@ def plan_product(questions: Path, out: Path | None, as_json: bool) -> None:
     plan_questions(questions, out, as_json)
 
 
-def _words_of_percentile(answer: PercentilePlan) -> str:
+def _words_of_percentile(answer: PercentilePlan) -> list[str]:
     ask, by, name = answer.question, len(answer.question.by), f"p{100 * answer.question.q:.6g}"
     of_each = f" by {by:,} categories, each with {100 / by:.3g} % of them" if by else ""
     lines = [f"{name} of {ask.users:,} users{of_each}, epsilon {ask.epsilon:g} a report", ""]
@@ -163,7 +163,7 @@ def _words_of_percentile(answer: PercentilePlan) -> str:
     if answer.parts:
         lines += ["", *_of_parts(answer)]
     lines += ["", "For metrics.toml (docs/registry.md):", "", answer.registry_lines()]
-    return "\n".join(lines)
+    return lines
 
 
 def _of_parts(answer: PercentilePlan) -> list[str]:
@@ -191,7 +191,7 @@ def _cells(row: Statistic) -> list[str]:
     return ["-" if number is None else f"{number:.4g}" for number in numbers]
 
 
-def _words(answer: Plan, has_fakes: bool) -> str:
+def _words(answer: Plan, has_fakes: bool) -> list[str]:
     ask, best, share = answer.question, answer.best, f"{100 * answer.fakes:.4g} %"
     several = f", up to {ask.answers} a user" if ask.answers else ""
     head = (
@@ -226,7 +226,7 @@ def _words(answer: Plan, has_fakes: bool) -> str:
     )
     lines += wrap(notes)
     lines += ["", *wrap(in_words(best.epsilon)), "", "For metrics.toml (docs/registry.md):"]
-    return "\n".join([*lines, "", answer.registry_lines()])
+    return [*lines, "", answer.registry_lines()]
 
 
 def _solved(answer: Plan) -> str:

@@ -43,7 +43,7 @@ def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
         nobody = any(NOBODY in metric.owners for metric in registry.metrics.values())
         first = f"name an owner of each metric in {out / REGISTRY}, then " if nobody else ""
         lines.append(f"next: {first}ldp registry check {quote(str(out / REGISTRY))}")
-    say(portfolio.to_dict(), "\n".join(lines), as_json)
+    say(portfolio.to_dict(), lines, as_json)
 
 
 def _write(portfolio: Portfolio, folder: Path) -> None:

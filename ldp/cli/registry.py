@@ -181,7 +181,7 @@ def check(
         "marks": marks,
     }
     following = "ldp registry lock {}" if unlocked else "ldp explain --registry {}"
-    say(result, "\n".join(lines), as_json, following, file)
+    say(result, lines, as_json, following, file)
 
 
 @registry_command.command()
@@ -200,7 +200,7 @@ def lock(file: Path, as_json: bool) -> None:
     words = f"metrics pinned: {', '.join(loaded.metrics)} -> {loaded.lock_path}"
     lines = [words, *(f"note: {sentence}" for sentence in alike)]
     result = {**pinned, "lookalikes": alike}
-    say(result, "\n".join(lines), as_json, "ldp registry check {}", file)
+    say(result, lines, as_json, "ldp registry check {}", file)
 
 
 @registry_command.command("export")
@@ -264,7 +264,7 @@ def write_page(
         f"{_metrics(loaded)} -> {out}",
         *(f"to sign it, {line}" for line in missing),
     ]
-    say({"written": str(out), "missing": missing}, "\n".join(words), as_json)
+    say({"written": str(out), "missing": missing}, words, as_json)
 
 
 @registry_command.command("sign")

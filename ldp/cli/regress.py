@@ -35,6 +35,8 @@ OF_WHOM = {
     "people": "the people of the rows themselves, whoever else there is",
 }
 """Words for the people about whom the intervals of a survey speak."""
+Said = tuple[dict[str, Any], list[str]]
+"""Result of a command, and lines about it."""
 CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
 
 
@@ -146,8 +148,8 @@ def regress_command(
     """
     check_output(out, level)
     if design is not None:
-        result, words = _of_answers(data, target, design, level, out, **survey)
-        say(result, words, as_json)
+        result, lines = _of_answers(data, target, design, level, out, **survey)
+        say(result, lines, as_json)
         return
     assert bounds_file is not None  # goes with --epsilon, one of both is there
     assert epsilon is not None
@@ -178,9 +180,9 @@ def regress_command(
         "target_bounds": ranges[target],
     }
     if splits is not None:
-        result, words = _compared(X, y, seed, **budget, **bounds, splits=splits)
+        result, lines = _compared(X, y, seed, **budget, **bounds, splits=splits)
     else:
-        result, words = _released(
+        result, lines = _released(
             X,
             y,
             names,
@@ -192,7 +194,7 @@ def regress_command(
             neighbours=neighbours,
             **parameters,
         )
-    say(result, words, as_json)
+    say(result, lines, as_json)
 
 
 def _number_of(key: str, value: Any) -> float | tuple[float, ...]:
@@ -238,7 +240,7 @@ def _written(out: str) -> list[str]:
 
 def _released(
     X: Any, y: Any, features: list[str], level: float, out: str, **parameters: Any
-) -> tuple[dict[str, Any], str]:
+) -> Said:
     from ldp.central import Releases
     from ldp.central.regression import METHODS, PrivateLinearRegression
     from ldp.central.rows_read import epsilon_of_rows, release_rows_read
@@ -306,7 +308,7 @@ def _released(
     if signal is not None and signal < LEAST_SIGNAL:
         lines += wrap(f"{NO_BETTER}.")
     lines += [*wrap(read.words), *wrap(spent), *_written(out)]
-    return result, "\n".join(lines)
+    return result, lines
 
 
 def _covered(norm: float | None, clips: tuple[float, float], public: Any) -> str:
@@ -337,7 +339,7 @@ def _of_answers(
     weights: str | None,
     strata: str | None,
     of: str,
-) -> tuple[dict[str, Any], str]:
+) -> Said:
     """Return the regression of a randomised answer, as a summary and in words."""
     if target in (*feature, *category):
         raise ParameterError(f"{target} is the target, and predicts itself: leave it out")
@@ -400,10 +402,10 @@ def _of_answers(
         noted += f" Fitted shares of {fitted.at_edge_:,} rows lie {where}."
     for name, base in bases.items():
         noted += f" Coefficients of {name} are differences from {base!r}."
-    return result, "\n".join([*lines, *wrap(noted), *_written(out)])
+    return result, [*lines, *wrap(noted), *_written(out)]
 
 
-def _compared(X: Any, y: Any, seed: int | None, **question: Any) -> tuple[dict[str, Any], str]:
+def _compared(X: Any, y: Any, seed: int | None, **question: Any) -> Said:
     from ldp.central.regression.trust_models import compare_regressions
 
     rows = compare_regressions(X, y, **question, generator=generator(seed))
@@ -429,4 +431,4 @@ def _compared(X: Any, y: Any, seed: int | None, **question: Any) -> tuple[dict[s
         "an independent party shuffles one report a person."
     )
     lines += ["", *wrap(notes)]
-    return {"simulation": True, **stated, "rows": len(y), "scores": rows}, "\n".join(lines)
+    return {"simulation": True, **stated, "rows": len(y), "scores": rows}, lines

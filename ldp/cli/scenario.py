@@ -90,7 +90,7 @@ def simulate_days(
         "attacker": _attacker(scenario, randomness),
         "written": {what: str(place) for what, place in written.items() if place is not None},
     }
-    say(result, "\n".join(_words(scenario, result)), as_json)
+    say(result, _words(scenario, result), as_json)
 
 
 def _collected(

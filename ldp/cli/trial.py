@@ -106,7 +106,7 @@ def trial_command(
     result = {"simulation": True, **trials.facts, "trials": trials.figures}
     wanted = ["ldp", *sys.argv[1:], "--out", "try.html"]
     following = "" if out else " ".join(["{}"] * len(wanted))
-    say(result, "\n".join(lines), as_json, following, *wanted)
+    say(result, lines, as_json, following, *wanted)
 
 
 VALUE_HEAD_LINES = (
