@@ -51,8 +51,11 @@ class Registry(Contents):
     def metric(self, name: str) -> Metric:
         """Return the metric of a name; raise RegistryError, with the nearest name, if unknown."""
         if name not in self.metrics:
-            raise RegistryError(f"{self.path}: no metric {name!r}{nearest(name, self.metrics)}")
+            raise self._error(f"no metric {name!r}{nearest(name, self.metrics)}")
         return self.metrics[name]
+
+    def _error(self, text: str) -> RegistryError:
+        return RegistryError(f"{self.path}: {text}")
 
     def metrics_of(self, group: str) -> list[Metric]:
         """Return the metrics of a group."""
@@ -108,13 +111,13 @@ class Registry(Contents):
         self._require_budget(today)
         for name, metric in self.metrics.items():
             if NOBODY in metric.owners:
-                raise RegistryError(
-                    f"{self.path}: [metric.{name}]: {NOBODY!r} stands for who answers for the "
+                raise self._error(
+                    f"[metric.{name}]: {NOBODY!r} stands for who answers for the "
                     "metric: name somebody in owners"
                 )
             if (other := locked.get(name.lower(), name)) != name and name not in pins:
-                raise RegistryError(
-                    f"{self.path}: [metric.{name}]: {self.lock_path} has {other}, which differs in "
+                raise self._error(
+                    f"[metric.{name}]: {self.lock_path} has {other}, which differs in "
                     "case only: give the metric another name"
                 )
             metric.candidates()
@@ -129,8 +132,8 @@ class Registry(Contents):
             reserved = set_aside[metric.group]
             cap = self.groups[metric.group].caps.window_epsilon
             if reserved + (0 if metric.epoch else Fraction(metric.price)) > Fraction(cap):
-                raise RegistryError(
-                    f"{self.path}: [metric.{name}]: every window of [group.{metric.group}] sets "
+                raise self._error(
+                    f"[metric.{name}]: every window of [group.{metric.group}] sets "
                     f"aside {float(reserved):g} for its metrics with epochs, and window_epsilon is "
                     f"{cap:g}: raise it, or give this metric a group of its own"
                 )
@@ -155,17 +158,15 @@ class Registry(Contents):
         device or a group can lose in its life grew by more than `accepted_growth`."""
         for name, group in older.groups.items():
             if name not in self.groups:
-                raise RegistryError(
-                    f"{self.path}: group {name!r} was renamed or removed; its charges "
+                raise self._error(
+                    f"group {name!r} was renamed or removed; its charges "
                     "still count on devices, so it must stay"
                 )
             if difference := self.groups[name].caps.increase_over(group.caps):
-                raise RegistryError(
-                    f"{self.path}: [group.{name}]: {difference} than in {older.path}"
-                )
+                raise self._error(f"[group.{name}]: {difference} than in {older.path}")
             if self.groups[name].trust != group.trust:
-                raise RegistryError(
-                    f"{self.path}: [group.{name}]: trust was {group.trust!r}, and people agreed to "
+                raise self._error(
+                    f"[group.{name}]: trust was {group.trust!r}, and people agreed to "
                     "that: give another trust a group of its own"
                 )
         for name, metric in older.metrics.items():
@@ -173,13 +174,13 @@ class Registry(Contents):
                 continue
             self._compare(name, metric.pinned(), now.pinned(), str(older.path))
             if now.group != metric.group:
-                raise RegistryError(
-                    f"{self.path}: metric {name!r} was in group {metric.group!r}, not {now.group!r}"
+                raise self._error(
+                    f"metric {name!r} was in group {metric.group!r}, not {now.group!r}"
                 )
         growth = {holder: epsilon for holder, epsilon in self.growth(older).items() if epsilon > 0}
         if growth and max(growth.values()) > accepted_growth:
-            raise RegistryError(
-                f"{self.path}: what can be lost in a life grew since {older.path}: "
+            raise self._error(
+                f"what can be lost in a life grew since {older.path}: "
                 + ", ".join(
                     f"{holder} by epsilon {epsilon:g}" for holder, epsilon in growth.items()
                 )
@@ -212,8 +213,8 @@ class Registry(Contents):
         if new["version"] <= old["version"]:
             changes = (name for pin, name in PINS.items() if new.get(pin) != old.get(pin))
             change = next(changes, "pins")
-            raise RegistryError(
-                f"{self.path}: metric {name!r} changed its {change} since {where}: "
+            raise self._error(
+                f"metric {name!r} changed its {change} since {where}: "
                 f"give it version {old['version'] % DEVELOPMENT + 1}"
             )
 
