@@ -112,7 +112,7 @@ class Forwarder(Worker):
         for queue in self._reader.tallies():
             oldest = today - min(self._lateness(queue), today - date.min)
             self._writer.perform(lambda buffer: buffer.drop(queue, oldest))  # noqa: B023
-        self._writer.perform(lambda buffer: buffer.erase())
+        self._writer.perform(RelayBuffer.erase)
         self._cleaned = today
 
     def _shuffle(self, queue: str, day: date) -> None:
@@ -123,7 +123,7 @@ class Forwarder(Worker):
         self._writer.perform(
             lambda buffer: buffer.shuffle(queue, *settings, by_day=by_day, most=most)
         )
-        self._writer.perform(lambda buffer: buffer.erase())
+        self._writer.perform(RelayBuffer.erase)
         del self._since[queue]
 
     def _forward(self) -> None:
@@ -142,7 +142,7 @@ class Forwarder(Worker):
                 failure = error
                 continue
             self._writer.perform(lambda buffer: buffer.finish(identity, refused))  # noqa: B023
-            self._writer.perform(lambda buffer: buffer.erase())
+            self._writer.perform(RelayBuffer.erase)
         if failure:
             raise failure
 
@@ -212,7 +212,7 @@ class Relay(Service):
     async def _get_queues(self, _: Request) -> Response:
         """Answer with what everybody may know: sizes, the smallest batch, the delta at which it
         meets a target, and what became of the reports."""
-        tallies = await asyncio.to_thread(self._writer.perform, lambda buffer: buffer.tallies())
+        tallies = await asyncio.to_thread(self._writer.perform, RelayBuffer.tallies)
         queues = {
             name: {
                 "report_bytes": queue.size,

@@ -399,7 +399,7 @@ class Ingestor(Worker):
                 LOG.warning("%d reports of %s are not plausible", counts.set_aside, metric.metric)
         while self._writer.perform(lambda buffer: buffer.forget(metric.number, plan)):
             pass
-        self._writer.perform(lambda buffer: buffer.erase())
+        self._writer.perform(Buffer.erase)
         return True
 
 

@@ -69,11 +69,11 @@ def solved(xx: Floats, scale: float, xy: Floats) -> Floats:
 
 def constant(moments: Moments, ridge: float) -> Floats:
     """Return (X'X + ridge)**-1 X'y of the noisy moments: shape (columns,)."""
-    size = len(moments.xy)
+    xx, xy = moments.xx + ridge * np.eye(len(moments.xy)), moments.xy
     try:
-        return np.asarray(np.linalg.solve(moments.xx + ridge * np.eye(size), moments.xy), float)
+        return np.asarray(np.linalg.solve(xx, xy), float)
     except np.linalg.LinAlgError:  # exactly singular: only without noise
-        return np.asarray(np.linalg.pinv(moments.xx + ridge * np.eye(size)) @ moments.xy, float)
+        return np.asarray(np.linalg.pinv(xx) @ xy, float)
 
 
 def noise_length(columns: int, scale: float) -> float:
