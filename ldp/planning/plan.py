@@ -13,7 +13,6 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.hierarchical_histogram import MOST_COLUMNS
-from ldp.mechanisms.numeric import Range
 from ldp.planning.mechanism_choice import (
     NEAR_BEST,
     candidates,
@@ -28,7 +27,6 @@ from ldp.planning.percentiles import TABLES, PercentileForecast, ranked
 from ldp.planning.question import MOST_USERS
 from ldp.planning.values import Shares
 from ldp.protocol.channel import MAX_EPSILON, require_whole
-from ldp.simulation import Population
 from ldp.tables.fakes import fake_reports
 
 NUMBERS = (
@@ -243,19 +241,10 @@ class PercentilePlan:
         return {**answer, "parts": parts, "users_needed": self.users_needed}
 
 
-def plan_percentile(
-    *,
-    users: int,
-    epsilon: float,
-    q: float = 0.95,
-    bounds: Range | None = None,
-    people: Population | None = None,
-    by: int = 1,
-    like: str = "the population",
-) -> PercentilePlan:
-    """Return what each way would say of the `q`-quantile of `users` numbers, one report each, in
-    `bounds`, or without a known range; with `by` above 1, of the numbers of each of `by`
-    categories.
+def plan_percentile(*, q: float = 0.95, by: int = 1, **settings: Any) -> PercentilePlan:
+    """Return what each way would say of the `q`-quantile of numbers, one report each; with `by`
+    above 1, of the numbers of each of `by` categories. `settings`: other fields of the question
+    (`Percentile`), such as `users`, `epsilon` and `bounds`.
 
     The numbers are those of `people`, about whom `like` says where they are from; without people
     each way has the numbers of SHAPES that give the longest interval. Raises ParameterError for a
@@ -263,15 +252,13 @@ def plan_percentile(
     """
     require_whole(by, "by", 1, MOST_COLUMNS)
     names = tuple(f"category {number}" for number in range(1, by + 1)) if by > 1 else ()
-    question = Percentile(
-        users=users, epsilon=epsilon, q=q, bounds=bounds, people=people, by=names, like=like
-    )
+    question = Percentile(q=q, by=names, **settings)
     rows = ranked(question.forecast(way, tables=TABLES) for way in question.mechanisms())
     if not rows:
         raise ParameterError(f"{by:,} categories are too many for a report: take fewer")
     if by == 1:
         return PercentilePlan(question=question, forecasts=rows, means=_means(question))
-    way, needed = rows[0].mechanism, users
+    way, needed = rows[0].mechanism, question.users
     while needed <= MOST_USERS and question.with_(users=needed).forecast(way).is_hopeless:
         needed *= MORE
     return PercentilePlan(
