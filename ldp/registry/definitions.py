@@ -190,7 +190,7 @@ class Metric(NamedTuple):
 
     def pinned(self) -> dict[str, Any]:
         """Return the pins of the metric in metrics.lock; raise RegistryError."""
-        dictionary = self.dictionary and hashlib.sha256(read_bytes(self.dictionary)).hexdigest()
+        dictionary = self.dictionary and digest(self.dictionary)
         pins: dict[str, Any] = {
             "version": self.version,
             "fingerprint": self.mechanism.fingerprint.hex(),
@@ -270,3 +270,8 @@ def read_bytes(path: Path) -> bytes:
         return bytes_of(path)
     except OSError as error:
         raise RegistryError(f"cannot read {path}: {error.strerror}") from None
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal text; raise RegistryError."""
+    return hashlib.sha256(read_bytes(path)).hexdigest()

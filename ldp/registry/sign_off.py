@@ -4,7 +4,6 @@ It is a record and no cryptographic signature: whoever can write the file can wr
 version control, it lets a build fail when the registry is no longer the one that was agreed to.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -14,7 +13,7 @@ from ldp.errors import ParameterError, RegistryError
 from ldp.files import finite
 from ldp.protocol.strict_json import Kinds, is_plain, read_json, require_fields, shortened
 from ldp.registry.certificates import TRIALS, Certificates, read_certificates
-from ldp.registry.definitions import read_bytes
+from ldp.registry.definitions import digest
 from ldp.registry.registry import Registry
 
 FORMAT = 1
@@ -96,11 +95,6 @@ def sign(registry: Registry, name: str, certificates: Sequence[Path], day: date)
         "certificates": [{"file": path.name, "sha256": digest(path)} for path in certificates],
         "facts": facts(registry),
     }
-
-
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file as hexadecimal text; raise RegistryError."""
-    return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
 def read_sign_off(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from ldp.accounting.policy import length_in_words
 from ldp.protocol.channel import rounded_up
 from ldp.registry.certificates import Certificates
-from ldp.registry.definitions import BEHIND_RELAY, Metric
+from ldp.registry.definitions import BEHIND_RELAY, Metric, digest
 from ldp.registry.explaining import (
     changing_notes,
     explanation,
@@ -20,7 +20,7 @@ from ldp.registry.explaining import (
 )
 from ldp.registry.odds import epsilon_text
 from ldp.registry.registry import Registry
-from ldp.registry.sign_off import changes, digest
+from ldp.registry.sign_off import changes
 
 STYLE = "\n" + (files("ldp.registry") / "sign_off_page.css").read_text("utf-8")
 UNSEEN = (
