@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import Generator
-from ldp.central import Histogram, Noise, ReleasedMean
+from ldp.central import Histogram, ReleasedMean
 from ldp.errors import LdpError, ParameterError
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.planning.question import KINDS, NUMBERS, Curated
@@ -45,15 +45,12 @@ def central_twin(
     people: Population,
     table: Table | JointTable | None,
     *,
-    epsilon: float,
-    delta: float,
-    level: float,
-    noise: Noise,
     generator: Generator,
     quantiles: tuple[float, ...] = (),
+    **request: Any,
 ) -> Twin:
     """Return what a curator says of `people` and what `table`, of their reports, says; without one
-    their reports are drawn with `generator`.
+    their reports are drawn with `generator`. `request`: other fields of `Curated`.
 
     Numbers have a mean, or `quantiles` where the metric has them (QUANTILES by default). Values
     from a list have a histogram, and other values are strings above a threshold, at (epsilon,
@@ -76,11 +73,8 @@ def central_twin(
     curated = Curated(
         metric=metric,
         people=limited(mechanism, people, generator),
-        epsilon=epsilon,
-        delta=delta,
-        level=level,
         quantiles=quantiles,
-        noise=noise,
+        **request,
     )
     released, (names, central) = kind.release(curated)
     local, reason = [np.full(len(names), np.nan)] * len(NUMBERS), ""
