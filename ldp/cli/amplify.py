@@ -218,13 +218,13 @@ def _mechanism(name: str, stated: Mapping[str, Any]) -> Shuffled:
     return mechanism
 
 
-def _read_sizes(path: Path) -> list[tuple[int, int]]:
+def _read_sizes(path: Path) -> list[tuple[int, ...]]:
     """Return the attested size and the opened reports of each batch."""
     names = ["attested", "opened"]
     table = read_table(path, chosen_reading())
     if not {*names} <= {*table.header}:
         raise ParameterError(f"{path}: a line a batch, with columns attested,opened")
-    return [(attested, opened) for attested, opened in whole_rows(table, names)]
+    return whole_rows(table, names)
 
 
 def _costs(

@@ -260,7 +260,7 @@ def _decode_pairs(table: "JointTable", _: "Spelling | None", options: _Options) 
     ]
     association = associate_members(table, listed or None, options.rule)
     for warning in association.details["warnings"]:
-        click.echo(f"ldp: {warning}", err=True)
+        warn(warning)
     association = association.at(level=options.level)
     _write_pairs(association, names, options.out, options.as_json)
 

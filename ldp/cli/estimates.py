@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import click
-
-from ldp.cli.options import say
+from ldp.cli.options import say, warn
 from ldp.errors import require_share
 from ldp.tables.estimates import Estimates
 from ldp.tables.fakes import NO_BOUND, damage_words
@@ -31,7 +29,7 @@ def write_estimates(estimates: Estimates, out: str, tested: str, as_json: bool) 
     discovered."""
     summary = estimates.summary
     if summary.get("warning"):
-        click.echo(f"ldp: {summary['warning']}", err=True)
+        warn(summary["warning"])
     if out == "-":
         listed = {**summary, "estimates": estimates.rows()}
         say(listed, estimates.to_csv().rstrip("\n"), as_json)

@@ -13,7 +13,7 @@ import numpy as np
 from ldp.accounting.cost_composition import exact_sum
 from ldp.cli.columns import read_bounds, read_columns, read_texts
 from ldp.cli.estimates import check_output
-from ldp.cli.options import FILE, JSON, LEVEL, SEED, generator, say, wrap
+from ldp.cli.options import FILE, JSON, LEVEL, SEED, generator, say, warn, wrap
 from ldp.cli.parsing import Typed, name_and_parameters
 from ldp.cli.reading import reading_options
 from ldp.cli.settings import rare
@@ -260,7 +260,7 @@ def _released(
     read = release_rows_read(counts, epsilon=epsilon, neighbours=neighbours, noise=Releases())
     read.require()
     for warning in raised:
-        click.echo(f"ldp: note: {warning.message}", err=True)
+        warn(f"note: {warning.message}")
     names = [*features, "(intercept)"]
     columns: dict[str, Any] = {"coefficient": [*model.coef_.tolist(), model.intercept_]}
     intervals, errors, reason, signal = None, [None] * len(names), "", None
