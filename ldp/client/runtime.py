@@ -444,18 +444,15 @@ class Client:
     def _remaining(self) -> dict[str, tuple[Fraction, Fraction]]:
         """Return the epsilon that every group may still spend in its current window, with what is
         set aside for epochs, and for life."""
-        groups = self._registry.groups
+        groups, left = self._registry.groups, dict[str, tuple[Fraction, Fraction]]()
         if not self._has_file():
-            of_device = self._registry.lifetime_epsilon
-            lives = {
-                name: min(group.caps.lifetime_epsilon, of_device) for name, group in groups.items()
-            }
-            return {
-                name: (Fraction(min(group.caps.window_epsilon, lives[name])), Fraction(lives[name]))
-                for name, group in groups.items()
-            }
+            for name, group in groups.items():
+                caps = group.caps
+                life = Fraction(min(caps.lifetime_epsilon, self._registry.lifetime_epsilon))
+                left[name] = min(life, Fraction(caps.window_epsilon)), life
+            return left
         with self._open_file().transaction(reads=True) as connection:
-            now, left = periods.seconds_of(self._clock()), dict[str, tuple[Fraction, Fraction]]()
+            now = periods.seconds_of(self._clock())
             for name, group in groups.items():
                 end = periods.ending(now, group.caps.window)
                 budget = remaining_budget(connection, self._registry, name, end)

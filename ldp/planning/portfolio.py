@@ -196,13 +196,13 @@ class Product:
 
     def _affordable(self, ask: Ask, day: float, life: float) -> "PlannedMetric | None":
         """Return the most exact answer that can be paid with what is left, `day` and `life`."""
-        answers = list[PlannedMetric | None]()
+        answers = list[PlannedMetric]()
         for keep_days in sorted({0, ask.keep_days}):
             if unit := self.answer_at(ask, keep_days, 1.0):
                 place = bisect_left(EPSILONS, min(day / unit.day, life / unit.life))
                 for epsilon in EPSILONS[max(0, place - 1) : place]:
-                    answers.append(self.answer_at(ask, keep_days, epsilon))
-        return min(filter(None, answers), key=lambda answer: answer.error, default=None)
+                    answers += self.answers_at(ask, keep_days, epsilon)
+        return min(answers, key=lambda answer: answer.error, default=None)
 
 
 def _left(cap: float, spent: Iterable[float]) -> float:
