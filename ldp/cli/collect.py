@@ -144,10 +144,7 @@ def collect_command(
             return
         verify = None
         if relay_key:
-            from ldp.protocol.sealing_keys import (  # late, as the opener's
-                RelayPublicKey,
-                verify_with,
-            )
+            from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
 
             verify = partial(verify_with, [*map(RelayPublicKey, relay_key)])
         collector = Collector(

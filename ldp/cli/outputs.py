@@ -54,7 +54,8 @@ def guarded(name: str, command: click.Command) -> click.Command:
         inputs = [path for path in _read(values, written) if path.exists()] if outputs else []
         for output in outputs:
             for path in inputs:
-                if _is_same(output, path) or (path.is_dir() and _is_stored(output, path)):
+                is_stored = output.is_file() and path.resolve() in output.resolve().parents
+                if _is_same(output, path) or (path.is_dir() and is_stored):
                     raise ParameterError(
                         f"{output} is also an input; name another file for the output"
                     )
@@ -103,8 +104,3 @@ def _is_same(first: Path, second: Path) -> bool:
     with suppress(OSError):
         return os.path.samefile(first, second)
     return first.resolve() == second.resolve()
-
-
-def _is_stored(output: Path, folder: Path) -> bool:
-    """Return whether an output would replace a file in a folder that is read."""
-    return output.is_file() and output.resolve().is_relative_to(folder.resolve())

@@ -115,12 +115,12 @@ class Witness:
         try:
             with open(self._path, "rb", buffering=0) as file:
                 kind, confirmed, announced = file.read().decode("ascii").split("\n")[:3]
+            if kind != KIND or not announced:
+                raise ValueError
         except FileNotFoundError:
             raise StorageError("the witness of the device's file is missing") from None
         except ValueError:
             raise StorageError("the witness of the device's file is damaged") from None
-        if kind != KIND or not announced:
-            raise StorageError("the witness of the device's file is damaged")
         return Marks(confirmed, announced)
 
     def _write(self, marks: Marks) -> None:

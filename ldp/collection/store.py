@@ -200,11 +200,10 @@ def read_reports(path: StorePath, mechanism: CatalogueMechanism) -> Iterator[Rep
             fingerprint = (schema.metadata or {}).get(_FINGERPRINT, b"")
             if not fingerprint:
                 raise ReportError(f"{path} is not a file of a store; {OWN_REPORTS}")
-            if fingerprint.decode("ascii", "replace") != mechanism.fingerprint.hex():
+            stated, right = fingerprint.decode("ascii", "replace"), mechanism.fingerprint.hex()
+            if stated != right:
                 raise ReportError(
-                    f"{path}: reports of another mechanism (fingerprint "
-                    f"{fingerprint.decode('ascii', 'replace')}, expected "
-                    f"{mechanism.fingerprint.hex()})"
+                    f"{path}: reports of another mechanism (fingerprint {stated}, expected {right})"
                 )
             if schema.names != ["row", "payload"] or schema.types != [pa.uint32(), pa.binary(size)]:
                 raise ReportError(f"{path}: columns are not row and payload of {size} bytes")
