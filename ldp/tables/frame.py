@@ -42,9 +42,8 @@ class Frame(ABC):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dictionary for each row, with None where it has no number."""
-        names, columns = [*self.columns], self.columns.values()
-        cells = (_filled(column) if holds_numbers(column) else column for column in columns)
-        return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
+        rows: list[dict[str, Any]] = self.to_arrow().to_pylist()
+        return rows
 
     def to_arrow(self) -> Any:
         """Return the columns as a pyarrow Table, null where there is no number."""
@@ -67,10 +66,6 @@ class Frame(ABC):
     def to_polars(self) -> Any:
         """Return the columns as a polars DataFrame; raises MissingPackage without polars."""
         return _package("polars", "to_polars").from_arrow(self.to_arrow())
-
-
-def _filled(column: Column) -> list[float | None]:
-    return [None if number != number else number for number in np.asarray(column).tolist()]
 
 
 def new_axes(axes: Any) -> Any:
