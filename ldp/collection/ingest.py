@@ -17,11 +17,11 @@ import numpy as np
 
 from ldp.arrays import Bytes, RowNumbers
 from ldp.collection.buffer import Buffer, BufferedMetric, FilePlan, RelayedReports
-from ldp.collection.intake import split_bodies
 from ldp.collection.object_store import StorePath
 from ldp.collection.plausibility import is_plausible
 from ldp.collection.store import ReportWriter
 from ldp.files import sync_folder, write_whole
+from ldp.tables.batches import split_bodies
 
 SET_ASIDE, RELAYED, MARK = "set-aside", "relayed", "buffer.mark"
 _SIZES = "batch,attested,opened\n"
@@ -49,7 +49,7 @@ def write_block(
     the metric's dictionary, to judge reports by.
     """
     bodies = shuffle_bodies(lots, metric.mechanism.layout.body_bytes)
-    rows, payloads = split_bodies(bodies, metric.mechanism)
+    rows, payloads = split_bodies(bodies, metric.mechanism.layout)
     good = is_plausible(metric.mechanism, rows, payloads, candidates)
     if good.all():
         _write(store, metric, plan, rows, payloads)

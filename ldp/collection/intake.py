@@ -17,9 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ldp.arrays import Bytes, RowNumbers
 from ldp.errors import LdpError, ReportError
-from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.batch import (
     HEAD_BYTES,
     ID_BYTES,
@@ -35,7 +33,7 @@ from ldp.protocol.sealed_report import ATTESTED, QUEUE, Attestation, Content, di
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry import Metric, Registry
 from ldp.registry.toml_file import DEVELOPMENT
-from ldp.tables.batches import split_batch
+from ldp.tables.batches import split_batch, split_bodies
 
 Code = Literal[
     "unknown_metric",
@@ -191,7 +189,7 @@ def _sort_uniform(data: bytes, metrics: CollectedMetrics, today: date) -> Sorted
         return None
     with suppress(ReportError):  # a row, a column or a padding bit is out of range
         if layout is not None:
-            split_batch(layout, *split_bodies(bodies, metric.mechanism))
+            split_batch(layout, *split_bodies(bodies, metric.mechanism.layout))
         return SortedBatch(identity, day, [Lot(name, metric.version, count, bodies.tobytes())])
     return None
 
@@ -320,15 +318,6 @@ def _sort_each(batch: Batch, metrics: Mapping[str, Metric], today: date) -> Sort
     for metric, reports in bodies.items():
         result.lots.append(Lot(metric, metrics[metric].version, len(reports), b"".join(reports)))
     return result
-
-
-def split_bodies(bodies: Bytes, mechanism: CatalogueMechanism) -> tuple[RowNumbers, Bytes]:
-    """Return rows, shape (reports,), and payloads, shape (reports, payload bytes), of bodies of
-    shape (reports, body bytes)."""
-    row_bytes = mechanism.layout.row_bytes
-    rows = np.zeros((len(bodies), 4), dtype=np.uint8)
-    rows[:, :row_bytes] = bodies[:, :row_bytes]
-    return rows.view("<u4")[:, 0], bodies[:, row_bytes:]
 
 
 @lru_cache

@@ -114,7 +114,7 @@ def _checked(mechanism: CatalogueMechanism, block: Any) -> ReportArrays:
     """Return rows and payloads of a block of reports. Where a report is invalid, raise ReportError,
     or the error of joining values that are no bytes."""
     layout, matrix = mechanism.layout, block
-    size, start = wire.HEADER_BYTES + layout.body_bytes, wire.HEADER_BYTES + layout.row_bytes
+    size = wire.HEADER_BYTES + layout.body_bytes
     if isinstance(block, list):
         if not {*map(len, block)} <= {size}:
             raise ReportError("a report is too short or too long")
@@ -123,11 +123,9 @@ def _checked(mechanism: CatalogueMechanism, block: Any) -> ReportArrays:
         (column == byte).all() for column, byte in zip(matrix.T, mechanism.header, strict=False)
     ):
         raise ReportError("a report has another header")
-    rows = np.zeros(len(matrix), dtype=np.uint32)
-    for place, column in enumerate(matrix.T[wire.HEADER_BYTES : start]):
-        rows |= column.astype(np.uint32) << np.uint32(8 * place)
-    split_batch(layout, rows, matrix[:, start:])
-    return rows, matrix[:, start:]
+    rows, payloads = split_bodies(matrix[:, wire.HEADER_BYTES :], layout)
+    split_batch(layout, rows, payloads)
+    return rows, payloads
 
 
 def _first_invalid(
@@ -144,6 +142,15 @@ def _first_invalid(
         except ReportError as reason:
             return number, reason
     return len(block), error
+
+
+def split_bodies(bodies: Bytes, layout: Layout | JointLayout) -> tuple[RowNumbers, Bytes]:
+    """Return rows, shape (reports,), and payloads, shape (reports, payload bytes), of bodies of
+    shape (reports, body bytes)."""
+    row_bytes = layout.row_bytes
+    rows = np.zeros((len(bodies), 4), dtype=np.uint8)
+    rows[:, :row_bytes] = bodies[:, :row_bytes]
+    return rows.view("<u4")[:, 0], bodies[:, row_bytes:]
 
 
 def split_batch(

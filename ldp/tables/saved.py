@@ -107,11 +107,6 @@ class SavedResult(Result):
     def _columns(self) -> Columns:
         return self.saved
 
-    @property
-    def columns(self) -> Columns:
-        """Columns of the file."""
-        return self.saved
-
     def at(self, **settings: Any) -> "SavedResult":
         """Return the result itself at its level; raise DecodeError for another one."""
         if settings != {"level": self.level}:

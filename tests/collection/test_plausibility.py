@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from ldp import CountMeanSketch, HadamardCountMeanSketch, Rappor
-from ldp.collection.intake import split_bodies
 from ldp.collection.plausibility import (
     CHANCE,
     is_plausible,
@@ -20,7 +19,7 @@ from ldp.protocol.batch import Item
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.simulation.bulk_reports import encode_points, points_of
-from ldp.tables.batches import candidate_cells
+from ldp.tables.batches import candidate_cells, split_bodies
 from tests.collecting import Service, batch, counted, items, registry
 
 MECHANISMS = [example.mechanism for one in CATALOGUE.values() for example in one.examples()]
@@ -68,7 +67,7 @@ def test_what_is_not_plausible_is_set_aside_and_counted_apart(tmp_path: Path) ->
     honest = np.frombuffer(
         b"".join(encoder.encode("hello")[10:] for _ in range(2000)), np.uint8
     ).reshape(2000, -1)
-    rows, payloads = split_bodies(honest, mechanism)
+    rows, payloads = split_bodies(honest, mechanism.layout)
     assert is_plausible(mechanism, rows, payloads).all()
     fakes = payloads[:120].copy()
     fakes[:10], fakes[10:20] = 255, 0
@@ -132,7 +131,7 @@ def test_a_report_that_names_many_candidates_is_set_aside(mechanism: Any) -> Non
         b"".join(encoder.encode(few[n % 60] if n % 2 else f"held {n}")[10:] for n in range(2000)),
         np.uint8,
     ).reshape(2000, -1)
-    rows, payloads = split_bodies(honest, mechanism)
+    rows, payloads = split_bodies(honest, mechanism.layout)
     fake_rows = random.integers(0, mechanism.shape.rows, 100).astype(np.uint32)
     bits = np.unpackbits(candidate_cells(mechanism, few, fake_rows), axis=1, bitorder="little")
     typical = int(mechanism.shape.columns * float(mechanism.channel.untouched))
