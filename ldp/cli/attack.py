@@ -45,11 +45,9 @@ def attack_command(
     registry: Path,
     fakes: float | None,
     population: Path | None,
-    reports: int,
-    targets: int | None,
-    runs: int,
     seed: int | None,
     as_json: bool,
+    **settings: Any,
 ) -> None:
     """Simulate attacks on METRIC: what each gains, what each defence leaves of that, and how often
     intervals hold.
@@ -71,10 +69,8 @@ def attack_command(
     laboratory = Laboratory(
         mechanism=definition.mechanism,  # type: ignore[arg-type]  # checked there
         population=_people(definition, population),
-        reports=reports,
         share=share,
-        targets=targets,
-        runs=runs,
+        **settings,
     )
     costs: dict[str, float] = {}
     if definition.mechanism.is_numeric:
@@ -82,8 +78,8 @@ def attack_command(
     else:
         gains, costs = laboratory.gains(generator(seed))
     head = (
-        f"{metric}: {reports:,} reports, of which {100 * share:.4g} % are made up; means of "
-        f"{runs} runs"
+        f"{metric}: {laboratory.reports:,} reports, of which {100 * share:.4g} % are made up; "
+        f"means of {laboratory.runs} runs"
     )
     lines = [
         head,
