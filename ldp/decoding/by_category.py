@@ -102,16 +102,6 @@ class CategoryDistribution(Distribution):
         here = self if q == self.q else replace(self, q=q)
         return super(CategoryDistribution, here).quantile(q, level)
 
-    def moments(self, level: float = 0.95) -> list[Statistic]:
-        """Return the mean of the category's numbers, as `Distribution.moments` does; no
-        variance."""
-        low, high = self.bins.edges[0], self.bins.edges[-1]
-        if not np.isfinite(high - low):
-            return []
-        half = float(np.diff(self._edges).max() / 2)
-        row = self._mean("mean", (self._edges[1:] + self._edges[:-1]) / 2, level, (low, high))
-        return [row._replace(low=max(row.low - half, low), high=min(row.high + half, high))]
-
     def _mean(
         self, name: str, weight: Floats, level: float, ends: tuple[float, float]
     ) -> Statistic:

@@ -274,7 +274,7 @@ class Distribution(Result):
         interpolated linearly between edges. Raises ParameterError for q or level outside (0, 1)."""
         if not 0 < q < 1 or not 0 < level < 1:
             raise ParameterError("a quantile and its level must lie strictly between 0 and 1")
-        place, estimate = self._crossing(self._monotone, q)
+        (place,), (estimate,) = (of.tolist() for of in self._crossings(self.below[0][:, None], q))
         low, high = self._ends(q, place, level)
         name = f"p{100 * q:.10g}"
         error = std_error_of_ends(*(self._ends(q, place, LEVEL) if level != LEVEL else (low, high)))
@@ -284,11 +284,11 @@ class Distribution(Result):
         """Return what `quantile` would estimate from other tables of as many reports if this were
         the truth, shape (DRAWS,); for q in (0, 1)."""
         share, error = self.below
-        return self._crossings(share[:, None] + error[:, None] * self.error_draws, q)
+        return self._crossings(share[:, None] + error[:, None] * self.error_draws, q)[1]
 
-    def _crossings(self, shares: Floats, q: float) -> Floats:
-        """Return where the increasing function nearest to each column of `shares`, shape (bins - 1,
-        tables), reaches q: shape (tables,).
+    def _crossings(self, shares: Floats, q: float) -> tuple[Ints, Floats]:
+        """Return the bin in which the increasing function nearest to each column of `shares`, shape
+        (bins - 1, tables), reaches q, and where it does, interpolated: shape (tables,) each.
 
         It is below q up to the bin k at which the sum of weight (share - q) is least. Bins on both
         sides are fitted alone, so its heights there are the largest mean of bins that end before k,
@@ -304,20 +304,9 @@ class Distribution(Result):
         ends = np.arange(len(sums))[:, None]
         below = np.clip(np.where(ends < at, means, 0.0).max(axis=0), 0.0, 1.0)
         above = np.clip(np.where(ends > at, means, 1.0).min(axis=0), 0.0, 1.0)
-        edges = np.array(self.bins.edges)
-        low, high = edges[at], edges[at + 1]
+        low, high = self._edges[at], self._edges[at + 1]
         low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
-        return np.asarray(low + (high - low) * (q - below) / (above - below))
-
-    def _crossing(self, monotone: Floats, q: float) -> tuple[int, float]:
-        """Return the bin in which an increasing function reaches q, and where, interpolated."""
-        place = int(np.searchsorted(monotone, q))
-        heights = np.concatenate([[0.0], monotone, [1.0]])[place : place + 2]
-        ends = [*filter(math.isfinite, self.bins.edges[place : place + 2])]
-        if len(ends) < 2:
-            return place, float(ends[0])
-        part = (q - heights[0]) / (heights[1] - heights[0])
-        return place, float(ends[0] + (ends[1] - ends[0]) * part)
+        return at, np.asarray(low + (high - low) * ((q - below) / (above - below)))
 
     def _ends(self, q: float, place: int, level: float) -> tuple[float, float]:
         """Return the ends of the interval of the q-quantile, which was estimated in bin `place`."""
@@ -408,8 +397,8 @@ class Distribution(Result):
         return all_honest._replace(low=low, high=high)
 
     def moments(self, level: float = 0.95) -> list[Statistic]:
-        """Return mean and variance of the numbers; nothing where an end bin is open, because then
-        they depend on numbers that no bin tells.
+        """Return mean and variance of the numbers, of one category the mean; nothing where an end
+        bin is open, because then they depend on numbers that no bin tells.
 
         A number is taken for the middle of its bin; intervals are wider by the error this can make.
         """
@@ -418,9 +407,11 @@ class Distribution(Result):
         low, high = self.bins.edges[0], self.bins.edges[-1]
         middle = (self._edges[1:] + self._edges[:-1]) / 2
         half = float(np.diff(self._edges).max() / 2)
-        mean, error, moved = self.linear(middle)
-        of_mean = _normal("mean", mean, error, level, low, high, moved)
-        of_mean = _widened(of_mean, half, low, high)
+        row = self._mean("mean", middle, level, (low, high))
+        of_mean = row._replace(low=max(row.low - half, low), high=min(row.high + half, high))
+        if self.is_part:
+            return [of_mean]
+        mean, _, moved = self.linear(middle)
         variance, error, (down, up) = self.linear((middle - mean) ** 2)
         around = (
             down + max(moved) ** 2,
@@ -598,10 +589,6 @@ def _normal(
     ends = (estimate - reach - down, estimate + reach + up)
     low, high = (min(max(end, least), most) for end in ends)
     return Statistic(name, float(estimate), float(error), low, high)
-
-
-def _widened(row: Statistic, by: float, least: float, most: float) -> Statistic:
-    return row._replace(low=max(row.low - by, least), high=min(row.high + by, most))
 
 
 def normal_reach(level: float) -> float:

@@ -51,13 +51,11 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
     if mechanism.rows // mechanism.groups < MIN_ROWS:
         raise DecodeError(f"fewer than {MIN_ROWS} rows a length: no error rate is claimed")
     spelling = mechanism.spelling
-    if fragment_number(spelling) > MOST_TESTED:
-        raise DecodeError(f"more than {MOST_TESTED:,} continuations: more groups are needed")
-    endings = fragments_of(spelling)
-    words, kept_beginnings = [""], list[int]()
+    words, kept_beginnings, endings = [""], list[int](), list[str]()
     for group in range(mechanism.groups):
-        if len(words) * len(endings) > MOST_TESTED:
+        if len(words) * fragment_number(spelling) > MOST_TESTED:
             raise DecodeError(f"more than {MOST_TESTED:,} continuations: more groups are needed")
+        endings = endings or fragments_of(spelling)
         candidates = [
             word + ending
             for word in words
