@@ -302,9 +302,8 @@ def _apart(left: Reports, right: Reports) -> Iterator[Checks]:
     rows = right.mechanism.shape.rows
     both_rows = left.rows * rows + right.rows
     yield from uniform_checks("rows of both parts", both_rows, left.mechanism.shape.rows * rows)
-    channels = left.mechanism.channel, right.mechanism.channel
-    touched = [float(channel.touched) for channel in channels]
-    untouched = [float(channel.untouched) for channel in channels]
+    chances = (part.mechanism.channel.chances for part in (left, right))
+    touched, untouched = zip(*chances, strict=True)
     first, second = (part.names(part.firsts) for part in (left, right))
     yield sum_checks(
         "true cells of both parts", first & second, np.ones_like(first), touched[0] * touched[1]
@@ -359,7 +358,7 @@ def _cells(reports: Reports) -> Iterator[Checks]:
     """
     mechanism, reported, touched = reports.mechanism, reports.reported, reports.touched
     columns, channel = mechanism.shape.columns, mechanism.channel
-    true, lied = float(channel.touched), float(channel.untouched)
+    true, lied = channel.chances
     for what, where, claimed in (
         ("touched cell reported, column", touched, true),
         ("untouched cell reported, column", ~touched, lied),

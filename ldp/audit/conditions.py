@@ -303,19 +303,13 @@ def largest_chance(mechanism: Mechanism) -> float:
     depend on which reports come."""
     columns, touches, ones = mechanism.shape.columns, mechanism.touches, mechanism.layout.ones
     if mechanism.kind.has_independent_bits:
-        numbers = [touched | free for touched in _bits(touches) for free in _bits(columns, touches)]
-    elif mechanism.kind is Subset:
+        true, lie = (max(chance, 1 - chance) for chance in mechanism.channel.chances)
+        return max(lie**columns, true**touches * lie ** (columns - touches))
+    if mechanism.kind is Subset:
         numbers = [(1 << ones) - 1, (1 << ones) - 1 << columns - ones]
     else:  # a column of the value's, and one of the others; a sign and its opposite
         numbers = [0, 1 if mechanism.kind.is_signed else min(touches, columns - 1)]
-    counts = (0, touches) if mechanism.kind.has_independent_bits else (touches,)
-    return max(likelihood(mechanism, range(t), n) for t in counts for n in numbers)
-
-
-def _bits(end: int, first: int = 0) -> tuple[int, int]:
-    """Return two sets of columns as bits: the empty set, and the columns from `first` to below
-    `end`."""
-    return 0, (1 << end) - (1 << first)
+    return max(likelihood(mechanism, range(touches), number) for number in numbers)
 
 
 def _apart(earlier: Ints, coins: Generator) -> Ints:

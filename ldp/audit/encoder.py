@@ -274,7 +274,7 @@ def start_checks(
 def _repeated(mechanism: Mechanism) -> float:
     """Return the approximate probability that two reports of one value are equal."""
     (rows, columns), touches = mechanism.shape, mechanism.touches
-    touched, untouched = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    touched, untouched = mechanism.channel.chances
     if mechanism.kind is Index:
         return (touches * touched**2 + (columns - touches) * untouched**2) / rows
     if mechanism.kind is Sign:

@@ -102,7 +102,7 @@ def _value_checks(mechanism: Dummies, value: Value, records: Ints) -> list[Check
     pairs = Counter(zip(*counts, strict=True))
     law |= dict.fromkeys(pairs.keys() - law.keys(), 0.0)
     checks = [_against(f"records of {value!r}", pairs, law, trials)]
-    touched, untouched = map(float, (mechanism.channel.touched, mechanism.channel.untouched))
+    touched, untouched = mechanism.channel.chances
     chances = dict.fromkeys(range(width), untouched) | {own: touched}
     chances[width] = 1 - sum(chances.values())
     for place in range(mechanism.messages):

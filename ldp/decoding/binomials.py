@@ -81,8 +81,7 @@ class BinomialBounds:
                 ends = share_interval(names, honest, self.channel, tail)
                 low, high = (end * (self.reports / honest) for end in ends)
                 return low[place], high[place]
-            chances = float(self.channel.touched), float(self.channel.untouched)
-            low, high = count_interval(names, honest, chances, tail)
+            low, high = count_interval(names, honest, self.channel.chances, tail)
             if fakes:
                 high = np.where(high < honest, high, self._all_hold(seen, tail))
             return low[place], high[place]

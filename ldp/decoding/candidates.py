@@ -234,7 +234,7 @@ class BitEquations:
         """Return the variance of the shares, where a share `holders` of the people behind `reports`
         holds the bit: shape (cohorts, bits); infinite without reports."""
         channel = self.table.mechanism.channel
-        p, q = float(channel.touched), float(channel.untouched)
+        p, q = channel.chances
         chance = q + holders * (p - q)
         with np.errstate(divide="ignore"):
             return np.asarray((chance * (1 - chance) + self.pooled) / reports) / (p - q) ** 2

@@ -154,7 +154,7 @@ class Collisions:
     def _variance(self, holders: float = 0.0, square: float = 0.0) -> float:
         """Return the variance of S for a value with `holders` holders; `square`: the part of the
         value itself in the sums of squares."""
-        p, q = float(self.channel.touched), float(self.channel.untouched)
+        p, q = self.channel.chances
         others = self.reports - holders
         touching = holders + others / self.width
         noise = self.reports * q * (1 - q) + touching * (p * (1 - p) - q * (1 - q))
@@ -192,7 +192,7 @@ class Collisions:
         where noise is little and collisions are rare, that can be many standard errors. Chernoff's
         bound, P(S >= s) <= e**(K(x) - x s) for every x > 0, with K(x) the logarithm of phi(-ix),
         the formula of `law`."""
-        p, q, x = float(self.channel.touched), float(self.channel.untouched), _THETA
+        (p, q), x = self.channel.chances, _THETA
         lumps = [*self.heavy, self._single]
         excess = (p - q) * np.expm1(x) / (1 + q * np.expm1(x))
         rest, share = max(0.0, self.reports - math.fsum(lumps)), (p - q) / self.width
@@ -212,7 +212,7 @@ class _Grid:
     one report, around their means."""
 
     def __init__(self, channel: Channel, width: float, step: float, points: int) -> None:
-        p, q = float(channel.touched), float(channel.untouched)
+        p, q = channel.chances
         self.step, self.points = step, points
         self.t = t = 2 * np.pi * np.arange(points // 2 + 1) / (points * step)
         angle = np.minimum(t, np.pi - 1e-6)  # at pi a coin of 1/2 has no logarithm

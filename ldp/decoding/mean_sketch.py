@@ -275,7 +275,7 @@ class SketchBounds:
         (points,). `reach`: that of a distribution."""
         collisions, heavy = self.measured.collisions, self.measured.heavy
         channel = collisions.channel
-        p, q = float(channel.touched), float(channel.untouched)
+        p, q = channel.chances
         most = float(np.delete(self.measured.count, heavy).max(initial=0.0))
         most = min(most, collisions.reports)
         reaches = np.full(self.measured.count.shape, reach(self.measured.law))

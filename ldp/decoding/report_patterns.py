@@ -361,7 +361,7 @@ def random_filter(bits: int, hashes: int) -> tuple[Ints, Floats]:
 
 def report_law(mechanism: Rappor, filters: Ints) -> Floats:
     """Return the probability of every report for each filter: shape (2**bits, filters)."""
-    p, q = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    p, q = mechanism.channel.chances
     reports = np.arange(1 << mechanism.bits)[:, None]
     ones, both = np.bitwise_count(reports).astype(int), np.bitwise_count(reports & filters)
     size, both = np.bitwise_count(filters).astype(int), both.astype(int)

@@ -166,6 +166,11 @@ class Channel:
         )
 
     @cached_property
+    def chances(self) -> tuple[float, float]:
+        """`touched` and `untouched` as floats."""
+        return float(self.touched), float(self.untouched)
+
+    @cached_property
     def leverage(self) -> float:
         """Number of honest holders of a value that one fake report naming it can imitate:
         (1 - untouched) / (touched - untouched) (Cao, Jia and Gong 2021)."""

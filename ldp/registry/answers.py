@@ -263,7 +263,7 @@ def true_naming(mechanism: CatalogueMechanism, value: Value) -> float | None:
     for part, (part_value,) in values_of_parts(mechanism, [value]):
         if part.has_roundings:
             return None
-        p, q = map(float, (part.channel.touched, part.channel.untouched))
+        p, q = part.channel.chances
         if not part.kind.has_independent_bits:
             share *= p * (part.touches if part.kind is Index else 1)
             continue

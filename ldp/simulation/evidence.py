@@ -147,7 +147,7 @@ class MemoisedEvidence:
             self._mechanism.permanent_channel,
             map(float, self._mechanism.instantaneous),
         )
-        first = (float(permanent.touched), float(permanent.untouched)) if permanent else (1.0, 0.0)
+        first = permanent.chances if permanent else (1.0, 0.0)
         counts, reports = self._named_counts[some], self._reports[some, None]
         if_one = xlogy(counts, high) + xlog1py(reports - counts, -high)
         every = np.moveaxis(self._cells.columns(self.rows[some].astype(np.uint32)), 2, 0)
@@ -231,7 +231,7 @@ class _Cells:
 def _weights(mechanism: Mechanism) -> tuple[float, float]:
     """Return the terms that a cell adds to ln P(report | value) where the report names it, and
     where it does not."""
-    touched, untouched = map(float, (mechanism.channel.touched, mechanism.channel.untouched))
+    touched, untouched = mechanism.channel.chances
     if mechanism.kind is Index:
         return math.log(touched / untouched), 0.0
     if mechanism.kind.is_signed:

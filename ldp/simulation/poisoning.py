@@ -130,7 +130,6 @@ def unseen_reports(scene: Scene, aims: Ints, number: int, generator: Generator) 
         most = np.array([ones_limits(mechanism, int(cells))[1] for cells in listed.sum(axis=1)])
         place = np.where(listed, scores, -1.0).argsort(axis=1)[:, ::-1].argsort(axis=1)
         scores = np.where(listed & (place >= most[:, None]), -1.0, scores)
-        scores = np.where(~listed, scores + 1e-9, scores)
     return rows, _payloads(mechanism, scores, usual)
 
 

@@ -73,8 +73,8 @@ def draw_estimates(
         touching += _colliding(mechanism, held, others, draws, generator)
     elif mechanism.shape.rows > 1:
         raise ParameterError("a mechanism of cohorts has no estimate from one cell")
-    naming = generator.binomial(touching, float(channel.touched))
-    naming += generator.binomial(reports - touching, float(channel.untouched))
+    true, lie = channel.chances
+    naming = generator.binomial(touching, true) + generator.binomial(reports - touching, lie)
     holders: Floats = channel.holders(naming, reports)
     if not isinstance(mechanism, MeanSketch):
         return holders
