@@ -8,6 +8,7 @@ randomness.
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from os import cpu_count
 from typing import Any
 
@@ -151,9 +152,8 @@ def draw_table(
     shares = generator.multinomial(counts[held], np.array(sizes) / rows)
 
     def block(number: int, spawned: Generator) -> tuple[AnyInts, ...]:
-        return _draw_block(
-            mechanism, points, shares[:, number], starts[number], sizes[number], spawned
-        )
+        rows = _Rows(mechanism, starts[number], sizes[number], spawned)
+        return rows.draw(points, shares[:, number])
 
     with ThreadPoolExecutor(cpu_count()) as pool:
         blocks = list(pool.map(block, range(len(sizes)), generator.spawn(len(sizes))))
@@ -204,158 +204,130 @@ def _held(values: Any, counts: Any) -> tuple[Sequence[Any], Ints]:
     return different, np.bincount(places, minlength=len(different))
 
 
-def _draw_block(
-    mechanism: Mechanism,
-    points: Points,
-    counts: Ints,
-    start: int,
-    size: int,
-    generator: Generator,
-) -> tuple[AnyInts, Ints]:
-    """Return counts and reports of the rows from `start` to start + size - 1, given how many
-    holders of each value (of `points`) fell into them."""
-    if mechanism.kind.is_signed:
-        by_value = _spread(counts, size, generator)
-        sums = _draw_sign_sums(mechanism, points, by_value, start, generator)
-        return sums, by_value.sum(axis=0)
-    if mechanism.kind is Subset:
-        return _draw_subsets(mechanism, points, counts, generator)
-    held = np.zeros((size, mechanism.shape.columns), dtype=np.int64)
-    reports = np.zeros(size, dtype=np.int64)
-    is_number = isinstance(mechanism.addressing, Rounding)
-    is_few = (counts < size) & (mechanism.touches == 1 and not is_number)
-    _add_few(mechanism, held, reports, points[is_few], counts[is_few], start, generator)
-    present = np.flatnonzero((counts > 0) & ~is_few)
-    for first in range(0, present.size, _VALUES):  # memory: that many values, not all
-        some = present[first : first + _VALUES]
-        by_value = _spread(counts[some], size, generator)
-        reports += by_value.sum(axis=0)
-        placed = points[some]
-        if isinstance(mechanism.addressing, Rounding):
-            steps = mechanism.addressing.steps
-            placed, by_value = _by_step(steps, placed, by_value, start, generator)
-        if mechanism.touches == 1:
-            bulk.scatter(mechanism.addressing, mechanism.shape.rows, held, by_value, placed, start)
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of a table from `start` to start + size - 1, drawn with `generator`. In what follows
+    `held` and `reports`, shapes (size, columns) and (size,), are how many holders of values each
+    cell has, and how many reports each row."""
+
+    mechanism: Mechanism
+    start: int
+    size: int
+    generator: Generator
+
+    def draw(self, points: Points, counts: Ints) -> tuple[AnyInts, Ints]:
+        """Return counts and reports of the rows, given how many holders of each value (of `points`)
+        fell into them."""
+        mechanism, generator, size = self.mechanism, self.generator, self.size
+        if mechanism.kind.is_signed:
+            by_value = _spread(counts, size, generator)
+            return self._sign_sums(points, by_value), by_value.sum(axis=0)
+        if mechanism.kind is Subset:
+            return self._subsets(points, counts)
+        held = np.zeros((size, mechanism.shape.columns), dtype=np.int64)
+        reports = np.zeros(size, dtype=np.int64)
+        is_number = isinstance(mechanism.addressing, Rounding)
+        is_few = (counts < size) & (mechanism.touches == 1 and not is_number)
+        self._add_few(held, reports, points[is_few], counts[is_few])
+        present = np.flatnonzero((counts > 0) & ~is_few)
+        # memory: that many values, not all
+        for first in range(0, present.size, _VALUES):
+            some = present[first : first + _VALUES]
+            by_value = _spread(counts[some], size, generator)
+            reports += by_value.sum(axis=0)
+            placed = points[some]
+            if isinstance(mechanism.addressing, Rounding):
+                placed, by_value = self._by_step(mechanism.addressing.steps, placed, by_value)
+            if mechanism.touches == 1:
+                rows = mechanism.shape.rows
+                bulk.scatter(mechanism.addressing, rows, held, by_value, placed, self.start)
+            else:
+                self._add_named(held, by_value, placed)
+        channel = mechanism.channel
+        if mechanism.kind.has_independent_bits:
+            # of none numpy draws nothing
+            cells, is_held = np.zeros_like(held), held > 0
+            cells[is_held] = generator.binomial(held[is_held], float(channel.touched))
+            bulk.add_binomials(cells, reports, held, float(channel.untouched), generator)
         else:
-            _add_named(mechanism, held, by_value, placed, start, generator)
-    channel = mechanism.channel
-    if mechanism.kind.has_independent_bits:
-        cells, is_held = np.zeros_like(held), held > 0  # of none numpy draws nothing
-        cells[is_held] = generator.binomial(held[is_held], float(channel.touched))
-        bulk.add_binomials(cells, reports, held, float(channel.untouched), generator)
-    else:
-        # telling the truth with p, else one of the others, is: the truth with p - q, else any
-        cells = generator.binomial(held, channel.gain) if mechanism.touches == 1 else held
-        columns = held.shape[1]
-        rest = reports - cells.sum(axis=1)
-        cells += generator.multinomial(rest, np.full(columns, 1 / columns))
-    return cells.astype(smallest_type(int(reports.max()))), reports
+            # telling the truth with p, else one of the others, is: the truth with p - q, else any
+            cells = generator.binomial(held, channel.gain) if mechanism.touches == 1 else held
+            columns = held.shape[1]
+            rest = reports - cells.sum(axis=1)
+            cells += generator.multinomial(rest, np.full(columns, 1 / columns))
+        return cells.astype(smallest_type(int(reports.max()))), reports
 
+    def _add_few(self, held: Ints, reports: Ints, points: Points, counts: Ints) -> None:
+        """Add to `held` and `reports` the holders of each value that has fewer holders than there
+        are rows, one by one, because that is faster than a binomial for each row."""
+        rows, ends = self.mechanism.shape.rows, np.cumsum(counts)
+        for first in range(0, int(ends[-1]) if ends.size else 0, _HOLDERS):
+            holders = np.arange(first, min(first + _HOLDERS, ends[-1]))
+            at = self.generator.integers(0, self.size, size=holders.size, dtype=np.uint32)
+            reports += np.bincount(at, minlength=self.size)
+            of = points[np.searchsorted(ends, holders, side="right")]
+            for cells in bulk.columns(self.mechanism.addressing, rows, of, self.start + at).T:
+                is_cell = cells != bulk.NO_COLUMN
+                add_at(held, at[is_cell], cells[is_cell], 1)
 
-def _add_few(
-    mechanism: Mechanism,
-    held: Ints,
-    reports: Ints,
-    points: Points,
-    counts: Ints,
-    start: int,
-    generator: Generator,
-) -> None:
-    """Add to `held` and `reports` the holders of each value that has fewer holders than there are
-    rows, one by one, because that is faster than a binomial for each row."""
-    (rows, _), size = mechanism.shape, reports.size
-    ends = np.cumsum(counts)
-    for first in range(0, int(ends[-1]) if ends.size else 0, _HOLDERS):
-        holders = np.arange(first, min(first + _HOLDERS, ends[-1]))
-        at = generator.integers(0, size, size=holders.size, dtype=np.uint32)
-        reports += np.bincount(at, minlength=size)
-        of = points[np.searchsorted(ends, holders, side="right")]
-        for cells in bulk.columns(mechanism.addressing, rows, of, start + at).T:
-            is_cell = cells != bulk.NO_COLUMN
-            add_at(held, at[is_cell], cells[is_cell], 1)
+    def _subsets(self, points: Points, counts: Ints) -> tuple[AnyInts, Ints]:
+        """Draw the counts of a SUBSET table, report by report, because the cells of one report
+        depend on each other."""
+        builder = TableBuilder(self.mechanism)
+        for part in _chunks(counts):
+            of = [np.repeat(points, part, axis=0)]
+            builder.add_batch(*encode_points(self.mechanism, of, self.generator))
+        table = builder.build()
+        return table.counts, table.reports
 
+    def _by_step(self, steps: int, points: Points, by_value: Ints) -> tuple[Points, Ints]:
+        """Return all steps, and how many of the holders of each value and row are rounded to each:
+        numbers (`points`) become steps, shape (steps + 1, rows)."""
+        block = slice(self.start, self.start + self.size)
+        of_rows = points[:, block] if points.shape[1] > 1 else points
+        chances = np.ldexp(of_rows[..., 1].astype(np.float64), -64)
+        up = self.generator.binomial(by_value, chances)
+        held = np.zeros((steps + 2, self.size), dtype=np.int64)
+        lower = np.broadcast_to(of_rows[..., 0].astype(np.int64), by_value.shape)
+        at = np.broadcast_to(np.arange(self.size), by_value.shape)
+        add_at(held, lower, at, by_value - up)
+        add_at(held, lower + 1, at, up)
+        return np.arange(steps + 1, dtype=np.uint64), held[: steps + 1]
 
-def _draw_subsets(
-    mechanism: Mechanism,
-    points: Points,
-    counts: Ints,
-    generator: Generator,
-) -> tuple[AnyInts, Ints]:
-    """Draw the counts of a SUBSET table, report by report, because the cells of one report depend
-    on each other."""
-    builder = TableBuilder(mechanism)
-    for part in _chunks(counts):
-        builder.add_batch(*encode_points(mechanism, [np.repeat(points, part, axis=0)], generator))
-    table = builder.build()
-    return table.counts, table.reports
+    def _add_named(self, held: Ints, by_value: Ints, points: Points) -> None:
+        """Add to `held` the cells that reports name because their value touches them, where a value
+        touches several: each such report names one of them. The share of these reports is the
+        number of touched cells times the channel's gain."""
+        mechanism, generator = self.mechanism, self.generator
+        rows, many = mechanism.shape.rows, mechanism.touches
+        naming = generator.binomial(by_value, many * mechanism.channel.gain)
+        for r in range(self.size):
+            few = np.where(naming[:, r] < _SPARSE * many, naming[:, r], 0)
+            singles = np.repeat(points, few, axis=0)
+            size = len(singles)
+            at = np.full(max(1, size), self.start + r, dtype=np.uint32)
+            number, true = generator.integers(0, many, size=size), np.ones(size, dtype=bool)
+            picks = bulk.pick(mechanism.addressing, rows, singles, at[:size], true, number)
+            np.add.at(held[r], picks, 1)
+            for i in np.flatnonzero(naming[:, r] > few).tolist():
+                (cells,) = bulk.columns(mechanism.addressing, rows, points[i : i + 1], at[:1])
+                held[r, cells] += generator.multinomial(naming[i, r], np.full(many, 1 / many))
 
-
-def _by_step(
-    steps: int,
-    points: Points,
-    by_value: Ints,
-    start: int,
-    generator: Generator,
-) -> tuple[Points, Ints]:
-    """Return all steps, and how many of the holders of each value and row are rounded to each:
-    numbers (`points`) become steps, shape (steps + 1, rows)."""
-    rows = by_value.shape[1]
-    row_points = points[:, start : start + rows] if points.shape[1] > 1 else points
-    up = generator.binomial(by_value, np.ldexp(row_points[..., 1].astype(np.float64), -64))
-    held = np.zeros((steps + 2, rows), dtype=np.int64)
-    lower = np.broadcast_to(row_points[..., 0].astype(np.int64), by_value.shape)
-    at = np.broadcast_to(np.arange(rows), by_value.shape)
-    add_at(held, lower, at, by_value - up)
-    add_at(held, lower + 1, at, up)
-    return np.arange(steps + 1, dtype=np.uint64), held[: steps + 1]
-
-
-def _add_named(
-    mechanism: Mechanism,
-    held: Ints,
-    by_value: Ints,
-    points: Points,
-    start: int,
-    generator: Generator,
-) -> None:
-    """Add to `held`, shape (rows, columns), the cells that reports name because their value touches
-    them, where a value touches several: each such report names one of them. The share of these
-    reports is the number of touched cells times the channel's gain."""
-    (rows, _), many = mechanism.shape, mechanism.touches
-    naming = generator.binomial(by_value, many * mechanism.channel.gain)
-    for r in range(len(held)):
-        few = np.where(naming[:, r] < _SPARSE * many, naming[:, r], 0)
-        singles = np.repeat(points, few, axis=0)
-        size = len(singles)
-        at = np.full(max(1, size), start + r, dtype=np.uint32)
-        number, true = generator.integers(0, many, size=size), np.ones(size, dtype=bool)
-        picks = bulk.pick(mechanism.addressing, rows, singles, at[:size], true, number)
-        np.add.at(held[r], picks, 1)
-        for i in np.flatnonzero(naming[:, r] > few).tolist():
-            (cells,) = bulk.columns(mechanism.addressing, rows, points[i : i + 1], at[:1])
-            held[r, cells] += generator.multinomial(naming[i, r], np.full(many, 1 / many))
-
-
-def _draw_sign_sums(
-    mechanism: Mechanism,
-    points: Points,
-    by_value: Ints,
-    start: int,
-    generator: Generator,
-) -> Ints:
-    """Draw the sum of signs of each cell, report by report but without bytes, because a sign
-    depends on which values drew its column. Time: about 30 ns a report."""
-    rows, columns = mechanism.shape
-    sums = np.zeros((by_value.shape[1], columns), dtype=np.int64)
-    for r in range(len(sums)):
-        at = np.full(points.size, start + r, dtype=np.uint32)
-        cells = bulk.columns(mechanism.addressing, rows, points, at)[:, 0]
-        for first in range(0, points.size, _VALUES):
-            some = slice(first, first + _VALUES)
-            for part in _chunks(by_value[some, r]):
-                picks, negative = draw_signs(mechanism, np.repeat(cells[some], part), generator)
-                np.add.at(sums[r], picks, 1 - 2 * negative)
-    return sums
+    def _sign_sums(self, points: Points, by_value: Ints) -> Ints:
+        """Draw the sum of signs of each cell, report by report but without bytes, because a sign
+        depends on which values drew its column. Time: about 30 ns a report."""
+        mechanism, (rows, columns) = self.mechanism, self.mechanism.shape
+        sums = np.zeros((self.size, columns), dtype=np.int64)
+        for r in range(self.size):
+            at = np.full(points.size, self.start + r, dtype=np.uint32)
+            cells = bulk.columns(mechanism.addressing, rows, points, at)[:, 0]
+            for first in range(0, points.size, _VALUES):
+                some = slice(first, first + _VALUES)
+                for part in _chunks(by_value[some, r]):
+                    of = np.repeat(cells[some], part)
+                    picks, negative = draw_signs(mechanism, of, self.generator)
+                    np.add.at(sums[r], picks, 1 - 2 * negative)
+        return sums
 
 
 def _spread(counts: Ints, size: int, generator: Generator) -> Ints:
@@ -363,7 +335,8 @@ def _spread(counts: Ints, size: int, generator: Generator) -> Ints:
     (counts, size)."""
     rows = np.empty((counts.size, size), dtype=np.int64)
     for place, count in enumerate(counts):
-        if count < _SPARSE * size:  # cheaper one by one than a binomial for each row
+        # cheaper one by one than a binomial for each row
+        if count < _SPARSE * size:
             rows[place] = np.bincount(generator.integers(0, size, size=count), minlength=size)
         else:
             rows[place] = generator.multinomial(count, np.full(size, 1 / size))
