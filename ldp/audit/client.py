@@ -493,16 +493,16 @@ def _sampling(device: _Device, metrics: Mapping[str, Metric], periods: int) -> I
     yield outcome_checks("records sent, of a period", columns["one"][:, 0], uniform)
     for place in range(size):
         yield outcome_checks(f"records at place {place}", columns["all"][:, place], uniform)
-    channel = metrics["all"].mechanism.channel  # type: ignore[attr-defined]
-    noise = np.full((size, size), float(channel.untouched))
-    np.fill_diagonal(noise, float(channel.touched))
+    true, lie = CERTAIN.channel.chances
+    noise = np.full((size, size), lie)
+    np.fill_diagonal(noise, true)
     both = noise.T @ ((1 - np.eye(size)) / (size * (size - 1))) @ noise
     for place in range(size - 1):
         keys = columns["all"][:, place] * size + columns["all"][:, place + 1]
         yield outcome_checks(f"records at places {place} and {place + 1}", keys, both.ravel())
     for which, name in enumerate(("none", "some")):
-        true = float(metrics["hidden"].mechanism.channel.touched)  # type: ignore[attr-defined]
-        law = np.array([true, 1 - true])[:: -1 if which else 1]
+        true, lie = SOME.channel.chances
+        law = np.array([true, lie])[:: -1 if which else 1]
         period = np.arange(len(sent)) % 2 == which
         if not wrong:
             yield outcome_checks(f"hidden periods of {name}", columns["hidden"][period, 0], law)

@@ -10,7 +10,7 @@ that a relay shuffles.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import reduce
@@ -59,7 +59,7 @@ def message_columns(mechanism: Dummies, record: bytes) -> SentColumns:
 def record_law(mechanism: Dummies) -> dict[tuple[int, int], float]:
     """Return the probabilities of (messages that name the person's value, messages that name any
     value) of a record."""
-    law: Counter[tuple[int, int]] = Counter()
+    law = defaultdict[tuple[int, int], float](float)
     share = 1 / len(mechanism.categories)
     slots = binomial_law(mechanism.slots, mechanism.probability)
     for sent, dummies in product((0, 1), range(mechanism.slots + 1)):
@@ -67,7 +67,7 @@ def record_law(mechanism: Dummies) -> dict[tuple[int, int], float]:
         chance *= slots[dummies]
         for own, among in enumerate(binomial_law(dummies, share)):
             key = sent + own, sent + dummies
-            law[key] += float(chance * among)  # type: ignore[assignment]
+            law[key] += float(chance * among)
     return dict(law)
 
 
@@ -228,9 +228,9 @@ def enumerated(messages: DummyMessages, people: int, epsilon: float) -> float:
 
 
 def _joined(first: MessageLaw, second: MessageLaw) -> dict[SentColumns, float]:
-    law: Counter[SentColumns] = Counter()
+    law = defaultdict[SentColumns, float](float)
     for (a, p), (b, q) in product(first.items(), second.items()):
-        law[tuple(x + y for x, y in zip(a, b, strict=True))] += p * q  # type: ignore[assignment]
+        law[tuple(x + y for x, y in zip(a, b, strict=True))] += p * q
     return dict(law)
 
 

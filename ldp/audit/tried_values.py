@@ -39,11 +39,10 @@ ALPHABETS = (
 )
 
 
-def tried(mechanism: CatalogueMechanism) -> tuple[Value, ...]:
+def tried(mechanism: CatalogueMechanism) -> tuple[Any, ...]:
     """Return two values or more that the mechanism knows, to be tried with many reports each."""
     if isinstance(mechanism, JointReport):
-        tuples: Any = tuple(zip(*map(tried, mechanism.of), strict=False))
-        return tuples  # type: ignore[no-any-return]
+        return tuple(zip(*map(tried, mechanism.of), strict=False))
     addressing = parts_of(mechanism)[0].addressing
     if isinstance(addressing, Answers):
         assert isinstance(addressing.of, Identity)
@@ -74,15 +73,14 @@ def _tried_single(addressing: Addressing) -> tuple[Any, ...]:
 
 def drawn_values(
     mechanism: CatalogueMechanism, generator: Generator, dictionary: Sequence[Value] = ()
-) -> tuple[Value, ...]:
+) -> tuple[Any, ...]:
     """Return many values that the mechanism knows, drawn by `generator`: all categories or
     MOST_CATEGORIES of them; else MANY of the dictionary and as many texts of many scripts, lengths
     and bytes, or words of the alphabet; or NUMBERS numbers. Of a joint metric: all pairs of what is
     drawn of its members, or MOST_CATEGORIES of them."""
     if isinstance(mechanism, JointReport):
         members = [drawn_values(member, generator) for member in mechanism.of]
-        tuples: Any = _tuples(members, generator)
-        return tuples  # type: ignore[no-any-return]
+        return _tuples(members, generator)
     addressing = parts_of(mechanism)[0].addressing
     if isinstance(addressing, Answers):
         answers = _draw_single(addressing.of, generator, dictionary)

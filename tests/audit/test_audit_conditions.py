@@ -231,7 +231,7 @@ def test_values_beyond_those_that_a_mechanism_is_made_for_are_drawn() -> None:
     assert min(numbers) < 0
     assert max(numbers) > 1e6
     assert any(0 < number < 1 for number in numbers)
-    sizes = [len(answers) for answers in drawn_values(MANY, generator)]  # type: ignore[arg-type]
+    sizes = [len(answers) for answers in drawn_values(MANY, generator)]
     assert max(sizes) > 80
     assert sum(size <= 3 for size in sizes) > 60
     assert len(drawn_values(JOINT, generator)) == 4
