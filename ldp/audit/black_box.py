@@ -15,7 +15,6 @@ from ldp.arrays import Ints
 from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import split_report
 
 
 def epsilon_at_least(
@@ -44,7 +43,7 @@ def reports_of(
     mechanism: CatalogueMechanism, values: Sequence[Value], encode: Callable[[Value], bytes]
 ) -> list[tuple[int, bytes]]:
     """Return row and payload of a report of each value; raises ReportError for foreign bytes."""
-    return [split_report(encode(value), mechanism.header, mechanism.layout) for value in values]
+    return [mechanism.row_and_payload(encode(value)) for value in values]
 
 
 def separation(seen: Sequence[Ints], error: float, tails: bool = False) -> float:

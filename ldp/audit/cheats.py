@@ -14,7 +14,6 @@ from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
-from ldp.protocol.wire import split_report
 
 Encode = Callable[[Value], bytes]
 TRIALS = 2000
@@ -53,7 +52,7 @@ def row_of_value(mechanism: CatalogueMechanism, encode: Encode) -> Encode:
         parity = zlib.crc32(repr(value).encode()) & 1
         while True:
             report = encode(value)
-            row, _ = split_report(report, mechanism.header, mechanism.layout)
+            row, _ = mechanism.row_and_payload(report)
             if rows == 1 or row % 2 == parity:
                 return report
 
@@ -83,7 +82,7 @@ def cheats_caught(
 
 def _cells_named(mechanism: CatalogueMechanism, value: Value, report: bytes) -> Fraction:
     """Return how many of the cells that the value touches a report names."""
-    row, payload = split_report(report, mechanism.header, mechanism.layout)
+    row, payload = mechanism.row_and_payload(report)
     score = Fraction(0)
     parts = zip(
         values_of_parts(mechanism, [value]), mechanism.layout.split(row, payload), strict=True

@@ -44,7 +44,6 @@ from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.batch import ID_BYTES, Batch
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import split_report
 from ldp.registry import Metric, Registry
 from ldp.registry.definitions import Group
 
@@ -365,7 +364,7 @@ def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[
         pool: list[Seen] = []
         for name, metric in registry.metrics.items():
             mechanism, about = metric.mechanism, which[name][:devices].repeat(sizes[name], axis=1)
-            split = [split_report(of, mechanism.header, mechanism.layout) for of in sent[name]]
+            split = [mechanism.row_and_payload(of) for of in sent[name]]
             places, calls = (of.ravel() for of in np.indices(about.shape))
             numbers = calls, one.number - number + places, MOST_OF_TWO
             of_reports = values[name], about.ravel(), split, draws.coins, *numbers
@@ -518,7 +517,7 @@ def _sampling(device: _Device, metrics: Mapping[str, Metric], periods: int) -> I
 def _columns(metric: Metric, reports: Sequence[tuple[str, bytes]]) -> list[int]:
     mechanism: Any = metric.mechanism
     return [
-        int.from_bytes(split_report(report, mechanism.header, mechanism.layout)[1], "little")
+        int.from_bytes(mechanism.row_and_payload(report)[1], "little")
         for name, report in reports
         if name == metric.name
     ]

@@ -24,7 +24,6 @@ from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Bits, Index, Sign, Subset
-from ldp.protocol.wire import split_report
 
 CHUNK = 20_000
 """Number of reports that are checked together."""
@@ -178,7 +177,7 @@ def _reports(
         if way.most and (not left or (way.keeps_row and cells(at, row) in touched)):
             encode, number, call, touched = way.device(), next(draws.devices), 0, set()
             left = int(draws.coins.integers(1, way.most, endpoint=True))
-        report = split_report(encode(values[at]), mechanism.header, mechanism.layout)
+        report = mechanism.row_and_payload(encode(values[at]))
         yield report, call, number if way.most else 0
         call, left, row = call + 1, left - 1, report[0]
         if way.keeps_row:

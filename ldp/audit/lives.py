@@ -28,7 +28,6 @@ from ldp.audit.binomial_checks import (
 from ldp.audit.judging import Checks, prefixed
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import split_report
 
 MakeLife = Callable[[], Callable[[Value, int], Sequence[bytes]]]
 """Function that makes a new device, a function from a value and a number to that many reports."""
@@ -65,7 +64,7 @@ class Period:
         to `value`; raise ReportError for bytes that are no report of the mechanism."""
         devices = []
         for reports in sent:
-            split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]
+            split = [mechanism.row_and_payload(report) for report in reports]
             row = split[0][0]
             cells = tuple(mechanism.cells(value, row))
             payloads = [payload for _, payload in split]

@@ -27,7 +27,7 @@ from ldp.mechanisms.dummies import Dummies
 from ldp.privacy_loss import DummyMessages
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import PROBABILITY_ONE
-from ldp.protocol.wire import pack_report, split_report
+from ldp.protocol.wire import pack_report
 
 EncodeMessages = Callable[[Value], bytes]
 SentColumns = tuple[int, ...]
@@ -52,7 +52,7 @@ def message_columns(mechanism: Dummies, record: bytes) -> SentColumns:
     messages = mechanism.split(record)
     if len(messages) != mechanism.messages:
         raise ReportError(f"{len(messages)} messages, stated are {mechanism.messages}")
-    payloads = (split_report(one, mechanism.header, mechanism.layout)[1] for one in messages)
+    payloads = (mechanism.row_and_payload(one)[1] for one in messages)
     return tuple(map(mechanism.layout.payload_number, payloads))
 
 

@@ -38,7 +38,7 @@ from ldp.protocol.randomness import (
     SystemBits,
     uniform_below,
 )
-from ldp.protocol.wire import HEADER_BYTES, REPORT_VERSION, pack_report
+from ldp.protocol.wire import HEADER_BYTES, REPORT_VERSION, pack_report, split_report
 
 if TYPE_CHECKING:
     from ldp.protocol.joint_layout import JointLayout
@@ -232,6 +232,11 @@ class CatalogueMechanism(ABC):
     def header(self) -> bytes:
         """Header of every report: the format's version, `wire_id` and `fingerprint`, 10 bytes."""
         return bytes([REPORT_VERSION, self.wire_id]) + self.fingerprint
+
+    def row_and_payload(self, report: bytes) -> tuple[int, bytes]:
+        """Return row and payload of a report; raise ReportError for a wrong length, header or row.
+        The payload is not checked."""
+        return split_report(report, self.header, self.layout)
 
     def describe(self) -> str:
         """Return one line that names the mechanism in messages, without values and seeds."""

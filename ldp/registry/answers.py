@@ -18,7 +18,6 @@ from ldp.mechanisms.numeric import Numbers
 from ldp.protocol.batch import Item
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
-from ldp.protocol.wire import split_report
 from ldp.registry.definitions import Metric
 from ldp.registry.registry import Registry
 
@@ -289,7 +288,7 @@ def in_100(share: float) -> str:
 
 def _parts_of_report(mechanism: CatalogueMechanism, report: bytes) -> list[_Part]:
     layout = mechanism.layout
-    row, payload = split_report(report, mechanism.header, layout)
+    row, payload = mechanism.row_and_payload(report)
     return [
         _Part(part, part_row, part.layout.payload_number(part_payload))
         for part, (part_row, part_payload) in zip(

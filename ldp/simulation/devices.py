@@ -18,7 +18,6 @@ import numpy as np
 from ldp.collection.store import BLOCK, ReportWriter
 from ldp.mechanisms import from_parameters
 from ldp.protocol.randomness import SeededBits, SystemBits
-from ldp.protocol.wire import split_report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +43,8 @@ def encode_share(share: DevicesShare) -> None:
         share.store, share.metric, share.version, mechanism, share.day, share.part
     ) as writer:
         for start in range(0, len(share.held), BLOCK):
-            reports = [
-                split_report(encoder.encode(value), mechanism.header, mechanism.layout)
-                for value in share.held[start : start + BLOCK]
-            ]
+            held = share.held[start : start + BLOCK]
+            reports = [mechanism.row_and_payload(encoder.encode(value)) for value in held]
             rows, payloads = zip(*reports, strict=True)
             block = np.frombuffer(b"".join(payloads), dtype=np.uint8)
             writer.write(np.array(rows, dtype=np.uint32), block.reshape(len(rows), -1))

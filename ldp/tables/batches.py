@@ -137,7 +137,7 @@ def _first_invalid(
         try:
             if not isinstance(report, bytes | bytearray | memoryview | np.ndarray):
                 raise ReportError(f"a report must be bytes, not {type(report).__name__}")
-            _, payload = wire.split_report(bytes(report), mechanism.header, mechanism.layout)
+            _, payload = mechanism.row_and_payload(bytes(report))
             mechanism.layout.payload_number(payload)
         except ReportError as reason:
             return number, reason
