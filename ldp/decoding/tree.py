@@ -75,21 +75,17 @@ class TreeFit:
     is_open: bool = False
 
     @cached_property
-    def _firsts(self) -> list[Ints]:
-        """Index of the first child of each parent, at each level above the last, from the root."""
-        widths = [self.tree.bins, *self.tree.widths]
-        return [
-            np.arange(0, -(-self.tree.bins // low), -(-high // low))
-            for high, low in pairwise(widths)
-        ]
-
-    @cached_property
     def _parents(self) -> list[Ints]:
         """Index of the parent of each node, at each level."""
         widths = [self.tree.bins, *self.tree.widths]
         return [
             np.arange(-(-self.tree.bins // low)) * low // high for high, low in pairwise(widths)
         ]
+
+    @cached_property
+    def _firsts(self) -> list[Ints]:
+        """Index of the first child of each parent, at each level above the last, from the root."""
+        return [np.flatnonzero(np.diff(parents, prepend=-1)) for parents in self._parents]
 
     @cached_property
     def _parts(self) -> tuple[list[Floats], list[Floats]]:

@@ -216,15 +216,14 @@ class Laboratory:
         for _ in range(self.runs):
             honest, counts = self.honest(generator)
             numbers = np.array([float(value) for value in self.population.values])
+            clean = decode_numbers(honest)
             for name, (_, reports) in attacks.items():
-                table, row = honest + counted_batch(self.mechanism, reports(honest)), results[name]
-                moved = _number(decode_numbers(table), honest) - _number(
-                    decode_numbers(honest), honest
-                )
+                fake, row = counted_batch(self.mechanism, reports(honest)), results[name]
+                poisoned = decode_numbers(honest + fake)
+                moved = _number(poisoned, clean) - _number(clean, clean)
                 row.gain["none"] = row.gain.get("none", 0.0) + abs(moved) / self.runs
                 for fake_share, place in ((None, "plain_held"), (self.share, "held")):
-                    estimate = decode_numbers(table).under_fakes(fake_share)
-                    holds = _holds(estimate, numbers, counts)
+                    holds = _holds(poisoned.under_fakes(fake_share), numbers, counts)
                     setattr(row, place, getattr(row, place) + holds / self.runs)
         return [*results.values()]
 
@@ -246,12 +245,11 @@ def add_intervals(row: Gain, poisoned: Poisoned, aims: Ints, counts: Ints, runs:
         setattr(row, place, getattr(row, place) + holds / runs)
 
 
-def _number(estimate: Any, honest: Table) -> float:
-    """Return the mean, or the estimated share below the edge nearest to the median of `honest`."""
+def _number(estimate: Any, clean: Any) -> float:
+    """Return the mean, or the estimated share below the edge nearest to the median of `clean`."""
     if isinstance(estimate, MeanEstimate):
         return estimate.mean
-    middle: Any = decode_numbers(honest)
-    return float(estimate.below[0][int(np.abs(middle.below[0] - 0.5).argmin())])
+    return float(estimate.below[0][int(np.abs(clean.below[0] - 0.5).argmin())])
 
 
 def _holds(estimate: Any, numbers: Floats, counts: Ints) -> float:
