@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldp.arrays import Floats, Places, binomial_above
-from ldp.arrays import Points as Map
+from ldp.arrays import Floats, Places, Points, binomial_above
 from ldp.bulk import add_to_cells, sum_cells
 from ldp.decoding.binomials import FEW_LIES, HARDLY_ANY_LIES
 from ldp.decoding.direct import pooled_variance
@@ -67,7 +66,7 @@ class BloomDesign:
     """Design of columns weight (x_j - mean), never all in memory: `map`, shape (candidates,
     cohorts, hashes); `weight`, shape (cohorts, bits)."""
 
-    map: Map
+    map: Points
     weight: Floats
     mean: float
 
@@ -133,7 +132,7 @@ class BloomDesign:
         return np.asarray(np.sqrt(np.maximum(sums + self.mean**2 * squares.sum(), 0)))
 
 
-def _marked(places: Map, width: int) -> "csr_array":
+def _marked(places: Points, width: int) -> "csr_array":
     """Return 1 at the places that each value has, shape (values, ...): shape (values, width)."""
     from scipy.sparse import csr_array
 
@@ -153,7 +152,7 @@ class BitEquations:
     `noise`, shape (cohorts * bits,), is subtracted from the target."""
 
     table: Table
-    map: Map
+    map: Points
     share: Floats
     reports: Floats
     mean: float
@@ -161,7 +160,7 @@ class BitEquations:
     noise: Floats | float = 0.0
 
     @classmethod
-    def of(cls, table: Table, places: Map, pooled: float) -> "BitEquations":
+    def of(cls, table: Table, places: Points, pooled: float) -> "BitEquations":
         """Return the equations of a table; `places`: the bits of each candidate, shape (candidates,
         cohorts, hashes)."""
         reports, cells = table.reports[:, None].astype(np.float64), table.named_counts()
@@ -291,7 +290,7 @@ Equations = BitEquations | PatternEquations
 def from_map(
     table: Table,
     candidates: tuple[str, ...],
-    bits: Map,
+    bits: Points,
     rule: Rule,
     method: str,
     more: float = 0.0,

@@ -39,8 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints, Places, add_at
-from ldp.arrays import Points as Map
+from ldp.arrays import Floats, Ints, Places, Points, add_at
 from ldp.bulk import sum_cells
 from ldp.errors import DecodeError
 from ldp.mechanisms import CatalogueMechanism, Rappor
@@ -78,7 +77,7 @@ class FilterDesign:
     1), the number of each candidate's filter; `root`, shape (cohorts, contrasts, filters), with
     root' root = N I; `mean`, shape (filters,), the distribution of a random string's filter."""
 
-    map: Map
+    map: Points
     root: Floats
     mean: Floats
 
@@ -137,13 +136,13 @@ class PatternEquations:
 
     table: Table
     share: Floats
-    map: Map
+    map: Points
     channel: Floats
     mean: Floats
     unlisted: Floats
 
     @classmethod
-    def of(cls, table: Table, patterns: Patterns, places: Map) -> "PatternEquations":
+    def of(cls, table: Table, patterns: Patterns, places: Points) -> "PatternEquations":
         """Return the equations of the reports that `table` counts; `places`: the bits of each
         candidate, shape (candidates, cohorts, hashes). Raises DecodeError for patterns of other
         reports, and for a mechanism whose whole reports are not decoded."""
@@ -369,7 +368,7 @@ def report_law(mechanism: Rappor, filters: Ints) -> Floats:
     return np.asarray(law * (1 - q) ** (mechanism.bits - size - ones + both))
 
 
-def held_by_filter(numbers: Map, shares: Floats, filters: int) -> Floats:
+def held_by_filter(numbers: Points, shares: Floats, filters: int) -> Floats:
     """Return the sum of `shares`, shape (candidates,), over the candidates of each filter:
     shape (cohorts, filters); `numbers`: shape (candidates, cohorts, 1)."""
     by_cohort = (np.bincount(row, shares, minlength=filters) for row in numbers[:, :, 0].T)
