@@ -410,11 +410,11 @@ def _cells(reports: Reports) -> Iterator[Checks]:
 def _right_cells(reports: Reports) -> Occurrence:
     """Return which reports have most cells right, about half of them: all cells together show
     weaker noise better than one. Reports count whose values touch the usual number of cells."""
-    channel, columns = reports.mechanism.channel, reports.mechanism.shape.columns
+    (true, lie), columns = reports.mechanism.channel.chances, reports.mechanism.shape.columns
     held = row_sums(reports.touched)
     usual = int(np.bincount(held).argmax())
-    right = binomial_law(columns - usual, 1 - float(channel.untouched))
-    law = np.convolve(binomial_law(usual, float(channel.touched)), right)
+    right = binomial_law(columns - usual, 1 - lie)
+    law = np.convolve(binomial_law(usual, true), right)
     most = int(np.searchsorted(np.cumsum(law), 0.5)) + (law[-1] < 0.5)
     where, chance = held == usual, float(law[most:].sum())
     seen = (row_sums(reports.reported == reports.touched) >= most) & where

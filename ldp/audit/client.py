@@ -424,14 +424,14 @@ def _recorded(name: str, day: int) -> Value:
     return MEMOISED[name][1][EPOCHS[day] if name == "hidden" else VALUES_OF_DAYS[day]]
 
 
-def _about(name: str, day: int) -> Value:
+def _about(name: str, day: int) -> Any:
     """Return the value that a metric's reports of the day are about: the first value of the epoch,
     or, with hidden presence, that of the epoch before."""
     mechanism, _, memoise = MEMOISED[name]
     if memoise == "per-value":
         return _recorded(name, day)
     epoch = EPOCHS[day] - (name == "hidden")
-    return _recorded(name, EPOCHS.index(epoch)) if epoch >= 0 else mechanism.placeholder  # type: ignore[return-value]
+    return _recorded(name, EPOCHS.index(epoch)) if epoch >= 0 else mechanism.placeholder
 
 
 def _secret_checks(clients: Sequence[_Device]) -> Iterator[Checks]:

@@ -26,8 +26,8 @@ Checks = tuple[str, Ints, Ints, Floats]
 
 def prefixed(prefix: str, checks: Iterable[Checks]) -> Iterator[Checks]:
     """Yield the checks with a `prefix` before their names."""
-    for what, *counted in checks:
-        yield (prefix + what, *counted)  # type: ignore[misc]
+    for check in checks:
+        yield (prefix + check[0], *check[1:])
 
 
 @dataclass(frozen=True)

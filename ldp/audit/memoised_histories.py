@@ -37,7 +37,7 @@ Times = tuple[int, ...]
 DayEvidence = tuple[Times, ...]
 """Criterion of all symbols: of those that are true on some day by their numbers; of the others,
 which are alike, only what was shown, in order."""
-HistoryLaw = Mapping[DayEvidence, tuple[Fraction, Fraction]]
+HistoryLaw = Mapping[DayEvidence, tuple[Fraction, ...]]
 """P(such reports | history), for two histories and up to a factor that they share."""
 MOST, PARTS = 50.0, 8
 """Scores are cut at +-MOST: no number of devices can show so much; a unit has PARTS levels."""
@@ -196,7 +196,7 @@ def _law(mechanism: MemoisedMechanism, kinds: DayKinds) -> HistoryLaw:
                 for after in _one_more(evidence, kind, len(kinds), symbols)
             }
     return {
-        evidence: tuple(_likelihood(mechanism, kinds, side, evidence) for side in (0, 1))  # type: ignore[misc]
+        evidence: tuple(_likelihood(mechanism, kinds, side, evidence) for side in (0, 1))
         for evidence in possible
     }
 

@@ -72,6 +72,8 @@ class BinomialBounds:
     ) -> tuple[Floats, Floats]:
         """Return the ends where `fakes` of the reports, which all or none name the value, are made
         up."""
+        from scipy.special import bdtrin
+
         honest = self.reports - fakes
         seen, place = np.unique(self.named_counts, return_inverse=True)
         if self.reports_about is None:
@@ -83,19 +85,14 @@ class BinomialBounds:
                 return low[place], high[place]
             low, high = count_interval(names, honest, self.channel.chances, tail)
             if fakes:
-                high = np.where(high < honest, high, self._all_hold(seen, tail))
+                # the most of which `seen` or fewer name the value, if all are holders
+                all_hold = bdtrin(seen, tail, self.channel.chances[0])
+                high = np.where(high < honest, high, all_hold)
             return low[place], high[place]
         about = np.maximum(self.reports_about - fakes, 1)
         seen = np.clip(self.named_counts - fakes * all_name, 0, about)
         low, high = share_interval(seen, about, self.channel, tail)
         return low * (honest / about), high * (honest / about)
-
-    def _all_hold(self, seen: Ints, tail: float) -> Floats:
-        """Return the largest number of honest reports, all of them holders, of which `seen` or
-        fewer name the value with probability `tail`."""
-        from scipy.special import bdtrin
-
-        return np.asarray(bdtrin(seen, tail, float(self.channel.touched)))
 
 
 def share_interval(

@@ -85,20 +85,17 @@ class HistoryLine:
         def x_of(day: date) -> str:
             return f"{EDGE + (WIDTH - 2 * EDGE) * (day - first).days / days:.1f}"
 
-        def x(point: LinePoint) -> str:
-            return x_of(point.period)
-
         def y(number: float | None, otherwise: float) -> str:
             share = ((otherwise if number is None else number) - bottom) / (top - bottom)
             return f"{HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * share:.1f}"
 
-        upper = [f"{x(p)},{y(p.high, top)}" for p in self.points]
-        lower = [f"{x(p)},{y(p.low, bottom)}" for p in reversed(self.points)]
+        upper = [f"{x_of(p.period)},{y(p.high, top)}" for p in self.points]
+        lower = [f"{x_of(p.period)},{y(p.low, bottom)}" for p in reversed(self.points)]
         start, end = self.points[0], self.points[-1]
         return {
-            "line": " ".join(f"{x(p)},{y(p.at, 0.0)}" for p in self.points),
+            "line": " ".join(f"{x_of(p.period)},{y(p.at, 0.0)}" for p in self.points),
             "band": " ".join(upper + lower),
-            "end": x(end),
+            "end": x_of(end.period),
             "marks": [x_of(change.since) for change in self.changes],
             "seams": [*map(x_of, seams)],
             "whisker": (y(end.low, bottom), y(end.high, top)),
