@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
-from types import TracebackType
 from typing import Any, Self
 
 from ldp.client.results import Declined, Recorded, Uploaded
@@ -56,12 +55,7 @@ class _Program:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         process = self._process
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None

@@ -60,9 +60,10 @@ def _part_law(mechanism: Mechanism, value: Value) -> ReportLaw:
 
 def likelihood(mechanism: Mechanism, cells: Sequence[int], number: int) -> float:
     """Return P(payload | row) as a float, for a value that touches these cells of the row."""
-    chances: tuple[Any, Any] = mechanism.channel.touched, mechanism.channel.untouched
-    if mechanism.kind.has_independent_bits:  # a product of many fractions has many digits
-        chances = float(chances[0]), float(chances[1])
+    chances: Any = mechanism.channel.chances
+    if not mechanism.kind.has_independent_bits:
+        # exact: a product of few fractions has few digits
+        chances = mechanism.channel.touched, mechanism.channel.untouched
     return float(mechanism.layout.probability(number, cells, *chances))
 
 

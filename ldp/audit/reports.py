@@ -141,8 +141,8 @@ def _touches(mechanism: Mechanism, point: int, row: int) -> tuple[Sequence[int],
     """Return the columns of `row` that a point touches or could touch, the one of them that it most
     often touches, and the probability that a report names this one."""
     addressing, channel = mechanism.addressing, mechanism.channel
-    touched, chosen = float(channel.touched), 1.0
-    untouched = 0.5 if mechanism.kind.is_signed else float(channel.untouched)
+    (touched, lie), chosen = channel.chances, 1.0
+    untouched = 0.5 if mechanism.kind.is_signed else lie
     if isinstance(addressing, Rounding):
         steps = sorted(addressing.alternatives(point, row), reverse=True)
         sets = [(float(share), addressing.cells(place, row)) for share, place in steps]
