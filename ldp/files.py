@@ -83,6 +83,12 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def counted(number: float, noun: str, nouns: str = "") -> str:
+    """Return a `number` with its `noun`; `nouns`: the plural, by default the noun with an "s"."""
+    text = f"{number:,.0f}".replace("-", "\N{MINUS SIGN}")
+    return f"{text} {noun if text == '1' else nouns or f'{noun}s'}"
+
+
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
     """Return `rows` as CSV text, lines ended by a newline."""
     return "".join(f"{line}\n" for line in _csv_lines(rows))

@@ -17,6 +17,7 @@ from ldp.collection.sql import DIALECTS, counting_query
 from ldp.collection.store import NoReports
 from ldp.decoding.report_patterns import require_decodable
 from ldp.errors import ParameterError, ReportError
+from ldp.files import counted
 from ldp.registry import Metric, Registry
 from ldp.registry.explaining import label
 
@@ -139,8 +140,8 @@ def aggregate_command(
     table = with_metric(table, definition, label(known, metric))
     table.save(out)
     result = {"metric": metric, "reports": table.total, "skipped": skipped, "written": str(out)}
-    days = f"{len(table.windows)} day{'s' if len(table.windows) != 1 else ''}"
-    words = f"{table.total:,} reports of {metric!r} from {days} -> {out}"
+    days = counted(len(table.windows), "day")
+    words = f"{counted(table.total, 'report')} of {metric!r} from {days} -> {out}"
     if table.whole is not None:
         words += f"\nwith {len(table.whole.counts):,} different whole reports"
     elif whole:

@@ -16,6 +16,7 @@ from ldp.cli.reading import chosen_reading, reading_options, whole_rows
 from ldp.cli.shuffling_words import shuffling_conditions
 from ldp.data_files import read_table
 from ldp.errors import ParameterError
+from ldp.files import counted
 from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.catalogue import CLASSES, PUBLIC
 from ldp.mechanisms.presets import PRESETS, preset_mechanism
@@ -269,7 +270,7 @@ def _words(result: Mapping[str, Any]) -> list[str]:
         f"  {batch:<25} {_cost(result['shuffled'])}",
     ]
     if batches := result.get("batches"):
-        every = f"in {batches['number']:,} batches"
+        every = f"in {counted(batches['number'], 'batch', 'batches')}"
         lines += [
             f"  {every:<25} {_cost(batches['composed'])}, composed",
             f"  {'':<25} {_cost(batches['added'])}, added",

@@ -9,6 +9,7 @@ import click
 from ldp.cli.options import FAKES, FILE, JSON, REGISTRY, SEED, generator, require_local, say, wrap
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.errors import ParameterError
+from ldp.files import counted
 
 if TYPE_CHECKING:
     from ldp.mechanisms import CatalogueMechanism
@@ -79,7 +80,7 @@ def attack_command(
         gains, costs = laboratory.gains(generator(seed))
     head = (
         f"{metric}: {laboratory.reports:,} reports, of which {100 * share:.4g} % are made up; "
-        f"means of {laboratory.runs} runs"
+        f"means of {counted(laboratory.runs, 'run')}"
     )
     lines = [
         head,

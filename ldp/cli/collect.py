@@ -25,6 +25,7 @@ from ldp.cli.serving import (
 )
 from ldp.cli.settings import rare
 from ldp.errors import ParameterError, from_extra
+from ldp.files import counted
 from ldp.registry import Registry
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def collect_command(
         )
         if drain:
             moved, left = collector.drain()
-            words = f"{sum(moved.values()):,} reports moved to {store}"
+            words = f"{counted(sum(moved.values()), 'report')} moved to {store}"
             for metric, reports in left.items():
                 words += (
                     f"\n{reports:,} reports of {metric} wait: a file has {shuffle_smallest:,} at "

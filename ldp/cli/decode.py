@@ -22,7 +22,7 @@ from ldp.data_files import read_table
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import csv_text
+from ldp.files import counted, csv_text
 from ldp.tables.estimates import CONTROLS, Rule
 from ldp.tables.result import COUNT
 
@@ -313,8 +313,8 @@ def _write_pairs(association: "Association", names: Sequence[str], out: str, as_
     summary = association.summary
     words = (
         f"{summary['detected']} of {cells} cells of {' x '.join(names)} discovered among "
-        f"{association.reports:,} reports -> {out}\n1 % of made-up reports could move a cell by "
-        f"{summary['fakes_move']:,.0f}"
+        f"{counted(association.reports, 'report')} -> {out}\n"
+        f"1 % of made-up reports could move a cell by {summary['fakes_move']:,.0f}"
     )
     if tested.freedom:
         words += (

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ldp.cli.options import say, warn
 from ldp.errors import require_share
+from ldp.files import counted
 from ldp.tables.estimates import Estimates
 from ldp.tables.fakes import NO_BOUND, damage_words
 from ldp.tables.result import summary_path
@@ -38,7 +39,8 @@ def write_estimates(estimates: Estimates, out: str, tested: str, as_json: bool) 
     detected = summary["detected"]
     words = (
         f"{detected} of {len(estimates.values):,} {tested} discovered among "
-        f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
+        f"{counted(estimates.reports, 'report')} (noise floor "
+        f"{summary['noise_floor']:,.0f}) -> {out}"
     )
     if summary.get("whole_reports"):
         words += f"\nfrom whole reports: {summary['equations']:,} equations"

@@ -9,6 +9,7 @@ import click
 
 from ldp.cli.options import FILE, JSON, say
 from ldp.errors import MergeError, ParameterError
+from ldp.files import counted
 from ldp.protocol.keys import errors_in
 from ldp.tables.joint_table import load_table
 
@@ -52,5 +53,5 @@ def merge_command(tables: tuple[Path, ...], out: Path, overlapping: bool, as_jso
         )
     total.save(out)
     result = {"tables": len(tables), "reports": total.total, "written": str(out)}
-    words = f"{len(tables)} tables, {total.total:,} reports -> {out}"
+    words = f"{counted(len(tables), 'table')}, {counted(total.total, 'report')} -> {out}"
     say(result, words, as_json, "ldp decode {} --out estimates.csv", out)

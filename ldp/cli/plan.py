@@ -7,7 +7,7 @@ import click
 
 from ldp.cli.options import FAKES, FILE, JSON, say, wrap
 from ldp.cli.reading import chosen_reading, reading_options
-from ldp.files import finite
+from ldp.files import counted, finite
 from ldp.planning import Forecast, PercentilePlan, Plan, plan_percentile, report_bytes
 from ldp.planning import plan as planned
 from ldp.planning.percentiles import TABLES
@@ -134,7 +134,8 @@ def plan_product(questions: Path, out: Path | None, as_json: bool) -> None:
 def _words_of_percentile(answer: PercentilePlan) -> list[str]:
     ask, by, name = answer.question, len(answer.question.by), f"p{100 * answer.question.q:.6g}"
     of_each = f" by {by:,} categories, each with {100 / by:.3g} % of them" if by else ""
-    lines = [f"{name} of {ask.users:,} users{of_each}, epsilon {ask.epsilon:g} a report", ""]
+    users = counted(ask.users, "user")
+    lines = [f"{name} of {users}{of_each}, epsilon {ask.epsilon:g} a report", ""]
     lines.append(
         f"{'way':<44} {name:>9} {'low':>9} {'high':>9}  share +-  bytes   mean +-"
         + ("" if ask.people else "  of numbers")
@@ -195,8 +196,9 @@ def _words(answer: Plan, has_fakes: bool) -> list[str]:
     ask, best, share = answer.question, answer.best, f"{100 * answer.fakes:.4g} %"
     several = f", up to {ask.answers} a user" if ask.answers else ""
     head = (
-        f"{ask.domain:,} values{several}, {ask.users:,} users, epsilon {ask.epsilon:g} a report; "
-        f"a value held by {100 * ask.frequency:.6g} % ({ask.users * ask.frequency:,.0f} users)"
+        f"{ask.domain:,} values{several}, {counted(ask.users, 'user')}, epsilon "
+        f"{ask.epsilon:g} a report; a value held by {100 * ask.frequency:.6g} % "
+        f"({counted(ask.users * ask.frequency, 'user')})"
     )
     lines = [head, *([_solved(answer)] if answer.solved else []), ""]
     lines += [
@@ -232,7 +234,7 @@ def _words(answer: Plan, has_fakes: bool) -> list[str]:
 def _solved(answer: Plan) -> str:
     ask = answer.question
     return {
-        "users": f"solved: it takes {ask.users:,} users to detect it",
+        "users": f"solved: it takes {counted(ask.users, 'user')} to detect it",
         "epsilon": f"solved: it takes an epsilon of {rounded_up(ask.epsilon, 6)} to detect it",
         "frequency": f"solved: no smaller frequency than {100 * ask.frequency:.6g} % is detected",
     }[str(answer.solved)]

@@ -10,7 +10,7 @@ import click
 from ldp.cli.options import say, wrap
 from ldp.cli.reading import chosen_reading
 from ldp.errors import ParameterError
-from ldp.files import write_whole
+from ldp.files import counted, write_whole
 from ldp.planning.portfolio import PlannedMetric, Portfolio, Product, RefusedQuestion
 from ldp.protocol.channel import rounded_up
 from ldp.registry import Registry
@@ -53,7 +53,7 @@ def _write(portfolio: Portfolio, folder: Path) -> None:
 
 def _words(portfolio: Portfolio) -> list[str]:
     product = portfolio.product
-    lines = [f"{product.name}: {product.users:,} users, from {product.start}", ""]
+    lines = [f"{product.name}: {counted(product.users, 'user')}, from {product.start}", ""]
     if portfolio.accepted:
         lines.append(
             f"{'question':<16} {'mechanism':<22} {'every':>5} {'epoch':>5} {'epsilon':>8} "

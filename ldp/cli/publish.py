@@ -92,6 +92,7 @@ def publish_command(
     Example: ldp publish --registry metrics.toml --store reports --out published
     Example: ldp publish --registry metrics.toml --store reports --out published --csv all.csv
     """
+    from ldp.files import counted
     from ldp.publishing import Job, opened, outputs
     from ldp.publishing import publish as published
     from ldp.publishing.changes import update_changes
@@ -102,7 +103,6 @@ def publish_command(
     from ldp.publishing.series import update_series
     from ldp.publishing.site import write_site
     from ldp.registry import Registry
-    from ldp.report.formats import counted
     from ldp.tables.fakes import fake_reports
 
     if postgres:

@@ -7,7 +7,7 @@ import click
 from ldp.cli.options import FILE, JSON, say, warn
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import write_together
+from ldp.files import counted, write_together
 from ldp.protocol.channel import rounded_up
 from ldp.protocol.md5_bloom import MD5_SCHEMES
 
@@ -58,7 +58,7 @@ def import_(
         table = read_google_reports(params, reports, scheme, warn)
     table.save(out)
     epsilon = table.mechanism.cost.epsilon
-    words = f"{table.total:,} reports of epsilon {rounded_up(epsilon)} -> {out}"
+    words = f"{counted(table.total, 'report')} of epsilon {rounded_up(epsilon)} -> {out}"
     with_map = "" if table.mechanism.listed else "--rappor-map map.csv "
     following = f"ldp decode {{}} {with_map}--out estimates.csv"
     result = {"reports": table.total, "epsilon": epsilon, "written": str(out)}
@@ -84,14 +84,15 @@ def export(table: Path, candidates: Path, out: Path, as_json: bool) -> None:
     from ldp.tables.joint_table import load_table
     from ldp.tables.table import Table
 
-    counted, names = load_table(table), read_values(candidates, chosen_reading())
-    if not isinstance(counted, Table):
+    loaded, names = load_table(table), read_values(candidates, chosen_reading())
+    if not isinstance(loaded, Table):
         raise DecodeError(f"{table}: holds several tables; google/rappor has files of one")
-    texts = file_texts(counted, names)
+    texts = file_texts(loaded, names)
     for path in (table, candidates):
         if path.resolve() in {(out / name).resolve() for name in texts}:
             raise ParameterError(f"{path} is also an input; name another folder for the output")
     write_together({out / name: text for name, text in texts.items()})
-    result = {"reports": counted.total, "candidates": len(names), "written": [*texts]}
-    words = f"{counted.total:,} reports, {len(names):,} candidates -> {out}: {', '.join(texts)}"
+    result = {"reports": loaded.total, "candidates": len(names), "written": [*texts]}
+    words = f"{counted(loaded.total, 'report')}, {counted(len(names), 'candidate')} -> {out}: "
+    words += ", ".join(texts)
     say(result, words, as_json)

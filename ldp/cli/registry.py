@@ -12,7 +12,7 @@ from ldp.cli.init import answered, metric_options, metric_section
 from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.cli.parsing import CommandGroup
 from ldp.errors import ParameterError, RegistryError
-from ldp.files import write_whole
+from ldp.files import counted, write_whole
 from ldp.protocol.channel import rounded_up
 from ldp.protocol.keys import nearest
 from ldp.protocol.strict_json import is_plain
@@ -300,7 +300,7 @@ def sign_registry(
 
 
 def _metrics(loaded: Registry) -> str:
-    return f"{len(loaded.metrics)} metric{'s' if len(loaded.metrics) != 1 else ''}"
+    return counted(len(loaded.metrics), "metric")
 
 
 def _require_other(out: Path, inputs: list[Path]) -> None:

@@ -18,7 +18,7 @@ from ldp.cli.parsing import Typed, name_and_parameters
 from ldp.cli.reading import reading_options
 from ldp.cli.settings import rare
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import csv_text
+from ldp.files import counted, csv_text
 from ldp.protocol.channel import rounded_up
 from ldp.regression.randomized_outcome import (
     DESIGNS,
@@ -296,7 +296,7 @@ def _released(
         write_with_summary(Path(out), csv_text([CSV_COLUMNS, *rows]), result)
     public = "the bounds, but not the number of rows"
     if not hides_rows:
-        public = f"the bounds, and that there are {len(y):,} rows"
+        public = f"the bounds, and that there are {counted(len(y), 'row')}"
     spent = (
         f"epsilon {rounded_up(whole, 6)}, delta {rounded_up(cost.delta, 6)}; "
         f"neighbours: {cost.neighbours.value}. Public: {public}. Every run is another release, "
@@ -387,8 +387,8 @@ def _of_answers(
         rows = zip(names, *columns.values(), *zip(*intervals, strict=True), strict=True)
         write_with_summary(Path(out), csv_text([CSV_COLUMNS, *rows]), result)
     unit = "shares" if model == "linear" else "log odds"
-    lines = [f"{model}, in {unit}: {len(table):,} rows, P(yes | yes) {design.yes_if_yes:.4g}, "]
-    lines[0] += f"P(yes | no) {design.yes_if_no:.4g}"
+    lines = [f"{model}, in {unit}: {counted(len(table), 'row')}, P(yes | yes) "]
+    lines[0] += f"{design.yes_if_yes:.4g}, P(yes | no) {design.yes_if_no:.4g}"
     lines += [*_lines(names, columns, intervals, level), ""]
     noted = f"The intervals are of {OF_WHOM[of]}. No privacy is charged: the answers were "
     noted += "randomised before."
@@ -399,7 +399,7 @@ def _of_answers(
         )
     elif fitted.at_edge_:
         where = "below 0 or above 1" if model == "linear" else "at 0 or 1"
-        noted += f" Fitted shares of {fitted.at_edge_:,} rows lie {where}."
+        noted += f" Fitted shares of {counted(fitted.at_edge_, 'row')} lie {where}."
     for name, base in bases.items():
         noted += f" Coefficients of {name} are differences from {base!r}."
     return result, [*lines, *wrap(noted), *_written(out)]
@@ -412,7 +412,8 @@ def _compared(X: Any, y: Any, seed: int | None, **question: Any) -> Said:
     base, stated = rows[0]["rmse"], {name: question[name] for name in ("epsilon", "delta")}
     lines = [
         "A simulation: these errors are not private. epsilon {epsilon:g}, delta {delta:g}, "
-        "replace-one; {:,} rows, {splits} splits.".format(len(y), **question),
+        "replace-one; ".format(**question)
+        + f"{counted(len(y), 'row')}, {counted(question['splits'], 'split')}.",
         "",
         f"{'method':<18} {'model':<13} {'private':<8} {'RMSE':>10} "
         f"{'quartiles':>23} {'of mean':>8}",

@@ -16,7 +16,7 @@ from ldp.arrays import Generator
 from ldp.cli.options import generator, say, wrap
 from ldp.cli.reading import chosen_reading
 from ldp.collection import ReportWriter
-from ldp.files import write_whole
+from ldp.files import counted, write_whole
 from ldp.protocol.channel import rounded_up
 from ldp.registry import Registry
 from ldp.registry.definitions import Memoise
@@ -231,7 +231,8 @@ def _linked(metric: ScenarioMetric, people: int, randomness: Generator) -> Itera
 def _words(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"A simulation: {scenario.users:,} people at a time, {result['people']:,} in all with "
-        f"{result['devices']:,} devices, {scenario.days} days from {scenario.start}."
+        f"{counted(result['devices'], 'device')}, {counted(scenario.days, 'day')} from "
+        f"{scenario.start}."
     )
     yield from ("", *_words_of_reports(result["metrics"]))
     yield from ("", *_words_of_spending(scenario, result))
@@ -294,7 +295,7 @@ def _words_of_attacks(attacker: Mapping[str, Any]) -> Iterator[str]:
 
 def _words_of_guesses(name: str, metric: Mapping[str, Any]) -> Iterator[str]:
     days = [guess["days"] for guess in metric["guessed"][0]["days"]]
-    heads = "".join(f"{f'{number} day' + 's' * (number > 1):>10}" for number in days)
+    heads = "".join(f"{counted(number, 'day'):>10}" for number in days)
     yield f"{f'{name}: guessed right after':<44}{heads}"
     without = 100 * metric["without_reports"]
     yield f"  {'without any report':<42}" + f"{without:8.1f} %" * len(days)

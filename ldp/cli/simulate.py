@@ -11,7 +11,7 @@ from ldp.cli.reading import chosen_reading, reading_options
 from ldp.collection import ReportWriter
 from ldp.collection.aggregate import with_metric
 from ldp.errors import ParameterError
-from ldp.files import write_whole
+from ldp.files import counted, write_whole
 from ldp.protocol.batch import ID_BYTES
 from ldp.registry import Metric, Registry
 from ldp.registry.explaining import label
@@ -104,7 +104,7 @@ def simulate_command(
             sent, name = total * mechanism.messages, randomness.bytes(ID_BYTES)
             add_size(reports, RelayedReports(metric, definition.version, name, sent, sent))
     result: dict[str, Any] = {"metric": metric, "reports": total, "written": str(place)}
-    words = f"{total:,} reports of {metric!r} -> {place}"
+    words = f"{counted(total, 'report')} of {metric!r} -> {place}"
     if definition.needs_shuffler:
         result["messages"] = total * mechanism.messages
         words = f"{total:,} people's {result['messages']:,} messages of {metric!r} -> {place}"

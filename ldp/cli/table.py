@@ -8,6 +8,7 @@ import click
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, say
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.errors import ParameterError
+from ldp.files import counted
 
 
 @click.group()
@@ -50,8 +51,8 @@ def import_counts(
     definition = known.metric(metric)
     if not isinstance(definition.mechanism, Mechanism):
         raise ParameterError(f"{metric}: its reports have several parts, and a table each")
-    counted = read_counts(counts, definition.mechanism, map(str, days), chosen_reading())
-    counted = counted.of_metric(definition.candidates(), bool(definition.memoise))
-    counted.labelled(label(known, metric)).save(out)
-    words = f"{counted.total:,} reports of {metric!r} -> {out}"
-    say({"metric": metric, "reports": counted.total, "written": str(out)}, words, as_json)
+    added = read_counts(counts, definition.mechanism, map(str, days), chosen_reading())
+    added = added.of_metric(definition.candidates(), bool(definition.memoise))
+    added.labelled(label(known, metric)).save(out)
+    words = f"{counted(added.total, 'report')} of {metric!r} -> {out}"
+    say({"metric": metric, "reports": added.total, "written": str(out)}, words, as_json)

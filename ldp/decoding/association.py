@@ -25,6 +25,7 @@ from ldp.arrays import AnyInts, Bools, Bytes, Floats, Ints, Places, RowNumbers, 
 from ldp.decoding import decode
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError
+from ldp.files import counted
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
 from ldp.protocol.kinds import Index, Subset
@@ -233,9 +234,8 @@ class Association(Result):
         """One line: numbers of cells, of discoveries and of reports."""
         cells = " x ".join(map(str, self.shares.shape))
         detected = int(self.detected().sum())
-        return (
-            f"Association of {cells} cells, {detected:,} discovered, from {self.reports:,} reports"
-        )
+        reports = counted(self.reports, "report")
+        return f"Association of {cells} cells, {detected:,} discovered, from {reports}"
 
     def _columns(self) -> Columns:
         """Return a row for each cell, the largest count first, with the interval within [0,

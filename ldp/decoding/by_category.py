@@ -27,6 +27,7 @@ from ldp.decoding.distribution import (
 )
 from ldp.decoding.nodes import nodes_of_levels
 from ldp.errors import DecodeError, ParameterError
+from ldp.files import counted
 from ldp.mechanisms.bins import EqualBins
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.tables.estimates import table_details
@@ -128,7 +129,7 @@ class CategoryDistribution(Distribution):
     @property
     def headline(self) -> str:
         """One line: category, its share of the reports, and how many these are."""
-        return f"{self.category}: {100 * self.total:.3g} % of {self.reports:,} reports"
+        return f"{self.category}: {100 * self.total:.3g} % of {counted(self.reports, 'report')}"
 
     def statistics(self) -> list[Statistic]:
         """Return the number of reports, the mean, where it can be told, the `quantiles`, and the
@@ -200,7 +201,7 @@ class Distributions(Result):
     @property
     def headline(self) -> str:
         """One line: numbers of categories and of reports."""
-        return f"Distributions of {len(self.of)} categories, from {self.reports:,} reports"
+        return f"Distributions of {len(self.of)} categories, from {counted(self.reports, 'report')}"
 
     def lines(self) -> Iterator[Line]:
         """Yield what a notebook shows: NaN and words for a percentile that the reports do not

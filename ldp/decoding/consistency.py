@@ -13,6 +13,7 @@ import numpy as np
 
 from ldp.arrays import Floats
 from ldp.errors import DecodeError, ParameterError
+from ldp.files import counted
 from ldp.tables.estimates import Estimates
 
 CONSISTENCIES = ("none", "non-negative", "sum-to-n")
@@ -36,7 +37,7 @@ def consistent(estimates: Estimates, how: str) -> Estimates:
     if how == "non-negative":
         counts = np.maximum(raw, 0.0)
         too_many = estimates.noise / math.sqrt(2 * math.pi)  # E max(0, Z) of a normal Z
-        bias = f"a value that nobody holds is given {too_many:,.0f} reports on average"
+        bias = f"a value that nobody holds is given {counted(too_many, 'report')} on average"
     else:
         if not raw.size:
             raise DecodeError("there are no counts to add up")

@@ -29,6 +29,7 @@ from ldp.decoding.fakes_among_nodes import FakesAmongNodes, most_moved
 from ldp.decoding.nodes import Nodes, expected_nodes, nodes_of_buckets, nodes_of_levels
 from ldp.decoding.tree import TreeFit
 from ldp.errors import DecodeError, ParameterError
+from ldp.files import counted
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.bins import Bins
 from ldp.mechanisms.bit_flip import BitFlip
@@ -433,7 +434,7 @@ class Distribution(Result):
     @property
     def headline(self) -> str:
         """One line: numbers of bins and of reports."""
-        return f"Distribution over {len(self.bins):,} bins, from {self.reports:,} reports"
+        return f"Distribution over {len(self.bins):,} bins, from {counted(self.reports, 'report')}"
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the shares of at most MOST_LINES groups of neighbouring bins, from the least to the

@@ -19,6 +19,7 @@ from ldp.decoding.binomials import share_interval
 from ldp.decoding.by_category import Distributions, decode_by_category
 from ldp.decoding.distribution import Distribution, decode_distribution
 from ldp.errors import DecodeError
+from ldp.files import counted
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
@@ -114,7 +115,8 @@ class MeanEstimate(Result):
     @property
     def headline(self) -> str:
         """One line: the mean, its standard error and the number of reports."""
-        return f"Mean {self.mean:.6g} +- {self.std_error:.2g} from {self.reports:,} reports"
+        reports = counted(self.reports, "report")
+        return f"Mean {self.mean:.6g} +- {self.std_error:.2g} from {reports}"
 
     def _columns(self) -> Columns:
         return columns_of([Statistic("mean", self.mean, self.std_error, *self.interval())])
@@ -297,7 +299,8 @@ class RegressionEstimate(Result):
     @property
     def headline(self) -> str:
         """One line: the numbers of features and of reports."""
-        return f"Regression on {len(self.coef)} features, from {self.reports:,} reports"
+        features, reports = counted(len(self.coef), "feature"), counted(self.reports, "report")
+        return f"Regression on {features}, from {reports}"
 
     def _columns(self) -> Columns:
         """Return the terms, the intercept last."""

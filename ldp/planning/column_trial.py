@@ -19,6 +19,7 @@ from ldp.decoding import decode
 from ldp.decoding.by_category import decode_by_category
 from ldp.decoding.distribution import decode_distribution
 from ldp.errors import ParameterError
+from ldp.files import counted
 from ldp.mechanisms.numeric import is_number, number_of
 from ldp.planning.error_curves import BOUND, CURATOR, Curve, ErrorCurves, epsilons_of
 from ldp.planning.mechanism_choice import report_bytes
@@ -367,14 +368,14 @@ def _column(
         row = int(np.argmax(places == different.index(other))) + 1
         first = f"as {other[:LONGEST]!r} in row {row:,}"
     if not of_numbers and others and len(held) - len(others) > FEW_NUMBERS:
-        about += f", because of {_counted(len(others), 'value')} without a number, {first}"
+        about += f", because of {counted(len(others), 'value')} without a number, {first}"
         about += " (--as numbers or read_as leaves out such cells)"
     if len(groups) > 1:
         about += f", by {len(groups):,} categories"
     if is_empty.any():
-        about += f"; {_counted(facts['empty'], 'empty cell')} left out"
+        about += f"; {counted(facts['empty'], 'empty cell')} left out"
     if left_out.any():
-        about += f"; {_counted(facts['left_out'], 'cell')} without a number left out, {first}"
+        about += f"; {counted(facts['left_out'], 'cell')} without a number left out, {first}"
     if of_numbers:
         about += _of_codes(held)
     notes = NUMBER_NOTES if of_numbers else VALUE_NOTES.format(people.users)
@@ -408,7 +409,7 @@ def _of_codes(held: Mapping[str, int]) -> str:
         if _MISSING.fullmatch(end) and held[end] > 1 < len(others):
             near, far = number_of(others[0]), number_of(others[-1])
             if abs(number_of(end) - near) > abs(far - near):
-                words += f"; {end} in {_counted(held[end], 'row')} may stand for a missing number"
+                words += f"; {end} in {counted(held[end], 'row')} may stand for a missing number"
     return words
 
 
@@ -426,7 +427,9 @@ def _groups(by: Any, values: Any, places: Any) -> tuple[tuple[str, ...], Any]:
         return ("",), np.zeros_like(places)
     groups, group = column_codes(by, "by", has_missing=True)
     if len(group) != len(places):
-        raise ParameterError(f"by has {len(group):,} rows and the values have {len(places):,}")
+        raise ParameterError(
+            f"by has {counted(len(group), 'row')} and the values have {len(places):,}"
+        )
     columns = values, by
     indices = [rows.index for rows in columns if hasattr(rows, "reset_index")]
     if len(indices) == 2 and not indices[0].equals(indices[1]):
@@ -451,10 +454,6 @@ def _people(
             raise ParameterError(f"two pairs of a category and a value are {key!r}: rename one")
         people[key] = people.get(key, 0) + count
     return Population(tuple(people), counts=np.array([*people.values()]))
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _estimate_text(row: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from ldp.collection.service import is_for_reports
 from ldp.collection.store import NoReports
 from ldp.decoding.outcome import outcome
 from ldp.errors import LdpError, RegistryError
+from ldp.files import counted
 from ldp.protocol.batch import Batch
 from ldp.registry import Metric, Registry
 from ldp.registry.answers import (
@@ -40,7 +41,7 @@ from ldp.registry.answers import (
 )
 from ldp.registry.explaining import label
 from ldp.report import render
-from ldp.report.formats import counted, quantity, span, visible_label, whole_number
+from ldp.report.formats import quantity, span, visible_label, whole_number
 from ldp.report.page import environment
 from ldp.tables.batches import batches
 from ldp.tables.joint_table import empty_builder

@@ -16,7 +16,7 @@ from ldp.collection.aggregate import count_files
 from ldp.collection.object_store import StorePath
 from ldp.decoding.outcome import outcome
 from ldp.errors import LdpError, ReportError
-from ldp.files import open_replacement
+from ldp.files import counted, open_replacement
 from ldp.publishing.data_set_rows import result_table
 from ldp.publishing.state import PeriodState, estimates_path, publisher_folder, results_path
 from ldp.publishing.subjects import Subject
@@ -43,7 +43,8 @@ class CountedPeriod:
 
     def __str__(self) -> str:
         again = "counted again, " if self.revision else ""
-        words = f"{self.metric} v{self.version} {self.period}: {again}{self.reports:,} reports"
+        words = f"{self.metric} v{self.version} {self.period}: {again}"
+        words += counted(self.reports, "report")
         return f"{words}; {self.note}" if self.note else words
 
 

@@ -18,7 +18,7 @@ from ldp.collection.lock import hold_lock
 from ldp.collection.object_store import StorePath
 from ldp.collection.store import NoReports, report_files, require_store
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import write_whole
+from ldp.files import counted, write_whole
 from ldp.protocol.strict_json import read_json
 from ldp.publishing.period import (
     CountedPeriod,
@@ -39,7 +39,6 @@ from ldp.publishing.state import (
 )
 from ldp.publishing.subjects import Subject, stored_versions
 from ldp.registry import Registry
-from ldp.report.formats import counted
 
 PERIODS = {"day": 1, "week": 7}
 """Lengths of periods that have names, in days; a week begins on a Monday. Other periods, such as
@@ -210,7 +209,7 @@ def counted_periods(number: int, period: str) -> str:
     """Return a `number` of periods in words, such as "3 weeks" or "1 period of 28 days"."""
     if period in PERIODS:
         return counted(number, period)
-    length = f"of {days_of(period)} days"
+    length = f"of {counted(days_of(period), 'day')}"
     return counted(number, f"period {length}", f"periods {length}")
 
 

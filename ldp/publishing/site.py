@@ -16,7 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ldp.errors import RegistryError
-from ldp.files import write_whole
+from ldp.files import counted, write_whole
 from ldp.publishing.control import Broken
 from ldp.publishing.experiments import Experiment
 from ldp.publishing.history import HEIGHT, WIDTH, History, histories
@@ -27,7 +27,6 @@ from ldp.registry.certificates import Certificates, read_certificates
 from ldp.registry.sign_off import BESIDE, read_sign_off, state_of
 from ldp.registry.sign_off_page import page
 from ldp.report import render
-from ldp.report.formats import counted
 from ldp.report.page import environment
 from ldp.tables.saved import SavedResult
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ldp.files import counted
 from ldp.report.drawings import Axis, grid, ordered
-from ldp.report.formats import counted, p_text, percent, quantity, whole_number
+from ldp.report.formats import p_text, percent, quantity, whole_number
 from ldp.tables.saved import SavedResult
 
 MOST_LAYERS = 8

@@ -41,11 +41,6 @@ def whole_number(number: float) -> str:
     return f"{number:,.0f}".replace("-", "−")
 
 
-def counted(number: float, noun: str, nouns: str = "") -> str:
-    """Return a `number` with its `noun`; `nouns`: the plural, by default the noun with an "s"."""
-    return f"{whole_number(number)} {noun if number == 1 else nouns or f'{noun}s'}"
-
-
 def quantity(number: float) -> str:
     """Return a `number` in some unit as text of four digits, or of all digits before the point."""
     if number and not 1e-5 <= abs(number) < 1e15:

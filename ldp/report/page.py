@@ -22,10 +22,11 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ldp.errors import DecodeError
+from ldp.files import counted
 from ldp.registry import Registry
 from ldp.registry.odds import rounded_up
 from ldp.report import category_face, crosstable, number_face, privacy, value_face
-from ldp.report.formats import counted, p_text, percent, quantity, visible_label, whole_number
+from ldp.report.formats import p_text, percent, quantity, visible_label, whole_number
 from ldp.report.trends import in_order, trend
 from ldp.tables.saved import SavedResult
 from ldp.tables.truth import numbers_by_category, true_numbers

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ldp.files import counted
 from ldp.report.drawings import Axis, bars
-from ldp.report.formats import counted, percent, tenths, whole_number
+from ldp.report.formats import percent, tenths, whole_number
 from ldp.tables.fakes import NO_BOUND, damage_words
 from ldp.tables.saved import SavedResult
 
@@ -153,7 +154,7 @@ def facts(results: SavedResult, page: Mapping[str, Any]) -> Iterator[tuple[str, 
     and its answer."""
     summary, comparison = results.facts, page["comparison"]
     alpha, n = percent(summary["alpha"]), max(1, summary["reports"])
-    floor = f"{whole_number(summary['noise_floor'])} reports"
+    floor = counted(summary["noise_floor"], "report")
     yield (
         "Error rate",
         _error_rate(summary, alpha),
@@ -172,8 +173,8 @@ def facts(results: SavedResult, page: Mapping[str, Any]) -> Iterator[tuple[str, 
             f"On average {percent(summary['level'])} of those of found values hold the true "
             "count, although only the largest are listed.",
         )
-    error = whole_number(summary["noise_std_error"])
-    noise = f"The standard error of a value that nobody holds is {error} reports."
+    error = counted(summary["noise_std_error"], "report")
+    noise = f"The standard error of a value that nobody holds is {error}."
     if page["is_findable"] and summary["noise_floor"] > summary["reports"]:
         noise += f" To be found half of the time a value would need {floor}, more than there are."
     elif page["is_findable"] and summary["noise_floor"] > 0:
@@ -207,8 +208,8 @@ def _under_fakes(summary: Mapping[str, Any]) -> str:
 
 def _error_rate(summary: Mapping[str, Any], alpha: str) -> str:
     if summary["threshold"] is not None:
-        threshold = whole_number(summary["threshold"])
-        return f"None is claimed: found is every value whose estimate reaches {threshold} reports."
+        threshold = counted(summary["threshold"], "report")
+        return f"None is claimed: found is every value whose estimate reaches {threshold}."
     if summary["control"] == "fdr":
         return f"On average at most {alpha} of the found values are false: held by nobody."
     if summary["control"] == "bonferroni":

@@ -16,7 +16,7 @@ import numpy as np
 
 from ldp.arrays import Bools, Floats
 from ldp.errors import ParameterError, require_share
-from ldp.files import finite
+from ldp.files import counted, finite
 from ldp.tables.fakes import Fakes, NoBound
 from ldp.tables.frame import Columns
 from ldp.tables.result import Result
@@ -257,8 +257,8 @@ class Estimates(Result):
         """One line: numbers of values, of discoveries and of reports."""
         detected = int(self.detected().sum())
         return (
-            f"Estimates of {len(self.values):,} values, {detected:,} discovered, from "
-            f"{self.reports:,} reports"
+            f"Estimates of {counted(len(self.values), 'value')}, {detected:,} discovered, "
+            f"from {counted(self.reports, 'report')}"
         )
 
     def _columns(self) -> Columns:

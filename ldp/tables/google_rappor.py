@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ldp.arrays import Ints
 from ldp.errors import DecodeError, LdpError
-from ldp.files import csv_text
+from ldp.files import counted, csv_text
 from ldp.mechanisms.randomized_response import CoinResponse
 from ldp.mechanisms.rappor import Rappor
 from ldp.tables.table import MOST_REPORTS, Table
@@ -272,7 +272,7 @@ def read_map(
     if not lines:
         raise DecodeError(f"{path}: must name candidates")
     if repeated:
-        say(f"{path}: {repeated} rows repeat a string: the first row of each counts")
+        say(f"{path}: {counted(repeated, 'repeated string')}: the first row of each counts")
     held = np.repeat(np.arange(len(lines)), lengths) * (bits * cohorts) + np.array(flat, np.int64)
     held = np.unique(held)
     numbers = np.bincount(held // bits, minlength=len(lines) * cohorts)

@@ -21,6 +21,7 @@ from pyarrow import csv as arrow_csv
 
 from ldp.arrays import Floats
 from ldp.errors import DecodeError, ParameterError
+from ldp.files import counted
 from ldp.protocol.spelling import Spelling
 from ldp.protocol.strict_json import read_json
 from ldp.registry.label import Label
@@ -97,7 +98,7 @@ class SavedResult(Result):
     @property
     def headline(self) -> str:
         """One line: the file, its kind and the number of reports."""
-        return f"{self.name}: {self.facts['kind']}, from {self.facts['reports']:,} reports"
+        return f"{self.name}: {self.facts['kind']}, from {counted(self.facts['reports'], 'report')}"
 
     @property
     def summary(self) -> dict[str, Any]:

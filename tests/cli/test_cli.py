@@ -53,6 +53,25 @@ def test_the_whole_job_on_a_csv_of_city_names(
 
 
 @pytest.mark.exact
+def test_one_of_something_is_singular(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = "--registry metrics.toml"
+    for words in (
+        f"simulate home {registry} --population cities.csv --users 1 --reports store",
+        f"aggregate home {registry} store --out t",
+        "merge t --out u",
+        "decode u --out e.csv",
+    ):
+        assert run(words, monkeypatch) == 0
+    simulated, counted, merged, decoded = capsys.readouterr().out.splitlines()[:4]
+    assert simulated.startswith("1 report of 'home' -> ")
+    assert counted == "1 report of 'home' from 1 day -> t"
+    assert merged == "1 table, 1 report -> u"
+    assert "among 1 report (noise floor" in decoded
+
+
+@pytest.mark.exact
 def test_results_as_json(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

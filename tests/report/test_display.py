@@ -48,7 +48,7 @@ def results() -> Iterator[tuple[str, Any]]:
     moments = ldp.RegressionMoments(features=1, bounds=((0.0, 1.0), (0.0, 1.0)), epsilon=4.0)
     encoder, builder = moments.encoder(), TableBuilder(moments)
     builder.add_all(encoder.encode((x / 1000, x / 1000)) for x in range(1000))
-    yield "Regression on 1 features", decode_regression(builder.build())
+    yield "Regression on 1 feature", decode_regression(builder.build())
     shares = np.array([[0.4, 0.1], [0.1, 0.4]])
     yield (
         "Association of 2 x 2 cells",

@@ -100,7 +100,7 @@ def test_values_by_category_are_pairs_and_what_is_missing_is_left_out() -> None:
     )
     assert trials.people.truth() == {"x / a": 50, "x / b": 50, "y / b": 50}
     assert "150 empty cells left out" in trials.headline
-    with pytest.raises(ParameterError, match="by has 1 rows and the values have 2"):
+    with pytest.raises(ParameterError, match="by has 1 row and the values have 2"):
         ldp.try_column(["a", "b"], by=["x"])
     with pytest.raises(ParameterError, match="has no values in rows with a category"):
         ldp.try_column(["a", "b"], by=[None, None])

@@ -108,7 +108,7 @@ def test_a_map_without_letters_or_twice_is_read_as_in_r_and_said(here: Path) -> 
     names, places, notes = map_of(",1,2,9,10\na,3,4,11,12\na,5,6,13,14\n", table)
     assert names == ("Empty", "a")
     assert places[1] == [[2, 3], [2, 3]]
-    assert notes == ["map.csv: 1 rows repeat a string: the first row of each counts"]
+    assert notes == ["map.csv: 1 repeated string: the first row of each counts"]
 
 
 @pytest.mark.exact
