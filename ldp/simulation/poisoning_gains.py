@@ -203,7 +203,7 @@ class Laboratory:
         return [*results.values()], {name: (error / base) ** 0.5 for name, error in errors.items()}
 
     def number_gains(self, generator: Generator) -> list[Gain]:
-        """Return each attack's gain on the mean, or on the share below the median's edge."""
+        """Return each attack's gain on the mean, or on the share above the median's edge."""
         fakes = fake_reports(self.reports, self.share)
         attacks: dict[str, tuple[str, Callable[[Table], ReportArrays]]] = {
             "input": (
@@ -221,7 +221,7 @@ class Laboratory:
                 fake, row = counted_batch(self.mechanism, reports(honest)), results[name]
                 poisoned = decode_numbers(honest + fake)
                 moved = _number(poisoned, clean) - _number(clean, clean)
-                row.gain["none"] = row.gain.get("none", 0.0) + abs(moved) / self.runs
+                row.gain["none"] = row.gain.get("none", 0.0) + moved / self.runs
                 for fake_share, place in ((None, "plain_held"), (self.share, "held")):
                     holds = _holds(poisoned.under_fakes(fake_share), numbers, counts)
                     setattr(row, place, getattr(row, place) + holds / self.runs)
@@ -246,10 +246,10 @@ def add_intervals(row: Gain, poisoned: Poisoned, aims: Ints, counts: Ints, runs:
 
 
 def _number(estimate: Any, clean: Any) -> float:
-    """Return the mean, or the estimated share below the edge nearest to the median of `clean`."""
+    """Return the mean, or the estimated share above the edge nearest to the median of `clean`."""
     if isinstance(estimate, MeanEstimate):
         return estimate.mean
-    return float(estimate.below[0][int(np.abs(clean.below[0] - 0.5).argmin())])
+    return 1 - float(estimate.below[0][int(np.abs(clean.below[0] - 0.5).argmin())])
 
 
 def _holds(estimate: Any, numbers: Floats, counts: Ints) -> float:
