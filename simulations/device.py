@@ -118,9 +118,9 @@ def exit_before(statement: int) -> None:
         if count == statement:
             os._exit(EXITED)
 
-    def prepare(self: DeviceFile, connection: Database) -> None:
-        connection.set_trace_callback(trace)
-        prepared(self, connection)
+    def prepare(self: DeviceFile, database: Database) -> None:
+        database.set_trace_callback(trace)
+        prepared(self, database)
 
     DeviceFile._prepare = prepare  # type: ignore[method-assign]
 

@@ -32,7 +32,7 @@ from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.ngrams import DOUBLE, PairedFilters
 from ldp.protocol.hashing import PolynomialRows, Value, value_bytes
 from ldp.protocol.kinds import Bits, Index, Sign, Subset, as_bits
-from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, SeededBits, bernoulli, uniform_below
+from ldp.protocol.randomness import ONE, BitSource, SeededBits, bernoulli, uniform_below
 from ldp.protocol.wire import pack_report, split_report
 
 Encode = Callable[[Value], bytes]
@@ -115,7 +115,7 @@ def epsilon_doubled(mechanism: Mechanism, bits: BitSource) -> Encode:
         squared = mechanism.touches * (channel.touched / channel.untouched) ** 2
         encoder._touched = threshold(squared / (squared + others))
     elif mechanism.kind is Subset:
-        odds = channel.ratio(1, 0) / (Fraction(PROBABILITY_ONE, encoder._touched) - 1)
+        odds = channel.ratio(1, 0) / (Fraction(ONE, encoder._touched) - 1)
         encoder._touched = threshold(odds / (odds + 1))
     else:
         encoder._touched = threshold(_doubled(channel.touched))
@@ -650,7 +650,7 @@ def thresholds_rounded_the_wrong_way(mechanism: Mechanism) -> Mechanism:
     No number of reports would show it.
     """
     wrong, channel = copy(mechanism), mechanism.channel
-    step = Fraction(1, DOUBLE if isinstance(mechanism, PairedFilters) else PROBABILITY_ONE)
+    step = Fraction(1, DOUBLE if isinstance(mechanism, PairedFilters) else ONE)
     lies = channel.untouched
     if channel.touched + lies == 1:
         lies -= step

@@ -311,7 +311,7 @@ def _apart(left: Reports, right: Reports) -> Iterator[Checks]:
     for part, true, chance in ((left, second, untouched[0]), (right, first, untouched[1])):
         lies, free = (part.reported & ~part.touched)[true], ~part.touched[true]
         what = "lies where the other part's true cell is told"
-        if part.mechanism.kind.has_independent_bits:
+        if part.mechanism.kind.is_bitwise:
             yield sum_checks(what, lies, free, chance)
         else:
             yield what, column_sums(lies), column_sums(free), np.full(free.shape[1], chance)
@@ -323,7 +323,7 @@ def _apart(left: Reports, right: Reports) -> Iterator[Checks]:
     free = ~left.touched[:, :width] & ~right.touched[:, :width]
     lies = left.reported[:, :width] & right.reported[:, :width] & free
     chance = untouched[0] * untouched[1]
-    if all(part.mechanism.kind.has_independent_bits for part in (left, right)):
+    if all(part.mechanism.kind.is_bitwise for part in (left, right)):
         yield from count_checks("lies of both parts", row_sums(lies), row_sums(free), chance)
     else:
         yield "lies of both parts", column_sums(lies), column_sums(free), np.full(width, chance)
@@ -366,7 +366,7 @@ def _cells(reports: Reports) -> Iterator[Checks]:
         counts, trials = column_sums(reported & where), column_sums(where)
         yield what, counts, trials, np.full(columns, claimed)
     truths = reported & touched
-    if not mechanism.kind.has_independent_bits:
+    if not mechanism.kind.is_bitwise:
         probability = float(mechanism.layout.any_probability(channel.touched, mechanism.touches))
         any_true, any_touched = truths.max(axis=1), touched.max(axis=1)
         yield sum_checks("touched cells reported", any_true, any_touched, probability)
@@ -394,7 +394,7 @@ def _cells(reports: Reports) -> Iterator[Checks]:
             yield f"lies so far from a told {what}", counts, trials, chance
     if mechanism.kind is Index and mechanism.touches == 1 and columns > 2:
         yield from _lies(reports)
-    if mechanism.kind.has_independent_bits:
+    if mechanism.kind.is_bitwise:
         noise = row_sums(reported & ~touched), row_sums(~touched)
         events.append(Occurrence("untouched cells", *noise, lied))
         events.append(_right_cells(reports))

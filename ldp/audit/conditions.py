@@ -128,10 +128,10 @@ def _truths(reports: Reports, coins: Generator) -> Iterator[Occurrence]:
     mechanism, channel = reports.mechanism, reports.mechanism.channel
     truths, free = reports.reported & reports.touched, ~reports.touched
     is_certain = not mechanism.has_roundings
-    if mechanism.kind.has_independent_bits:
+    if mechanism.kind.is_bitwise:
         noise = row_sums(reports.reported & free)
         yield Occurrence("untouched cells", noise, row_sums(free), float(channel.untouched))
-    if is_certain and mechanism.kind.has_independent_bits:
+    if is_certain and mechanism.kind.is_bitwise:
         counts = row_sums(truths), row_sums(reports.touched)
         yield Occurrence("touched cells", *counts, float(channel.touched))
     elif mechanism.kind is Index and (is_certain or mechanism.touches > 1):
@@ -302,7 +302,7 @@ def largest_chance(mechanism: Mechanism) -> float:
     """Return the largest probability that any payload can have, whatever the value. It does not
     depend on which reports come."""
     columns, touches, ones = mechanism.shape.columns, mechanism.touches, mechanism.layout.ones
-    if mechanism.kind.has_independent_bits:
+    if mechanism.kind.is_bitwise:
         true, lie = (max(chance, 1 - chance) for chance in mechanism.channel.chances)
         return max(lie**columns, true**touches * lie ** (columns - touches))
     if mechanism.kind is Subset:

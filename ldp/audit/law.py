@@ -61,7 +61,7 @@ def _part_law(mechanism: Mechanism, value: Value) -> ReportLaw:
 def likelihood(mechanism: Mechanism, cells: Sequence[int], number: int) -> float:
     """Return P(payload | row) as a float, for a value that touches these cells of the row."""
     chances: Any = mechanism.channel.chances
-    if not mechanism.kind.has_independent_bits:
+    if not mechanism.kind.is_bitwise:
         # exact: a product of few fractions has few digits
         chances = mechanism.channel.touched, mechanism.channel.untouched
     return float(mechanism.layout.probability(number, cells, *chances))

@@ -70,7 +70,7 @@ class Period:
             payloads = [payload for _, payload in split]
             names = _names_units(mechanism, cells, payloads)
             repeats = names[1:] == names[:-1]
-            if not mechanism.kind.has_independent_bits:
+            if not mechanism.kind.is_bitwise:
                 alike = [a == b for a, b in pairwise(payloads)]
                 repeats = np.array(alike, dtype=bool)[:, None]
             moved = any(other != row for other, _ in split)
@@ -169,7 +169,7 @@ def _by_place(what: str, alike: Sequence[Period], true: bool) -> Iterator[Checks
     touched: Bools = np.concatenate([period.touched for period in alike])
     where = touched if true else ~touched
     alike_of = law.alike()
-    if not mechanism.kind.has_independent_bits:
+    if not mechanism.kind.is_bitwise:
         same, other = map(float, mechanism.instantaneous)
         alike_of = [(1.0, same**2 + (mechanism.shape.columns - 1) * other**2)]
     repeats = [period.repeats for period in alike]
@@ -217,13 +217,13 @@ def _names_units(
 ) -> Bools:
     """Return whether each report names each unit, shape (reports, units)."""
     numbers = [mechanism.layout.payload_number(payload) for payload in payloads]
-    if mechanism.kind.has_independent_bits:
+    if mechanism.kind.is_bitwise:
         return payload_bits(payloads, mechanism.shape.columns)
     return np.array([[number == cell for cell in cells] for number in numbers])
 
 
 def _touched(mechanism: MemoisedMechanism, cells: Sequence[int]) -> Bools:
-    if not mechanism.kind.has_independent_bits:
+    if not mechanism.kind.is_bitwise:
         return np.ones(1, dtype=bool)
     touched = np.zeros(mechanism.shape.columns, dtype=bool)
     touched[list(cells)] = True

@@ -159,14 +159,14 @@ def _days(mechanism: MemoisedMechanism, pair: TwoHistories, memoise: str, row: i
 def _symbols(mechanism: MemoisedMechanism, labels: Mapping[int, int], word: int) -> tuple[int, ...]:
     """Return the symbol that each unit shows in a payload; a column that is never true is none of
     the `labels`."""
-    if mechanism.kind.has_independent_bits:
+    if mechanism.kind.is_bitwise:
         return tuple(word >> bit & 1 for bit in range(mechanism.shape.columns))
     return (labels.get(word, ~word),)
 
 
 def _counted(mechanism: MemoisedMechanism, kinds: DayKinds) -> tuple[int, int]:
     """Return how many symbols a unit has, and how many of them count by their numbers."""
-    if mechanism.kind.has_independent_bits:
+    if mechanism.kind.is_bitwise:
         return 2, 2
     numbers = {symbol for *sides, _ in kinds for _, symbol in sides}
     return mechanism.shape.columns, len(numbers)
@@ -245,7 +245,7 @@ def _chance(
     """Return P(a step shows this symbol | it is about that one), from P(named) where that one is
     the cell and P(named) where it is not."""
     if_cell, if_not_cell = probabilities
-    if mechanism.kind.has_independent_bits:
+    if mechanism.kind.is_bitwise:
         of_one = if_cell if about else if_not_cell
         return of_one if symbol else 1 - of_one
     return if_cell if symbol == about else if_not_cell

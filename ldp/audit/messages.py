@@ -26,7 +26,7 @@ from ldp.mechanisms.base import threshold
 from ldp.mechanisms.dummies import Dummies
 from ldp.privacy_loss import DummyMessages
 from ldp.protocol.hashing import Value
-from ldp.protocol.randomness import PROBABILITY_ONE
+from ldp.protocol.randomness import ONE
 from ldp.protocol.wire import pack_report
 
 EncodeMessages = Callable[[Value], bytes]
@@ -198,7 +198,7 @@ def message_findings(mechanism: Dummies) -> list[str]:
     findings = []
     shares = {"sending": mechanism.sending, "probability": mechanism.probability}
     for name, stated in ((name, Fraction(share)) for name, share in shares.items()):
-        if Fraction(threshold(stated), PROBABILITY_ONE) != stated:
+        if Fraction(threshold(stated), ONE) != stated:
             findings.append(f"{name} is drawn as another number than {float(stated)!r}")
     sizes = min(VALUES, len(mechanism.categories)), min(SLOTS, mechanism.slots)
     small = _certificate(mechanism, *sizes)

@@ -121,7 +121,7 @@ def encoder_stages(
             yield messages.record_checks(mechanism, encode, trials)
         return
     values = tried(mechanism)
-    is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.has_independent_bits
+    is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.is_bitwise
     ways = [Way(lambda: mechanism.encoder().encode, most) for most in (CALLS_LONG, CALLS_EACH)]
     if isinstance(mechanism, MemoisedMechanism):
 
@@ -249,7 +249,7 @@ def all_lives(
     """Return the checks of lives in both modes, and of a few that are longer; where a report has
     UNITS bits, of as many devices per value as show a secret of 16 bits. (Where a report is one
     column, single reports of new devices show it.)"""
-    shows_secret = mechanism.kind.has_independent_bits and mechanism.shape.columns >= UNITS
+    shows_secret = mechanism.kind.is_bitwise and mechanism.shape.columns >= UNITS
     searched = min(trials * 3 // 5 if shows_secret else trials // 10, MOST_DEVICES)
     checks: list[Checks] = []
     names: tuple[Callable[[], str | None], ...] = (lambda: None), epoch

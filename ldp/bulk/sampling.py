@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ldp.arrays import Bools, Generator, Ints, Points, RowNumbers
 from ldp.bulk.compiled import compiled
-from ldp.protocol.randomness import PROBABILITY_BITS
+from ldp.protocol.randomness import PRECISION
 
 _NO_LANES, _ALL_LANES = np.uint64(0), np.uint64((1 << 64) - 1)
 _1, _63 = np.uint64(1), np.uint64(63)
@@ -37,7 +37,7 @@ def packed_bernoulli(generator: Generator, threshold: int, words: int) -> NDArra
     filled = 0
     while filled < words:
         # not random_raw: of some bit generators a raw word has 32 bits only
-        size = min(_STREAM, PROBABILITY_BITS + 8 * (words - filled))
+        size = min(_STREAM, PRECISION + 8 * (words - filled))
         stream = generator.integers(0, 1 << 64, size=size, dtype=np.uint64)
         filled = _fill_below(below, filled, np.uint64(threshold), stream)
     return below
@@ -51,7 +51,7 @@ def _fill_below(below: Any, filled: int, threshold: Any, stream: Any) -> int:
     favour words that are decided early. The rest of the stream is not used.
     """
     used = 0
-    while filled < below.size and used + PROBABILITY_BITS <= stream.size:
+    while filled < below.size and used + PRECISION <= stream.size:
         lanes, undecided = _NO_LANES, _ALL_LANES
         bits = threshold  # those not compared yet; without a 1 among them nothing is below
         while bits and undecided:

@@ -37,7 +37,7 @@ TERMS = "terms"
 """Name of the state with the caps and the metrics that the owner was shown with the consent."""
 
 
-def agree(connection: Database, registry: Registry, shuffler_groups: Collection[str] = ()) -> None:
+def agree(database: Database, registry: Registry, shuffler_groups: Collection[str] = ()) -> None:
     """Write down the caps and metrics of the registry as those that the owner agreed to. Of the
     groups that trust a shuffler, only `shuffler_groups` are included."""
     groups = {
@@ -50,43 +50,43 @@ def agree(connection: Database, registry: Registry, shuffler_groups: Collection[
     }
     life = None if registry.lifetime_epsilon == math.inf else registry.lifetime_epsilon
     terms = {"life": life, "groups": groups, "metrics": sorted(registry.metrics)}
-    remember(connection, TERMS, json.dumps(terms))
+    remember(database, TERMS, json.dumps(terms))
 
 
-def complete_terms(connection: Database, registry: Registry) -> None:
+def complete_terms(database: Database, registry: Registry) -> None:
     """Write the missing terms of a consent that an older version noted: the caps of this registry
     if it has no caps, and the metrics of this registry if it has no metrics."""
-    terms = json.loads(state(connection, TERMS, "{}"))
+    terms = json.loads(state(database, TERMS, "{}"))
     if not terms:
-        agree(connection, registry)
+        agree(database, registry)
     elif "metrics" not in terms:
-        remember(connection, TERMS, json.dumps(terms | {"metrics": sorted(registry.metrics)}))
+        remember(database, TERMS, json.dumps(terms | {"metrics": sorted(registry.metrics)}))
 
 
-def is_new(connection: Database, metric: str) -> bool:
+def is_new(database: Database, metric: str) -> bool:
     """Return whether a metric was not among those that the owner was shown with the consent."""
-    agreed = _agreed_metrics(state(connection, TERMS, "{}"))
+    agreed = _agreed_metrics(state(database, TERMS, "{}"))
     return agreed is not None and metric not in agreed
 
 
-def is_agreed(connection: Database, group: str) -> bool:
+def is_agreed(database: Database, group: str) -> bool:
     """Return whether the owner was shown a group with the consent."""
-    terms = state(connection, TERMS)
+    terms = state(database, TERMS)
     return terms is None or group in json.loads(terms)["groups"]
 
 
-def names_to_ask(connection: Database, registry: Registry) -> tuple[str, ...]:
+def names_to_ask(database: Database, registry: Registry) -> tuple[str, ...]:
     """Return `groups_to_ask`, the metrics that are new, and "[product]" if the cap of the device is
     looser. The smaller caps hold, and new metrics wait, until the owner is asked again."""
-    life, _ = _terms(connection, registry)
-    metrics = [name for name in registry.metrics if is_new(connection, name)]
+    life, _ = _terms(database, registry)
+    metrics = [name for name in registry.metrics if is_new(database, name)]
     product = ["[product]"] * (registry.lifetime_epsilon > life)
-    return (*groups_to_ask(connection, registry), *metrics, *product)
+    return (*groups_to_ask(database, registry), *metrics, *product)
 
 
-def groups_to_ask(connection: Database, registry: Registry) -> list[str]:
+def groups_to_ask(database: Database, registry: Registry) -> list[str]:
     """Return the groups that are new since the consent, or whose caps are looser."""
-    _, agreed_caps = _terms(connection, registry)
+    _, agreed_caps = _terms(database, registry)
     return [
         name
         for name, group in registry.groups.items()
@@ -96,17 +96,17 @@ def groups_to_ask(connection: Database, registry: Registry) -> list[str]:
     ]
 
 
-def life_left(connection: Database, registry: Registry, group: str) -> Fraction:
+def life_left(database: Database, registry: Registry, group: str) -> Fraction:
     """Return the epsilon that a group may still be charged for life; negative past a cap.
 
     Charges of the group count, those of its metrics in other groups, and those of metrics that the
     registry no longer has. The smaller of today's caps and those that the owner was shown holds,
     for the group and for the device.
     """
-    life, agreed_caps = _terms(connection, registry)
+    life, agreed_caps = _terms(database, registry)
     if (term := _term(registry, group)) not in agreed_caps:
         return Fraction(0)
-    charged = totals(connection)
+    charged = totals(database)
     caps = registry.groups[group].caps, agreed_caps[term]
     cap = exact(min(limit.lifetime_epsilon for limit in caps))
     remaining = cap - _sum(_counted(registry, group, charged))
@@ -115,31 +115,31 @@ def life_left(connection: Database, registry: Registry, group: str) -> Fraction:
     return remaining
 
 
-def remaining_budget(connection: Database, registry: Registry, group: str, end: int) -> Allowance:
+def remaining_budget(database: Database, registry: Registry, group: str, end: int) -> Allowance:
     """Return what a group may still be charged for the period that ends at `end` (seconds since
     1970): for life, and in each window that is capped, less what is set aside for epochs. A charge
     counts by the span of time that it is about: this may be a window of another length, or lie
     after this period where the clock went back. A sealed or forgotten window has nothing left."""
-    _, agreed_caps = _terms(connection, registry)
+    _, agreed_caps = _terms(database, registry)
     if (term := _term(registry, group)) not in agreed_caps:
         return Allowance(Fraction(0), Fraction(0))
-    life = life_left(connection, registry, group)
-    reserved = set_aside(connection, registry, group, end)
-    budget, is_over = Allowance(life, life), is_window_sealed(connection, group, end)
+    life = life_left(database, registry, group)
+    reserved = set_aside(database, registry, group, end)
+    budget, is_over = Allowance(life, life), is_window_sealed(database, group, end)
     window = length(registry.groups[group].caps.window)
-    counted = _counted(registry, group, totals(connection))
+    counted = _counted(registry, group, totals(database))
     last_forgotten = max((end for *_, end in counted), default=0)
     for caps in {registry.groups[group].caps, agreed_caps[term]}:
         span = length(caps.window)
         near = end - span, end + max(0, span - window)
-        in_window = _sum(_charges_between(connection, registry, group, *near))
+        in_window = _sum(_charges_between(database, registry, group, *near))
         if is_over or last_forgotten > max(0, end - span):
             in_window = max(in_window, Fraction(caps.window_epsilon))
         budget = budget.within(caps.allowance(Fraction(0), in_window + reserved))
     return budget
 
 
-def set_aside(connection: Database, registry: Registry, group: str, end: int) -> Fraction:
+def set_aside(database: Database, registry: Registry, group: str, end: int) -> Fraction:
     """Return the epsilon that the period which ends at `end` sets aside for epochs. Nothing is set
     aside for a hidden metric whose response was charged already, before the clock went back."""
     day = day_of(end - 1)
@@ -147,50 +147,48 @@ def set_aside(connection: Database, registry: Registry, group: str, end: int) ->
     for metric in registry.metrics_of(group):
         if metric.epoch and metric.presence == "hidden" and metric.expires >= day:
             next_end = ending(end - 1, metric.epoch) + length(metric.epoch)
-            response = frozen_response(connection, metric, next_end)
+            response = frozen_response(database, metric, next_end)
             reserved -= Fraction(metric.price) * bool(response and response.charged)
     return reserved
 
 
-def is_window_sealed(connection: Database, group: str, end: int) -> bool:
+def is_window_sealed(database: Database, group: str, end: int) -> bool:
     """Return whether something was sent of the period of a group that ends at `end`. Nothing more
     is sent of such a period; only a clock that went back shows a time in it."""
-    (is_sealed,) = connection.execute(_IS_SEALED, (group, end, group, MOST_WINDOWS, end)).fetchone()
+    (is_sealed,) = database.execute(_IS_SEALED, (group, end, group, MOST_WINDOWS, end)).fetchone()
     return bool(is_sealed)
 
 
-def charge(
-    connection: Database, group: str, metric: Metric, at: int, times: int, span: Span
-) -> None:
+def charge(database: Database, group: str, metric: Metric, at: int, times: int, span: Span) -> None:
     """Write a charge of `times` prices, and add it to the totals. `at`: the end of its period, in
     seconds since 1970; `span`: the time that the reports are about."""
     cost = group, metric.name, metric.price, times
-    connection.execute(
+    database.execute(
         "INSERT INTO charges (budget, metric, epsilon, times, at, begins, ends) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
         (*cost, at, *span),
     )
-    connection.execute(
+    database.execute(
         "INSERT INTO totals (budget, metric, epsilon, times) VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET times = times + excluded.times",
         cost,
     )
-    connection.totals = None
+    database.totals = None
 
 
-def mark_sealed(connection: Database, group: str, end: int) -> None:
+def mark_sealed(database: Database, group: str, end: int) -> None:
     """Note that something was sent of a group's period. Of charges and windows beyond MOST_WINDOWS
     keep the totals only, and delete the charged responses of epochs that ended before."""
-    connection.execute("INSERT INTO sealed VALUES (?, ?)", (group, end))
-    last = _last_sealed(connection, group)
+    database.execute("INSERT INTO sealed VALUES (?, ?)", (group, end))
+    last = _last_sealed(database, group)
     for statement in _FORGET if last else ():
-        connection.execute(statement, {"budget": group, "last": last})
-    connection.totals = None
+        database.execute(statement, {"budget": group, "last": last})
+    database.totals = None
 
 
-def _terms(connection: Database, registry: Registry) -> tuple[float, Mapping[str, Caps]]:
+def _terms(database: Database, registry: Registry) -> tuple[float, Mapping[str, Caps]]:
     """Return the caps that the owner was shown; today's for a consent older than this record."""
-    text = state(connection, TERMS)
+    text = state(database, TERMS)
     if text is None:
         groups = registry.groups.items()
         return registry.lifetime_epsilon, {n: g.caps for n, g in groups if not g.needs_shuffler}
@@ -234,19 +232,19 @@ def _read_terms(text: str) -> tuple[float, Mapping[str, Caps]]:
 
 
 def _charges_between(
-    connection: Database, registry: Registry, group: str, after: int, before: int
+    database: Database, registry: Registry, group: str, after: int, before: int
 ) -> list[Charge]:
-    near = connection.execute(
+    near = database.execute(
         "SELECT budget, metric, epsilon, times, ends FROM charges WHERE ends > ? AND begins < ?",
         (after, before),
     )
     return _counted(registry, group, near.fetchall())
 
 
-def _last_sealed(connection: Database, group: str) -> int:
+def _last_sealed(database: Database, group: str) -> int:
     """Return the latest end among a group's sealed windows beyond MOST_WINDOWS, 0 if there are
     none."""
-    row = connection.execute(_LAST_SEALED, (group, MOST_WINDOWS)).fetchone()
+    row = database.execute(_LAST_SEALED, (group, MOST_WINDOWS)).fetchone()
     return row[0] if row else 0
 
 

@@ -129,24 +129,24 @@ class DeviceFile:
             if not is_outer:  # of a signal handler, say: it would end the outer transaction
                 raise StorageError("this thread uses the device's file", busy=True)
             self._is_used = True
-            connection = self._connect()
-            if connection.in_transaction:  # an exception came between two statements
-                connection.execute("ROLLBACK")
+            database = self._connect()
+            if database.in_transaction:  # an exception came between two statements
+                database.execute("ROLLBACK")
             synchronous = "FULL" if synced else "NORMAL"
-            if connection.synchronous != synchronous:
-                connection.execute(f"PRAGMA synchronous = {synchronous}")
-                connection.synchronous = synchronous
+            if database.synchronous != synchronous:
+                database.execute(f"PRAGMA synchronous = {synchronous}")
+                database.synchronous = synchronous
             try:
-                connection.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
-                connection.states = connection.totals = None
-                yield connection
-                connection.execute("COMMIT")
+                database.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
+                database.states = database.totals = None
+                yield database
+                database.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
+                    database.execute("ROLLBACK")
                 raise
             if synced or self._log_is_full:
-                self._empty_log(connection)
+                self._empty_log(database)
         except (sqlite3.Error, OSError) as error:
             raise _storage_error(error) from None
         finally:
@@ -161,14 +161,14 @@ class DeviceFile:
                 self._connection = None
 
     def __del__(self) -> None:
-        if (connection := getattr(self, "_connection", None)) is not None:
-            connection.close()
+        if (database := getattr(self, "_connection", None)) is not None:
+            database.close()
 
-    def _empty_log(self, connection: Database) -> None:
+    def _empty_log(self, database: Database) -> None:
         """Empty the log now, or after a later transaction if another process is reading it."""
         self._log_is_full = True
         with suppress(sqlite3.Error):
-            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            (busy, *_) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._log_is_full = bool(busy)
 
     def _connect(self) -> Database:
@@ -176,7 +176,7 @@ class DeviceFile:
             self.close()
         if self._connection is None:
             identity = self._identify()
-            connection = sqlite3.connect(
+            database = sqlite3.connect(
                 self._path,
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
@@ -184,13 +184,13 @@ class DeviceFile:
                 factory=Database,
             )
             try:
-                connection.execute("PRAGMA secure_delete = ON")
-                self._prepare(connection)
-                connection.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA secure_delete = ON")
+                self._prepare(database)
+                database.execute("PRAGMA journal_mode = WAL")
             except BaseException:
-                connection.close()
+                database.close()
                 raise
-            self._connection, self._identity = connection, identity
+            self._connection, self._identity = database, identity
         return self._connection
 
     def _identify(self) -> tuple[int, int]:
@@ -201,75 +201,75 @@ class DeviceFile:
             raise StorageError("the device's file was deleted while it was open") from None
         return status.st_dev, status.st_ino
 
-    def _prepare(self, connection: Database) -> None:
+    def _prepare(self, database: Database) -> None:
         def pragma(name: str) -> int:
-            return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+            return int(database.execute(f"PRAGMA {name}").fetchone()[0])
 
         if (pragma("application_id"), pragma("user_version")) == (APPLICATION, FORMAT):
             return
-        connection.execute("BEGIN IMMEDIATE")
+        database.execute("BEGIN IMMEDIATE")
         if pragma("application_id") != APPLICATION:
-            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            if database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 raise StorageError(f"{self._path} is not a device's file")
-            _run(connection, SCHEMA)
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            _run(database, SCHEMA)
+            database.execute(f"PRAGMA application_id = {APPLICATION}")
         elif pragma("user_version") not in UPGRADES:
             raise StorageError(f"{self._path} is of a newer version, or damaged: upgrade ldp")
         else:
             for version in range(pragma("user_version"), FORMAT):
-                _run(connection, UPGRADES[version])
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
-        connection.execute("COMMIT")
+                _run(database, UPGRADES[version])
+        database.execute(f"PRAGMA user_version = {FORMAT}")
+        database.execute("COMMIT")
 
 
-def _run(connection: Database, script: str) -> None:
+def _run(database: Database, script: str) -> None:
     for statement in script.split(";"):
-        connection.execute(statement)
+        database.execute(statement)
 
 
-def state(connection: Database, name: str, default: Any = None) -> Any:
+def state(database: Database, name: str, default: Any = None) -> Any:
     """Return the state of a name, `default` if it was never written."""
-    return _states(connection).get(name, default)
+    return _states(database).get(name, default)
 
 
-def remember(connection: Database, name: str, value: Any) -> None:
+def remember(database: Database, name: str, value: Any) -> None:
     """Write the state of a name."""
-    connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))
-    if connection.states is not None:
-        connection.states[name] = value
+    database.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))
+    if database.states is not None:
+        database.states[name] = value
 
 
-def forget_states(connection: Database, beginning: str) -> None:
+def forget_states(database: Database, beginning: str) -> None:
     """Delete the states whose names begin with `beginning`."""
-    connection.execute("DELETE FROM state WHERE name GLOB ?", (f"{beginning}*",))
-    connection.states = None
+    database.execute("DELETE FROM state WHERE name GLOB ?", (f"{beginning}*",))
+    database.states = None
 
 
-def count_declined(connection: Database, reason: str) -> None:
+def count_declined(database: Database, reason: str) -> None:
     """Count a record that was declined for this reason."""
-    remember(connection, DECLINED + reason, state(connection, DECLINED + reason, 0) + 1)
+    remember(database, DECLINED + reason, state(database, DECLINED + reason, 0) + 1)
 
 
-def declined_counts(connection: Database) -> dict[str, int]:
+def declined_counts(database: Database) -> dict[str, int]:
     """Return how many records were declined, by reason."""
-    counts = sorted(_states(connection).items())
+    counts = sorted(_states(database).items())
     return {n.removeprefix(DECLINED): count for n, count in counts if n.startswith(DECLINED)}
 
 
-def _states(connection: Database) -> dict[str, Any]:
+def _states(database: Database) -> dict[str, Any]:
     """Return all states, which a transaction reads once."""
-    if connection.states is None:
-        connection.states = dict(connection.execute("SELECT name, value FROM state").fetchall())
-    return connection.states
+    if database.states is None:
+        database.states = dict(database.execute("SELECT name, value FROM state").fetchall())
+    return database.states
 
 
-def totals(connection: Database) -> list[Charge]:
+def totals(database: Database) -> list[Charge]:
     """Return the totals of all charges, which a transaction reads once; what writes them sets
-    `connection.totals` to None."""
-    if connection.totals is None:
+    `database.totals` to None."""
+    if database.totals is None:
         query = "SELECT budget, metric, epsilon, times, forgotten FROM totals ORDER BY 1, 2, 3"
-        connection.totals = connection.execute(query).fetchall()
-    return connection.totals
+        database.totals = database.execute(query).fetchall()
+    return database.totals
 
 
 def _storage_error(error: Exception) -> StorageError:

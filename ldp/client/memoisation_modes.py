@@ -51,11 +51,11 @@ class Mode(ABC):
         self.metric, self.window, self.responses, self.bits = metric, window, responses, bits
 
     @abstractmethod
-    def enter(self, connection: Database, value: Value, now: int) -> None:
+    def enter(self, database: Database, value: Value, now: int) -> None:
         """Enter a record of a value that the mechanism knows into the draw of its period or epoch.
         `now`: seconds since 1970."""
 
-    def current_response(self, connection: Database, now: int) -> FrozenResponse | None:
+    def current_response(self, database: Database, now: int) -> FrozenResponse | None:
         """Return the response that reports of a record made now would be about; None where that is
         not decided."""
         return None
@@ -65,21 +65,21 @@ class Mode(ABC):
     def afforded(metric: Metric, remaining: Allowance) -> Grant:
         """Return what a metric may send of a period when `remaining` may still be charged."""
 
-    def grant(self, connection: Database, end: int, remaining: Allowance) -> Grant:
+    def grant(self, database: Database, end: int, remaining: Allowance) -> Grant:
         """Return what the metric may send of the period that ends at `end`."""
         return self.afforded(self.metric, remaining)
 
     @abstractmethod
-    def take(self, connection: Database, end: int, grant: Grant) -> Taken:
+    def take(self, database: Database, end: int, grant: Grant) -> Taken:
         """Return the reports of the period that ends at `end`, and how many prices they cost."""
 
-    def span(self, connection: Database, end: int) -> Span:
+    def span(self, database: Database, end: int) -> Span:
         """Return the span of time that reports tell of which are charged in the period that ends at
         `end`."""
         return end - length(self.window), end
 
-    def _enter(self, connection: Database, now: int, draw: Callable[[], Report]) -> None:
-        pool.enter(connection, self.metric, ending(now, self.window), self.bits, draw)
+    def _enter(self, database: Database, now: int, draw: Callable[[], Report]) -> None:
+        pool.enter(database, self.metric, ending(now, self.window), self.bits, draw)
 
     @property
     def _none_value(self) -> Value:
@@ -91,8 +91,8 @@ class Mode(ABC):
 class Fresh(Mode):
     """Fresh noise in every report: each costs one price."""
 
-    def enter(self, connection: Database, value: Value, now: int) -> None:
-        self._enter(connection, now, lambda: self._report(value))
+    def enter(self, database: Database, value: Value, now: int) -> None:
+        self._enter(database, now, lambda: self._report(value))
 
     def _report(self, value: Value) -> Report:
         return self.responses.fresh_report(self.metric, value)
@@ -105,8 +105,8 @@ class Fresh(Mode):
         reports = min(metric.reports_per_window, math.floor(remaining.least / price))
         return Grant(reports, reports * price, reports * price)
 
-    def take(self, connection: Database, end: int, grant: Grant) -> Taken:
-        reports, _ = pool.pooled_reports(connection, self.metric, end, grant.reports)
+    def take(self, database: Database, end: int, grant: Grant) -> Taken:
+        reports, _ = pool.pooled_reports(database, self.metric, end, grant.reports)
         return reports, len(reports)
 
 
@@ -115,8 +115,8 @@ class HiddenFresh(Fresh):
     first are about pooled records, as far as the grant goes; the others are about no record. The
     grant is charged whole."""
 
-    def take(self, connection: Database, end: int, grant: Grant) -> Taken:
-        reports, _ = super().take(connection, end, grant)
+    def take(self, database: Database, end: int, grant: Grant) -> Taken:
+        reports, _ = super().take(database, end, grant)
         empty = self.metric.reports_per_window - len(reports)
         reports += [self._report(self._none_value).report for _ in range(empty)]
         return reports, grant.reports
@@ -129,29 +129,29 @@ class PerValue(Fresh):
     def _report(self, value: Value) -> Report:
         return self.responses.memoised_report(self.metric, value)
 
-    def take(self, connection: Database, end: int, grant: Grant) -> Taken:
-        reports, tags = pool.pooled_reports(connection, self.metric, end, grant.reports)
-        return reports, sum(pool.is_new_tag(connection, tag) for tag in tags)
+    def take(self, database: Database, end: int, grant: Grant) -> Taken:
+        reports, tags = pool.pooled_reports(database, self.metric, end, grant.reports)
+        return reports, sum(pool.is_new_tag(database, tag) for tag in tags)
 
 
 class ByEpoch(Mode):
     """One response for all reports of an epoch, about its first value. The reports cost one price
     together, charged with the first. Every window sets that price aside (`Registry.set_aside`)."""
 
-    def enter(self, connection: Database, value: Value, now: int) -> None:
-        frozen = self.current_response(connection, now)
+    def enter(self, database: Database, value: Value, now: int) -> None:
+        frozen = self.current_response(database, now)
         if frozen is None:
             frozen = self._new_response(value, ending(now, self.window))
-            pool.freeze(connection, self.metric, self._epoch_end(now), frozen)
+            pool.freeze(database, self.metric, self._epoch_end(now), frozen)
         response = frozen.response
         report = self.responses.epoch_report
-        self._enter(connection, now, lambda: report(self.metric, response, value))
+        self._enter(database, now, lambda: report(self.metric, response, value))
 
-    def current_response(self, connection: Database, now: int) -> FrozenResponse | None:
-        return self._frozen(connection, now)
+    def current_response(self, database: Database, now: int) -> FrozenResponse | None:
+        return self._frozen(database, now)
 
-    def _frozen(self, connection: Database, now: int) -> FrozenResponse | None:
-        return pool.frozen_response(connection, self.metric, self._epoch_end(now))
+    def _frozen(self, database: Database, now: int) -> FrozenResponse | None:
+        return pool.frozen_response(database, self.metric, self._epoch_end(now))
 
     @staticmethod
     def afforded(metric: Metric, remaining: Allowance) -> Grant:
@@ -161,27 +161,27 @@ class ByEpoch(Mode):
             Grant(metric.reports_per_window, price) if fits and remaining.window >= 0 else Grant()
         )
 
-    def grant(self, connection: Database, end: int, remaining: Allowance) -> Grant:
-        frozen = self._frozen(connection, end - 1)
+    def grant(self, database: Database, end: int, remaining: Allowance) -> Grant:
+        frozen = self._frozen(database, end - 1)
         if frozen and frozen.charged:  # it costs nothing more
             return Grant(self.metric.reports_per_window if frozen.response else 0)
-        return super().grant(connection, end, remaining)
+        return super().grant(database, end, remaining)
 
-    def take(self, connection: Database, end: int, grant: Grant) -> Taken:
-        reports, _ = pool.pooled_reports(connection, self.metric, end, grant.reports)
+    def take(self, database: Database, end: int, grant: Grant) -> Taken:
+        reports, _ = pool.pooled_reports(database, self.metric, end, grant.reports)
         if not reports or not grant.epsilon:
             return reports, 0
-        pool.mark_charged(connection, self.metric, self._epoch_end(end - 1))
+        pool.mark_charged(database, self.metric, self._epoch_end(end - 1))
         return reports, 1
 
     def _epoch_end(self, now: int) -> int:
         assert self.metric.epoch
         return ending(now, self.metric.epoch)
 
-    def span(self, connection: Database, end: int) -> Span:
-        frozen = self._frozen(connection, end - 1)
+    def span(self, database: Database, end: int) -> Span:
+        frozen = self._frozen(database, end - 1)
         assert frozen
-        return super().span(connection, frozen.source)
+        return super().span(database, frozen.source)
 
     def _new_response(self, value: Value, source: int = 0) -> FrozenResponse:
         return FrozenResponse(self.responses.permanent_response(self.metric, value), False, source)
@@ -192,30 +192,30 @@ class HiddenByEpoch(ByEpoch):
     none. A window has as many reports as the metric has slots; every epoch that fits the budget is
     charged."""
 
-    def enter(self, connection: Database, value: Value, now: int) -> None:
+    def enter(self, database: Database, value: Value, now: int) -> None:
         next_end = self._epoch_end(self._epoch_end(now))
         respond = self.responses.permanent_response
         pool.enter_epoch(
-            connection, self.metric, next_end, self.bits, lambda: respond(self.metric, value)
+            database, self.metric, next_end, self.bits, lambda: respond(self.metric, value)
         )
 
-    def current_response(self, connection: Database, now: int) -> FrozenResponse | None:
+    def current_response(self, database: Database, now: int) -> FrozenResponse | None:
         return None
 
-    def span(self, connection: Database, end: int) -> Span:
+    def span(self, database: Database, end: int) -> Span:
         assert self.metric.epoch
         begins = self._epoch_end(end - 1) - length(self.metric.epoch)
         return begins - length(self.metric.epoch), begins
 
-    def take(self, connection: Database, end: int, grant: Grant) -> Taken:
+    def take(self, database: Database, end: int, grant: Grant) -> Taken:
         metric, none_value = self.metric, self._none_value
         slots = range(metric.reports_per_window)
         if not grant.reports:
             return [self.responses.fresh_report(metric, none_value).report for _ in slots], 0
         epoch_end = self._epoch_end(end - 1)
-        frozen = self._frozen(connection, end - 1) or self._new_response(none_value)
+        frozen = self._frozen(database, end - 1) or self._new_response(none_value)
         if grant.epsilon:
-            pool.freeze(connection, metric, epoch_end, frozen._replace(charged=True))
+            pool.freeze(database, metric, epoch_end, frozen._replace(charged=True))
         reports = [self.responses.epoch_report(metric, frozen.response, none_value) for _ in slots]
         return [report.report for report in reports], int(bool(grant.epsilon))
 

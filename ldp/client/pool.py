@@ -33,10 +33,10 @@ class FrozenResponse(NamedTuple):
     source: int
 
 
-def settle(connection: Database, registry: Registry) -> str:
+def settle(database: Database, registry: Registry) -> str:
     """Delete the records, and the responses that were not charged, of metrics whose group or window
     length changed: their periods overlap those of today. Return the layout, written as LAYOUT."""
-    text: str = state(connection, LAYOUT, "{}")
+    text: str = state(database, LAYOUT, "{}")
     layout = {
         name: [metric.group, length(registry.groups[metric.group].caps.window)]
         for name, metric in registry.metrics.items()
@@ -45,20 +45,20 @@ def settle(connection: Database, registry: Registry) -> str:
     new_text = json.dumps(old_layout | layout)
     if new_text == text:
         return text
-    remember(connection, LAYOUT, new_text)
+    remember(database, LAYOUT, new_text)
     for name, position in layout.items():
         if old_layout.get(name, position) != position:
             for table in ("pool", "seen"):
-                connection.execute(f"DELETE FROM {table} WHERE metric = ?", (name,))
-            connection.execute("DELETE FROM frozen WHERE metric = ? AND NOT charged", (name,))
+                database.execute(f"DELETE FROM {table} WHERE metric = ?", (name,))
+            database.execute("DELETE FROM frozen WHERE metric = ? AND NOT charged", (name,))
     return new_text
 
 
-def withdraw_epochs(connection: Database) -> None:
+def withdraw_epochs(database: Database) -> None:
     """Delete every frozen response. An epoch that was charged sends nothing more: a new response
     would add to what the old one told."""
-    connection.execute("DELETE FROM frozen WHERE NOT charged")
-    connection.execute("UPDATE frozen SET response = x''")
+    database.execute("DELETE FROM frozen WHERE NOT charged")
+    database.execute("UPDATE frozen SET response = x''")
 
 
 def meaning(metric: Metric) -> Meaning:
@@ -68,7 +68,7 @@ def meaning(metric: Metric) -> Meaning:
 
 
 def enter(
-    connection: Database,
+    database: Database,
     metric: Metric,
     end: int,
     bits: BitSource,
@@ -78,22 +78,22 @@ def enter(
     1985, algorithm R, with the first records on random slots); `encode` is called if the record is
     drawn."""
     key, slots = (end, *meaning(metric)), metric.reports_per_window
-    records = _records(connection, "seen", key)
+    records = _records(database, "seen", key)
     slot = uniform_below(bits, max(slots, records + 1))
-    while records < slots and _is_taken(connection, key, slot):
+    while records < slots and _is_taken(database, key, slot):
         slot = uniform_below(bits, slots)
-    connection.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?)", (*key, records + 1))
+    database.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?)", (*key, records + 1))
     if slot < slots:
-        connection.execute(
+        database.execute(
             "INSERT OR REPLACE INTO pool VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, slot, *encode())
         )
 
 
 def pooled_reports(
-    connection: Database, metric: Metric, end: int, limit: int
+    database: Database, metric: Metric, end: int, limit: int
 ) -> tuple[list[bytes], list[bytes]]:
     """Return at most `limit` reports of the period that ends at `end`, and their tags."""
-    rows = connection.execute(
+    rows = database.execute(
         f"SELECT report, tag FROM pool {_WHERE} ORDER BY slot LIMIT ?",
         (end, *meaning(metric), limit),
     )
@@ -101,38 +101,38 @@ def pooled_reports(
     return [report for report, _ in pairs], [tag for _, tag in pairs if tag]
 
 
-def is_new_tag(connection: Database, tag: bytes) -> bool:
+def is_new_tag(database: Database, tag: bytes) -> bool:
     """Return whether nothing was sent under this tag before, and note that it was now."""
     statement = "INSERT OR IGNORE INTO cells VALUES (?)"
-    return connection.execute(statement, (tag,)).rowcount == 1
+    return database.execute(statement, (tag,)).rowcount == 1
 
 
-def frozen_response(connection: Database, metric: Metric, end: int) -> FrozenResponse | None:
+def frozen_response(database: Database, metric: Metric, end: int) -> FrozenResponse | None:
     """Return the response of the metric's epoch that ends at `end`; None without one."""
-    row = connection.execute(
+    row = database.execute(
         f"SELECT response, charged, source FROM frozen {_WHERE}", (end, *meaning(metric))
     ).fetchone()
     return row and FrozenResponse(*row)
 
 
 def freeze(
-    connection: Database, metric: Metric, end: int, frozen: FrozenResponse, records: int = 1
+    database: Database, metric: Metric, end: int, frozen: FrozenResponse, records: int = 1
 ) -> None:
     """Write the response of the epoch that ends at `end`; its value was drawn among `records`
     records."""
-    connection.execute(
+    database.execute(
         "INSERT OR REPLACE INTO frozen VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (end, *meaning(metric), records, frozen.charged, frozen.response, frozen.source),
     )
 
 
-def mark_charged(connection: Database, metric: Metric, end: int) -> None:
+def mark_charged(database: Database, metric: Metric, end: int) -> None:
     """Note that the epoch that ends at `end` was charged."""
-    connection.execute(f"UPDATE frozen SET charged = 1 {_WHERE}", (end, *meaning(metric)))
+    database.execute(f"UPDATE frozen SET charged = 1 {_WHERE}", (end, *meaning(metric)))
 
 
 def enter_epoch(
-    connection: Database,
+    database: Database,
     metric: Metric,
     end: int,
     bits: BitSource,
@@ -140,29 +140,29 @@ def enter_epoch(
 ) -> None:
     """Enter a record into the draw for the one value of the epoch that ends at `end`; `respond` is
     called if the record is drawn. A response that was charged before the clock went back stays."""
-    if (frozen := frozen_response(connection, metric, end)) and frozen.charged:
+    if (frozen := frozen_response(database, metric, end)) and frozen.charged:
         return
     key = (end, *meaning(metric))
-    records = _records(connection, "frozen", key)
+    records = _records(database, "frozen", key)
     if uniform_below(bits, records + 1) == 0:
-        freeze(connection, metric, end, FrozenResponse(respond(), False, 0), records + 1)
+        freeze(database, metric, end, FrozenResponse(respond(), False, 0), records + 1)
     else:
-        connection.execute(f"UPDATE frozen SET records = records + 1 {_WHERE}", key)
+        database.execute(f"UPDATE frozen SET records = records + 1 {_WHERE}", key)
 
 
-def due_periods(connection: Database, now: int) -> list[tuple[int, str]]:
+def due_periods(database: Database, now: int) -> list[tuple[int, str]]:
     """Return the periods that are over and hold records, ordered by end: each as (end, metric)."""
-    return connection.execute(
+    return database.execute(
         "SELECT DISTINCT ends, metric FROM seen WHERE ends <= ? ORDER BY ends", (now,)
     ).fetchall()
 
 
-def _is_taken(connection: Database, key: PeriodKey, slot: int) -> bool:
+def _is_taken(database: Database, key: PeriodKey, slot: int) -> bool:
     statement = f"SELECT 1 FROM pool {_WHERE} AND slot = ?"
-    return connection.execute(statement, (*key, slot)).fetchone() is not None
+    return database.execute(statement, (*key, slot)).fetchone() is not None
 
 
-def _records(connection: Database, table: str, key: PeriodKey) -> int:
+def _records(database: Database, table: str, key: PeriodKey) -> int:
     """Return the number of records that took part in a draw."""
-    row = connection.execute(f"SELECT records FROM {table} {_WHERE}", key).fetchone()
+    row = database.execute(f"SELECT records FROM {table} {_WHERE}", key).fetchone()
     return row[0] if row else 0

@@ -309,19 +309,19 @@ class Client:
         # a hidden record decides nothing about sending
         may_seal = metric is not None and metric.presence == "public"
         while True:
-            with self._open_file().transaction() as connection:
-                if self._read_consent(connection) != "granted":
+            with self._open_file().transaction() as database:
+                if self._read_consent(database) != "granted":
                     return Declined("consent", "the owner does not agree")
-                self._witness.check(connection)
+                self._witness.check(database)
                 answer: Recorded | Declined | None = mistake
                 if metric is not None and mistake is None:
-                    if state(connection, LAYOUT) != self._layout:
-                        self._layout = settle(connection, self._registry)
+                    if state(database, LAYOUT) != self._layout:
+                        self._layout = settle(database, self._registry)
                     now = periods.seconds_of(self._clock())
-                    if not (may_seal and self._sealer.public_periods(connection, now)):
-                        answer = self._enter(connection, metric, value, now)
+                    if not (may_seal and self._sealer.public_periods(database, now)):
+                        answer = self._enter(database, metric, value, now)
                 if isinstance(answer, Declined):
-                    count_declined(connection, answer.reason)
+                    count_declined(database, answer.reason)
             if mistake is not None and self._strict:
                 raise ParameterError(mistake.details)
             if answer is not None:
@@ -345,48 +345,48 @@ class Client:
         return None, metric, value
 
     def _enter(
-        self, connection: Database, metric: Metric, value: Value, now: int
+        self, database: Database, metric: Metric, value: Value, now: int
     ) -> Recorded | Declined:
         if metric.expires < periods.day_of(now):
             return Declined("expired", f"metric {metric.name!r} expired on {metric.expires}")
-        if is_new(connection, metric.name):
+        if is_new(database, metric.name):
             return Declined("consent", f"metric {metric.name!r} is new: ask again")
-        mode, life = self._modes[metric.name], life_left(connection, self._registry, metric.group)
-        if (frozen := mode.current_response(connection, now)) and not frozen.response:
+        mode, life = self._modes[metric.name], life_left(database, self._registry, metric.group)
+        if (frozen := mode.current_response(database, now)) and not frozen.response:
             return Declined("cap", "this epoch sends nothing more after the withdrawal")
         if exact(metric.price) > life and not (frozen and frozen.charged):
-            if metric.group in groups_to_ask(connection, self._registry):
+            if metric.group in groups_to_ask(database, self._registry):
                 what = "needs its own consent" if metric.needs_shuffler else "allows more now"
                 return Declined("consent", f"group {metric.group!r} {what}: ask again")
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
         end = periods.ending(now, mode.window)
-        if is_window_sealed(connection, metric.group, end):
+        if is_window_sealed(database, metric.group, end):
             return Declined("cap", "this window was sealed before the clock went back")
         if metric.epoch and not frozen:
-            left = remaining_budget(connection, self._registry, metric.group, end)
+            left = remaining_budget(database, self._registry, metric.group, end)
             if left.window < 0:
                 return Declined("cap", "this window has nothing left to set aside for an epoch")
-        mode.enter(connection, value, now)
+        mode.enter(database, value, now)
         return Recorded()
 
     def _seal(self, uploads: bool) -> None:
         """Seal the periods that are over. Periods of groups with hidden presence are sealed in an
         upload only, so that no record decides when."""
-        with self._open_file().transaction(synced=True) as connection:
-            if self._read_consent(connection) != "granted":
+        with self._open_file().transaction(synced=True) as database:
+            if self._read_consent(database) != "granted":
                 return
-            self._witness.check(connection)
-            settle(connection, self._registry)
-            complete_terms(connection, self._registry)
+            self._witness.check(database)
+            settle(database, self._registry)
+            complete_terms(database, self._registry)
             now = periods.seconds_of(self._clock())
-            due_periods = self._sealer.public_periods(connection, now)
+            due_periods = self._sealer.public_periods(database, now)
             if uploads:
-                due_periods = sorted(due_periods + self._sealer.hidden_periods(connection, now))
+                due_periods = sorted(due_periods + self._sealer.hidden_periods(database, now))
             if due_periods:
-                self._sealer.seal(connection, due_periods, now)
-            if due_periods or state(connection, "mark") is None:
-                self._witness.announce(connection)
-            drop(connection, now, self._keep_sent)
+                self._sealer.seal(database, due_periods, now)
+            if due_periods or state(database, "mark") is None:
+                self._witness.announce(database)
+            drop(database, now, self._keep_sent)
 
     def _upload(self) -> Uploaded:
         if not self._may_write():
@@ -394,49 +394,49 @@ class Client:
         self._seal(uploads=True)
         return self._sender.send(self._open_file, self._may_send)
 
-    def _may_send(self, connection: Database) -> bool:
+    def _may_send(self, database: Database) -> bool:
         """Return whether batches may leave; raise StorageError for a restored copy of the file."""
-        if self._is_withdrawing or self._read_consent(connection) != "granted":
+        if self._is_withdrawing or self._read_consent(database) != "granted":
             return False
-        self._witness.confirm(connection)
+        self._witness.confirm(database)
         return True
 
     def _set_consent(self, consent: Consent, shuffler_groups: Collection[str] = ()) -> bool:
         device = self._open_file()
-        with device.transaction(synced=True) as connection:
-            is_confirmed = self._is_confirmed(connection)
-            remember(connection, "consent", consent)
+        with device.transaction(synced=True) as database:
+            is_confirmed = self._is_confirmed(database)
+            remember(database, "consent", consent)
             if consent == "granted":
-                agree(connection, self._registry, shuffler_groups)
-                withdraw_shuffled(connection, self._registry, shuffler_groups)
+                agree(database, self._registry, shuffler_groups)
+                withdraw_shuffled(database, self._registry, shuffler_groups)
                 now = periods.seconds_of(self._clock())
-                self._sealer.hidden_periods(connection, now)
+                self._sealer.hidden_periods(database, now)
             else:
-                self._delete(connection)
+                self._delete(database)
             if is_confirmed:  # an older copy must not bring the other answer back
                 with suppress(StorageError, OSError):
-                    self._witness.announce(connection)
+                    self._witness.announce(database)
         if is_confirmed:
-            with suppress(StorageError, OSError), device.transaction() as connection:
-                self._witness.confirm(connection)
+            with suppress(StorageError, OSError), device.transaction() as database:
+                self._witness.confirm(database)
         self._consent, self._is_withdrawing = consent, False
         return True
 
-    def _delete(self, connection: Database) -> None:
+    def _delete(self, database: Database) -> None:
         """Delete records, responses, sealed batches and the device's secret after a withdrawal."""
         for table in ("pool", "seen"):
-            connection.execute(f"DELETE FROM {table}")
-        forget_states(connection, DECLINED)
-        withdraw_epochs(connection)
-        stop_calendars(connection)
+            database.execute(f"DELETE FROM {table}")
+        forget_states(database, DECLINED)
+        withdraw_epochs(database)
+        stop_calendars(database)
         self._secret.delete()
-        connection.execute("UPDATE batches SET body = NULL, sealed = NULL")
-        connection.execute(f"UPDATE batches SET state = 'withdrawn', not_before = 0 WHERE {UNSENT}")
+        database.execute("UPDATE batches SET body = NULL, sealed = NULL")
+        database.execute(f"UPDATE batches SET state = 'withdrawn', not_before = 0 WHERE {UNSENT}")
 
-    def _is_confirmed(self, connection: Database) -> bool:
+    def _is_confirmed(self, database: Database) -> bool:
         """Return whether the witness, if there is one, knows the file."""
         try:
-            self._witness.check(connection)
+            self._witness.check(database)
         except (StorageError, OSError):
             return False
         return True
@@ -451,12 +451,12 @@ class Client:
                 life = Fraction(min(caps.lifetime_epsilon, self._registry.lifetime_epsilon))
                 left[name] = min(life, Fraction(caps.window_epsilon)), life
             return left
-        with self._open_file().transaction(reads=True) as connection:
+        with self._open_file().transaction(reads=True) as database:
             now = periods.seconds_of(self._clock())
             for name, group in groups.items():
                 end = periods.ending(now, group.caps.window)
-                budget = remaining_budget(connection, self._registry, name, end)
-                reserved = set_aside(connection, self._registry, name, end)
+                budget = remaining_budget(database, self._registry, name, end)
+                reserved = set_aside(database, self._registry, name, end)
                 life = max(Fraction(0), budget.life)
                 left[name] = max(Fraction(0), min(life, budget.window + reserved)), life
             return left
@@ -491,29 +491,29 @@ class Client:
     def _status(self) -> Status:
         if not self._has_file():
             return Status("unknown", self._unwritten, why=self._unwritten or NOBODY_AGREED)
-        with self._open_file().transaction(reads=True) as connection:
-            rows = connection.execute("SELECT state, count(*) FROM batches GROUP BY state")
+        with self._open_file().transaction(reads=True) as database:
+            rows = database.execute("SELECT state, count(*) FROM batches GROUP BY state")
             states = dict(rows.fetchall())
-            storage = self._witness.problem(connection)
-            consent = "withdrawn" if self._is_withdrawing else self._read_consent(connection)
+            storage = self._witness.problem(database)
+            consent = "withdrawn" if self._is_withdrawing else self._read_consent(database)
             may_send = consent == "granted" and not storage
-            why, next_upload = self._sender.outlook(connection) if may_send else (consent, None)
-            latest = last_day(connection, self._registry)
+            why, next_upload = self._sender.outlook(database) if may_send else (consent, None)
+            latest = last_day(database, self._registry)
             return Status(
                 storage=storage,
                 consent=consent,
                 why=storage or why,
                 next_upload=next_upload,
                 leap=latest if latest > periods.day_of(periods.seconds_of(self._clock())) else None,
-                pooled=connection.execute("SELECT count(*) FROM pool").fetchone()[0],
+                pooled=database.execute("SELECT count(*) FROM pool").fetchone()[0],
                 waiting=states.get("waiting", 0),
                 held=states.get("held", 0),
                 acknowledged=states.get("acknowledged", 0),
-                refused=state(connection, "refused", 0),
+                refused=state(database, "refused", 0),
                 dropped=states.get("dropped", 0),
-                unasked=names_to_ask(connection, self._registry) if consent == "granted" else (),
-                witnesses_lost=state(connection, LOSSES, 0),
-                declined=declined_counts(connection),
+                unasked=names_to_ask(database, self._registry) if consent == "granted" else (),
+                witnesses_lost=state(database, LOSSES, 0),
+                declined=declined_counts(database),
             )
 
     def _read_sent(self) -> list[Sent]:
@@ -521,18 +521,18 @@ class Client:
             return []
         from ldp.client.sent import read_sent  # late: most apps never ask
 
-        with self._open_file().transaction(reads=True) as connection:
+        with self._open_file().transaction(reads=True) as database:
             first_day = first_kept_day(periods.seconds_of(self._clock()), self._keep_sent)
-            return read_sent(connection, self._registry, first_day)
+            return read_sent(database, self._registry, first_day)
 
     def _forget(self) -> bool:
         if self._has_file():
-            with self._open_file().transaction(synced=True) as connection:
-                connection.execute("UPDATE batches SET body = NULL WHERE state = 'acknowledged'")
+            with self._open_file().transaction(synced=True) as database:
+                database.execute("UPDATE batches SET body = NULL WHERE state = 'acknowledged'")
         return True
 
-    def _read_consent(self, connection: Database) -> Consent:
-        self._consent = state(connection, "consent", "unknown")
+    def _read_consent(self, database: Database) -> Consent:
+        self._consent = state(database, "consent", "unknown")
         return self._consent
 
     def _may_write(self) -> bool:

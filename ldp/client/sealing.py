@@ -63,26 +63,26 @@ class Sealer:
         self._jitter = jitter
         self._key, self._queues = key, registry.queues() if key else {}
 
-    def public_periods(self, connection: Database, now: int) -> list[tuple[int, str]]:
+    def public_periods(self, database: Database, now: int) -> list[tuple[int, str]]:
         """Return the periods that are over and have records, of groups with public presence. Group
         "" stands for metrics that the registry no longer has."""
-        periods = ((end, self._group(name)) for end, name in due_periods(connection, now))
+        periods = ((end, self._group(name)) for end, name in due_periods(database, now))
         is_hidden = self._registry.is_hidden
         return [(end, group) for end, group in dict.fromkeys(periods) if not is_hidden(group)]
 
-    def hidden_periods(self, connection: Database, now: int) -> list[tuple[int, str]]:
+    def hidden_periods(self, database: Database, now: int) -> list[tuple[int, str]]:
         """Return the periods that are over of groups with hidden presence, by their calendars, with
         or without records. A group's calendar begins now if there is none, or if it lies in the
         future because the clock went back. A calendar that is behind by more than MOST_PERIODS goes
         on with the latest period only, so that a leap of the clock charges no more."""
         periods: list[tuple[int, str]] = []
         for name, group in self._registry.groups.items():
-            if not self._registry.is_hidden(name) or not is_agreed(connection, name):
+            if not self._registry.is_hidden(name) or not is_agreed(database, name):
                 continue
-            span, last = length(group.caps.window), state(connection, _calendar(name))
+            span, last = length(group.caps.window), state(database, _calendar(name))
             current = beginning(now, group.caps.window)
             if last is None or last > current:
-                remember(connection, _calendar(name), current)
+                remember(database, _calendar(name), current)
                 continue
             first = last - last % span + span
             if current - first >= MOST_PERIODS * span:
@@ -90,21 +90,21 @@ class Sealer:
             periods += [(end, name) for end in range(first, current + 1, span)]
         return sorted(periods)
 
-    def seal(self, connection: Database, periods: list[tuple[int, str]], now: int) -> None:
+    def seal(self, database: Database, periods: list[tuple[int, str]], now: int) -> None:
         """Charge what these periods may send, write it as sealed batches, and delete all else that
         they pooled. Call it in a synced transaction: nothing leaves before it ends."""
         items, latest = list[Item](), {group: end for end, group in sorted(periods)}
         day = day_of(now)
         for end, group in periods:
-            if self._may_seal(connection, group, end, is_latest=end == latest[group], day=day):
-                items += self._charged_items(connection, group, end)
-            self._forget(connection, group, end)
-        self._forget_what_is_over(connection, day_of(max(end for end, _ in periods) - 1))
+            if self._may_seal(database, group, end, is_latest=end == latest[group], day=day):
+                items += self._charged_items(database, group, end)
+            self._forget(database, group, end)
+        self._forget_what_is_over(database, day_of(max(end for end, _ in periods) - 1))
         for batch_items, packed in self._packed(random_order(items, self._bits), day):
             groups = {self._group(item.metric) for item in batch_items}
             lateness = min(self._registry.groups[group].lateness for group in groups)
             identity = self._bits.draw(8 * ID_BYTES).to_bytes(ID_BYTES, "little")
-            connection.execute(
+            database.execute(
                 "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, 'waiting', ?)",
                 (
                     identity,
@@ -118,17 +118,17 @@ class Sealer:
             )
 
     def _may_seal(
-        self, connection: Database, group: str, end: int, *, is_latest: bool, day: date
+        self, database: Database, group: str, end: int, *, is_latest: bool, day: date
     ) -> bool:
         """Return whether a group's period may be sealed. Each is sealed once at most. Where a
         shuffler is trusted, a key is needed, only the latest period that is over is sealed, and the
         group has one on a `day` at most, so that no two of its records are sealed on one day."""
         registry = self._registry
-        if group not in registry.groups or is_window_sealed(connection, group, end):
+        if group not in registry.groups or is_window_sealed(database, group, end):
             return False
         if not registry.groups[group].needs_shuffler:
             return True
-        sealed = connection.execute("SELECT contents FROM batches WHERE day = ?", (str(day),))
+        sealed = database.execute("SELECT contents FROM batches WHERE day = ?", (str(day),))
         metrics = {name for (contents,) in sealed for name in json.loads(contents)}
         is_first = group not in map(self._group, metrics)
         return is_latest and is_first and self._key is not None
@@ -157,52 +157,52 @@ class Sealer:
         queue = self._registry.metrics[item.metric].queue
         return self._key.seal(queue, self._queues[queue].size, Content(day, item))
 
-    def _charged_items(self, connection: Database, group: str, end: int) -> list[Item]:
+    def _charged_items(self, database: Database, group: str, end: int) -> list[Item]:
         """Return the reports that a group may send of one period, and charge them. The order of the
         metrics is drawn before any pool is read, and the unused part of a grant lapses."""
         metrics, day = self._registry.metrics_of(group), day_of(end - 1)
         modes = [
             self._modes[metric.name]
             for metric in metrics
-            if metric.expires >= day and not is_new(connection, metric.name)
+            if metric.expires >= day and not is_new(database, metric.name)
         ]
-        items, remaining = list[Item](), remaining_budget(connection, self._registry, group, end)
+        items, remaining = list[Item](), remaining_budget(database, self._registry, group, end)
         for mode in random_order(modes, self._bits):
-            grant = mode.grant(connection, end, remaining)
+            grant = mode.grant(database, end, remaining)
             remaining = grant.taken_from(remaining)
-            reports, times = mode.take(connection, end, grant)
+            reports, times = mode.take(database, end, grant)
             if times:
-                charge(connection, group, mode.metric, end, times, mode.span(connection, end))
+                charge(database, group, mode.metric, end, times, mode.span(database, end))
             items += [Item(mode.metric.name, mode.metric.version, report) for report in reports]
         if items:
-            mark_sealed(connection, group, end)
+            mark_sealed(database, group, end)
         return items
 
-    def _forget(self, connection: Database, group: str, end: int) -> None:
+    def _forget(self, database: Database, group: str, end: int) -> None:
         """Delete what the period pooled, and the epochs that ended before it without a charge."""
-        for other_end, name in due_periods(connection, end):
+        for other_end, name in due_periods(database, end):
             if self._group(name) == group:
                 for table in ("pool", "seen"):
-                    connection.execute(
+                    database.execute(
                         f"DELETE FROM {table} WHERE ends = ? AND metric = ?", (other_end, name)
                     )
         over = "FROM frozen WHERE NOT charged AND ends < ?"  # what is paid for outlives a leap
-        for (name,) in connection.execute(f"SELECT DISTINCT metric {over}", (end,)).fetchall():
+        for (name,) in database.execute(f"SELECT DISTINCT metric {over}", (end,)).fetchall():
             if self._group(name) in (group, ""):
-                connection.execute(f"DELETE {over} AND metric = ?", (end, name))
+                database.execute(f"DELETE {over} AND metric = ?", (end, name))
         if self._registry.is_hidden(group):
-            remember(connection, _calendar(group), end)
+            remember(database, _calendar(group), end)
 
-    def _forget_what_is_over(self, connection: Database, day: date) -> None:
+    def _forget_what_is_over(self, database: Database, day: date) -> None:
         """Delete responses that were not charged, of other versions of the registry and of metrics
         that expired before `day`: nothing is set aside for them in the windows of those records."""
         metrics = self._registry.metrics.values()
         current = {meaning(metric) for metric in metrics if metric.expires >= day}
-        for key in connection.execute(
+        for key in database.execute(
             "SELECT metric, version, meaning FROM frozen WHERE NOT charged"
         ).fetchall():
             for table, rest in _FORGOTTEN.items() if key not in current else ():
-                connection.execute(
+                database.execute(
                     f"DELETE FROM {table} WHERE (metric, version, meaning) = (?, ?, ?){rest}", key
                 )
 
@@ -211,9 +211,9 @@ class Sealer:
         return metrics[metric].group if metric in metrics else ""
 
 
-def stop_calendars(connection: Database) -> None:
+def stop_calendars(database: Database) -> None:
     """Delete the calendars of hidden groups, which begin again with the next consent."""
-    forget_states(connection, _calendar(""))
+    forget_states(database, _calendar(""))
 
 
 def first_kept_day(now: int, keep_sent: timedelta) -> str:
@@ -225,62 +225,62 @@ def first_kept_day(now: int, keep_sent: timedelta) -> str:
     return (today - min(keep_sent, today - date.min)).isoformat()
 
 
-def drop(connection: Database, now: int, keep_sent: timedelta) -> None:
+def drop(database: Database, now: int, keep_sent: timedelta) -> None:
     """Hold batches that no collector takes on the clock's day until the clock shows another. Drop
     held batches once batches of HELD_DAYS later days were taken; beyond MOST_WAITING bytes drop
     held batches first, then the oldest. Delete the bytes of sent batches after `keep_sent`."""
     today = day_of(now).isoformat()
-    connection.execute(
+    database.execute(
         "UPDATE batches SET body = NULL WHERE state = 'acknowledged' AND NOT day BETWEEN ? AND ?",
         (first_kept_day(now, keep_sent), today),
     )
     for before, after, are in (("waiting", "held", "NOT"), ("held", "waiting", "")):
-        connection.execute(
+        database.execute(
             f"UPDATE batches SET state = ? WHERE state = ? AND {are} ? BETWEEN day AND last_day",
             (after, before, today),
         )
-    taken = connection.execute(
+    taken = database.execute(
         "SELECT DISTINCT day FROM batches WHERE state = 'acknowledged' "
         "ORDER BY day DESC LIMIT 1 OFFSET ?",
         (HELD_DAYS - 1,),
     ).fetchone()
     total = 0
-    for identity, size, is_over in connection.execute(
+    for identity, size, is_over in database.execute(
         "SELECT id, length(coalesce(sealed, body)), state = 'held' AND last_day < ? "
         f"FROM batches WHERE {UNSENT} ORDER BY state DESC, day DESC, id",
         taken or ("",),
     ).fetchall():
         total += size
         if is_over or total > MOST_WAITING:
-            connection.execute(
+            database.execute(
                 "UPDATE batches SET state = 'dropped', body = NULL, sealed = NULL, not_before = 0 "
                 "WHERE id = ?",
                 (identity,),
             )
 
 
-def last_day(connection: Database, registry: Registry) -> date:
+def last_day(database: Database, registry: Registry) -> date:
     """Return the latest day on which something was sealed, or recorded in a period that is not over
     (its beginning at the latest). It is later than the clock's day where the clock leaped and went
     back."""
     longest = max(length(group.caps.window) for group in registry.groups.values())
     begun = "SELECT date(max(ends) - ?, 'unixepoch') AS day FROM seen"
     query = f"SELECT max(day) FROM ({begun} UNION ALL SELECT day FROM batches)"
-    (day,) = connection.execute(query, (longest,)).fetchone()
+    (day,) = database.execute(query, (longest,)).fetchone()
     return date.fromisoformat(day) if day else date.min
 
 
-def withdraw_shuffled(connection: Database, registry: Registry, groups: Collection[str]) -> None:
+def withdraw_shuffled(database: Database, registry: Registry, groups: Collection[str]) -> None:
     """Delete what waits, pooled or sealed, of metrics that need a shuffler and are not in
     `groups`."""
     for metric in registry.metrics.values():
         if metric.needs_shuffler and metric.group not in groups:
             for table in ("pool", "seen"):
-                connection.execute(f"DELETE FROM {table} WHERE metric = ?", (metric.name,))
+                database.execute(f"DELETE FROM {table} WHERE metric = ?", (metric.name,))
     waiting = f"SELECT id, sealed FROM batches WHERE {UNSENT} AND sealed NOT NULL"
-    for identity, sealed in connection.execute(waiting).fetchall():
+    for identity, sealed in database.execute(waiting).fetchall():
         if (group := shuffled_group(sealed)) and group not in groups:
-            connection.execute(
+            database.execute(
                 "UPDATE batches SET state = 'withdrawn', body = NULL, sealed = NULL, "
                 "not_before = 0 WHERE id = ?",
                 (identity,),

@@ -99,10 +99,10 @@ class Sender:
                 return Uploaded(acknowledged, refused, result.waiting, why)
         return Uploaded(acknowledged, refused, result.waiting, "enough for one call")
 
-    def outlook(self, connection: Database) -> tuple[str, datetime | None]:
+    def outlook(self, database: Database) -> tuple[str, datetime | None]:
         """Return why nothing more is sent now, and the earliest time of the next batch, UTC, or
         None where no clock decides it."""
-        sealed, end, held = connection.execute(
+        sealed, end, held = database.execute(
             "SELECT (SELECT min(not_before) FROM batches WHERE state = 'waiting'), "
             "(SELECT min(ends) FROM seen), (SELECT count(*) FROM batches WHERE state = 'held')"
         ).fetchone()
@@ -112,7 +112,7 @@ class Sender:
             return self._until(end, "what was recorded is sealed after its period")
         if self.destination is None:
             return NO_DESTINATION, None
-        next_try, clock = state(connection, "next_try", 0), math.floor(self._clock().timestamp())
+        next_try, clock = state(database, "next_try", 0), math.floor(self._clock().timestamp())
         if clock < next_try <= clock + LONGEST_WAIT:
             why = ": ".join(filter(None, (FAILED, self._failure)))
             return why, datetime.fromtimestamp(next_try, UTC)
@@ -128,23 +128,23 @@ class Sender:
     ) -> Uploaded:
         """Send one batch, if there is one that may leave now."""
         clock = math.floor(self._clock().timestamp())
-        with device().transaction() as connection:
-            if not may_send(connection):
+        with device().transaction() as database:
+            if not may_send(database):
                 return Uploaded(why="consent")
-            waiting = connection.execute(
+            waiting = database.execute(
                 "SELECT count(*) FROM batches WHERE state = 'waiting'"
             ).fetchone()[0]
-            next_try = max(self._next_try, state(connection, "next_try", 0))
+            next_try = max(self._next_try, state(database, "next_try", 0))
             if waiting and clock < next_try <= clock + LONGEST_WAIT:
                 return Uploaded(waiting=waiting, why=FAILED)
-            due = connection.execute(
+            due = database.execute(
                 "SELECT id, substr(coalesce(sealed, body), 1, 512) FROM batches "
                 "WHERE state = 'waiting' AND not_before <= ? ORDER BY random()",
                 (seconds_of(self._clock()),),
             ).fetchall()
             has_relay = getattr(self.destination, "has_relay", False)
             identity = next((x for x, head in due if has_relay or not shuffled_group(head)), None)
-            batch = connection.execute(
+            batch = database.execute(
                 "SELECT id, coalesce(sealed, body) FROM batches WHERE id = ?", (identity,)
             ).fetchone()
         if batch is None:
@@ -169,28 +169,28 @@ class Sender:
     ) -> None:
         """Set the next try: exponential back-off with full jitter, which survives a restart."""
         self._next_try = clock + FIRST_WAIT  # in case it cannot be written down
-        with device().transaction() as connection:
-            failures = state(connection, "failures", 0) + 1
+        with device().transaction() as database:
+            failures = state(database, "failures", 0) + 1
             longest = min(LONGEST_WAIT, FIRST_WAIT << min(failures, 16))
             wait = max(uniform_below(self._bits, longest + 1), min(retry_after, LONGEST_WAIT))
-            remember(connection, "failures", failures)
-            remember(connection, "next_try", clock + round(wait))
+            remember(database, "failures", failures)
+            remember(database, "next_try", clock + round(wait))
             self._next_try = 0
 
 
 def _acknowledge(device: DeviceFile, identity: bytes, refused: int, keeps: bool) -> None:
     """Note that a batch was taken, with its number of refused reports."""
-    with device.transaction(synced=True) as connection:
-        is_new = connection.execute(
+    with device.transaction(synced=True) as database:
+        is_new = database.execute(
             "UPDATE batches SET state = 'acknowledged', body = CASE WHEN ? THEN body END, "
             "sealed = NULL, not_before = 0 WHERE id = ? "
             "AND state IN ('waiting', 'held', 'withdrawn')",
             (keeps, identity),
         ).rowcount
         for name in ("failures", "next_try"):  # a clock that goes back begins no old wait again
-            remember(connection, name, 0)
+            remember(database, name, 0)
         if is_new:  # not by another process already
-            remember(connection, "refused", state(connection, "refused", 0) + refused)
+            remember(database, "refused", state(database, "refused", 0) + refused)
 
 
 def error_line(error: Exception) -> str:

@@ -11,10 +11,10 @@ from ldp.registry import Registry
 from ldp.registry.answers import StatementReader
 
 
-def read_sent(connection: Database, registry: Registry, first_day: str) -> list[Sent]:
+def read_sent(database: Database, registry: Registry, first_day: str) -> list[Sent]:
     """Return every batch, by day. It states what its reports say while it waits to be sent, and
     after that if its day is `first_day` (as YYYY-MM-DD) or later and its bytes were kept."""
-    rows = connection.execute(
+    rows = database.execute(
         f"SELECT day, contents, state, CASE WHEN {UNSENT} OR day >= ? THEN body END "
         "FROM batches ORDER BY day, id",
         (first_day,),

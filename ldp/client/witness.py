@@ -49,18 +49,18 @@ class Witness:
         self._path = path
         self._default = default
 
-    def problem(self, connection: Database) -> str:
+    def problem(self, database: Database) -> str:
         """Return why the device's file must not be used, "" if it may. Write nothing."""
-        mark = state(connection, "mark")
+        mark = state(database, "mark")
         try:
-            if self._takes_over(connection) and self._default is not None:
-                return self._default.problem(connection)
+            if self._takes_over(database) and self._default is not None:
+                return self._default.problem(database)
             marks = self._read() if mark is not None or self._path.exists() else None
         except StorageError as error:
             return str(error)
-        return self._objection(connection, mark, marks)
+        return self._objection(database, mark, marks)
 
-    def _objection(self, connection: Database, mark: str | None, marks: Marks | None) -> str:
+    def _objection(self, database: Database, mark: str | None, marks: Marks | None) -> str:
         """Return why a file with this `mark` must not be used beside these `marks`, "" if it
         may."""
         if mark is None and marks is not None and marks.confirmed:
@@ -70,45 +70,45 @@ class Witness:
             )
         if mark is None or marks is None:
             return ""
-        is_known = mark in marks and mark.endswith(_charges_digest(connection))
+        is_known = mark in marks and mark.endswith(_charges_digest(database))
         return "" if is_known else "the device's file is older than its witness: a restored copy"
 
-    def check(self, connection: Database) -> None:
+    def check(self, database: Database) -> None:
         """Raise StorageError unless the device's file is the one that the witness knows."""
-        if why := self.problem(connection):
+        if why := self.problem(database):
             raise StorageError(why)
-        if self._takes_over(connection) and self._default is not None:
-            self._default.check(connection)
-            mark = state(connection, "mark")
+        if self._takes_over(database) and self._default is not None:
+            self._default.check(database)
+            mark = state(database, "mark")
             self._write(Marks(mark, mark))
-            remember(connection, KEPT_AS, NAMED)
+            remember(database, KEPT_AS, NAMED)
 
-    def _takes_over(self, connection: Database) -> bool:
+    def _takes_over(self, database: Database) -> bool:
         """Return whether the app gives the path of a witness for the first time."""
-        is_default = state(connection, KEPT_AS) in (DEFAULT, LOST)
-        return is_default and state(connection, "mark") is not None and not self._path.exists()
+        is_default = state(database, KEPT_AS) in (DEFAULT, LOST)
+        return is_default and state(database, "mark") is not None and not self._path.exists()
 
-    def announce(self, connection: Database) -> None:
+    def announce(self, database: Database) -> None:
         """Write a new mark to the file and the witness, before the transaction is committed."""
-        old_mark, new_mark = self._renew_mark(connection)
+        old_mark, new_mark = self._renew_mark(database)
         self._write(Marks(old_mark, new_mark))
-        remember(connection, KEPT_AS, NAMED)
+        remember(database, KEPT_AS, NAMED)
 
-    def confirm(self, connection: Database) -> None:
+    def confirm(self, database: Database) -> None:
         """Confirm the mark of the last transaction, so that its batches may leave."""
-        self.check(connection)
-        mark = state(connection, "mark")
+        self.check(database)
+        mark = state(database, "mark")
         if mark is not None and self._read().confirmed != mark:
             self._write(Marks(mark, mark))
 
-    def _renew_mark(self, connection: Database) -> tuple[str, str]:
+    def _renew_mark(self, database: Database) -> tuple[str, str]:
         """Give the device's file a new mark; return its old mark and the new one."""
-        old_mark = state(connection, "mark", "")
+        old_mark = state(database, "mark", "")
         new_mark = (
             f"{mark_number(old_mark) + 1:016x}"
-            f"{os.urandom(MARK_BYTES).hex()}{_charges_digest(connection)}"
+            f"{os.urandom(MARK_BYTES).hex()}{_charges_digest(database)}"
         )
-        remember(connection, "mark", new_mark)
+        remember(database, "mark", new_mark)
         return old_mark, new_mark
 
     def _read(self) -> Marks:
@@ -139,49 +139,49 @@ class DefaultWitness(Witness):
         name = hashlib.sha256(os.fsencode(device)).hexdigest()[:32]
         super().__init__(state_folder() / f"{name}.witness")
 
-    def problem(self, connection: Database) -> str:
-        return self._objection(connection, state(connection, "mark"), self._read_or_none())
+    def problem(self, database: Database) -> str:
+        return self._objection(database, state(database, "mark"), self._read_or_none())
 
-    def _objection(self, connection: Database, mark: str | None, marks: Marks | None) -> str:
-        if mark is not None and state(connection, KEPT_AS, NAMED) == NAMED:
+    def _objection(self, database: Database, mark: str | None, marks: Marks | None) -> str:
+        if mark is not None and state(database, KEPT_AS, NAMED) == NAMED:
             return "the device's file has a witness: open the client with it"
-        if marks is None or (mark is not None and self._is_behind(connection, mark, marks)):
+        if marks is None or (mark is not None and self._is_behind(database, mark, marks)):
             return ""
-        return super()._objection(connection, mark, marks)
+        return super()._objection(database, mark, marks)
 
-    def check(self, connection: Database) -> None:
-        mark, marks = state(connection, "mark"), self._read_or_none()
-        if why := self._objection(connection, mark, marks):
+    def check(self, database: Database) -> None:
+        mark, marks = state(database, "mark"), self._read_or_none()
+        if why := self._objection(database, mark, marks):
             raise StorageError(why)
-        if mark is None or (marks is None and state(connection, KEPT_AS) == LOST):
+        if mark is None or (marks is None and state(database, KEPT_AS) == LOST):
             return
-        if marks is None or self._is_behind(connection, mark, marks):
-            if state(connection, KEPT_AS) != LOST:
-                self._lose(connection)
-            self._keep(connection, Marks(mark, mark))
+        if marks is None or self._is_behind(database, mark, marks):
+            if state(database, KEPT_AS) != LOST:
+                self._lose(database)
+            self._keep(database, Marks(mark, mark))
 
-    def announce(self, connection: Database) -> None:
-        was_lost = state(connection, KEPT_AS) == LOST
-        if not self._keep(connection, Marks(*self._renew_mark(connection))) and not was_lost:
-            self._lose(connection)
+    def announce(self, database: Database) -> None:
+        was_lost = state(database, KEPT_AS) == LOST
+        if not self._keep(database, Marks(*self._renew_mark(database))) and not was_lost:
+            self._lose(database)
 
-    def confirm(self, connection: Database) -> None:
-        self.check(connection)
-        mark, marks = state(connection, "mark"), self._read_or_none()
+    def confirm(self, database: Database) -> None:
+        self.check(database)
+        mark, marks = state(database, "mark"), self._read_or_none()
         if mark is not None and marks is not None and marks.confirmed != mark:
-            self._keep(connection, Marks(mark, mark))
+            self._keep(database, Marks(mark, mark))
 
     def _read_or_none(self) -> Marks | None:
         with suppress(OSError):
             return self._read()
         return None
 
-    def _is_behind(self, connection: Database, mark: str, marks: Marks) -> bool:
+    def _is_behind(self, database: Database, mark: str, marks: Marks) -> bool:
         """Return whether the witness is older than the file: it was restored, or the file was used
         elsewhere for a while."""
-        return mark_number(mark) > marks.number and mark.endswith(_charges_digest(connection))
+        return mark_number(mark) > marks.number and mark.endswith(_charges_digest(database))
 
-    def _keep(self, connection: Database, marks: Marks) -> bool:
+    def _keep(self, database: Database, marks: Marks) -> bool:
         """Write the witness; return whether that succeeded."""
         try:
             if not self._path.is_absolute():
@@ -189,13 +189,13 @@ class DefaultWitness(Witness):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._write(marks)
         except (OSError, ParameterError):
-            remember(connection, KEPT_AS, LOST)
+            remember(database, KEPT_AS, LOST)
             return False
-        remember(connection, KEPT_AS, DEFAULT)
+        remember(database, KEPT_AS, DEFAULT)
         return True
 
-    def _lose(self, connection: Database) -> None:
-        remember(connection, LOSSES, state(connection, LOSSES, 0) + 1)
+    def _lose(self, database: Database) -> None:
+        remember(database, LOSSES, state(database, LOSSES, 0) + 1)
 
 
 def mark_number(mark: str) -> int:
@@ -203,10 +203,10 @@ def mark_number(mark: str) -> int:
     return int(mark[:16], 16) if len(mark) == MARK_LETTERS else -1
 
 
-def _charges_digest(connection: Database) -> str:
+def _charges_digest(database: Database) -> str:
     """Return a digest of all charges, which shows when SQLite's log carried a new mark onto old
     pages."""
-    return _digest(repr([row[:4] for row in totals(connection)]))
+    return _digest(repr([row[:4] for row in totals(database)]))
 
 
 @lru_cache(maxsize=1)
@@ -217,16 +217,16 @@ def _digest(text: str) -> str:
 class NoWitness:
     """Absent witness, for an app that wants none; raises StorageError if the file has one."""
 
-    def problem(self, connection: Database) -> str:
-        if state(connection, "mark") is None:
+    def problem(self, database: Database) -> str:
+        if state(database, "mark") is None:
             return ""
         return "the device's file has a witness: open the client with it"
 
-    def check(self, connection: Database) -> None:
-        if why := self.problem(connection):
+    def check(self, database: Database) -> None:
+        if why := self.problem(database):
             raise StorageError(why)
 
-    def announce(self, connection: Database) -> None:
+    def announce(self, database: Database) -> None:
         """Do nothing."""
 
     confirm = check

@@ -62,7 +62,7 @@ def is_plausible(
     good = np.ones(len(rows), dtype=np.bool_)
     part_reports = split_batch(mechanism.layout, rows, payloads)
     for part, (part_rows, part_payloads) in zip(parts_of(mechanism), part_reports, strict=True):
-        if part.kind.has_independent_bits:
+        if part.kind.is_bitwise:
             fewest, most = ones_limits(part, part.shape.columns)
             ones = np.bitwise_count(part_payloads).sum(axis=1, dtype=np.int64)
             good &= (fewest <= ones) & (ones <= most)
@@ -87,7 +87,7 @@ def _are_few(mechanism: Mechanism, candidates: tuple[str, ...]) -> bool:
     is_hashed = isinstance(mechanism.addressing, PolynomialRows | PolynomialBloom)
     cells = mechanism.most_cells * len(candidates)
     is_few = 0 < cells <= mechanism.shape.columns // 2
-    return mechanism.kind.has_independent_bits and is_hashed and is_few
+    return mechanism.kind.is_bitwise and is_hashed and is_few
 
 
 def _plausible_among(

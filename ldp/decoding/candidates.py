@@ -418,7 +418,7 @@ def _pooled(mechanism: Mechanism, more: float) -> float:
     """Return the variance that a bit of a report has beyond its own because it shares a permanent
     response with `more` others: in RAPPOR the same for every bit, (q - p)**2 (f/2) (1 - f/2) for
     each. Raises DecodeError for a mechanism whose bits are not independent."""
-    if more and not mechanism.kind.has_independent_bits:
+    if more and not mechanism.kind.is_bitwise:
         raise DecodeError(
             f"a regression does not know how {mechanism.name} reports of one client are "
             "correlated: use method mean-sketch"

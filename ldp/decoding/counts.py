@@ -154,7 +154,7 @@ def _is_small_sketch(table: Table, candidates: int, pooled: tuple[float, ...]) -
     is_sketch = isinstance(table.mechanism.candidate_addressing, PolynomialRows)
     untouched = table.mechanism.support.untouched
     equations = int((table.reports > 0).sum()) * (table.mechanism.shape.columns - 1)
-    is_known = not pooled or table.mechanism.kind.has_independent_bits
+    is_known = not pooled or table.mechanism.kind.is_bitwise
     is_small = table.counts.size <= bloom.MOST_CELLS and bloom.FEW <= equations > candidates
     is_small &= candidates * table.mechanism.shape.rows <= MOST_PLACES
     lies = table.total * float(untouched * (1 - untouched))

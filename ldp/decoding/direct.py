@@ -96,7 +96,7 @@ def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> f
     up: that gives the largest error for this sum."""
     n, s, columns = estimates.reports, len(estimates.values), mechanism.shape.columns
     held = float(np.clip(estimates.count.sum() / n, 0, mechanism.at_most_answers))
-    if mechanism.kind.has_independent_bits:
+    if mechanism.kind.is_bitwise:
         variance = mechanism.variance(n, held / s) + pooled_variance(mechanism, more)(n, held / s)
         return math.sqrt(s * variance)
     if s == columns:

@@ -13,7 +13,7 @@ from ldp.errors import ParameterError
 from ldp.protocol.hashing import Value as Value
 from ldp.protocol.hashing import value_bytes
 from ldp.protocol.kinds import ManyCells
-from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, bernoulli, uniform_below
+from ldp.protocol.randomness import ONE, BitSource, bernoulli, uniform_below
 
 POINT_BITS = 61
 """Number of bits that hold any point plus 1: of the hash functions' field or of categories."""
@@ -73,7 +73,7 @@ class Rounding(RandomizedAddressing):
 
     def alternatives(self, point: int, row: int) -> Sequence[tuple[Fraction, int]]:
         step, weight = self.rounding(point, row)
-        up = Fraction(weight, PROBABILITY_ONE)
+        up = Fraction(weight, ONE)
         return [(share, place) for share, place in ((1 - up, step), (up, step + 1)) if share]
 
 

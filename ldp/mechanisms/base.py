@@ -32,7 +32,7 @@ from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value as Value
 from ldp.protocol.kinds import Kind, Layout
 from ldp.protocol.randomness import (
-    PROBABILITY_ONE,
+    ONE,
     BitSource,
     ReportBits,
     SystemBits,
@@ -519,4 +519,4 @@ def _as_list(value: Any) -> Any:
 
 def threshold(probability: Fraction) -> int:
     """Return floor(2**64 * probability), which is exact for the thresholds of encoders."""
-    return math.floor(probability * PROBABILITY_ONE)
+    return math.floor(probability * ONE)

@@ -102,7 +102,7 @@ def _part(mechanism: Any) -> Mechanism:
         or not part.is_whole
         or part.needs_shuffler
         or part.kind is Sign
-        or (isinstance(part, MemoisedMechanism) and not part.kind.has_independent_bits)
+        or (isinstance(part, MemoisedMechanism) and not part.kind.is_bitwise)
         or not isinstance(part.addressing, ADDRESSINGS)
         or (isinstance(part.addressing, Identity) and part.addressing.untouching)
     ):

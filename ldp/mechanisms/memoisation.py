@@ -80,7 +80,7 @@ class MemoisedMechanism(Mechanism, ABC):
         whatever their values. Infinite without instantaneous noise.
         """
         high, low = self.instantaneous
-        has_bits = self.kind.has_independent_bits
+        has_bits = self.kind.is_bitwise
         if not low or (has_bits and high == 1):
             return math.inf
         ratio = max(high / low, (1 - low) / (1 - high)) if has_bits else high / low

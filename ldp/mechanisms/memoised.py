@@ -27,7 +27,7 @@ from ldp.mechanisms.permanent_response import KeyedFilter, KeyedMemory
 from ldp.mechanisms.sketch import case_of
 from ldp.protocol.channel import EXACT, Channel, direct_channel, require_epsilon
 from ldp.protocol.kinds import Index
-from ldp.protocol.randomness import PROBABILITY_ONE, BitSource
+from ldp.protocol.randomness import ONE, BitSource
 
 _CERTAIN = Fraction(1, 10**50)
 """Bound of the error of a probability that was computed with 60 digits."""
@@ -48,10 +48,10 @@ def instantaneous_step(
     power = Fraction(EXACT.exp(Decimal(epsilon)))
     limit = power / (power + others) - _CERTAIN
     share = (limit - permanent.untouched) / (permanent.touched - permanent.untouched)
-    steps = math.floor(share * PROBABILITY_ONE)
-    if steps >= PROBABILITY_ONE:
+    steps = math.floor(share * ONE)
+    if steps >= ONE:
         raise ParameterError("lifetime_epsilon must be above epsilon, that of one report")
-    keep = Fraction(steps, PROBABILITY_ONE)
+    keep = Fraction(steps, ONE)
     return keep, (1 - keep) / others
 
 

@@ -21,10 +21,10 @@ from ldp.mechanisms.numeric import Range, position, require_outside, require_ran
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
-from ldp.protocol.randomness import PROBABILITY_BITS, PROBABILITY_ONE
+from ldp.protocol.randomness import ONE, PRECISION
 
 MOST_FEATURES = 50
-_FIELD = PROBABILITY_BITS + 1
+_FIELD = PRECISION + 1
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class Products(Rounding):
         for i, (first, second) in enumerate(self.factors):
             product = entries[first] * entries[second]
             place = product if first == second else (product + 1) / 2
-            point |= math.floor(place * PROBABILITY_ONE) << _FIELD * i
+            point |= math.floor(place * ONE) << _FIELD * i
         return point
 
     def rounding(self, point: int, row: int) -> tuple[int, int]:
         place = point >> _FIELD * row & ((1 << _FIELD) - 1)
-        return place >> PROBABILITY_BITS, place & (PROBABILITY_ONE - 1)
+        return place >> PRECISION, place & (ONE - 1)
 
     def cells(self, point: int, row: int) -> Sequence[int]:
         return (point,)

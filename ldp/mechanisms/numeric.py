@@ -32,7 +32,7 @@ from ldp.protocol.channel import (
 )
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
-from ldp.protocol.randomness import PROBABILITY_BITS, PROBABILITY_ONE
+from ldp.protocol.randomness import ONE, PRECISION
 
 LARGEST = float(1 << 53)
 """Largest absolute value of a bound, so that bounds are written without an exponent."""
@@ -115,10 +115,10 @@ class Numbers(Rounding):
     width: int
 
     def point(self, value: Value) -> int:
-        return math.floor(position(value, self.bounds, self.outside) * self.steps * PROBABILITY_ONE)
+        return math.floor(position(value, self.bounds, self.outside) * self.steps * ONE)
 
     def rounding(self, point: int, row: int) -> tuple[int, int]:
-        return point >> PROBABILITY_BITS, point & (PROBABILITY_ONE - 1)
+        return point >> PRECISION, point & (ONE - 1)
 
     def cells(self, point: int, row: int) -> Sequence[int]:
         return range(point, point + self.width)

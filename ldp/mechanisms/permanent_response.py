@@ -17,7 +17,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.base import threshold
 from ldp.mechanisms.secrets import message
 from ldp.protocol.kinds import bytes_below
-from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, KeyedBits, bernoulli, uniform_below
+from ldp.protocol.randomness import ONE, BitSource, KeyedBits, bernoulli, uniform_below
 
 
 class PermanentMemory(ABC):
@@ -97,7 +97,7 @@ class PermanentFilter(PermanentMemory):
         return threshold(self.f / 2)
 
     def draw(self, source: BitSource, true_response: int) -> int:
-        high = PROBABILITY_ONE - self._low
+        high = ONE - self._low
         return bernoulli(source, self._low, self.bits, true_response, high)
 
 

@@ -16,7 +16,7 @@ from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, round_up
 from ldp.protocol.kinds import Bits, Index
-from ldp.protocol.randomness import PROBABILITY_ONE
+from ldp.protocol.randomness import ONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +57,8 @@ class CoinResponse(Mechanism):
         alpha, beta = Fraction(self.alpha), Fraction(self.beta)
         yes_if_no = (1 - alpha) * beta
         return Channel(
-            touched=Fraction(floor((alpha + yes_if_no) * PROBABILITY_ONE), PROBABILITY_ONE),
-            untouched=Fraction(ceil(yes_if_no * PROBABILITY_ONE), PROBABILITY_ONE),
+            touched=Fraction(floor((alpha + yes_if_no) * ONE), ONE),
+            untouched=Fraction(ceil(yes_if_no * ONE), ONE),
         )
 
     @cached_property

@@ -26,7 +26,7 @@ from ldp.mechanisms.permanent_response import PermanentFilter
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.channel import Channel, most_differing, require_whole
 from ldp.protocol.kinds import Bits
-from ldp.protocol.randomness import PROBABILITY_ONE
+from ldp.protocol.randomness import ONE
 
 MOST_HASHES = 16
 MOST_COHORTS = 1 << 16
@@ -237,4 +237,4 @@ def _probability(name: str, value: float) -> Fraction:
 
 def _rounded(probability: Fraction, towards: Any) -> float:
     """Return `probability` as a multiple of 2**-64, rounded by `towards` (floor or ceil)."""
-    return float(Fraction(towards(probability * PROBABILITY_ONE), PROBABILITY_ONE))
+    return float(Fraction(towards(probability * ONE), ONE))

@@ -17,7 +17,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from ldp.errors import ParameterError
-from ldp.protocol.randomness import PROBABILITY_ONE
+from ldp.protocol.randomness import ONE
 
 EXACT = Context(prec=60)
 MAX_EPSILON = 64.0
@@ -110,8 +110,8 @@ def keep_probability(epsilon: float | Fraction, others: int | Fraction) -> Fract
     """
     power = EXACT.exp(_decimal(Fraction(epsilon)))
     share = EXACT.divide(power, EXACT.add(power, _decimal(Fraction(others))))
-    scaled = EXACT.subtract(EXACT.multiply(share, Decimal(PROBABILITY_ONE)), Decimal("1e-30"))
-    return Fraction(math.floor(scaled), PROBABILITY_ONE)
+    scaled = EXACT.subtract(EXACT.multiply(share, Decimal(ONE)), Decimal("1e-30"))
+    return Fraction(math.floor(scaled), ONE)
 
 
 def power_plus_one(epsilon: float) -> Decimal:

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Self, overload
 
 from ldp.errors import ReportError
 from ldp.protocol.randomness import (
-    PROBABILITY_BITS,
-    PROBABILITY_ONE,
+    ONE,
+    PRECISION,
     BitSource,
     KeyedBits,
     SystemBits,
@@ -92,7 +92,7 @@ class Layout(ABC):
 
     is_bitmap: ClassVar[bool] = False
     """True if the payload has a bit for every column: column c is bit c % 8 of byte c // 8."""
-    has_independent_bits: ClassVar[bool] = False
+    is_bitwise: ClassVar[bool] = False
     """True if a report names every column independently of the others."""
     is_signed: ClassVar[bool] = False
     """True if a report adds 1 or -1 to a cell."""
@@ -212,7 +212,7 @@ class Index(Layout):
         if isinstance(source, SystemBits):
             other = outside(cells, uniform_below(source, others)) if others else 0
             cell = cells[uniform_below(source, touches) if touches > 1 else 0]
-            return (other, cell)[is_below(source.draw(PROBABILITY_BITS), touched)]
+            return (other, cell)[is_below(source.draw(PRECISION), touched)]
         is_touched = bernoulli(source, touched)
         if isinstance(source, KeyedBits):
             other = outside(cells, uniform_below(copy(source), others)) if others else 0
@@ -230,7 +230,7 @@ class Bits(Layout):
     """Layout of a report that names any number of columns: a bit a column, unused high bits 0."""
 
     is_bitmap = True
-    has_independent_bits = True
+    is_bitwise = True
 
     @cached_property
     def payload_limit(self) -> int:
@@ -265,7 +265,7 @@ class Subset(Bits):
     """Layout of a report that names `ones` columns: with one probability any of the cells that a
     value touches, uniformly among such sets of columns; else none of them, uniformly too."""
 
-    has_independent_bits = False
+    is_bitwise = False
 
     @property
     def outcomes(self) -> int:
@@ -324,7 +324,7 @@ class Subset(Bits):
 
     @cached_property
     def _coin(self) -> int:
-        return self.ones * PROBABILITY_ONE // self.columns
+        return self.ones * ONE // self.columns
 
     @cached_property
     def coarse_coin(self) -> int:
@@ -332,7 +332,7 @@ class Subset(Bits):
         too few than too many, because adding columns costs less than removing them."""
         few = self.ones - 1
         usual = few - isqrt(few) * (self.columns - 2 * few) // self.columns
-        return min(256, 256 * usual // self.columns) << PROBABILITY_BITS - 8
+        return min(256, 256 * usual // self.columns) << PRECISION - 8
 
     def naming(self, cells: int, size: int) -> int:
         """Return the number of reports that name exactly `size` of `cells` cells."""

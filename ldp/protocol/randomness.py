@@ -14,10 +14,10 @@ import os
 from functools import lru_cache
 from typing import Protocol
 
-PROBABILITY_BITS = 64
-PROBABILITY_ONE = 1 << PROBABILITY_BITS
-_LOW = PROBABILITY_ONE - 1
-LENGTH = 1 << (PROBABILITY_BITS + 1)
+PRECISION = 64
+ONE = 1 << PRECISION
+_LOW = ONE - 1
+LENGTH = 1 << (PRECISION + 1)
 """Bit that is set in all uniforms, so that they are integers of one length."""
 FEW_LANES = 64
 """Largest number of lanes whose uniforms are drawn whole: with so few, the time of drawing would
@@ -25,9 +25,9 @@ depend on a lane that is decided early."""
 _DOUBLINGS = (1, 2, 4, 8, 16, 32)
 MORE_BITS = 256
 """Least number of bits of a further request for one report."""
-_TAIL_BITS = PROBABILITY_BITS - 8
+_TAIL_BITS = PRECISION - 8
 _ZERO, _ONE, _OPEN = b"01?"
-_LANE_BYTES = PROBABILITY_BITS // 8 + 1
+_LANE_BYTES = PRECISION // 8 + 1
 """Bytes of a uniform in a sum of several, with one for its carry."""
 _IS_BELOW = bytes.maketrans(b"\x00\x01\x80\x81", b"1010")
 
@@ -163,20 +163,18 @@ def bernoulli(
         if lanes > FEW_LANES:
             return _compare_bytes(source, threshold, lanes, chosen, chosen_threshold)
         if lanes == 1:
-            return is_below(
-                source.draw(PROBABILITY_BITS), chosen_threshold if chosen else threshold
-            )
+            return is_below(source.draw(PRECISION), chosen_threshold if chosen else threshold)
         words = source.draw(8 * _LANE_BYTES * lanes)
         return _add_up(words, threshold, lanes, chosen, chosen_threshold)
     if lanes <= FEW_LANES and isinstance(source, KeyedBits):
         size = (lanes + 7) >> 3
-        words = int.from_bytes(source.peek(PROBABILITY_BITS * size), "little")
+        words = int.from_bytes(source.peek(PRECISION * size), "little")
         below, needed = _compare(words, 8 * size, threshold, lanes, chosen, chosen_threshold)
         source.skip(needed * size)
         return below
     all_lanes = (1 << lanes) - 1
     low, high = all_lanes & ~chosen, chosen
-    below = low * (threshold >> PROBABILITY_BITS) | high * (chosen_threshold >> PROBABILITY_BITS)
+    below = low * (threshold >> PRECISION) | high * (chosen_threshold >> PRECISION)
     undecided, ones_of = all_lanes & ~below, (0, low, high, all_lanes)
     for bits, is_read in _comparisons(threshold, chosen_threshold):
         if not undecided or not is_read:
@@ -192,7 +190,7 @@ def usual_bytes(lanes: int) -> tuple[int, int]:
     of a hundred, and how many of them are top bytes."""
     if lanes > FEW_LANES:
         return lanes + lanes // 16, lanes
-    return (_LANE_BYTES * lanes if lanes > 1 else PROBABILITY_BITS // 8), 0
+    return (_LANE_BYTES * lanes if lanes > 1 else PRECISION // 8), 0
 
 
 def _add_up(words: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int) -> int:
@@ -214,7 +212,7 @@ def _in_lanes(threshold: int, chosen_threshold: int, lanes: int) -> tuple[int, i
     2**64 - chosen_threshold, and the bits of all lanes."""
     ones = sum(1 << 8 * _LANE_BYTES * lane for lane in range(lanes))
     width = 8 * _LANE_BYTES * lanes
-    above = PROBABILITY_ONE - threshold | PROBABILITY_ONE - chosen_threshold << width
+    above = ONE - threshold | ONE - chosen_threshold << width
     return _LOW * ones, above * ones, width
 
 
@@ -224,8 +222,8 @@ def is_below(uniform: int, threshold: int) -> int:
     The result is 0 exactly where uniform + 2**64 - threshold reaches 2**64. The time of a sum of
     integers of one length does not depend on the integers; the time of a comparison does.
     """
-    total = (uniform | LENGTH) + (PROBABILITY_ONE - threshold | LENGTH)
-    return 1 ^ (total >> PROBABILITY_BITS & 1)
+    total = (uniform | LENGTH) + (ONE - threshold | LENGTH)
+    return 1 ^ (total >> PRECISION & 1)
 
 
 def _compare(
@@ -238,7 +236,7 @@ def _compare(
     """
     undecided = (1 << lanes) - 1
     low = undecided & ~chosen
-    below = low * (threshold >> PROBABILITY_BITS) | chosen * (chosen_threshold >> PROBABILITY_BITS)
+    below = low * (threshold >> PRECISION) | chosen * (chosen_threshold >> PRECISION)
     undecided &= ~below
     ones = low * _spread(threshold, width) | chosen * _spread(chosen_threshold, width)
     everywhere = undecided * _spread(_LOW, width)
@@ -257,14 +255,14 @@ def _compare(
 @lru_cache(maxsize=64)
 def _spread(threshold: int, width: int) -> int:
     """Return the 64 bits of `threshold`, the top one lowest, `width` bits apart."""
-    places = range(PROBABILITY_BITS)
+    places = range(PRECISION)
     return sum((threshold >> place & 1) << (63 - place) * width for place in places)
 
 
 def _length(thresholds: int) -> int:
     """Return the number of bits, of 64, from the top one to the lowest 1."""
     rest = thresholds & _LOW
-    return PROBABILITY_BITS + 1 - (rest & -rest).bit_length() if rest else 0
+    return PRECISION + 1 - (rest & -rest).bit_length() if rest else 0
 
 
 def _compare_bytes(
@@ -311,7 +309,7 @@ def _comparisons(threshold: int, chosen_threshold: int) -> tuple[tuple[int, bool
     rest = (threshold | chosen_threshold) & _LOW
     return tuple(
         (threshold >> i & 1 | (chosen_threshold >> i & 1) << 1, bool(rest & ((2 << i) - 1)))
-        for i in range(PROBABILITY_BITS - 1, -1, -1)
+        for i in range(PRECISION - 1, -1, -1)
     )
 
 

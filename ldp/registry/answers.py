@@ -232,7 +232,7 @@ def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
             if_held *= part.touches * p
             if_not *= shared * p + (part.touches - shared) * q
         else:
-            is_many = part.kind.has_independent_bits and _largest_set(part) is None
+            is_many = part.kind.is_bitwise and _largest_set(part) is None
             cells = max(part.channel.differing) if is_many else 1
             if_held, if_not = if_held * p**cells, if_not * q**cells
     return float(if_held), float(if_not)
@@ -263,7 +263,7 @@ def true_naming(mechanism: CatalogueMechanism, value: Value) -> float | None:
         if part.has_roundings:
             return None
         p, q = part.channel.chances
-        if not part.kind.has_independent_bits:
+        if not part.kind.is_bitwise:
             share *= p * (part.touches if part.kind is Index else 1)
             continue
         rows, columns = part.shape

@@ -356,7 +356,7 @@ def _of_values(metric: Metric) -> Iterator[str]:
     except (ParameterError, TypeError):
         yield "control must be a value that the mechanism takes as text"
         return
-    if len(cells) != 1 and mechanism.kind.has_independent_bits:
+    if len(cells) != 1 and mechanism.kind.is_bitwise:
         yield "control needs a mechanism in which a value has one bit: hashes = 1"
 
 

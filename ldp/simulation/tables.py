@@ -244,7 +244,7 @@ class _Rows:
             else:
                 self._add_named(held, by_value, placed)
         channel = mechanism.channel
-        if mechanism.kind.has_independent_bits:
+        if mechanism.kind.is_bitwise:
             # of none numpy draws nothing
             cells, is_held = np.zeros_like(held), held > 0
             cells[is_held] = generator.binomial(held[is_held], float(channel.touched))

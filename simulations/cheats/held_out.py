@@ -279,7 +279,7 @@ def aimed(
 
     def payload(view: View, memory: Memory) -> int | None:
         aim, columns, sent = target(view, memory), view.part.layout.columns, mask(view)
-        if aim is None or not view.part.layout.has_independent_bits:
+        if aim is None or not view.part.layout.is_bitwise:
             return aim
         others = memory.bits.draw(columns) if has_coins else view.part.number
         return (aim & sent | others & ~sent) & view.every
@@ -288,7 +288,7 @@ def aimed(
         aim, number, looked_at = target(view, memory), view.part.number, mask(view) & view.every
         if aim is None or not looked_at:
             return None
-        if law.layout.has_independent_bits:
+        if law.layout.is_bitwise:
             most, chance = law.of_agreement(aim, looked_at)
             return ((number ^ aim) & looked_at).bit_count() <= most, chance
         return number == aim, law.of_payload(aim) if fixes else law.of_sign(aim)
@@ -304,14 +304,14 @@ def best(draws: int) -> Fault:
         layout = view.part.layout
 
         def score(number: int) -> int:
-            if layout.has_independent_bits:
+            if layout.is_bitwise:
                 return -(number ^ view.clear).bit_count()
             return is_true(layout, view.cells, number)
 
         return max((view.part.number, *numbers), key=score)
 
     def sight(view: View, law: Law, memory: Memory) -> Sight:
-        if law.layout.has_independent_bits:
+        if law.layout.is_bitwise:
             most, chance = law.of_agreement(view.clear, view.every)
             return (view.part.number ^ view.clear).bit_count() <= most, chance
         return is_true(law.layout, view.cells, view.part.number), law.of_truth(view.cells)
@@ -327,7 +327,7 @@ def congruent(modulus: int) -> Fault:
 
     def payload(view: View, memory: Memory) -> int | None:
         layout = view.part.layout
-        if layout.has_independent_bits:
+        if layout.is_bitwise:
             word = memory.bits.draw(layout.columns)
             return word ^ (word ^ view.clear).bit_count() & 1
         if layout.outcomes > MOST_OUTCOMES:
@@ -337,7 +337,7 @@ def congruent(modulus: int) -> Fault:
 
     def sight(view: View, law: Law, memory: Memory) -> Sight:
         layout, number = view.part.layout, view.part.number
-        if layout.has_independent_bits:
+        if layout.is_bitwise:
             bias = sum(share * _evenness(law, len(cells)) for share, cells in law.alternatives)
             differs = (number ^ view.clear).bit_count() & 1
             return not differs, (1 + (-bias if view.clear.bit_count() & 1 else bias)) / 2
@@ -367,7 +367,7 @@ def _congruent(layout: Layout, modulus: int, rest: int) -> list[int]:
 def noise_of(view: View, number: int) -> int:
     """Return the noise in a payload: flipped bits, a flipped sign, or a distance of columns."""
     layout, truth = view.part.layout, view.clear
-    if layout.has_independent_bits or layout.is_signed:
+    if layout.is_bitwise or layout.is_signed:
         return number ^ truth
     return (cells_of(layout, number)[0] - cells_of(layout, truth)[0]) % layout.columns
 
@@ -375,7 +375,7 @@ def noise_of(view: View, number: int) -> int:
 def with_noise(view: View, noise: int) -> int:
     """Return the true payload with this noise."""
     layout, truth = view.part.layout, view.clear
-    if layout.has_independent_bits:
+    if layout.is_bitwise:
         return truth ^ noise & view.every
     if layout.is_signed:
         return truth ^ noise & 1
@@ -398,7 +398,7 @@ class Draft(NamedTuple):
 
     @property
     def has_many_bits(self) -> bool:
-        return self.layout.has_independent_bits and self.layout.columns > 1
+        return self.layout.is_bitwise and self.layout.columns > 1
 
     def mask(self) -> tuple[str, Mask]:
         """Draw a part of the columns, in words and as bits."""

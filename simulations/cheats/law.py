@@ -18,7 +18,7 @@ from ldp.mechanisms.base import Mechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.kinds import Bits, Index, Layout, Sign, Subset, as_bits
-from ldp.protocol.randomness import PROBABILITY_ONE, BitSource
+from ldp.protocol.randomness import ONE, BitSource
 from ldp.protocol.wire import pack_report, split_report
 from simulations.cheats import Event
 
@@ -66,7 +66,7 @@ class Part(NamedTuple):
 
     def rounded(self, bits: BitSource) -> Sequence[int]:
         """Draw the cells that the value touches."""
-        mark, chosen = bits.draw(64) / PROBABILITY_ONE, None
+        mark, chosen = bits.draw(64) / ONE, None
         for share, cells in self.mechanism.roundings(self.value, self.row):
             if chosen is None or mark >= 0:
                 chosen = cells
@@ -229,4 +229,4 @@ def _cumulative(groups: tuple[tuple[int, float], ...]) -> np.ndarray:
 
 def scaled(probability: float) -> int:
     """Return 2**64 times a probability, as an integer."""
-    return min(PROBABILITY_ONE, int(probability * PROBABILITY_ONE))
+    return min(ONE, int(probability * ONE))

@@ -128,7 +128,7 @@ class Weaker(WrongPart):
         gain = (self.times - 1) * channel.epsilon + self.more
         cells = part.rounded(memory.bits)
         touched = float(layout.any_probability(channel.touched, len(cells)))
-        if layout.has_independent_bits:
+        if layout.is_bitwise:
             gain /= sum(channel.differing)
         untouched = _odds_times(float(channel.untouched), -gain)
         return layout.draw(
@@ -136,7 +136,7 @@ class Weaker(WrongPart):
         )
 
     def seen(self, event: Event, part: Part, memory: Memory) -> Seen:
-        if part.layout.has_independent_bits:
+        if part.layout.is_bitwise:
             return _agrees(part.law, part.number, as_bits(part.cells), -1)
         return _truth(part)
 
@@ -345,7 +345,7 @@ def alike(part: Part, earlier: Part) -> Seen | None:
     cells must be equal. Reports of different cells must both be true, or both be lies.
     """
     layout, other = part.layout, earlier.layout
-    if layout.has_independent_bits or other.has_independent_bits:
+    if layout.is_bitwise or other.is_bitwise:
         if type(layout) is not type(other) or layout.columns != other.columns:
             return None
         mask = ~(as_bits(_centre(part)) ^ as_bits(_centre(earlier)))

@@ -67,7 +67,7 @@ def _told_of_one_report(mechanism: MemoisedMechanism, others: int, reports: int)
     chances_of_one = (*mechanism.instantaneous, permanent.touched, permanent.untouched)
     whole = lcm(*(chance.denominator for chance in chances_of_one))
     high, low, keep, change = (int(chance * whole) for chance in chances_of_one)
-    has_bits = mechanism.kind.has_independent_bits
+    has_bits = mechanism.kind.is_bitwise
     symbols = range(2 if has_bits else mechanism.shape.columns)
 
     def chance(symbol: int, about: int, if_about: int, if_not: int) -> int:
@@ -135,7 +135,7 @@ def test_no_life_tells_more_of_a_changing_value_than_its_figure(
         )
         assert before <= told + 1e-9
         assert (before := told) <= figure
-    others = 20 if mechanism.kind.has_independent_bits else 8
+    others = 20 if mechanism.kind.is_bitwise else 8
     lives = tuple(("0",) * others + ("1",) * others + (v,) * reports for v in "01")
     told = float(exact_epsilon(mechanism, (lives[0], lives[1]), "per-value"))
     assert told <= figure

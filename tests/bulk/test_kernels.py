@@ -14,11 +14,11 @@ from ldp import bulk
 from ldp.arrays import AnyInts
 from ldp.bulk.geometry_kernels import _points, vectors
 from ldp.bulk.sampling import _fill_below, fit_subsets
-from ldp.protocol.randomness import PROBABILITY_ONE, bernoulli
+from ldp.protocol.randomness import ONE, bernoulli
 from tests.statistics import ALPHA, law_p
 
-U64 = st.integers(0, PROBABILITY_ONE - 1)
-EDGES = [0, 1, 3 << 62, 1 << 63, (1 << 63) - 1, PROBABILITY_ONE - 2, PROBABILITY_ONE - 1]
+U64 = st.integers(0, ONE - 1)
+EDGES = [0, 1, 3 << 62, 1 << 63, (1 << 63) - 1, ONE - 2, ONE - 1]
 
 
 class Recorded:
@@ -78,7 +78,7 @@ def test_every_lane_of_a_word_compares_its_own_uniform(
     uniforms: list[int], threshold: int, data: st.DataObject
 ) -> None:
     tied = data.draw(st.integers(-1, 1))  # the last bit decides; random pairs never tie
-    uniforms[data.draw(st.integers(0, 63))] = min(max(threshold + tied, 0), PROBABILITY_ONE - 1)
+    uniforms[data.draw(st.integers(0, 63))] = min(max(threshold + tied, 0), ONE - 1)
     stream = [
         sum((u >> position & 1) << lane for lane, u in enumerate(uniforms))
         for position in range(63, -1, -1)
@@ -113,8 +113,8 @@ def test_the_number_of_ones_of_a_word_is_binomial(threshold: int) -> None:
     def law(p: float) -> dict[int, float]:
         return {k: float(binom.pmf(k, 64, p)) for k in range(65)}
 
-    assert law_p(ones, law(threshold / PROBABILITY_ONE)) > ALPHA
-    assert law_p(ones, law(threshold / PROBABILITY_ONE + 0.01)) < ALPHA  # the twin: 1 % more
+    assert law_p(ones, law(threshold / ONE)) > ALPHA
+    assert law_p(ones, law(threshold / ONE + 0.01)) < ALPHA  # the twin: 1 % more
 
 
 @pytest.mark.exact

@@ -36,7 +36,7 @@ def test_honest_reports_are_hardly_ever_set_aside(mechanism: CatalogueMechanism)
     from scipy.stats import binom
 
     for part in parts_of(mechanism):
-        if not part.layout.has_independent_bits:
+        if not part.layout.is_bitwise:
             continue
         columns, touched = part.shape.columns, float(part.channel.touched)
         untouched = float(part.channel.untouched)

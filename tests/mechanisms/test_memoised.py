@@ -22,7 +22,7 @@ from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.memoised import KeyedColumn, instantaneous_step
 from ldp.mechanisms.permanent_response import KeyedFilter
 from ldp.protocol.channel import exact_log
-from ldp.protocol.randomness import PROBABILITY_ONE, SeededBits
+from ldp.protocol.randomness import ONE, SeededBits
 from ldp.registry import Registry
 from ldp.server import TableBuilder, decode
 from ldp.simulation import draw_table
@@ -42,7 +42,7 @@ from tests.tiers import tiered
 RESPONSE = MemoisedResponse(categories=("a", "b", "c"), epsilon=1.5, lifetime_epsilon=1.75)
 HASHING = MemoisedHashing(epsilon=1.5, lifetime_epsilon=1.75, rows=4, seed="00ff")
 BOTH = pytest.mark.parametrize("mechanism", [RESPONSE, HASHING], ids=lambda one: one.name)
-ONE = pytest.mark.parametrize(
+SMALL = pytest.mark.parametrize(
     "mechanism", tiered([HASHING, RESPONSE], 1, 0), ids=lambda one: one.name
 )
 """Mechanism for the fast tests; the other one is left to the campaign."""
@@ -69,7 +69,7 @@ def test_the_second_step_spends_all_of_epsilon_and_no_more(
     kept, others = mechanism.instantaneous[0], columns - 1
     assert mechanism.channel.exact_epsilon <= Decimal(epsilon)
     assert mechanism.cost.lifetime <= mechanism.lifetime_epsilon
-    more = kept + Fraction(1, PROBABILITY_ONE)
+    more = kept + Fraction(1, ONE)
     over = mechanism.permanent_channel.then(more, (1 - more) / others)
     assert exact_log(over.touched / over.untouched) > Decimal(epsilon)
     first = mechanism.permanent_channel.touched
@@ -160,7 +160,7 @@ def test_what_many_days_tell(mechanism: MemoisedMechanism) -> None:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@ONE
+@SMALL
 def test_devices_keep_what_each_mode_promises(mechanism: MemoisedMechanism) -> None:
     """Each bound is wrong with probability ALPHA at most, whatever the encoder does."""
     one, other = values(mechanism)
@@ -204,7 +204,7 @@ def test_check_c_catches_the_mutant(mechanism: MemoisedMechanism, mutant: Histor
 @pytest.mark.parametrize(
     "cheat", tiered(["no permanent noise", "metric and secret forgotten"], 0, 1)
 )
-@ONE
+@SMALL
 def test_the_whole_audit_runs_the_memoised_encoder(
     mechanism: MemoisedMechanism, cheat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,7 +366,7 @@ def test_bits_flipped_twice_cost_what_bits_flipped_once_do(
     assert mechanism.cost.lifetime <= mechanism.lifetime_epsilon
     assert mechanism.channel.differing == fresh.channel.differing
     assert abs(mechanism.channel.touched - fresh.channel.touched) < Fraction(1, 1 << 60)
-    more = mechanism.instantaneous[0] + Fraction(1, PROBABILITY_ONE)
+    more = mechanism.instantaneous[0] + Fraction(1, ONE)
     over = mechanism.permanent_channel.then(more, 1 - more)
     assert over.exact_epsilon > Decimal(epsilon)
 

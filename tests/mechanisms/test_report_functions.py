@@ -24,7 +24,7 @@ from ldp.mechanisms import (
 from ldp.mechanisms.base import Encoder
 from ldp.mechanisms.report_functions import report_function
 from ldp.protocol.kinds import Subset
-from ldp.protocol.randomness import PROBABILITY_ONE, SeededBits
+from ldp.protocol.randomness import ONE, SeededBits
 from ldp.protocol.wire import split_report
 from tests.statistics import ALPHA, law_p
 
@@ -67,19 +67,19 @@ def test_every_row_and_column_has_its_share_of_the_random_numbers(
     (rows, columns), touches = mechanism.shape, mechanism.touches
     threshold = mechanism.report_thresholds[0]
     choices = rows * touches * (columns - touches)
-    for uniform in (0, threshold - 1, threshold, PROBABILITY_ONE - 1):
+    for uniform in (0, threshold - 1, threshold, ONE - 1):
         seen = Counter[tuple[int, int]]()
         for number in range(choices):
-            served = iter([(number + PROBABILITY_ONE // choices * choices - choices, uniform)])
+            served = iter([(number + ONE // choices * choices - choices, uniform)])
             seen[parts(mechanism, report("c"))] += 1
         cells = {(row, cell) for row in range(rows) for cell in mechanism.cells("c", row)}
         is_true = uniform < threshold
         assert {place for place in seen if place in cells} == (cells if is_true else set())
         assert len(seen) == rows * (touches if is_true else columns - touches)
         assert len(set(seen.values())) == 1
-    beyond = PROBABILITY_ONE // choices * choices
-    if beyond < PROBABILITY_ONE:
-        served = iter([(beyond, 0), (PROBABILITY_ONE - 1, 0), (0, threshold)])
+    beyond = ONE // choices * choices
+    if beyond < ONE:
+        served = iter([(beyond, 0), (ONE - 1, 0), (0, threshold)])
         assert parts(mechanism, report("c"))[1] not in mechanism.cells("c", 0)
 
 

@@ -12,7 +12,7 @@ from ldp import CoinResponse, LocalHashing, RandomizedResponse, UnaryEncoding
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import (
-    PROBABILITY_ONE,
+    ONE,
     KeyedBits,
     ReportBits,
     SeededBits,
@@ -22,7 +22,7 @@ from ldp.protocol.randomness import (
 )
 from simulations.timing import told_apart
 
-U64 = st.integers(0, PROBABILITY_ONE - 1)
+U64 = st.integers(0, ONE - 1)
 
 
 class Scripted:
@@ -39,7 +39,7 @@ class Scripted:
 
 
 @pytest.mark.exact
-@given(st.lists(U64, min_size=1, max_size=9), st.integers(0, PROBABILITY_ONE), st.data())
+@given(st.lists(U64, min_size=1, max_size=9), st.integers(0, ONE), st.data())
 def test_lanes_drawn_whole_have_the_same_law(
     uniforms: list[int], threshold: int, data: st.DataObject
 ) -> None:
@@ -47,9 +47,9 @@ def test_lanes_drawn_whole_have_the_same_law(
 
     Several lanes have one byte more, on which nothing depends.
     """
-    uniforms[0] = min(max(threshold + data.draw(st.integers(-1, 1)), 0), PROBABILITY_ONE - 1)
+    uniforms[0] = min(max(threshold + data.draw(st.integers(-1, 1)), 0), ONE - 1)
     chosen, lanes = data.draw(st.integers(0, (1 << len(uniforms)) - 1)), len(uniforms)
-    other = data.draw(st.integers(0, PROBABILITY_ONE))
+    other = data.draw(st.integers(0, ONE))
     more = data.draw(st.binary(min_size=1, max_size=1)) if lanes > 1 else b""
     drawn = b"".join(uniform.to_bytes(8, "little") + more for uniform in uniforms)
     with pytest.MonkeyPatch.context() as patch:
@@ -75,7 +75,7 @@ class Given(SystemBits):
         return next(self.tails)
 
 
-THRESHOLD = st.integers(0, PROBABILITY_ONE)
+THRESHOLD = st.integers(0, ONE)
 
 
 @pytest.mark.exact
@@ -154,8 +154,8 @@ class Stepwise(SeededBits):
 @given(
     st.binary(min_size=32, max_size=32),
     st.integers(1, 64),
-    st.integers(0, PROBABILITY_ONE),
-    st.integers(0, PROBABILITY_ONE),
+    st.integers(0, ONE),
+    st.integers(0, ONE),
     st.data(),
 )
 def test_comparing_a_whole_keyed_stream_changes_neither_the_bits_nor_what_is_read(
@@ -217,12 +217,12 @@ def test_times_that_tell_truth_from_lie_are_seen() -> None:
 
 
 @pytest.mark.exact
-@given(st.lists(U64, min_size=1, max_size=9), st.integers(0, PROBABILITY_ONE), st.data())
+@given(st.lists(U64, min_size=1, max_size=9), st.integers(0, ONE), st.data())
 def test_a_bit_is_one_exactly_when_its_uniform_is_below_the_threshold(
     uniforms: list[int], threshold: int, data: st.DataObject
 ) -> None:
     if data.draw(st.booleans()):  # ties are decided by the last bit, and random pairs never tie
-        uniforms[0] = min(max(threshold + data.draw(st.integers(-1, 1)), 0), PROBABILITY_ONE - 1)
+        uniforms[0] = min(max(threshold + data.draw(st.integers(-1, 1)), 0), ONE - 1)
     word = bernoulli(Scripted(uniforms), threshold, len(uniforms))
     assert [word >> lane & 1 for lane in range(len(uniforms))] == [
         int(u < threshold) for u in uniforms
@@ -232,7 +232,7 @@ def test_a_bit_is_one_exactly_when_its_uniform_is_below_the_threshold(
 @pytest.mark.exact
 def test_certain_events_are_certain() -> None:
     assert bernoulli(SystemBits(), 0, 100) == 0
-    assert bernoulli(SystemBits(), PROBABILITY_ONE, 100) == (1 << 100) - 1
+    assert bernoulli(SystemBits(), ONE, 100) == (1 << 100) - 1
 
 
 class Listed:

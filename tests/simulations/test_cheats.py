@@ -89,7 +89,7 @@ def test_the_laws_are_sums_over_payloads(name: str, example: Any) -> None:
         layout, cells, law = part.layout, part.cells, part.law
         chances = {number: law.of_payload(number) for number in layout.numbers()}
         assert sum(chances.values()) == pytest.approx(1, abs=TOLERANCE)
-        if layout.has_independent_bits:
+        if layout.is_bitwise:
             target, mask = 5 % layout.payload_limit, 6 % layout.payload_limit
             most, chance = law.of_agreement(target, mask)
             agreeing = [n for n in chances if ((n ^ target) & mask).bit_count() <= most]
