@@ -103,9 +103,9 @@ def associate(folder: Path) -> Run:
     counted = ldp(inside, "aggregate asked --registry metrics.toml store --out asked.table")
     decoded = ldp(inside, f"decode asked.table {lists} --out out.csv")
     return Run(
-        counted.seconds + decoded.seconds,
-        counted.processor + decoded.processor,
-        max(counted.peak_mib, decoded.peak_mib),
+        seconds=counted.seconds + decoded.seconds,
+        peak_mib=max(counted.peak_mib, decoded.peak_mib),
+        processor=counted.processor + decoded.processor,
     )
 
 
