@@ -131,9 +131,13 @@ def decode(
     elif method == "direct":
         estimates = direct.of_cells(table, tuple(candidates), places.ravel(), rule, *pooled)
     else:
-        estimates = bloom.from_map(
-            table, tuple(candidates), places, rule, method, sum(pooled), patterns=patterns
-        )
+        from threadpoolctl import threadpool_limits  # late: regressions alone need it
+
+        # matrices are small: several threads of BLAS wait for each other
+        with threadpool_limits(1, "blas"):
+            estimates = bloom.from_map(
+                table, tuple(candidates), places, rule, method, sum(pooled), patterns=patterns
+            )
     damage = None if method in BY_MAP else partial(fakes_among, table.mechanism, table.total)
     details = {
         **table_details(table, method),
