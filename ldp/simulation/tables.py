@@ -156,7 +156,9 @@ def draw_table(
         return rows.draw(points, shares[:, number])
 
     with ThreadPoolExecutor(cpu_count()) as pool:
-        blocks = list(pool.map(block, range(len(sizes)), generator.spawn(len(sizes))))
+        # to start a thread takes longer than to draw a small table
+        run = map if len(sizes) == 1 else pool.map
+        blocks = list(run(block, range(len(sizes)), generator.spawn(len(sizes))))
     reports = np.concatenate([reports for _, reports in blocks])
     kind = smallest_type(int(reports.max()), mechanism.kind.is_signed)
     cells = np.concatenate([counts for counts, _ in blocks], dtype=kind)
