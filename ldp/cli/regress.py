@@ -409,11 +409,10 @@ def _compared(X: Any, y: Any, seed: int | None, **question: Any) -> Said:
     from ldp.central.regression.trust_models import compare_regressions
 
     rows = compare_regressions(X, y, **question, generator=generator(seed))
-    base, stated = rows[0]["rmse"], {name: question[name] for name in ("epsilon", "delta")}
+    base, epsilon, delta = rows[0]["rmse"], question["epsilon"], question["delta"]
     lines = [
-        "A simulation: these errors are not private. epsilon {epsilon:g}, delta {delta:g}, "
-        "replace-one; ".format(**question)
-        + f"{counted(len(y), 'row')}, {counted(question['splits'], 'split')}.",
+        f"A simulation: these errors are not private. epsilon {epsilon:g}, delta {delta:g}, "
+        f"replace-one; {counted(len(y), 'row')}, {counted(question['splits'], 'split')}.",
         "",
         f"{'method':<18} {'model':<13} {'private':<8} {'RMSE':>10} "
         f"{'quartiles':>23} {'of mean':>8}",
@@ -432,4 +431,5 @@ def _compared(X: Any, y: Any, seed: int | None, **question: Any) -> Said:
         "an independent party shuffles one report a person."
     )
     lines += ["", *wrap(notes)]
-    return {"simulation": True, **stated, "rows": len(y), "scores": rows}, lines
+    stated = {"simulation": True, "epsilon": epsilon, "delta": delta, "rows": len(y)}
+    return {**stated, "scores": rows}, lines

@@ -406,7 +406,7 @@ def _of_codes(held: Mapping[str, int]) -> str:
     if codes := [value for value in held if _CODE.fullmatch(value)]:
         words += f"; {codes[0][:LONGEST]!r} may be a code or a date (--as categories)"
     for end, *others in (order, order[::-1]):
-        if _MISSING.fullmatch(end) and held[end] > 1 < len(others):
+        if _MISSING.fullmatch(end) and min(held[end], len(others)) > 1:
             near, far = number_of(others[0]), number_of(others[-1])
             if abs(number_of(end) - near) > abs(far - near):
                 words += f"; {end} in {counted(held[end], 'row')} may stand for a missing number"
