@@ -5,6 +5,10 @@ from typing import Any
 
 from ldp.bulk.compiled import compiled
 
+NEGLIGIBLE = 1e-9
+"""Least coefficient, in standard errors of its column alone, so that rounding, which differs from
+machine to machine, does not decide which of equal columns are in the fit."""
+
 
 @compiled()
 def descend(
@@ -17,6 +21,8 @@ def descend(
         for j in range(coefficients.size):
             length = math.sqrt(gram[j, j])
             minimum = max(0.0, coefficients[j] + (gradient[j] / length - penalties[j]) / length)
+            if minimum * length < NEGLIGIBLE:
+                minimum = 0.0
             step = minimum - coefficients[j]
             if step != 0.0:
                 coefficients[j] = minimum
