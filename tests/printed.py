@@ -32,6 +32,8 @@ NUMBER = re.compile(
 )
 DIGITS = 9
 """Most significant digits of the expected numbers; further digits differ between machines."""
+DECIMALS = 15
+"""Most decimals of those: what is nearly 0 is a difference, rounded as the numbers it came from."""
 ROUNDING = 1e-9
 """Largest number of more digits that may be the rounding error of a 0."""
 Numbers = dict[str, list[str]]
@@ -261,7 +263,8 @@ def _shortened(number: str) -> str:
     digits = len(re.sub(r"[eE].*|\D", "", number).lstrip("0"))
     if digits <= DIGITS:
         return number
-    return f"{float(number):.{DIGITS}g}" if abs(float(number)) > ROUNDING else "0"
+    rounded = f"{round(float(number), DECIMALS):.{DIGITS}g}"
+    return rounded if abs(float(number)) > ROUNDING else "0"
 
 
 def missing(expected: Iterable[str], printed: Iterable[str]) -> list[str]:
