@@ -282,7 +282,7 @@ class Mechanism(CatalogueMechanism, ABC):
         alternatives = addressing.alternatives(point, row)
         return tuple((share, addressing.cells(place, row)) for share, place in alternatives)
 
-    @property
+    @cached_property
     def candidate_addressing(self) -> Addressing:
         """Addressing of what is counted: of a value, or, where a value is a set, of one answer."""
         return self.addressing.of if isinstance(self.addressing, Answers) else self.addressing

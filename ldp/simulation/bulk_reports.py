@@ -211,5 +211,5 @@ def draw_signs(mechanism: Mechanism, cells: Ints, generator: Generator) -> tuple
 
 def as_bytes(numbers: Ints, layout: Layout) -> Bytes:
     """Return these integers as payloads, uint8, shape (numbers, bytes)."""
-    shifts = 8 * np.arange(layout.payload_bytes)
-    return (numbers[:, None] >> shifts & 0xFF).astype(np.uint8)
+    whole = numbers.astype("<u8").view(np.uint8).reshape(-1, 8)
+    return np.ascontiguousarray(whole[:, : layout.payload_bytes])

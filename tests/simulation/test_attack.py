@@ -399,8 +399,8 @@ def test_of_few_values_half_are_attacked() -> None:
 @pytest.mark.exact
 def test_values_that_no_report_names_are_attacked_by_none() -> None:
     """The twin is the same mechanism without such values."""
+    require_attacks(RandomizedResponse(categories=("yes", "no"), epsilon=1.0))
     mechanism = RandomizedResponse(categories=("yes", "no"), epsilon=1.0)
-    require_attacks(mechanism)
     mechanism.__dict__["addressing"] = Identity(("yes", "no"), untouching=("skip",))
     with pytest.raises(ParameterError, match="no attack on rr is known"):
         require_attacks(mechanism)
