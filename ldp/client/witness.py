@@ -134,9 +134,10 @@ class DefaultWitness(Witness):
     and counted (`LOSSES`)."""
 
     def __init__(self, device: Path) -> None:
-        with suppress(OSError, ValueError, RuntimeError):
-            device = device.resolve()
-        name = hashlib.sha256(os.fsencode(device)).hexdigest()[:32]
+        path: str | Path = device
+        with suppress(OSError, ValueError):
+            path = os.path.realpath(device)
+        name = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
         super().__init__(state_folder() / f"{name}.witness")
 
     def problem(self, database: Database) -> str:
@@ -242,4 +243,4 @@ def state_folder() -> Path:
         base = os.path.expanduser("~/Library/Application Support")
     else:
         base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(base) / "ldp"
+    return Path(base, "ldp")
