@@ -24,6 +24,11 @@ def bytes_of(path: Path) -> bytes:
     return path.read_bytes()
 
 
+def real_path(path: Path) -> Path:
+    """Return a path without links. Where links go in a circle, opening it raises OSError."""
+    return Path(os.path.realpath(path))
+
+
 @contextmanager
 def open_replacement(path: Path) -> Iterator[Path]:
     """Yield a temporary file beside `path`, which is renamed to `path` when the block succeeds.
@@ -31,7 +36,7 @@ def open_replacement(path: Path) -> Iterator[Path]:
     A link is followed, and a file keeps its permissions. Raises ParameterError for a folder, a
     device or a pipe, which cannot be replaced.
     """
-    path = Path(os.path.realpath(path))
+    path = real_path(path)
     if path.exists() and not path.is_file():
         raise ParameterError(f"{path} is not a file that can be replaced")
     part = path.with_name(f".{path.name}.{os.getpid()}.part")

@@ -25,7 +25,7 @@ from ldp.cli.serving import (
 )
 from ldp.cli.settings import rare
 from ldp.errors import ParameterError, from_extra
-from ldp.files import counted
+from ldp.files import counted, real_path
 from ldp.registry import Registry
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def collect_command(
     if not drain:
         _require_relay(loaded, sealed, relay_key)
     waiting = buffer or Path(f"{store}.buffer")
-    if folder and folder.resolve() == waiting.resolve():
+    if folder and real_path(folder) == real_path(waiting):
         raise ParameterError("--buffer names the folder of --store: name another one")
     begin_log()
     with ExitStack() as held:

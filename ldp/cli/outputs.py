@@ -12,6 +12,7 @@ import click
 
 from ldp.cli.options import working
 from ldp.errors import LdpError, ParameterError
+from ldp.files import real_path
 
 OUTPUTS = {
     "audit": ("report",),
@@ -54,13 +55,13 @@ def guarded(name: str, command: click.Command) -> click.Command:
         inputs = [path for path in _read(values, written) if path.exists()] if outputs else []
         for output in outputs:
             for path in inputs:
-                is_stored = output.is_file() and path.resolve() in output.resolve().parents
+                is_stored = output.is_file() and real_path(path) in real_path(output).parents
                 if _is_same(output, path) or (path.is_dir() and is_stored):
                     raise ParameterError(
                         f"{output} is also an input; name another file for the output"
                     )
         for first, second in permutations(outputs, 2):
-            folder, path = first.resolve(), second.resolve()
+            folder, path = real_path(first), real_path(second)
             is_in = second in places and folder in path.parents
             if is_in or _is_same(first, second):
                 raise ParameterError(
@@ -103,4 +104,4 @@ def _with_summary(path: Path) -> Iterator[Path]:
 def _is_same(first: Path, second: Path) -> bool:
     with suppress(OSError):
         return os.path.samefile(first, second)
-    return first.resolve() == second.resolve()
+    return real_path(first) == real_path(second)

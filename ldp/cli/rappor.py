@@ -7,7 +7,7 @@ import click
 from ldp.cli.options import FILE, JSON, say, warn
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import counted, write_together
+from ldp.files import counted, real_path, write_together
 from ldp.protocol.channel import rounded_up
 from ldp.protocol.md5_bloom import MD5_SCHEMES
 
@@ -89,7 +89,7 @@ def export(table: Path, candidates: Path, out: Path, as_json: bool) -> None:
         raise DecodeError(f"{table}: holds several tables; google/rappor has files of one")
     texts = file_texts(loaded, names)
     for path in (table, candidates):
-        if path.resolve() in {(out / name).resolve() for name in texts}:
+        if real_path(path) in [real_path(out / name) for name in texts]:
             raise ParameterError(f"{path} is also an input; name another folder for the output")
     write_together({out / name: text for name, text in texts.items()})
     result = {"reports": loaded.total, "candidates": len(names), "written": [*texts]}

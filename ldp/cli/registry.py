@@ -12,7 +12,7 @@ from ldp.cli.init import answered, metric_options, metric_section
 from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.cli.parsing import CommandGroup
 from ldp.errors import ParameterError, RegistryError
-from ldp.files import counted, write_whole
+from ldp.files import counted, real_path, write_whole
 from ldp.protocol.channel import rounded_up
 from ldp.protocol.keys import nearest
 from ldp.protocol.strict_json import is_plain
@@ -291,7 +291,7 @@ def sign_registry(
     record = out or file.with_name(BESIDE)
     _require_other(record, [*loaded.files, *certificates])
     for path in certificates:
-        if path.resolve().parent != record.resolve().parent:
+        if real_path(path).parent != real_path(record).parent:
             raise ParameterError(f"{path}: a certificate belongs beside the record, {record}")
     document = sign_off(loaded, name, certificates, datetime.now(UTC).date())
     write_whole(record, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
@@ -304,7 +304,7 @@ def _metrics(loaded: Registry) -> str:
 
 
 def _require_other(out: Path, inputs: list[Path]) -> None:
-    if out.resolve() in {path.resolve() for path in inputs}:
+    if real_path(out) in map(real_path, inputs):
         raise ParameterError(f"{out} is also an input; name another file for the output")
     if hidden := [path.name for path in (out, *inputs) if not is_plain(path.name)]:
         raise ParameterError(f"the name of a file must be a text of one line: {hidden[0]!a}")

@@ -123,7 +123,7 @@ def report_files(
         raise ReportError(f"stores must be a list of folders, as [{str(stores)!r}]")
     dated_files: list[tuple[str, StorePath]] = []
     paths = [store_path(store) for store in stores]
-    for store in {path.resolve(): path for path in paths}.values():
+    for store in {real_name(path): path for path in paths}.values():
         require_store(store)
         for path in version_folder(store, metric, version).glob("day=*/*.parquet"):
             day = path.parent.name.removeprefix("day=")

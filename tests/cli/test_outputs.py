@@ -60,6 +60,32 @@ def test_an_output_never_replaces_an_input(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(
+    "words",
+    [
+        "decode city.table --out loop.csv",
+        "decode loop.csv --out out.csv",
+        "publish --registry metrics.toml --store store --out out --csv loop.csv",
+        "publish --registry metrics.toml --store loop.csv --out out",
+        "collect --registry metrics.toml --store loop.csv",
+        "registry sign metrics.toml --name A --out loop.csv",
+    ],
+)
+def test_links_that_go_in_a_circle_are_one_clear_line(
+    here: Path, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was an internal error: pathlib raises a RuntimeError there, and no OSError."""
+    assert run(f"{SIMULATE} --table city.table", monkeypatch) == 0
+    assert run(f"{SIMULATE} --reports store", monkeypatch) == 0
+    Path("loop.csv").symlink_to("loop.csv")
+    capsys.readouterr()
+    assert run(words, monkeypatch) == 2
+    message = capsys.readouterr().err
+    assert "internal" not in message
+    assert "loop.csv" in message or "registry lock" in message
+
+
+@pytest.mark.exact
 def test_outputs_beside_the_inputs_are_written(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(f"{SIMULATE} --table city.table --truth truth.csv", monkeypatch) == 0
     assert run(f"{SIMULATE} --reports store", monkeypatch) == 0
