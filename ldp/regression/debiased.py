@@ -28,6 +28,8 @@ WORSE = 1.02
 """Ratio of the cross-validation to its best at which the path ends."""
 MOST = 0.9
 """Largest number of degrees of freedom of a fit, for each equation."""
+ROUNDING = 1e-13
+"""Largest difference between products of columns that are the same, in lengths of a column."""
 NOTHING = 1e-300
 """Information of a column that no equation tells of."""
 EXACT = 0.01
@@ -102,11 +104,12 @@ def debias(design: Design, fit: Sparse, left: float, scale: float) -> tuple[Floa
     information = np.maximum(information, NOTHING)
     coefficients = design.correlations(fit.residual) / information
     coefficients[fit.chosen] += fit.coefficients
-    # columns that are the same have the same product with anything
+    # columns that are the same have the same product with anything, but for rounding
     marks = design.correlations(np.random.default_rng(0).normal(size=fit.residual.size))
-    _, group, times = np.unique(marks, return_inverse=True, return_counts=True)
+    order = np.argsort(marks)
+    alike = np.flatnonzero(np.diff(marks[order]) <= ROUNDING * design.norms.max())
     std_errors = np.sqrt(scale / information)
-    std_errors[times[group] > 1] = np.inf
+    std_errors[order[alike]] = std_errors[order[alike + 1]] = np.inf
     std_errors[information <= NOTHING] = np.inf
     return coefficients, std_errors
 
