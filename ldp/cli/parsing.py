@@ -1,7 +1,6 @@
 """Parsing of typed arguments: numbers as people write them, and options that do not fit."""
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable
 from copy import copy
@@ -93,6 +92,8 @@ def name_and_parameters(text: str, example: str) -> tuple[str, dict[str, Any]]:
     >>> name_and_parameters("rr, epsilon = 1, categories = 20", "")
     ('rr', {'epsilon': 1, 'categories': 20})
     """
+    import tomllib  # late: a help needs none
+
     name, _, parameters = text.partition(",")
     try:
         return name, tomllib.loads(f"of = {{ {parameters} }}")["of"]
