@@ -85,7 +85,10 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        commands.main(standalone_mode=False)
+        try:
+            commands.main(standalone_mode=False)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
     except LdpError as error:
         _fail(str(error))
     except ModuleNotFoundError as error:
@@ -94,13 +97,10 @@ def main() -> None:
         _fail(str(MissingPackage.of("this command", error.name, "server")))
     except click.exceptions.Abort:
         sys.exit(130)
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message())
-    except click.UsageError as error:
-        where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        _fail(error.format_message().rstrip(".") + where)
     except click.ClickException as error:
-        _fail(error.format_message())
+        context = getattr(error, "ctx", None)
+        where = f" (see {context.command_path} --help)" if context else ""
+        _fail(error.format_message().rstrip(".") + where)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -70,7 +70,7 @@ def guarded(name: str, command: click.Command) -> click.Command:
         for place in places:
             if place.suffix.lower() in FOREIGN:
                 raise ParameterError(
-                    f"{place}: it would not be a {place.suffix} file; give another ending"
+                    f"{place}: no output is a {place.suffix} file; give another ending"
                 )
         with nullcontext() if name in TALKING else working(f"ldp {name}"):
             return callback(**values)

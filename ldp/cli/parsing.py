@@ -207,14 +207,15 @@ def _lenient(kind: click.ParamType) -> click.ParamType:  # type: ignore[type-arg
     if not isinstance(kind, click.types.IntParamType | click.types.FloatParamType):
         return kind
     lenient: Any = copy(kind)
-    convert: Any = kind.convert
+    plain: Any = copy(kind)
     of_whole = isinstance(kind, click.types.IntParamType)
+    plain.name = "whole number" if of_whole else "number"
 
     def read(value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         text = plain_number(value) if isinstance(value, str) else value
         if of_whole and "%" in str(value):
             text = value
-        number = convert(text, parameter, context)
+        number = plain.convert(text, parameter, context)
         if isinstance(kind, click.FloatRange) and number != number:  # no comparison refuses nan
             kind.fail("nan lies in no range", parameter, context)
         return number

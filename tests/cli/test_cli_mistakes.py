@@ -70,10 +70,10 @@ BAD = {
         "aggregate city --registry metrics.toml damaged --out t", "part.parquet: damaged",
     ),
     "output of another format": (
-        "decode city.table --out e.csv.gz", "it would not be a .gz file",
+        "decode city.table --out e.csv.gz", "no output is a .gz file",
     ),
-    "page of another format": ("report e.csv --out page.PDF", "it would not be a .PDF file"),
-    "page in place of a registry": ("report e.csv --out metrics.toml", "not be a .toml file"),
+    "page of another format": ("report e.csv --out page.PDF", "no output is a .PDF file"),
+    "page in place of a registry": ("report e.csv --out metrics.toml", "no output is a .toml file"),
     "output to a stream": ("merge city.table --out -", "not supported here"),
     "input from a stream": ("decode - --out e.csv", "not supported here"),
     "output to a folder": ("decode city.table --out .", "cannot be replaced|can be replaced"),
@@ -242,3 +242,15 @@ def test_a_closed_output_is_no_error(tmp_path: Path, closed: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("words", ["", "plan", "--help"])
+def test_help_into_a_closed_pipe_is_no_error(words: str) -> None:
+    """As `ldp | head` does, once head has ended."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "ldp", *words.split()]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")

@@ -62,9 +62,9 @@ def test_a_command_takes_numbers_as_people_write_them(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("plan list --domain 2.5 --users 1k --epsilon 1", "'2.5' is not a valid integer"),
-        ("plan list --domain 9 --users 100% --epsilon 1", "'100%' is not a valid integer"),
-        ("plan list --domain 9 --users 10.000 --epsilon 1", "'10.000' is not a valid integer"),
+        ("plan list --domain 2.5 --users 1k --epsilon 1", "'2.5' is not a valid whole number"),
+        ("plan list --domain 9 --users 100% --epsilon 1", "'100%' is not a valid whole number"),
+        ("plan list --domain 9 --users 10.000 --epsilon 1", "'10.000' is not a valid whole number"),
         ("audit --preset apple-emoji --trials 0.01k", "10 is not in the range"),
         ("dcode t", "No such command 'dcode'; did you mean 'decode'?"),
         ("zzz", "No such command 'zzz'; known: aggregate, amplify, attack"),

@@ -196,7 +196,7 @@ def test_a_wrong_answer_is_one_line_and_leaves_no_file(
 @pytest.mark.parametrize(
     ("number", "message"),
     [(x, "--epsilon must be > 0 and at most 64") for x in ("nan", "inf", "-1", "0", "1e400", "65")]
-    + [("two", "'two' is not a valid float")],
+    + [("two", "'two' is not a valid number")],
 )
 def test_an_epsilon_that_is_none_is_one_line_and_leaves_no_folder(
     number: str,
