@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from ldp.accounting import Cost, group
-from ldp.cli.options import FILE, JSON, say
+from ldp.cli.options import FILE, JSON, say, wrap
 from ldp.cli.parsing import SHARE, name_and_parameters
 from ldp.cli.reading import chosen_reading, reading_options, whole_rows
 from ldp.cli.shuffling_words import shuffling_conditions
@@ -285,7 +285,7 @@ def _words(result: Mapping[str, Any]) -> list[str]:
         *lines,
         "",
         "What is said of batches is certified for this mechanism. It holds only if",
-        *(f"- {condition}" for condition in result["conditions"]),
+        *(line for condition in result["conditions"] for line in wrap(f"- {condition}", "  ")),
         "To whoever sees reports before they are shuffled, the first line holds.",
     ]
 

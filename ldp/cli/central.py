@@ -15,6 +15,7 @@ from ldp.cli.options import (
     QUANTILES,
     REGISTRY,
     SEED,
+    aligned,
     generator,
     require_local,
     say,
@@ -138,14 +139,11 @@ def central_command(
 
 def _words(summary: dict[str, Any], twin: "Twin", out: str, cost: str) -> list[str]:
     head = "A simulation: " if summary["simulation"] else ""
-    lines = [
-        f"{head}{summary['metric']}: {twin.kind} of {summary['people']:,} people",
-        "",
-        f"{'':<24} {'curator':>12} {'std. error':>11} {'local':>12} {'std. error':>11}",
-    ]
+    table = [("", "curator", "std. error", "local", "std. error")]
     for name, *curator, local, error, _, _ in twin.rows(SHOWN):
-        cells = f"{name[:24]:<24} {_pair(*curator[:2])}"
-        lines.append(cells if math.isnan(local) else f"{cells} {_pair(local, error)}")
+        table.append((name[:24], *_pair(*curator[:2]), *_pair(local, error)))
+    of = f"{head}{summary['metric']}: {twin.kind} of {summary['people']:,} people"
+    lines = [of, "", *aligned(table)]
     if len(twin.names) > SHOWN:
         lines.append(
             f"... and {len(twin.names) - SHOWN:,} more: --out FILE has all, with intervals"
@@ -209,6 +207,6 @@ def _marked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return marked
 
 
-def _pair(estimate: float, std_error: float) -> str:
+def _pair(estimate: float, std_error: float) -> tuple[str, str]:
     error = "open" if math.isnan(std_error) else f"{std_error:,.4g}"
-    return f"{estimate:12,.6g} {error:>11}"
+    return ("", "") if math.isnan(estimate) else (f"{estimate:,.6g}", error)

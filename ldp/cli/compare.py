@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ldp.cli.options import JSON, SEED, generator, say, wrap
+from ldp.cli.options import JSON, SEED, Rows, aligned, generator, say, wrap
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.cli.shuffling_words import shuffling_conditions
 from ldp.errors import ParameterError
@@ -107,15 +107,16 @@ def _words(
     share, wanted = ("range", "mean") if of_mean else ("frequency", "frequency")
     if quantile is not None:
         share, wanted = (f"p{100 * quantile:g}", "percentile")
+    table: Rows = [
+        ("", "", "epsilon of", "std. error", "", "of a", "times", "of a user", ""),
+        f"model,mechanism,a report,predicted,measured,{share},central,messages,bytes".split(","),
+        *(_cells(row, central.predicted) for row in (local, shuffled, *rivals, central)),
+    ]
     lines = [
         f"A simulation: {values:,} values, {local.users:,} users, epsilon {local.epsilon:g}; "
         "neighbours: replace one value.",
         "",
-        "model     mechanism         epsilon of     std. error                of a   times    "
-        "   of a user",
-        f"                              a report      predicted  measured {share:>10}  central  "
-        "messages  bytes",
-        *(_line(row, central.predicted) for row in (local, shuffled, *rivals, central)),
+        *aligned(table),
         "",
     ]
     off = float(f"{100 * max(row.sampling_error for row in comparison.rows):.1g}")
@@ -162,10 +163,12 @@ def _alone(row: ModelRow) -> str:
     return "-" if row.local_epsilon is None else epsilon_text(row.local_epsilon, 3)
 
 
-def _line(row: ModelRow, central: float) -> str:
-    sent = "" if row.messages is None else f"  {row.messages:8.3g}  {row.sent_bytes:5,.3g}"
+def _cells(row: ModelRow, central: float) -> tuple[str, ...]:
+    is_sent = row.messages is not None
     return (
-        f"{row.model:<9} {row.mechanism:<17} {_alone(row):>10} "
-        f"{row.predicted:14,.4g} {row.measured:9,.4g} {row.predicted / row.whole:10.3g} "
-        f"{row.predicted / central:8,.3g}{sent}"
+        *(row.model, row.mechanism, _alone(row)),
+        *(f"{row.predicted:,.4g}", f"{row.measured:,.4g}"),
+        f"{row.predicted / row.whole:.3g}",
+        f"{row.predicted / central:,.3g}",
+        *((f"{row.messages:.3g}", f"{row.sent_bytes:,.3g}") if is_sent else ("", "")),
     )

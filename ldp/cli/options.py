@@ -6,7 +6,7 @@ import shlex
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -105,6 +105,7 @@ FAKES = click.option(
 WIDTH = 96
 """Most letters of a line of a paragraph."""
 Words = str | Iterable[str]
+Rows = list[Sequence[str]]
 SPAN = Typed("TIME", duration)
 """A length of time, such as 90d."""
 
@@ -144,10 +145,33 @@ def say(
         click.echo(f"next: {following.format(*(shlex.quote(str(place)) for place in places))}")
 
 
+def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: in a column with numbers cells end below each other, in others
+    they begin there. A table wider than the terminal is in parts, each with the first column."""
+    first, *others = map(_padded, zip(*rows, strict=True))
+    parts = [[first]]
+    for cells in others:
+        width = sum(2 + len(column[0]) for column in parts[-1]) + len(cells[0])
+        if width > _columns() and len(parts[-1]) > 1:
+            parts.append([first])
+        parts[-1].append(cells)
+    lines = (line for part in parts for line in ("", *map("  ".join, zip(*part, strict=True))))
+    return [*map(str.rstrip, lines)][1:]
+
+
+def _padded(cells: tuple[str, ...]) -> list[str]:
+    pad = str.rjust if any(re.match("[-0-9]", cell) for cell in cells) else str.ljust
+    return [pad(cell, max(map(len, cells))) for cell in cells]
+
+
+def _columns() -> int:
+    """Return the width of the terminal, or without one the largest number."""
+    return get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+
+
 def wrap(text: str, indent: str = "") -> list[str]:
     """Return the lines of a paragraph, no wider than a terminal; `indent`: of all but the first."""
-    width = get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-    return textwrap.wrap(text, min(width, WIDTH), subsequent_indent=indent)
+    return textwrap.wrap(text, min(_columns(), WIDTH), subsequent_indent=indent)
 
 
 def warn(line: str) -> None:

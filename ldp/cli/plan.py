@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ldp.cli.options import FAKES, FILE, JSON, say, wrap
+from ldp.cli.options import FAKES, FILE, JSON, Rows, aligned, say, wrap
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.files import counted, finite
 from ldp.planning import Forecast, PercentilePlan, Plan, plan_percentile, report_bytes
@@ -134,31 +134,26 @@ def plan_product(questions: Path, out: Path | None, as_json: bool) -> None:
 def _words_of_percentile(answer: PercentilePlan) -> list[str]:
     ask, by, name = answer.question, len(answer.question.by), f"p{100 * answer.question.q:.6g}"
     of_each = f" by {by:,} categories, each with {100 / by:.3g} % of them" if by else ""
-    users = counted(ask.users, "user")
+    users, of_shape = counted(ask.users, "user"), "" if ask.people else "of numbers"
     lines = [f"{name} of {users}{of_each}, epsilon {ask.epsilon:g} a report", ""]
-    lines.append(
-        f"{'way':<44} {name:>9} {'low':>9} {'high':>9}  share +-  bytes   mean +-"
-        + ("" if ask.people else "  of numbers")
-    )
+    table: Rows = [("way", name, "low", "high", "share +-", "bytes", "mean +-", of_shape)]
     for row in answer.forecasts:
-        mark = " *" if row is answer.best else ""
         mean = "-" if row.mean_std_error is None else f"{row.mean_std_error:.3g}"
-        cells = _cells(row.percentile)
-        lines.append(
-            f"{row.words + mark:<44} {cells[0]:>9} {cells[1]:>9} {cells[2]:>9} "
-            f"{100 * row.share_std_error:7.2g} % {report_bytes(row.mechanism):6,} {mean:>9}"
-            + ("" if ask.people else f"  {row.like}")
-        )
+        sizes = f"{100 * row.share_std_error:.2g} %", f"{report_bytes(row.mechanism):,}", mean
+        like = of_shape and row.like
+        way = row.words + " *" * (row is answer.best)
+        table.append((way, *_cells(row.percentile), *sizes, like))
     for way, error in answer.means.items():
-        lines.append(f"{way:<44} {'no percentile':>49} {error:>15.3g}")
+        table.append((way, "none", "", "", "", "", f"{error:.3g}", ""))
+    lines += aligned(table)
     like = f"of numbers like those of {ask.like}"
     if ask.people is None:
         like = f"of the shape of numbers that is told worst, of these: {', '.join(ask.cases)}"
     notes = (
-        f"*: recommended, as the shortest report of those whose interval is, as a share of the "
-        f"percentile, within 5 % of the shortest. Intervals are medians of {TABLES} drawn tables, "
-        f"at 95 %, {like}; an open end is -. Share +-: standard error of the share of people below "
-        f"the percentile. Mean +-: of the mean; without equal bins of a range there is none."
+        f"*: recommended, the shortest report whose interval is, as a share of the percentile, "
+        f"within 5 % of the shortest. Intervals are medians of {TABLES} drawn tables, at 95 %, "
+        f"{like}; an open end is -. Share +-: standard error of the share of people below the "
+        f"percentile. Mean +-: of the mean; without equal bins of a range there is none."
     )
     lines += ["", *wrap(notes), "", *wrap(in_words(ask.epsilon))]
     if answer.parts:
@@ -169,15 +164,12 @@ def _words_of_percentile(answer: PercentilePlan) -> list[str]:
 
 def _of_parts(answer: PercentilePlan) -> list[str]:
     """Return what the recommended way tells about categories with a part of the users."""
-    of_shape = "" if answer.question.people else "  of numbers"
-    lines = ["of a category with   percentile       low      high" + of_shape]
+    of_shape = "" if answer.question.people else "of numbers"
+    table: Rows = [("of a category with", "percentile", "low", "high", of_shape, "")]
     for row in answer.parts:
-        cells = _cells(row.percentile)
-        lines.append(
-            f"{100 * row.part:>16.3g} % {cells[0]:>13} {cells[1]:>9} {cells[2]:>9}"
-            + (of_shape and f"  {row.like}")
-            + "  hopeless" * row.is_hopeless
-        )
+        share, like = f"{100 * row.part:.3g} %", of_shape and row.like
+        table.append((share, *_cells(row.percentile), like, "hopeless" * row.is_hopeless))
+    lines = aligned(table)
     if answer.best.is_hopeless:
         needed = answer.users_needed
         more = f"about {needed:,} users are needed" if needed else "no number of users is enough"
@@ -201,30 +193,26 @@ def _words(answer: Plan, has_fakes: bool) -> list[str]:
         f"({counted(ask.users * ask.frequency, 'user')})"
     )
     lines = [head, *([_solved(answer)] if answer.solved else []), ""]
-    lines += [
-        "                   std. error          detectable   times           table "
-        f"{share + ' fakes':>11}    50 %    same at" + has_fakes * "  error with",
-        "mechanism          rare       there     frequency   bound  bytes    cells        move"
-        "  becomes  epsilon" + has_fakes * "       fakes",
-    ]
-    lines += [
-        _line(row, row.mechanism == best.mechanism) + has_fakes * f"  {row.fakes_error:10,.0f}"
-        for row in answer.forecasts
-    ]
-    lines.append("")
+    above = f",std. error,,detectable,times,,table,{share} fakes,50 %,same at"
+    heads = "mechanism,rare,there,frequency,bound,bytes,cells,move,becomes,epsilon"
+    last = (",error with" * has_fakes, ",fakes" * has_fakes)
+    table: Rows = [(above + last[0]).split(","), (heads + last[1]).split(",")]
+    for row in answer.forecasts:
+        cells = _row(row, row.mechanism == best.mechanism)
+        table.append(cells + (f"{row.fakes_error:,.0f}",) * has_fakes)
+    lines += [*aligned(table), ""]
     for name, reason in answer.refused.items():
         lines += wrap(f"{name} is refused: {reason}.")
     notes = (
-        f"*: recommended, as the smallest report of those within 2.5 % of the least standard "
-        f"error there. Standard errors are in reports; a detectable value is found with "
-        f"probability {ask.power:g} when all {ask.domain:,} are tested at {ask.alpha:g} "
-        f"(Bonferroni). Bound: the least mean variance over all values of any unbiased mechanism. "
+        f"*: recommended, the smallest report within 2.5 % of the least standard error there. "
+        f"Standard errors are in reports; a detectable value is found with probability "
+        f"{ask.power:g} when all {ask.domain:,} are tested at {ask.alpha:g} (Bonferroni). Bound: "
+        f"the least mean variance over all values of any unbiased mechanism. "
         f"{share} fakes move: what they add to a frequency of their choice, in percent of all"
         f"{'; error with fakes: root mean squared, there, if all of them do' * has_fakes}. 50 % "
         f"becomes: the most that a report can make of such a belief. Same at: the epsilon that "
-        f"{best.mechanism} needs for this standard error. Sketches count on Zipf frequencies, and "
-        f"2 % of their variance for collisions that more reports do not average out, if "
-        f"{2**28:,} cells are enough."
+        f"{best.mechanism} needs for this standard error. Sketches assume Zipf frequencies; if "
+        f"{2**28:,} cells are enough, collisions are 2 % of their variance."
     )
     lines += wrap(notes)
     lines += ["", *wrap(in_words(best.epsilon)), "", "For metrics.toml (docs/registry.md):"]
@@ -240,14 +228,16 @@ def _solved(answer: Plan) -> str:
     }[str(answer.solved)]
 
 
-def _line(row: Forecast, is_recommended: bool) -> str:
-    same = "     -" if row.same_epsilon is None else f"{row.same_epsilon:6.3f}"
-    share = f"{100 * row.detectable_frequency:9.4g} %" if row.detectable else "      never"
+def _row(row: Forecast, is_recommended: bool) -> tuple[str, ...]:
+    same = "-" if row.same_epsilon is None else f"{row.same_epsilon:.3f}"
+    share = f"{100 * row.detectable_frequency:.4g} %" if row.detectable else "never"
     return (
-        f"{row.mechanism + (' *' if is_recommended else ''):<15} {row.std_error_rare:10,.1f} "
-        f"{row.std_error:11,.1f}  {share}  {row.bound_ratio:6.4g} {row.report_bytes:6,} "
-        f"{_short(row.table_cells):>8}  {100 * row.fakes_move:7.3f} %  "
-        f"{100 * row.believed:6.2f} %  {same}"
+        row.mechanism + " *" * is_recommended,
+        *(f"{row.std_error_rare:,.1f}", f"{row.std_error:,.1f}"),
+        *(share, f"{row.bound_ratio:.4g}"),
+        *(f"{row.report_bytes:,}", _short(row.table_cells)),
+        *(f"{100 * row.fakes_move:.3f} %", f"{100 * row.believed:.2f} %"),
+        same,
     )
 
 

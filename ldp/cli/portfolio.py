@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from ldp.cli.options import say, wrap
+from ldp.cli.options import aligned, say, wrap
 from ldp.cli.reading import chosen_reading
 from ldp.errors import ParameterError
 from ldp.files import counted, write_whole
@@ -17,6 +17,7 @@ from ldp.registry import Registry
 from ldp.registry.definitions import NOBODY
 
 REGISTRY = "metrics.toml"
+HEADS = ("question", "mechanism", "every", "epoch", "epsilon", "times", "life", "error", "asked")
 
 
 def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
@@ -55,12 +56,7 @@ def _words(portfolio: Portfolio) -> list[str]:
     product = portfolio.product
     lines = [f"{product.name}: {counted(product.users, 'user')}, from {product.start}", ""]
     if portfolio.accepted:
-        lines.append(
-            f"{'question':<16} {'mechanism':<22} {'every':>5} {'epoch':>5} {'epsilon':>8} "
-            f"{'times':>5} {'for life':>8}  {'error':>10} {'asked':>10}"
-        )
-        lines += [_line(answer) for answer in portfolio.accepted]
-        lines.append("")
+        lines += [*aligned([HEADS, *map(_cells, portfolio.accepted)]), ""]
     for answer in portfolio.accepted:
         if answer.planned_for:
             lines += wrap(f"{answer.ask.name} is planned for {answer.planned_for}.")
@@ -78,12 +74,19 @@ def _words(portfolio: Portfolio) -> list[str]:
     return [*lines, *wrap(notes)]
 
 
-def _line(answer: PlannedMetric) -> str:
+def _cells(answer: PlannedMetric) -> tuple[str, ...]:
+    """Return the cells below HEADS."""
     ask, epoch = answer.ask, f"{answer.keep_days}d" if answer.keep_days else "-"
     return (
-        f"{ask.name:<16} {answer.mechanism.name:<22} {f'{ask.days}d':>5} {epoch:>5} "
-        f"{rounded_up(answer.price, 3):>8} {answer.charges:5} {rounded_up(answer.life, 3):>8}  "
-        f"{answer.error:10.4g} {ask.within:10.4g}"
+        ask.name,
+        answer.mechanism.name,
+        f"{ask.days}d",
+        epoch,
+        rounded_up(answer.price, 3),
+        str(answer.charges),
+        rounded_up(answer.life, 3),
+        f"{answer.error:.4g}",
+        f"{ask.within:.4g}",
     )
 
 

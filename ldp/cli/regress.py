@@ -13,7 +13,7 @@ import numpy as np
 from ldp.accounting.cost_composition import exact_sum
 from ldp.cli.columns import read_bounds, read_columns, read_texts
 from ldp.cli.estimates import check_output
-from ldp.cli.options import FILE, JSON, LEVEL, SEED, generator, say, warn, wrap
+from ldp.cli.options import FILE, JSON, LEVEL, SEED, aligned, generator, say, warn, wrap
 from ldp.cli.parsing import Typed, name_and_parameters
 from ldp.cli.reading import reading_options
 from ldp.cli.settings import rare
@@ -214,9 +214,7 @@ def _lines(names: list[str], columns: dict[str, Any], intervals: Any, level: flo
     table |= {head: [f"{number:.6g}" for number in column] for head, column in columns.items()}
     if intervals is not None:
         table[f"{100 * level:g} % interval"] = [_interval(*ends) for ends in intervals]
-    rows = zip(*([head, *cells] for head, cells in table.items()), strict=True)
-    first, *others = (max(map(len, [head, *cells])) for head, cells in table.items())
-    return ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]) for row in rows]
+    return aligned(zip(*([head, *cells] for head, cells in table.items()), strict=True))
 
 
 def _interval(low: float, high: float) -> str:
@@ -414,16 +412,15 @@ def _compared(X: Any, y: Any, seed: int | None, **question: Any) -> Said:
         f"A simulation: these errors are not private. epsilon {epsilon:g}, delta {delta:g}, "
         f"replace-one; {counted(len(y), 'row')}, {counted(question['splits'], 'split')}.",
         "",
-        f"{'method':<18} {'model':<13} {'private':<8} {'RMSE':>10} "
-        f"{'quartiles':>23} {'of mean':>8}",
     ]
+    table = [("method", "model", "private", "RMSE", "quartiles", "of mean")]
     for row in rows:
         beside = row["rmse"] / base if base > 0 else math.inf
         ratio = f"{beside:.3f}" if beside < 1e4 else "-"
-        lines.append(
-            f"{row['method']:<18} {row['model']:<13} {row['private']:<8} {row['rmse']:10.4g} "
-            f"{row['low']:10.4g} to {row['high']:9.4g} {ratio:>8}"
-        )
+        ends = f"{row['low']:.4g} to {row['high']:.4g}"
+        texts = row["method"], row["model"], row["private"]
+        table.append((*texts, f"{row['rmse']:.4g}", ends, ratio))
+    lines += aligned(table)
     notes = (
         "RMSE: median over splits, in the target's units; of mean: beside predicting the mean, "
         "which is not private. Public for every private row: the bounds, the number of rows. "

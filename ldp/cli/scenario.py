@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Generator
-from ldp.cli.options import generator, say, wrap
+from ldp.cli.options import Rows, aligned, generator, say, wrap
 from ldp.cli.reading import chosen_reading
 from ldp.collection import ReportWriter
 from ldp.files import counted, write_whole
@@ -244,13 +244,13 @@ def _words(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
 
 def _words_of_reports(metrics: Mapping[str, Any]) -> Iterator[str]:
     heads = ("reports", "on first day", "on last day", "of old values")
-    yield f"{'metric':<20} {'memoised':<10}" + "".join(f"{head:>14}" for head in heads)
+    table: Rows = [("metric", "memoised", *heads)]
     for name, metric in metrics.items():
         days = [many for many in metric["reports_by_day"] if many] or [0]
         cells = [f"{number:,}" for number in (metric["reports"], days[0], days[-1])]
         cells.append(f"{100 * metric['of_old_values']:.1f} %")
-        line = "".join(f"{cell:>14}" for cell in cells)
-        yield f"{name:<20} {MANNER[metric['memoise']]:<10}{line}"
+        table.append((name, MANNER[metric["memoise"]], *cells))
+    yield from aligned(table)
 
 
 def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:

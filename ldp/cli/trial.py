@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldp.cli.columns import read_column
-from ldp.cli.options import FILE, JSON, SEED, generator, say, wrap
+from ldp.cli.options import FILE, JSON, SEED, aligned, generator, say, wrap
 from ldp.cli.parsing import Typed
 from ldp.cli.reading import reading_options
 from ldp.data_files import MOST_NAMES
@@ -93,13 +93,9 @@ def trial_command(
         )
     except ParameterError as error:
         raise ParameterError(f"{data}: {error}") from None
-    table = [trials.heads, *trials.cells]
-    if trials.facts["read_as"] == "numbers":
-        width = max(len(line[2]) for line in table)
-        lines = [NUMBER_LINE.format(*line, width=max(5, width)) for line in table]
-    else:
-        lines = [*VALUE_HEAD_LINES, *(VALUE_LINE.format(*line) for line in table[1:])]
-    lines = [trials.about, MADE, "", *lines, "", *wrap(trials.notes)]
+    heads = [trials.heads] if trials.facts["read_as"] == "numbers" else VALUE_HEADS
+    table = aligned([*heads, *trials.cells])
+    lines = [trials.about, MADE, "", *table, "", *wrap(trials.notes)]
     if out is not None:
         _write_page(trials, out)
         lines.append(f"-> {out}")
@@ -109,12 +105,10 @@ def trial_command(
     say(result, lines, as_json, following, *wanted)
 
 
-VALUE_HEAD_LINES = (
-    "                         values    people in   a value needs    std.   curator's",
-    "epsilon  mechanism        found         them       about       error  std. error",
+VALUE_HEADS = (
+    ("", "", "values", "people in", "a value", "std.", "curator's"),
+    ("epsilon", "mechanism", "found", "them", "needs about", "error", "std. error"),
 )
-VALUE_LINE = "{:>7}  {:<13} {:>8} {:>12} {:>11} {:>11} {:>11}"
-NUMBER_LINE = "{:>7}  {:<23} {:<{width}} {:>12} {:>10} {:>24} {:>10}"
 
 
 def _write_page(trials: "Trials", out: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 import ldp as package
 from ldp import RandomizedResponse
 from ldp.cli import commands
-from ldp.cli.options import say, wrap
+from ldp.cli.options import aligned, say, wrap
 from ldp.cli.parsing import FITTING, plain_number
 from ldp.collection.store import NoReports, ReportWriter, report_files
 from tests.command_line import SIMULATE, WITHOUT_SERVER, run
@@ -117,6 +117,32 @@ def test_a_paragraph_fits_the_terminal(
     lines = wrap("a word " * 99, "  ")
     assert widest - 8 < max(map(len, lines)) <= widest
     assert lines[1].startswith("  ")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("columns", [1, 21, 40])
+def test_a_table_wider_than_the_terminal_is_in_parts(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        ("way", "error", "like", "bytes"),
+        ("rr *", "1.5", "even", "11"),
+        ("cms", "-", "", "140"),
+    ]
+    whole = aligned(rows)
+    assert whole == [
+        "way   error  like  bytes",
+        "rr *    1.5  even     11",
+        "cms       -          140",
+    ]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = aligned(rows)
+    assert (lines == whole) == (columns == 40)
+    assert columns == 1 or max(map(len, lines)) <= columns
+    parts = "\n".join(lines).split("\n\n")
+    assert {part.split()[0] for part in parts} == {"way"}
+    assert " ".join(lines).split().count("140") == 1
 
 
 @pytest.mark.exact
