@@ -1,4 +1,4 @@
-"""Tables with a cell for every category: randomized response, unary encoding, subsets.
+"""Tables with a cell for every category: randomised response, unary encoding, subsets.
 
 A cell's count C of n reports is a sum of two binomials; (C - n q) / (p - q) is unbiased, with the
 variance of `Channel.variance` (Wang et al. 2017, "pure" protocols).
@@ -129,8 +129,8 @@ def _united(channel: Channel, cells: int) -> Channel:
 
 
 def pooled_variance(mechanism: Mechanism, more: float) -> Callable[[int, Any], Any]:
-    """Return the function of (reports, frequency) that is the variance which `more` further reports
-    of every client under one permanent response add to a count."""
+    """Return a function of (reports, frequency): the variance that `more` further reports of every
+    client under one permanent response add to a count."""
     return lambda reports, frequency: (
         more * mechanism.pooled_variance(reports, frequency) if more else 0.0
     )
