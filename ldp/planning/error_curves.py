@@ -26,7 +26,10 @@ from ldp.tables.frame import Columns, Frame, new_axes, number_text, table_html
 
 BOUND, CURATOR = "least error there is", "trusted curator"
 """Names of the curves that are of no mechanism on devices."""
-COLOURS = ("#3b73b9", "#c26a1b", "#2f7d4f", "#7d3f99", "#a32d3b", "#3a8fa3", "#8a7a1f", "#5b5b5b")
+COLOURS = (
+    *("#3b73b9", "#c26a1b", "#2f7d4f", "#7d3f99", "#a32d3b", "#3a8fa3"),
+    *("#8a7a1f", "#5b5b5b", "#d65fa8", "#1d2a6b", "#6fae2c", "#e0a800"),
+)
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 700, 300, 60, 230, 24, 40
 """Sizes of the chart and its margins, in pixels."""
 MOST_NUMBERS = 500
