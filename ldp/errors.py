@@ -48,7 +48,7 @@ class MissingPackage(LdpError, ImportError):
 
 @contextmanager
 def from_extra(feature: str, extra: str) -> Iterator[None]:
-    """Raise MissingPackage for an import in the block that fails for want of a package, which
+    """Raise MissingPackage where an import in the block fails because a package is missing, which
     `feature` needs and our `extra` installs."""
     try:
         yield

@@ -175,8 +175,7 @@ def _counted(mechanism: MemoisedMechanism, kinds: DayKinds) -> tuple[int, int]:
 def _evidence(
     mechanism: MemoisedMechanism, kinds: DayKinds, seen: Mapping[tuple[int, int], int]
 ) -> DayEvidence:
-    """Return the evidence that a unit shows, of how often it was `seen` to show (symbol, kind of
-    day)."""
+    """Return the evidence of a unit, from how often each (symbol, kind of day) was `seen`."""
     _, numbered = _counted(mechanism, kinds)
     different = dict.fromkeys([*range(numbered), *(symbol for symbol, _ in seen)])
     times = [tuple(seen.get((symbol, k), 0) for k in range(len(kinds))) for symbol in different]

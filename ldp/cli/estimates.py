@@ -12,9 +12,7 @@ from ldp.tables.result import summary_path
 INTERVALS_UNDER_FAKES = (
     "intervals hold for the other reports, whatever up to {share:.4g} % of all reports say"
 )
-OF_REPORTS = (
-    "intervals are of reports, each of another person; --weighted-reports-per-client says otherwise"
-)
+OF_REPORTS = "intervals assume one report a person; --weighted-reports-per-client states more"
 
 
 def check_output(out: str, level: float) -> None:

@@ -78,10 +78,8 @@ def _cells(answer: PlannedMetric) -> tuple[str, ...]:
     """Return the cells below HEADS."""
     ask, epoch = answer.ask, f"{answer.keep_days}d" if answer.keep_days else "-"
     return (
-        ask.name,
-        answer.mechanism.name,
-        f"{ask.days}d",
-        epoch,
+        *(ask.name, answer.mechanism.name),
+        *(f"{ask.days}d", epoch),
         rounded_up(answer.price, 3),
         str(answer.charges),
         rounded_up(answer.life, 3),

@@ -156,14 +156,14 @@ def check(
     lines += [f"note: {note}" for note in (*changing_notes(loaded), *touched_notes(loaded))]
     marks = marks_of(loaded)
     lines += [
-        f"note: of one period names, versions and numbers of reports {marks['leave']}: they say in "
+        f"note: names, versions and numbers of reports of a period {marks['leave']}: they say in "
         f"which of {marks['groups']} groups a device is, at most (bits: {marks['bits']:g})"
     ] * (marks["bits"] > 0)
     lines += [f"note: metric {name} of {against} is gone" for name in gone]
     lines += [f"metric {name} has expired" for name in expired]
     silent = {name: metric.silent for name, metric in loaded.metrics.items() if metric.silent}
     lines += [
-        f"note: metric {name} sends nothing for {what}, and that is seen: name other or words"
+        f"note: metric {name} sends nothing for {what}, visibly: name other or words"
         for name, what in silent.items()
     ]
     alike = [*lookalike_notes(loaded.metrics.values())]

@@ -262,9 +262,8 @@ class RegressionEstimate(Result):
 
     @cached_property
     def std_error(self) -> Floats:
-        """Standard errors, shape (features + 1,), the intercept last, of the least-squares
-        coefficients, to which the ridge brings `coef` nearer to 0; infinite where the reports do
-        not determine them."""
+        """Standard errors of the least-squares coefficients, shape (features + 1,), the intercept
+        last; infinite where the reports do not determine them. The ridge shrinks `coef`."""
         return self.unmapped.std_errors(self._widened)
 
     @cached_property

@@ -151,7 +151,7 @@ class CatalogueMechanism(ABC):
         return self.listed
 
     def label(self, value: Value) -> Value:
-        """Return the value as which a table counts `value`."""
+        """Return what stands for `value` in a table."""
         return value
 
     @property

@@ -140,8 +140,8 @@ def upper_envelope(*pairs: Pair) -> Pair:
 
 
 def _curve(pair: Pair) -> Callable[[Fraction], Fraction]:
-    """Return the function x -> delta at epsilon = ln x: of the classes whose ratio is above x, the
-    first mass less x times the second."""
+    """Return the function x -> delta at epsilon = ln x: the sum of p - x q over the classes whose
+    ratio p / q is above x."""
     classes = sorted(((p / q, p, q) for p, q in pair), reverse=True)
     falling = [-ratio for ratio, _, _ in classes]
     sums = [[*accumulate((one[at] for one in classes), initial=Fraction(0))] for at in (1, 2)]

@@ -279,10 +279,10 @@ def honest_reports(*sizes: int, fakes: Fraction = Fraction(0)) -> int:
 def least_reports(
     mechanism: Shuffled, *, epsilon: float, delta: float, fakes: Fraction = Fraction(0)
 ) -> int:
-    """Return the size of a batch from which on its reports are certified to cost `epsilon` at most,
-    at this `delta`, where a share `fakes` of them may be fake; within 1 % of the least. Raises
-    ParameterError for an `epsilon` that is not above 0, a delta outside (0, 1), a share outside
-    [0, 1), and where a million million reports are too few. Time: some seconds."""
+    """Return the least size of a batch, to 1 %, whose reports are certified to cost `epsilon` at
+    most, at this `delta`, where a share `fakes` of them may be fake. Raises ParameterError for an
+    `epsilon` that is not above 0, a delta outside (0, 1), a share outside [0, 1), and where a
+    million million reports are too few. Time: some seconds."""
     require_delta(delta)
     if not (epsilon > 0 and 0 <= fakes < 1):
         raise ParameterError(f"epsilon must be > 0 and 0 <= fakes < 1, got {epsilon!r} and {fakes}")

@@ -190,8 +190,8 @@ class Collection:
         )
 
     def _is_recorded(self, name: str, owners: Ints, since: Ints, first: int, day: int) -> Bools:
-        """Return whether each of the `owners` records a metric on each day from `first` to `day`,
-        of those from `since` on: shape (owners, days)."""
+        """Return whether each of the `owners` records a metric on each day from `first` to `day`:
+        shape (owners, days). Nobody records before the day in `since`."""
         is_recorded = np.arange(first, day + 1) >= since[:, None]
         if name in self._people.recorded:
             is_recorded &= self._people.recorded[name][owners, first : day + 1]

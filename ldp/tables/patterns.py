@@ -93,8 +93,8 @@ class Patterns:
 
 
 def inflated(packed: memoryview, size: int) -> bytes:
-    """Return the `size` bytes of a buffer; raise DecodeError where it is so small that no reports
-    could make so many."""
+    """Return the `size` bytes of a compressed buffer; raise DecodeError for a size that no counts
+    in so few bytes can have."""
     if size > MOST_UNSEEN and size > MOST_RATIO * len(packed):
         raise DecodeError(f"table file holds {size:,} bytes in {len(packed):,}: no counts do")
     data: bytes = pa.decompress(packed, size, codec="zstd", asbytes=True)
