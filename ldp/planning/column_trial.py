@@ -68,7 +68,7 @@ VALUE_CELLS = {
 }
 """Heading of a column -> its cells, of the figures of a row."""
 VALUE_NOTES = (
-    "Found: told from noise; on average at most 5 % of them are held by nobody. A value needs "
+    "Found: discovered; on average at most 5 % of these are held by nobody. A value needs "
     "about so many of the {:,} people to be found half of the time. Std. error: of the "
     "count of a value that few hold. Curator's: of a histogram by somebody who is trusted "
     "with the values, at the same epsilon. The list of values is that of the data: for values "

@@ -120,7 +120,7 @@ class ErrorCurves(Frame):
         for y in _round_numbers(*ends[1]):
             height = at(y, 1)
             ticks.append(
-                f'<path d="M{LEFT} {height}H{right}" stroke="#ddd"/>'
+                f'<path d="M{LEFT} {height}H{right}" stroke="#8884"/>'
                 f'<text x="{LEFT - 6}" y="{height + 4}" text-anchor="end">{number_text(y)}</text>'
             )
         lines = []
