@@ -11,11 +11,11 @@ not normal near 0.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, reduce
-from itertools import product
+from functools import cached_property
+from itertools import product, starmap
 from string import ascii_lowercase
 from typing import Any, NamedTuple, Self
 
@@ -140,8 +140,13 @@ IN_CACHE = 1 << 11
 """Number of reports whose products stay in the second-level cache."""
 POSITIVE = 1e-6
 """Share below which the test of independence leaves a value out."""
-ENOUGH = 500
-"""Number of reports for each cell below which the test's chi-square distribution is inexact."""
+MOST_DIFFERENT, MOST_PERMUTED = 1 << 10, 1 << 21
+"""Largest number of pairs of different reports whose random tables, and largest number of reports
+times cells whose permutations the test of independence draws."""
+PERMUTATIONS, REACHED = 999, 10
+"""Most of these draws, and number of them with as much dependence after which it stops."""
+LEAST_SKEWNESS = 1e-3
+"""Least skewness of the statistics of permuted reports."""
 ALIKE = 0.25
 """Part of the standard error that channels state below which reports are too alike to show it."""
 FEW = 20
@@ -157,11 +162,13 @@ LEAST_ERROR = 1e-9
 
 class Independence(NamedTuple):
     """Result of Rao's score test of independence. Under independence `statistic` is chi-square with
-    `freedom` degrees of freedom; `p_value` is NaN where there are none."""
+    `freedom` degrees of freedom, but for rare values; `p_value` is NaN where there are none;
+    `is_exact`: whether it is that of a permutation test, which holds for rare values, too."""
 
     statistic: float
     freedom: int
     p_value: float
+    is_exact: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -329,11 +336,6 @@ def associate(
         for axis, part in zip(variables, parts, strict=True)
     ]
     warnings = [axis.warning for axis in variables if axis.warning]
-    if patterns.total < ENOUGH * math.prod(shape):
-        warnings.append(
-            f"fewer than {ENOUGH} reports for each of {math.prod(shape)} cells: the test of "
-            "independence rejects more often than it says"
-        )
     factors = [factor / factor.max(axis=1, keepdims=True) for factor in factors]
     places = [part.places for part in parts]
     fit = fit_shares(Mixture.of(factors, patterns.counts, places))
@@ -342,6 +344,12 @@ def associate(
     cells = cell_counts(weights, patterns.counts, places)
     stated = stated_variance(variables, fit.shares.reshape(shape), patterns.total) ** 0.5
     std_error = np.where(cells.std_error < ALIKE * stated, stated, cells.std_error)
+    tested = independence(factors, patterns.counts, margins, places)
+    if not tested.is_exact:
+        warnings.append(
+            "too many different reports for permutations: where values are rare, the test of "
+            "independence rejects more often than it says"
+        )
     are_few = bool((cells.telling < FEW).any())
     if are_few:
         warnings.append(
@@ -354,7 +362,7 @@ def associate(
         unbiased=cells.count,
         std_error=std_error,
         reports=patterns.total,
-        independence=independence(factors, patterns.counts, margins, places),
+        independence=tested,
         rule=rule,
         are_few=are_few,
         few_tail=cells.few_tail,
@@ -575,24 +583,78 @@ def independence(
     parts. The test does not use the cells' estimates, half of which are 0 where the true share is
     near 0; Wald's test, which does, has no known distribution there. Values without a share are
     left out. I is what independent reports have on average, the product of the parts' own: a rare
-    pair of values that no report shows would have next to none."""
+    pair of values that no report shows would have next to none. With rare values S is not normal,
+    so the p-value is that among permutations, but for many different reports (`is_exact`)."""
     from scipy.special import chdtrc
 
     positive = [np.flatnonzero(margin > POSITIVE) for margin in margins]
     freedom = math.prod(map(len, positive)) - 1 - sum(len(values) - 1 for values in positive)
     if not freedom:
         return Independence(0.0, 0, math.nan)
-    own = [factor[:, values] for factor, values in zip(factors, positive, strict=True)]
-    alone = [margin[values] for margin, values in zip(margins, positive, strict=True)]
-    alone = [margin / margin.sum() for margin in alone]
-    each = [counts for _ in own] if places is None else [np.bincount(at, counts) for at in places]
-    mixture = Mixture.of(own, counts, places)
-    shares = reduce(np.multiply.outer, alone).reshape(len(alone[0]), -1)
-    slope = mixture.total * mixture.gradient(shares).ravel()
-    information = np.full((1, 1), float(mixture.total))
-    for factor, margin, reports in zip(own, alone, each, strict=True):
-        relative = factor / (factor @ margin)[:, None]
-        information = np.kron(information, (relative.T * reports) @ relative / reports.sum())
-    spread = covariance(information)
-    statistic = float(slope @ spread @ slope)
-    return Independence(statistic, freedom, float(chdtrc(freedom, statistic)))
+    ratios, information = list[Floats](), np.full((1, 1), float(counts.sum()))
+    places = places or [np.arange(len(counts))] * len(factors)
+    for factor, margin, values, at in zip(factors, margins, positive, places, strict=True):
+        likely = factor[:, values] @ (margin[values] / margin[values].sum())
+        ratio = factor[:, values] / likely[:, None]
+        part = np.bincount(at, counts) / counts.sum()
+        information = np.kron(information, (ratio.T * part) @ ratio)
+        ratios.append(ratio)
+    inverse = covariance(information)
+
+    def statistic(counts: Ints, places: Sequence[Places]) -> float:
+        slope = Mixture.of(ratios, counts, places).sums().ravel()
+        return float(slope @ inverse @ slope)
+
+    seen = statistic(counts, places)
+    numbers = [np.bincount(at, counts).astype(np.int64) for at in places]
+    if math.prod(map(len, numbers)) <= MOST_DIFFERENT:
+        permuted = _random_tables(numbers)
+    elif counts.sum() * len(inverse) <= MOST_PERMUTED:
+        permuted = _permutations([np.repeat(at, counts) for at in places])
+    else:
+        return Independence(seen, freedom, float(chdtrc(freedom, seen)), is_exact=False)
+    return Independence(seen, freedom, _p_value(seen, starmap(statistic, permuted)))
+
+
+def _random_tables(margins: Sequence[Ints]) -> Iterator[tuple[Ints, Sequence[Places]]]:
+    """Yield counts and places of random tables with these numbers of the different reports of each
+    part."""
+    generator, places = np.random.default_rng(0), np.indices([*map(len, margins)])
+    places = places.reshape(len(margins), -1)
+    while True:
+        table = margins[0]
+        for left in margins[1:]:
+            rows = list[Ints]()
+            for size in table.ravel().tolist():
+                rows.append(generator.multivariate_hypergeometric(left, size))
+                left = left - rows[-1]
+            table = np.array(rows)
+        yield table.ravel(), [*places]
+
+
+def _permutations(places: Sequence[Places]) -> Iterator[tuple[Ints, Sequence[Places]]]:
+    """Yield counts of 1 and places of reports, those of all parts but the first permuted."""
+    generator = np.random.default_rng(0)
+    while True:
+        yield np.ones_like(places[0]), [places[0], *map(generator.permutation, places[1:])]
+
+
+def _p_value(seen: float, permuted: Iterator[float]) -> float:
+    """Return the p-value of the statistic `seen` among those of reports that are `permuted`, of
+    which REACHED with as much suffice (Besag and Clifford 1991); if none of PERMUTATIONS has, from
+    the gamma distribution of their mean, variance and skewness (Winkler and others 2016)."""
+    from scipy.special import gammaincc
+
+    statistics, reached = np.zeros(PERMUTATIONS), 0
+    for number, statistic in zip(range(PERMUTATIONS), permuted, strict=False):
+        statistics[number] = statistic
+        reached += statistic >= seen * (1 - 1e-9)
+        if reached == REACHED:
+            return reached / (number + 1)
+    least, scale = (reached + 1) / (PERMUTATIONS + 1), float(statistics.std())
+    if reached or not scale:
+        return least
+    scores = (statistics - statistics.mean()) / scale
+    shape = 4 / max(float((scores**3).mean()), LEAST_SKEWNESS) ** 2
+    far = (seen - float(statistics.mean())) / scale
+    return min(float(gammaincc(shape, shape + far * math.sqrt(shape))), least)

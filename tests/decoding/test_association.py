@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, chi2
 
 from ldp import (
     CountMeanSketch,
@@ -76,11 +76,16 @@ def test_without_noise_the_joint_counts_are_the_true_ones() -> None:
 
 
 @pytest.mark.exact
-def test_few_reports_are_said_to_be_few() -> None:
-    generator = np.random.default_rng(1)
-    for scale, said in ((5, True), (5000, False)):
-        found = associate(table_of(LOUD, PAIRS, scale * np.ones(len(PAIRS), int), generator))
-        assert any("rejects more often" in each for each in found.details["warnings"]) == said
+def test_a_test_of_independence_that_is_not_exact_is_said_to_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = table_of(LOUD, PAIRS, 5 * np.ones(len(PAIRS), int), np.random.default_rng(1))
+    for different, most, is_exact in ((6, 0, True), (5, 180, True), (5, 179, False)):
+        monkeypatch.setattr(association, "MOST_DIFFERENT", different)
+        monkeypatch.setattr(association, "MOST_PERMUTED", most)
+        found = associate(table)
+        assert found.independence.is_exact == is_exact
+        assert any("rejects more often" in each for each in found.details["warnings"]) != is_exact
 
 
 @pytest.mark.exact
@@ -449,6 +454,27 @@ def test_rare_pairs_that_no_report_shows_are_no_dependence(is_dependent: bool) -
         found = associate(table_of(mechanism, pairs, counts, generator))
         rejected += found.independence.p_value < 0.001
     assert (rejected > 10) == is_dependent
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("different", [association.MOST_DIFFERENT, 0])
+def test_values_that_hardly_anybody_holds_are_no_dependence(
+    different: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 60 tables of independent values the test rejects 3 at most at 0.001, but with probability
+    5e-7, by random tables as by permuted reports. The twin, chi-square, rejects a sixth."""
+    rare, pairs = [0.998, *[0.002 / 3] * 3], tuple(product("abcd", "wxyz"))
+    mechanism = JointReport(
+        of=tuple(RandomizedResponse(categories=tuple(of), epsilon=9.0) for of in ("abcd", "wxyz"))
+    )
+    generator, rejected, twin = np.random.default_rng(24), 0, 0
+    monkeypatch.setattr(association, "MOST_DIFFERENT", different)
+    for _ in range(60):
+        counts = generator.multinomial(32_000, np.outer(rare, rare).ravel())
+        tested = associate(table_of(mechanism, pairs, counts, generator)).independence
+        rejected += tested.p_value < 0.001
+        twin += chi2.sf(tested.statistic, tested.freedom) < 0.001
+    assert rejected <= 3 < twin
 
 
 @pytest.mark.statistical
