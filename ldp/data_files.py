@@ -56,6 +56,8 @@ ARROW_ERRORS = {
 """Words of an error of pyarrow -> what is wrong."""
 SHOWN, MOST_NAMES = 40, 300
 """Number of letters of a value, and of the names of columns, that an error shows."""
+_SIGNS = str.maketrans("\u2212\uff0d\u066b\uff0e\u066c\uff0c", "--..,,")
+"""Minus, and the decimal and group marks of Arabic and of full width -> those of programs."""
 _SPACES = " \u00a0\u2007\u2009\u202f"
 _MARKS = {".": f",'\u2019{_SPACES}", ",": f".'\u2019{_SPACES}"}
 _JSON = rb'[{[]\s*["{]'
@@ -154,10 +156,12 @@ class DataTable(NamedTuple):
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
     """Return the pattern of a number by decimal sign: digits, or groups of three with one mark
-    between them all. A client, which imports this module, does not compile them."""
+    between them all, or India's groups of two before the last. A client, which imports this module,
+    does not compile them."""
     return {
         decimal: re.compile(
-            rf"([+-]?)([1-9][0-9]{{0,2}}(?:([{marks}])[0-9]{{3}})(?:\3[0-9]{{3}})*|[0-9]*)"
+            rf"([+-]?)([1-9][0-9]{{0,2}}([{marks}])(?:[0-9]{{3}}\3)*[0-9]{{3}}|[0-9]*"
+            rf"|[1-9][0-9]?(?:[{marks}](?<=,)[0-9]{{2}})+,[0-9]{{3}})"
             rf"(?:\{decimal}([0-9]*))?(e[+-]?[0-9]+)?",
             re.IGNORECASE | re.ASCII,
         )
@@ -167,15 +171,18 @@ def _patterns() -> dict[str, re.Pattern[str]]:
 
 def number_forms(text: str) -> dict[str, str]:
     """Return the number that `text` is, as programs write it, by each decimal sign it may have.
+    Digits may be of any script.
 
     >>> number_forms("-1,234.50"), number_forms("1 234"), number_forms("5%")
     ({'.': '-1234.50'}, {'.': '1234', ',': '1234'}, {})
     >>> number_forms("1,234")
     {'.': '1234', ',': '1.234'}
     """
-    forms = {}
+    forms, text = {}, text.strip().translate(_SIGNS)
+    if not text.isascii():
+        text = "".join(str(int(sign)) if sign.isdecimal() else sign for sign in text)
     for sign, pattern in _patterns().items():
-        match = pattern.fullmatch(text.strip().replace("\u2212", "-"))
+        match = pattern.fullmatch(text)
         if match and (match[2] or match[4]):
             fraction = f".{match[4]}" if match[4] else ""
             forms[sign] = f"{match[1]}{re.sub('[^0-9]', '', match[2])}{fraction}{match[5] or ''}"
