@@ -210,7 +210,7 @@ def _decode_values(table: Any, spelling: "Spelling | None", options: _Options) -
     names = next((_listed(path, spelling, table.mechanism) for path in options.candidates), None)
     places = None
     if options.rappor_map:
-        names, places = read_map(options.rappor_map, table, warn)
+        names, places = read_map(options.rappor_map, table, warn, chosen_reading())
     estimates = decoded(
         table,
         names,

@@ -8,6 +8,7 @@ is called with one line of text.
 """
 
 import csv
+import io
 import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Ints
-from ldp.errors import DecodeError, LdpError
+from ldp.data_files import AS_WRITTEN, DELIMITERS, Reading, read_text
+from ldp.errors import DecodeError, LdpError, ParameterError
 from ldp.files import counted, csv_text
 from ldp.mechanisms.randomized_response import CoinResponse
 from ldp.mechanisms.rappor import Rappor
@@ -237,7 +239,7 @@ def read_params(path: str | Path, scheme: str = SCHEME, say: Say = _unsaid) -> F
 
 
 def read_map(
-    path: str | Path, table: Table, say: Say = _unsaid
+    path: str | Path, table: Table, say: Say = _unsaid, reading: Reading = AS_WRITTEN
 ) -> tuple[tuple[str, ...], NDArray[np.uint16]]:
     """Return the candidates of a map file for a RAPPOR table, and the bits they set: uint16, shape
     (candidates, cohorts, hashes).
@@ -253,7 +255,7 @@ def read_map(
     bits, hashes, cohorts = mechanism.bits, mechanism.hashes, mechanism.cohorts
     lines, repeated = dict[str, int](), 0
     flat, lengths = array("q"), list[int]()
-    for line, row in _rows(path):
+    for line, row in _rows(path, reading):
         name = row[0] or "Empty"
         if name in lines:
             repeated += 1
@@ -289,16 +291,16 @@ def read_map(
     return tuple(lines), places.astype(np.uint16)
 
 
-def _rows(path: str | Path) -> Lines:
+def _rows(path: str | Path, reading: Reading = AS_WRITTEN) -> Lines:
     """Return (line, cells) of the rows of a CSV file, without blank ones; raises DecodeError for
-    any other file."""
+    any other file. The separator is the first of DELIMITERS in the first line."""
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as text:
-            return [*_numbered(csv.reader(text))]
-    except OSError as error:
-        raise DecodeError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise DecodeError(f"{path}: not UTF-8 (byte {error.start})") from None
+        text = read_text(path, reading)
+        first = next((sign for sign in DELIMITERS if sign in text.partition("\n")[0]), ",")
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=reading.delimiter or first)
+        return [*_numbered(rows)]
+    except ParameterError as error:
+        raise DecodeError(f"{error}") from None
     except csv.Error as error:
         raise DecodeError(f"{path}: {error}") from None
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ldp import CoinResponse, Rappor
+from ldp.data_files import Reading
 from ldp.errors import DecodeError
 from ldp.server import Table, decode
 from ldp.tables.google_rappor import read_google_reports, read_google_table, read_map, read_params
@@ -84,6 +85,27 @@ def test_rows_beyond_the_cohorts_are_added_to_the_first_ones(here: Path) -> None
 def test_headings_of_counts_are_refused_by_line(here: Path, text: str) -> None:
     with pytest.raises(DecodeError, match=r"counts.csv: line 1 (holds 'total'.*no header|has 3)"):
         table_of(PARAMS, text)
+
+
+@pytest.mark.exact
+def test_files_that_a_spreadsheet_saved_are_read_as_the_others(here: Path) -> None:
+    """With semicolons or tabs, in UTF-16, or in an encoding that is stated. A comma in the first
+    line is the separator, whatever stands beside it."""
+    want, _ = table_of(PARAMS, COUNTS)
+    text = "\u00e5,3,9\nb;c,2,10\n"
+    expected = map_of(text, want)
+    for sign, encoding in ((";", "utf-8"), ("\t", "utf-16"), (",", "utf-16")):
+        for name, data in (("params.csv", PARAMS), ("counts.csv", COUNTS)):
+            Path(name).write_text(data.replace(",", sign), encoding=encoding)
+        assert read_google_table("params.csv", "counts.csv").to_bytes() == want.to_bytes()
+    Path("map.csv").write_bytes(text.encode("cp1252"))
+    with pytest.raises(DecodeError, match=r"map.csv, line 1: byte 0 \(0xe5\) is not UTF-8 text"):
+        read_map("map.csv", want)
+    names, places = read_map("map.csv", want, reading=Reading(encoding="cp1252"))
+    assert (names, places.tolist(), []) == expected
+    Path("counts.csv").write_bytes(b"PK\x03\x04")
+    with pytest.raises(DecodeError, match=r"counts.csv is a workbook or a zip file"):
+        read_google_table("params.csv", "counts.csv")
 
 
 @pytest.mark.exact
