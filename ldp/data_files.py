@@ -46,12 +46,13 @@ OTHERS = {
     b"<?xml": "XML",
 }
 """First bytes of files that are no CSV -> what they are."""
-NO_TEXT = "not {} text: name its encoding, as --encoding cp1252, or export it as UTF-8"
+NO_TEXT = "not {} text: name its encoding, as --encoding {}, or export it as CSV in UTF-8"
 ARROW = {".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow"}
 ARROW_ERRORS = {
     "duplicate field": "has two columns of one name: rename one",
     "out of range": "holds a date or time that Python has not: write it as text",
     "Nanosecond": "holds times with nanoseconds: round them to microseconds",
+    "lose data": "holds times with nanoseconds: round them to microseconds",
 }
 """Words of an error of pyarrow -> what is wrong."""
 SHOWN, MOST_NAMES = 40, 300
@@ -268,7 +269,9 @@ def _table(path: Path, lines: list[str], reading: Reading) -> DataTable:
     if not header:
         raise ParameterError(f"{path}, line {first + 1}: not a CSV file: a quote is misplaced")
     if reading.is_private and {"\ufffd", "\0"} & {*"".join(header)}:
-        raise ParameterError(f"{path}: the header is {NO_TEXT.format(reading.encoding or 'UTF-8')}")
+        raise ParameterError(
+            f"{path}: the header is {NO_TEXT.format(reading.encoding or 'UTF-8', 'cp1252')}"
+        )
     while len(header) > 1 and not header[-1]:
         header.pop()
     table = DataTable(path, header, [], delimiter, reading)
@@ -316,11 +319,27 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
         if len(cells) < width or any(cells[width:]):
             raise ParameterError(
                 f"{table.where(line)}: {width} cells were expected, not {len(cells)}: the header "
-                f"is {table.delimiter.join(table.header)!r:.60}"
+                f"is {table.delimiter.join(table.header)!r:.60}, the row "
+                f"{table.delimiter.join(cells)!r:.60}"
             )
         if any(cell.startswith(" ") and cell.lstrip().startswith('"') for cell in cells):
             raise ParameterError(f"{table.where(line)}: a blank stands before a quote")
-        yield line, _contents(cells[:width])
+        cells = _contents(cells[:width])
+        if width > 1 and _is_heading(cells, table.header):
+            raise ParameterError(
+                f"{table.where(line)}: {table.delimiter.join(cells)!r:.60} is a heading among the "
+                "rows: keep one line of headings, the first"
+            )
+        yield line, cells
+
+
+def _is_heading(cells: list[str], header: list[str]) -> bool:
+    """Return whether cells are the header again, a rule of dashes below it, or the names by which
+    Qualtrics imports columns."""
+    text = "".join(cells)
+    is_rule = "---" in text and not text.strip("-=+:| ")
+    is_again = cells[0].strip() == header[0] and [*map(str.strip, cells)] == header
+    return is_rule or is_again or text.startswith('{"ImportId":')
 
 
 def _contents(cells: list[str]) -> list[str]:
@@ -364,7 +383,7 @@ def _private_lines(path: Path, reading: Reading) -> list[str]:
     lines = []
     for row in rows:
         try:
-            lines.append(row.removesuffix(b"\r").decode(encoding, "replace").removeprefix("\ufeff"))
+            lines.append(row.removesuffix(b"\r").decode(encoding, "replace").lstrip("\ufeff"))
         except UnicodeError:  # of encodings that know no replacement
             lines.append("\ufffd")
     return lines
@@ -379,8 +398,9 @@ def _read_bytes(path: str | Path, reading: Reading) -> tuple[bytes, str]:
         raise ParameterError(f"cannot read {path}: {error.strerror}") from None
     except AttributeError:  # sys.stdin is None
         raise ParameterError("cannot read -: it is closed") from None
-    known = [what for beginning, what in OTHERS.items() if data.startswith(beginning)]
-    if known or re.match(_JSON, data):
+    start = data[:999].lstrip(codecs.BOM_UTF8 + b" \t\r\n")
+    known = [what for beginning, what in OTHERS.items() if start.startswith(beginning)]
+    if known or re.match(_JSON, start):
         raise ParameterError(f"{path} is {(known or ['JSON'])[0]}: a CSV file was expected")
     marked = next((encoding for mark, encoding in BOMS.items() if data.startswith(mark)), "utf-8")
     return data, reading.encoding or marked
@@ -392,16 +412,20 @@ def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
     for bytes that are no text, with their line."""
     data, encoding = _read_bytes(path, reading)
     try:
-        text = data.decode(encoding).removeprefix("\ufeff")
+        text = data.decode(encoding).lstrip("\ufeff").replace("\n\ufeff", "\n")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode(encoding, "replace")
         line = len(before.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
         wrong = f"byte {error.start} (0x{data[error.start]:02x}) is {NO_TEXT}"
-        raise ParameterError(f"{path}, line {line}: {wrong.format(encoding.upper())}") from None
+        raise ParameterError(
+            f"{path}, line {line}: {wrong.format(encoding.upper(), 'cp1252')}"
+        ) from None
     except (LookupError, UnicodeError):
         raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
     if "\0" in text:
-        raise ParameterError(f"{path}: byte {text.index(chr(0))} is 0: {NO_TEXT.format('UTF-8')}")
+        raise ParameterError(
+            f"{path}: byte {text.index(chr(0))} is 0: {NO_TEXT.format('UTF-8', 'utf-16-le')}"
+        )
     return text
 
 
@@ -415,8 +439,10 @@ def _decoded(
         try:
             texts.append((cell or b"").decode(encoding, errors))
         except UnicodeDecodeError:
-            wrong = f"the column {name!r} holds bytes that are {NO_TEXT.format(encoding.upper())}"
-            raise ParameterError(f"{path}, row {row}: {wrong}") from None
+            wrong = NO_TEXT.format(encoding.upper(), "cp1252")
+            raise ParameterError(
+                f"{path}, row {row}: the column {name!r} holds bytes that are {wrong}"
+            ) from None
         except LookupError:
             raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
     return texts
@@ -439,6 +465,8 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
                 raise ParameterError(f"{path}: {name!r} holds {text}, no texts and no numbers")
             if kinds.is_dictionary(column.type):
                 column = column.cast(column.type.value_type, safe=False)
+            if str(column.type).startswith("timestamp[ns"):  # else read by pandas if it is there
+                column = column.cast(pyarrow.timestamp("us", column.type.tz))
             if any(
                 is_number(column.type)
                 for is_number in (kinds.is_integer, kinds.is_floating, kinds.is_decimal)
@@ -461,9 +489,9 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
         raise ParameterError(f"cannot read {path}: No such file or directory") from None
     except ParameterError:
         raise
-    except (pyarrow.ArrowException, ArithmeticError, ValueError, ImportError) as error:
+    except (pyarrow.ArrowException, ArithmeticError, OSError, ValueError, ImportError) as error:
         known = [what for words, what in ARROW_ERRORS.items() if words in str(error)]
-        what = known[0] if known else f"is not a {kind} file of one table"
+        what = known[0] if known else f"is no {kind} file of one table"
         raise ParameterError(f"{path} {what}") from None
     rows = [(line, [*cells]) for line, cells in enumerate(zip(*columns, strict=True), 1)]
     return DataTable(path, header, rows, ",", reading, frozenset(typed))

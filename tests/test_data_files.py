@@ -30,6 +30,7 @@ LAYOUTS: dict[str, bytes] = {
         "utf-16"
     ),
     "spreadsheet with empty columns": b"City,Amount,,\nOslo,1234.5,,\n,,,\nBergen,12000,,\n",
+    "spreadsheets, joined": "\ufeff\ufeffCity,Amount\nOslo,1234.5\n\ufeffBergen,12000\n".encode(),
     "spreadsheet of an old Mac": b"City,Amount\rOslo,1234.5\rBergen,12000\r",
     "spreadsheet, texts kept": b'City,="Amount"\n="Oslo",="1234.5"\n"=""Bergen""",="12000"\n',
     "statistics office": "City;Amount\nOslo;\u22121 234,50\nBergen;12 000,00\n".encode(),
@@ -107,9 +108,16 @@ def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> N
     for reading in (Reading(), PRIVATE):  # of which unit would the number be?
         with pytest.raises(ParameterError, match="'for' holds duration"):
             read_table(path, reading)
+    days = pyarrow.table({"on": pyarrow.array([10**9], pyarrow.timestamp("ns"))})
+    (parquet.write_table if suffix == ".parquet" else feather.write_feather)(days, path)
+    assert read_table(path).cells("on") == ["1970-01-01 00:00:01"]
     days = pyarrow.table({"on": pyarrow.array([-800_000], pyarrow.int32()).cast("date32")})
     (parquet.write_table if suffix == ".parquet" else feather.write_feather)(days, path)
     with pytest.raises(ParameterError, match="holds a date or time that Python has not"):
+        read_table(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-60] + bytes([255] * 48) + whole[-12:])
+    with pytest.raises(ParameterError, match=f"{path} is no (Parquet|Arrow) file of one table"):
         read_table(path)
 
 
@@ -184,6 +192,19 @@ def test_cells_that_can_be_read_in_two_ways_are_told_by_the_others(
         ("\n\n", "data.csv is empty"),
         ("a,b\r\n1,M\u00e5l\r\n".encode("cp1252"), "line 2: byte 8 (0xe5) is not UTF-8 text: name"),
         ("a,b\n1,2\n".encode("utf-16-le"), "byte 1 is 0: not UTF-8 text: name its encoding"),
+        ("a,b\n1,2\n a,b\n", "line 3: ' a,b' is a heading among the rows: keep one line of"),
+        ("| a | b |\n|---|:-:|\n| 1 | 2 |\n", "line 2: '|---|:-:' is a heading among the rows"),
+        ('q,r\nWhich?,How?\n"{""ImportId"":""Q1""}",x\n', 'line 3: \'{"ImportId":"Q1"},x\' is a h'),
+        (
+            "a,b\n1,2\nTotal\n",
+            "line 3: 2 cells were expected, not 1: the header is 'a,b', the row 'To",
+        ),
+        (b'\xef\xbb\xbf\n{"x": 1}\n', "data.csv is JSON: a CSV file was expected"),
+        (b"\xef\xbb\xbf<?xml version", "data.csv is XML: a CSV"),
+        (
+            b"\x72\x02\x01\0rest",
+            "byte 3 is 0: not UTF-8 text: name its encoding, as --encoding utf-16-",
+        ),
         (b"PK\x03\x04rest", "data.csv is a workbook or a zip file"),
         (b"\x28\xb5\x2f\xfdrest", "data.csv is compressed by zstd"),
         (b'{"x": 1}\n{"x": 2}\n', "data.csv is JSON: a CSV file was expected"),

@@ -17,7 +17,7 @@ def read_column(path: Path, column: str | None) -> tuple[str, DataTable]:
     ParameterError for a file that is no table, lacks the column, or has a number for the name of
     its only one."""
     table = read_table(path, chosen_reading(), [] if column is None else [column])
-    if column is None and len(table.header) > 1:
+    if column is None and len(table.header) != 1:
         raise ParameterError(f"{path}: give --column, one of {table.names}")
     if column is None and path.suffix not in ARROW and number_forms(table.header[0]):
         raise ParameterError(
