@@ -47,7 +47,7 @@ OTHERS = {
 }
 """First bytes of files that are no CSV -> what they are."""
 NO_TEXT = "not {} text: name its encoding, as --encoding {}, or export it as CSV in UTF-8"
-ARROW = {".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow"}
+ARROW = {".parquet": "a Parquet", ".arrow": "an Arrow", ".feather": "an Arrow"}
 ARROW_ERRORS = {
     "duplicate field": "has two columns of one name: rename one",
     "out of range": "holds a date or time that Python has not: write it as text",
@@ -452,9 +452,9 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
     import pyarrow  # late: tables of text need no such package
     from pyarrow import dataset
 
-    kind, columns, typed = ARROW[path.suffix], list[list[str]](), set[str]()
+    columns, typed = list[list[str]](), set[str]()
     try:
-        source = dataset.dataset(path, format="parquet" if kind == "Parquet" else "feather")
+        source = dataset.dataset(path, format=path.suffix[1:].replace("arrow", "feather"))
         header = source.schema.names
         if not {*names} <= {*header}:
             return DataTable(path, header, [], ",", reading)
@@ -491,7 +491,7 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
         raise
     except (pyarrow.ArrowException, ArithmeticError, OSError, ValueError, ImportError) as error:
         known = [what for words, what in ARROW_ERRORS.items() if words in str(error)]
-        what = known[0] if known else f"is no {kind} file of one table"
+        what = known[0] if known else f"is not {ARROW[path.suffix]} file of one table"
         raise ParameterError(f"{path} {what}") from None
     rows = [(line, [*cells]) for line, cells in enumerate(zip(*columns, strict=True), 1)]
     return DataTable(path, header, rows, ",", reading, frozenset(typed))

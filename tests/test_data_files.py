@@ -117,7 +117,9 @@ def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> N
         read_table(path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-60] + bytes([255] * 48) + whole[-12:])
-    with pytest.raises(ParameterError, match=f"{path} is no (Parquet|Arrow) file of one table"):
+    with pytest.raises(
+        ParameterError, match=f"{path} is not an? (Parquet|Arrow) file of one table"
+    ):
         read_table(path)
 
 

@@ -27,6 +27,7 @@ from ldp.planning.numbers import Percentile
 from ldp.planning.percentiles import expected
 from ldp.planning.plan import lower_bound
 from ldp.planning.values import Shares
+from ldp.registry.lookalikes import odd_values
 from ldp.simulation import Population, draw_table
 from ldp.tables.result import Result
 from ldp.tables.statistics import known_ends, tells
@@ -46,15 +47,11 @@ USELESS = 4.0
 QUANTILES = (0.5, 0.95)
 LONGEST = 40
 _MEASURE = re.compile(
-    r"[+-]?([A-Z]{0,2}[$€£¥₹]|[('’<>≤≥~≈–\u200e]|(?:[A-Z]{3}|[Kk]r\.?) )?"
+    r"[+-]?([('’<>≤≥~≈–\u200e]?(?:[A-Z]{0,2}[$€£¥₹]|(?:[A-Z]{3}|[Kk]r\.?) )?)"
     r" ?[+-]?\d[\d.,' ]*?"
     r"(?: ?([^\d\s.,']{1,4}\.?)|(:)\d\d(?::\d\d)?)?"
 )
 """Number after a currency or mark, or before a unit; minutes or hours with what follows a colon."""
-_CODE = re.compile(r" *(0[0-9]|\+[0-9]{6}).*")
-"""Beginning of a code, a phone number or a date, which numbers seldom have."""
-_MISSING = re.compile(r"-?9+(\.0+)?")
-"""Number with which statistics programs often mark a missing one."""
 BETWEEN = " / "
 """Separator of a category and the value that is counted in it."""
 VALUE_CELLS = {
@@ -332,7 +329,8 @@ def _column(
     if of_numbers and len(others) == len(held):
         raise ParameterError(f"no cell of {name} is a number; read it as categories")
     measured = [value for value in others if any(_unit_of(value))]
-    are_measured = len(held) == len(measured) > FEW_NUMBERS and len({*map(_unit_of, held)}) == 1
+    units = {*map(_unit_of, held)} - {_unit_of("1")}
+    are_measured = len(held) > FEW_NUMBERS and len(units) == 1 and () not in units
     if of_numbers:
         are_measured = sum(held[value] for value in measured) > MOST_OTHERS * everybody.users
     if are_measured and read_as != "categories":
@@ -376,8 +374,7 @@ def _column(
         about += f"; {counted(facts['empty'], 'empty cell')} left out"
     if left_out.any():
         about += f"; {counted(facts['left_out'], 'cell')} without a number left out, {first}"
-    if of_numbers:
-        about += _of_codes(held)
+    about += odd_values(held, of_numbers)
     notes = NUMBER_NOTES if of_numbers else VALUE_NOTES.format(people.users)
     if of_numbers and any(number_of(value) < 0 for value in held if is_number(value)):
         notes += " Numbers below 0 are taken for 0 here: `signed = true` gives them bins."
@@ -397,20 +394,6 @@ def _as_numbers(different: Any, places: Any, read_as: str, name: str) -> tuple[A
     texts = [numbers[value] for value in different]
     places_of = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     return [*places_of], np.array([*(places_of[text] for text in texts), -1])[places]
-
-
-def _of_codes(held: Mapping[str, int]) -> str:
-    """Return words about values that may be no numbers: those that begin as codes do, and one of
-    nines that several people have, further from all others than these are from each other."""
-    words, order = "", sorted(filter(is_number, held), key=number_of)
-    if codes := [value for value in held if _CODE.fullmatch(value)]:
-        words += f"; {codes[0][:LONGEST]!r} may be a code or a date (--as categories)"
-    for end, *others in (order, order[::-1]):
-        if _MISSING.fullmatch(end) and min(held[end], len(others)) > 1:
-            near, far = number_of(others[0]), number_of(others[-1])
-            if abs(number_of(end) - near) > abs(far - near):
-                words += f"; {end} in {counted(held[end], 'row')} may stand for a missing number"
-    return words
 
 
 def _unit_of(value: str) -> tuple[str | None, ...]:

@@ -112,6 +112,9 @@ UNITS = (
     "<{}",
     "–{}",
     "\u200e{}",
+    "($ {})",
+    "{}-",
+    "{}\u00bd",
 )
 CODES = ("R{}", "#{}", "v1.{}", "10.0.0.{}", "{}-{}", "2026-01-{}", "item {}", "{} green bottles")
 
@@ -123,6 +126,8 @@ def test_numbers_with_a_unit_are_not_taken_for_categories(form: str) -> None:
     shown = re.escape(f"price: {values[0]!r} may be a number with a unit: leave the unit out")
     with pytest.raises(ParameterError, match=shown):
         try_column(values, name="price")
+    with pytest.raises(ParameterError, match=shown):  # as negative ones in brackets
+        try_column([*map(str, range(30)), *values], name="price")
     categories = try_column(values, read_as="categories", epsilon=1, seed=1)
     assert categories.facts["values"] == 21
     assert try_column(values[:20], epsilon=1, seed=1).facts["read_as"] == "categories"
@@ -169,6 +174,36 @@ def test_numbers_that_may_be_codes_are_named(others: list[str], said: str) -> No
     values = [*map(str, range(18, 90)), *others]
     about = try_column(values, epsilon=1, seed=1).about
     assert said in about if said else about.endswith("read as numbers")
+
+
+@pytest.mark.exact
+def test_a_negative_number_of_nines_is_named_where_no_other_is_below_zero() -> None:
+    values = [*map(str, range(500)), "-99", "-99"]
+    about = try_column(values, epsilon=1, seed=1).about
+    assert about.endswith("; -99 in 2 rows may stand for a missing number")
+    assert "missing" not in try_column([*values, "-5"], epsilon=1, seed=1).about
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (["Oslo "], "; 'Oslo' and 'Oslo ' look alike and count apart"),
+        (["Oslo\u200b"], r"; 'Oslo' and 'Oslo\u200b' look alike and count apart"),
+        (
+            ["Malmo\u0308", "Malm\u00f6"],
+            r"; 'Malmo\u0308' and 'Malm\xf6' look alike and count apart",
+        ),
+        (["NULL"] * 3, "; 'NULL' in 3 rows may stand for a missing value"),
+        (["\\N"], r"; '\\N' in 1 row may stand for a missing value"),
+        (["99", "1"], "; '99' in 1 row may stand for a missing value"),
+        (["99", *map(str, range(19))], ""),
+        (["OSLO", "Osl\u00f8", "None at all", "9", "\U0001f468\u200d\U0001f467"], ""),
+    ],
+)
+def test_categories_that_may_be_one_or_none_are_named(others: list[str], said: str) -> None:
+    about = try_column(["Oslo", "Bergen", *others], epsilon=1, seed=1).about
+    assert said in about if said else about.endswith("read as categories")
 
 
 @pytest.mark.slow
