@@ -3,6 +3,7 @@ regression of answers that were randomised before."""
 
 import math
 import warnings
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ldp.cli.settings import rare
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import counted, csv_text
 from ldp.protocol.channel import rounded_up
+from ldp.registry.lookalikes import odd_values
 from ldp.regression.randomized_outcome import (
     DESIGNS,
     MODELS,
@@ -346,16 +348,23 @@ def _of_answers(
     kinds |= {target: ("0 or 1", (0.0, 1.0).__contains__)}
     table = read_columns(data, [*feature, *weighted, target], is_private=False, kinds=kinds)
     groups, bases = dict[str, Any](), dict[str, str]()
+    texts = {name: read_texts(data, name) for name in [*category, *([strata] if strata else [])]}
     for name in category:
-        cells = read_texts(data, name)
-        bases[name], *others = sorted({*cells})
-        groups |= {f"{name} = {other}": np.equal(cells, other) for other in others}
+        bases[name], *others = sorted({*texts[name]})
+        groups |= {f"{name} = {other}": np.equal(texts[name], other) for other in others}
+    numbers = {
+        name: [f"{number:.17g}" for number in column]
+        for name, column in zip([*feature, *weighted], table.T.tolist(), strict=False)
+    }
+    for name, cells in {**numbers, **texts}.items():
+        if words := odd_values(Counter(cells), name in numbers):
+            warn(f"{data}: {name}: {words[2:]}")
     try:
         fitted = RandomizedOutcomeRegression(design, model).fit(
             np.column_stack([table[:, : len(feature)], *groups.values()]),
             table[:, -1],
             table[:, -2] if weighted else None,
-            None if strata is None else read_texts(data, strata),
+            texts.get(strata or ""),
             of_people=of == "people",
         )
     except (DecodeError, ParameterError) as error:

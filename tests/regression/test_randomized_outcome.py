@@ -497,7 +497,35 @@ def test_categories_are_columns_of_0_and_1_but_the_first(
     assert called(words, monkeypatch) == 2
     assert "answers.csv, line 3: region is empty" in capsys.readouterr().err
     assert called([*REGRESS[:6], *design, "--strata", "region"], monkeypatch) == 2
-    assert "answers.csv, line 3: region is empty" in capsys.readouterr().err
+    assert capsys.readouterr().err == "ldp: answers.csv, line 3: region is empty\n"
+
+
+@pytest.mark.exact
+def test_marks_of_missing_values_and_lookalikes_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are numbers and categories like all others, and the coefficients are of them too."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{18 + i % 60},{'ab'[i % 2]},{1 + i % 3},{int(i % 7 < 3)}" for i in range(600)]
+    odd = ["-99,a,1,1", "-99,a ,1,0", "30,NA,999,1", "31,a,999,0"]
+    words = [*REGRESS[:6], "--randomized", "forced, truth = 2/3, yes = 1/6"]
+    words += ["--category", "town", "--strata", "town", "--weights", "w"]
+    for extra, said in (
+        ([], []),
+        (
+            odd,
+            [
+                "age: -99 in 2 rows may stand for a missing number",
+                "w: 999 in 2 rows may stand for a missing number",
+                "town: 'a' and 'a ' look alike and count apart; "
+                "'NA' in 1 row may stand for a missing value",
+            ],
+        ),
+    ):
+        Path("answers.csv").write_text("\n".join(["age,town,w,y", *rows, *extra, ""]))
+        called(words, monkeypatch)
+        noted = [f"ldp: answers.csv: {line}" for line in said]
+        assert capsys.readouterr().err.splitlines()[: len(noted) or None] == noted
 
 
 @pytest.mark.exact
