@@ -145,7 +145,7 @@ def amplify_command(
         sizes = _sizes_in(sizes, subject.definition)
     unattested = 0
     if sizes is not None:
-        messages = subject.definition.mechanism.messages if subject.definition else 1  # of a person
+        messages = subject.definition.mechanism.messages if subject.definition else 1
         lines = [(stated // messages, opened // messages) for stated, opened in _read_sizes(sizes)]
         unattested = sum(opened for attested, opened in lines if not attested)
         honest = sorted(honest_reports(*line, fakes=fakes) for line in lines if line[0])

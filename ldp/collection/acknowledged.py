@@ -358,7 +358,7 @@ class BatchFile(ABC):
     def _buffer_errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:  # damaged content
+        except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
             raise BufferUnusable(f"{self._path}: {str(error)!a}") from None
 
     @contextmanager

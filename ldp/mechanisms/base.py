@@ -427,7 +427,7 @@ class Mechanism(CatalogueMechanism, ABC):
         Fisher 1938). Raises ParameterError for arguments out of range and for alpha / candidates
         below `LEAST_ALPHA`.
         """
-        from statistics import NormalDist  # late: it is slow to import and devices do not plan
+        from statistics import NormalDist  # late: devices do not plan
 
         if not 0 < alpha < 1 or not 0 < power < 1 or candidates < 1 or reports < 1:
             raise ParameterError(

@@ -99,7 +99,7 @@ class RelativeBins(Bins):
 
     def _magnitude(self, size: float) -> int:
         """Return the number of edges from 2**`least` on that are at most `size`."""
-        mantissa, exponent = math.frexp(size)  # size = mantissa * 2**exponent, mantissa >= 1/2
+        mantissa, exponent = math.frexp(size)  # mantissa >= 1/2
         if size < math.ldexp(1, self.least):
             return 0
         part = int((2 * mantissa - 1) * self.parts)

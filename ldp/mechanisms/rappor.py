@@ -211,7 +211,7 @@ class Rappor(MemoisedMechanism):
             from ldp.protocol.cityhash import CityBloom  # late: few apps need it
 
             return CityBloom(self.bits, self.hashes)
-        from ldp.protocol.md5_bloom import Md5Bloom  # late: for google/rappor's reports only
+        from ldp.protocol.md5_bloom import Md5Bloom  # late: for google/rappor only
 
         return Md5Bloom(self.scheme, self.bits, self.hashes)
 

@@ -38,7 +38,7 @@ def read_toml(path: "Path", error: type[LdpError] = RegistryError) -> dict[str, 
     def parse(text: str) -> dict[str, Any]:
         contents = tomllib.loads(text)
         if any(mark in text for mark in ("0x", "0o", "0b")):
-            repr(contents)  # fails for a number of so many digits that no message could show it
+            repr(contents)  # fails for a number too long for any message
         return contents
 
     return _read(path, "valid TOML", parse, error)
