@@ -71,6 +71,12 @@ class Unreachable(LdpError, OSError):
         self.retry_after, self.status = retry_after, status
 
 
+def require_positive(number: Any, name: str) -> None:
+    """Raise ParameterError, with `name`, unless the number is finite and above 0."""
+    if not 0 < number < float("inf"):
+        raise ParameterError(f"{name} must be finite and > 0, got {number!r}")
+
+
 def require_share(share: Any, name: str) -> Any:
     """Return `share`; raise ParameterError, with `name`, unless it is a number between 0 and 1, and
     neither."""

@@ -178,7 +178,8 @@ def _far(check: Checks, level: float) -> Iterator[tuple[int, float]]:
     """Yield the number and the p-value of each count with a p-value below a level."""
     _, observed, trials, chance = check
     expected, far = trials * chance, np.arange(observed.size)
-    if level <= LEAST_P:  # of counts that lie nearer the p-value is not computed
+    # of counts that lie nearer the p-value is not computed
+    if level <= LEAST_P:
         variance = expected * (1 - chance)
         far = np.flatnonzero((observed - expected) ** 2 > LEAST_DEVIATION**2 * variance)
     if not far.size:

@@ -49,7 +49,8 @@ class _Loop:
                 names[name] = loop.machine_code
         try:
             return njit(nogil=True, cache=True, **self.options)(self.function)
-        except RuntimeError:  # numba: "cannot cache function ..: no locator available for file"
+        # numba: "cannot cache function ..: no locator available for file"
+        except RuntimeError:
             return njit(nogil=True, **self.options)(self.function)
 
 

@@ -53,7 +53,8 @@ def _fill_below(below: Any, filled: int, threshold: Any, stream: Any) -> int:
     used = 0
     while filled < below.size and used + PRECISION <= stream.size:
         lanes, undecided = _NO_LANES, _ALL_LANES
-        bits = threshold  # those not compared yet; without a 1 among them nothing is below
+        # those not compared yet; without a 1 among them nothing is below
+        bits = threshold
         while bits and undecided:
             ones = _ALL_LANES if bits >> _63 else _NO_LANES
             differing = undecided & (stream[used] ^ ones)

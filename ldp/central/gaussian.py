@@ -11,7 +11,7 @@ from scipy.special import erfcx, log_ndtr
 
 from ldp.accounting.bisection import bisect
 from ldp.accounting.cost_composition import require_delta
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_positive
 
 SLACK = 1e-6
 """Share of delta that is left for the rounding of doubles when a mu is chosen."""
@@ -94,6 +94,5 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 def require_budget(epsilon: float, delta: float) -> None:
     """Raise ParameterError unless epsilon is finite and > 0, and 0 < delta < 1."""
-    if not 0 < epsilon < math.inf:
-        raise ParameterError(f"epsilon must be finite and > 0, got {epsilon!r}")
+    require_positive(epsilon, "epsilon")
     require_delta(delta)

@@ -17,7 +17,7 @@ from ldp.arrays import Floats, unmasked
 from ldp.arrays import Ints as Integers
 from ldp.central.gaussian import gaussian_mu, require_budget
 from ldp.central.noise import Noise, Releases
-from ldp.errors import ParameterError, require_share
+from ldp.errors import ParameterError, require_positive, require_share
 from ldp.protocol.channel import round_up, set_real_numbers
 
 MOST_COUNT = 2**62
@@ -35,8 +35,7 @@ class _Mechanism:
 
     def __post_init__(self) -> None:
         set_real_numbers(self, "sensitivity", up=True)
-        if not 0 < self.sensitivity < math.inf:
-            raise ParameterError(f"sensitivity must be finite and > 0, got {self.sensitivity!r}")
+        require_positive(self.sensitivity, "sensitivity")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +47,7 @@ class _Pure(_Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         set_real_numbers(self, "epsilon")
-        if not 0 < self.epsilon < math.inf:
-            raise ParameterError(f"epsilon must be finite and > 0, got {self.epsilon!r}")
+        require_positive(self.epsilon, "epsilon")
 
     @property
     def scale(self) -> float:

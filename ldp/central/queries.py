@@ -19,7 +19,7 @@ from ldp.arrays import Floats, Ints, increasing, unmasked
 from ldp.central.gaussian import require_budget
 from ldp.central.mechanisms import MOST_COUNT, DiscreteLaplace
 from ldp.central.noise import Noise, Releases
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_share
 
 FINEST = 2**40
 """Largest number of steps of a range to which numbers are rounded before they are added."""
@@ -216,8 +216,8 @@ def percentile(
     not on the wrong side by more than such a sum is off with probability 1 - `level`. Raises
     ParameterError for q or level outside (0, 1).
     """
-    if not 0 < q < 1 or not 0 < level < 1:
-        raise ParameterError("a quantile and its level must lie strictly between 0 and 1")
+    require_share(q, "q")
+    require_share(level, "level")
     counts = np.array(histogram.counts, dtype=np.float64)
     total = float(counts.sum())
     if total < 1:

@@ -108,7 +108,8 @@ def main() -> None:
         _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
     except MemoryError:
         _fail("not enough memory for a table of this size")
-    except Exception as error:  # a mistake of ours: the traceback only for those who ask for it
+    # a mistake of ours: the traceback only for those who ask for it
+    except Exception as error:
         if os.environ.get("LDP_DEBUG"):
             raise
         _fail(f"internal error ({type(error).__name__}); LDP_DEBUG=1 shows where")

@@ -123,7 +123,8 @@ def audit_command(
             passed, lines = result[CLIENT]["passed"], [line]
         say({"passed": passed, **result, "audits": audits}, lines, as_json)
         sys.exit(0 if passed else 1)
-    gc.disable()  # reports make no cycles of references: the search took a tenth of the time
+    # reports make no cycles of references: the search took a tenth of the time
+    gc.disable()
     try:
         tried = partial(certified, trials=trials, seed=seed, with_cheats=bool(report or verify))
         pairs = [*map(tried, subjects)]
@@ -243,7 +244,8 @@ def _line(
     if math.isinf(verdict.claimed):
         seen = "epsilon unlimited before a relay shuffles"
     law = f"its law is {'NOT ' if verdict.exact else ''}exact; {verdict.checks:,} counts checked"
-    if of_program:  # the exact law is that of the parameters
+    # the exact law is that of the parameters
+    if of_program:
         law = f"{verdict.checks:,} counts of its reports checked"
         law += " against a law that is NOT exact" * bool(verdict.exact)
     caught = cheats.values()

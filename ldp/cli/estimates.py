@@ -20,7 +20,8 @@ def check_output(out: str, level: float) -> None:
     `level`. Call it before any work."""
     require_share(level, "level")
     if out != "-":
-        summary_path(Path(out))  # raises for a name that is the summary's
+        # raises for a name that is the summary's
+        summary_path(Path(out))
 
 
 def write_estimates(estimates: Estimates, out: str, tested: str, as_json: bool) -> None:

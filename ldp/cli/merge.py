@@ -34,7 +34,8 @@ def merge_command(tables: tuple[Path, ...], out: Path, overlapping: bool, as_jso
     """
     total: Any = load_table(tables[0])
     windows = list(total.windows)
-    for path in tables[1:]:  # one at a time: a year of tables may not fit into memory
+    # one at a time: a year of tables may not fit into memory
+    for path in tables[1:]:
         table: Any = load_table(path)
         windows += table.windows
         with errors_in(str(path), MergeError):

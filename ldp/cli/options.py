@@ -118,7 +118,8 @@ def check_days(since: date | None, until: date | None) -> None:
 
 def generator(seed: int | None) -> "np.random.Generator":
     """Return a generator for simulations: from `seed`, or from fresh entropy without one."""
-    import numpy as np  # late: the command line starts without it
+    # late: the command line starts without it
+    import numpy as np
 
     return np.random.default_rng(seed)
 

@@ -66,7 +66,7 @@ def plan_list(fakes: float | None, as_json: bool, **question: Any) -> None:
     metavar="LOW HIGH",
     help="Range of the numbers; without it nobody knows the range.",
 )
-@click.option("--quantile", type=float, default=0.95, help="Share of the percentile.")
+@click.option("--quantile", "q", type=float, default=0.95, help="Share of the percentile.")
 @click.option("--by", type=int, default=1, help="Number of categories that have a percentile each.")
 @click.option("--population", help="CSV file of numbers like those that people will hold.")
 @click.option(
@@ -80,14 +80,7 @@ def plan_list(fakes: float | None, as_json: bool, **question: Any) -> None:
 @JSON
 @reading_options
 def plan_number(
-    bounds: tuple[float, float] | None,
-    quantile: float,
-    by: int,
-    population: str | None,
-    result: Path | None,
-    users: int,
-    epsilon: float,
-    as_json: bool,
+    population: str | None, result: Path | None, as_json: bool, **question: Any
 ) -> None:
     """Say what each way would tell of a percentile, in --range or of an unknown range.
 
@@ -103,15 +96,8 @@ def plan_number(
 
     people = Population.numbers_from_csv(population, chosen_reading()) if population else None
     people = people_of_result(result) if result else people
-    ways = plan_percentile(
-        users=users,
-        epsilon=epsilon,
-        q=quantile,
-        bounds=bounds,
-        people=people,
-        by=by,
-        like=result.name if result else "the population",
-    )
+    like = result.name if result else "the population"
+    ways = plan_percentile(**question, people=people, like=like)
     say(ways.to_dict(), _words_of_percentile(ways), as_json)
 
 

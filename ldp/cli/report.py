@@ -51,6 +51,7 @@ def report_command(
 
 
 def _counts(truth: str) -> dict[str, int]:
-    from ldp.simulation import Population  # late: it loads what compiles
+    # late: it loads what compiles
+    from ldp.simulation import Population
 
     return Population.from_csv(truth, chosen_reading()).truth()

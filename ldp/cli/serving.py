@@ -125,7 +125,8 @@ def listening_on(listen: str) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen(BACKLOG)  # who connects from now on waits, and is not turned away
+        # who connects from now on waits, and is not turned away
+        listening.listen(BACKLOG)
     except OSError as error:
         raise ParameterError(f"cannot listen on {listen}: {error.strerror}") from None
     return listening
@@ -175,7 +176,8 @@ def serve(app: Any, listening: socket.socket, action: str, note: str = "") -> No
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, server.handle_exit)
     gc.collect()
-    gc.freeze()  # what is there now stays: 4 % of the time would go into looking at it
+    # what is there now stays: 4 % of the time would go into looking at it
+    gc.freeze()
     gc.set_threshold(OBJECTS)
     server.run(sockets=[listening])
     click.echo("stopped")

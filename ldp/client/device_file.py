@@ -126,7 +126,8 @@ class DeviceFile:
             raise StorageError("another thread uses the device's file", busy=True)
         is_outer = not self._is_used
         try:
-            if not is_outer:  # of a signal handler, say: it would end the outer transaction
+            # of a signal handler, say: it would end the outer transaction
+            if not is_outer:
                 raise StorageError("this thread uses the device's file", busy=True)
             self._is_used = True
             database = self._connect()

@@ -252,11 +252,13 @@ def drop(database: Database, now: int, keep_sent: timedelta) -> None:
     ).fetchall():
         total += size
         if is_over or total > MOST_WAITING:
-            database.execute(
-                "UPDATE batches SET state = 'dropped', body = NULL, sealed = NULL, not_before = 0 "
-                "WHERE id = ?",
-                (identity,),
-            )
+            _give_up(database, identity, "dropped")
+
+
+def _give_up(database: Database, identity: bytes, outcome: str) -> None:
+    """Delete the contents of a batch that will never be sent, and note the `outcome`."""
+    emptied = "body = NULL, sealed = NULL, not_before = 0"
+    database.execute(f"UPDATE batches SET state = ?, {emptied} WHERE id = ?", (outcome, identity))
 
 
 def last_day(database: Database, registry: Registry) -> date:
@@ -280,11 +282,7 @@ def withdraw_shuffled(database: Database, registry: Registry, groups: Collection
     waiting = f"SELECT id, sealed FROM batches WHERE {UNSENT} AND sealed NOT NULL"
     for identity, sealed in database.execute(waiting).fetchall():
         if (group := shuffled_group(sealed)) and group not in groups:
-            database.execute(
-                "UPDATE batches SET state = 'withdrawn', body = NULL, sealed = NULL, "
-                "not_before = 0 WHERE id = ?",
-                (identity,),
-            )
+            _give_up(database, identity, "withdrawn")
 
 
 def random_order(items: list[T], bits: BitSource) -> list[T]:

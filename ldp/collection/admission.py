@@ -38,11 +38,13 @@ async def refusal_status(admits: Admits, scope: Scope, seconds: float) -> int | 
             status = await admits(_arrival(scope))
         is_refusal = type(status) is int and status in REFUSALS
         return status if status is None or is_refusal else 503
-    except asyncio.CancelledError:  # the request's own end, or a function that cancels itself
+    # the request's own end, or a function that cancels itself
+    except asyncio.CancelledError:
         if (task := asyncio.current_task()) and task.cancelling():
             raise
         return 503
-    except Exception:  # the deployment's own code: whatever it raises admits nobody
+    # the deployment's own code: whatever it raises admits nobody
+    except Exception:
         return 503
 
 

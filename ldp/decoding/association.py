@@ -445,7 +445,8 @@ def touch_matrix(mechanism: Mechanism, values: Sequence[str]) -> Floats:
         return matrix
     points = bulk.points(mechanism.addressing, rows, values)
     step = max(1, MOST_POINTS // points.size)
-    for start in range(0, rows, step):  # a point of some mechanisms is as long as there are rows
+    # a point of some mechanisms is as long as there are rows
+    for start in range(0, rows, step):
         block = np.arange(start, min(start + step, rows), dtype=np.uint32)
         repeated, at = np.concatenate([points] * len(block)), np.repeat(block, len(values))
         cells = bulk.columns(mechanism.addressing, rows, repeated, at)

@@ -28,7 +28,7 @@ from ldp.arrays import Floats, Ints, increasing
 from ldp.decoding.fakes_among_nodes import FakesAmongNodes, most_moved
 from ldp.decoding.nodes import Nodes, expected_nodes, nodes_of_buckets, nodes_of_levels
 from ldp.decoding.tree import TreeFit
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import DecodeError, ParameterError, require_share
 from ldp.files import counted
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.bins import Bins
@@ -273,8 +273,8 @@ class Distribution(Result):
     def quantile(self, q: float, level: float = 0.95) -> Statistic:
         """Return the `q`-quantile: the least number with a share of at least `q` at or below it,
         interpolated linearly between edges. Raises ParameterError for q or level outside (0, 1)."""
-        if not 0 < q < 1 or not 0 < level < 1:
-            raise ParameterError("a quantile and its level must lie strictly between 0 and 1")
+        require_share(q, "q")
+        require_share(level, "level")
         (place,), (estimate,) = (of.tolist() for of in self._crossings(self.below[0][:, None], q))
         low, high = self._ends(q, place, level)
         name = f"p{100 * q:.10g}"
@@ -417,7 +417,8 @@ class Distribution(Result):
         around = (
             down + max(moved) ** 2,
             up,
-        )  # the honest mean is another, and squares are least there
+            # the honest mean is another, and squares are least there
+        )
         most = (high - low) ** 2 / 4
         of_variance = _normal("variance", variance, error, level, 0.0, most, around)
         ends = (max(0.0, of_variance.low**0.5 - half), of_variance.high**0.5 + half)

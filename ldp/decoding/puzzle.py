@@ -71,7 +71,8 @@ def discover(
     screen = screen or chance_screen(puzzle)
     is_kept = _screen_mask(table["fragments"], puzzle, screen, top)
     words, left_out = assemble(puzzle.fragments.addressing, is_kept)
-    if words:  # the mean sketch, which takes unlisted words for what they are
+    # the mean sketch, which takes unlisted words for what they are
+    if words:
         estimates = decode(table["words"], words, rule=rule, method="mean-sketch")
     else:
         estimates = no_estimates(table, rule)

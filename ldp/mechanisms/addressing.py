@@ -114,7 +114,8 @@ class Identity:
         try:
             return self._points[value]
         except (KeyError, TypeError):
-            pass  # it holds the value, and would be chained to an error that is raised here
+            # it holds the value, and would be chained to an error that is raised here
+            pass
         raise ParameterError(f"value is not one of the {len(self._points) // 2} categories")
 
     def cells(self, point: int, row: int) -> Sequence[int]:

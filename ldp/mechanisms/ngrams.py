@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Case, Mechanism, Shape
@@ -24,6 +25,9 @@ from ldp.protocol.spelling import FragmentPairs, Spelling
 
 DOUBLE = 1 << 53
 """Denominator of the probabilities p and q, so that RAPPOR's doubles hold them exactly."""
+_WORDS = ("cabbac", "abba", "")
+_SMALL: Any = {"hashes": 1, "seed": "0000", "length": 6, "alphabet": "abc"}
+"""Values of the small instances, and their common parameters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,19 +42,7 @@ class PairedFilters(Mechanism):
     wire_id = 21
     is_whole = False
     kind = Bits
-    cases = (
-        Case(
-            *("cabbac", "abba", ""),
-            epsilon=2.0,
-            bits=3,
-            hashes=1,
-            cohorts=2,
-            seed="0000",
-            length=6,
-            alphabet="abc",
-            fragment=2,
-        ),
-    )
+    cases = (Case(*_WORDS, **_SMALL, epsilon=2.0, bits=3, cohorts=2, fragment=2),)
 
     epsilon: float
     bits: int
@@ -122,19 +114,7 @@ class RapporNgrams(UnlistedWords):
     name = "rappor-ngrams"
     wire_id = 20
     needs_whole = True
-    cases = (
-        Case(
-            *("cabbac", "abba", ""),
-            epsilon=3.0,
-            fragment_epsilon=2.0,
-            bits=2,
-            hashes=1,
-            cohorts=1,
-            seed="0000",
-            length=6,
-            alphabet="abc",
-        ),
-    )
+    cases = (Case(*_WORDS, **_SMALL, epsilon=3.0, fragment_epsilon=2.0, bits=2, cohorts=1),)
 
     bits: int = 128
     hashes: int = 2

@@ -304,6 +304,7 @@ def _question(mechanisms: Sequence[Any], people: Population, epsilon: float) -> 
 def _errors(question: Question, mechanism: Any, generator: Generator) -> dict[str, float]:
     """Return the standard error that a mechanism states, and that of draws where there are any."""
     errors = {"std_error": question.std_error(mechanism), "report_bytes": report_bytes(mechanism)}
-    with suppress(ParameterError):  # a mechanism of cohorts has no estimate from one cell
+    # a mechanism of cohorts has no estimate from one cell
+    with suppress(ParameterError):
         errors["measured"] = question.simulate(mechanism, generator)[0]
     return errors

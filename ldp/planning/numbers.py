@@ -299,7 +299,8 @@ class Percentile(Question):
         return Curator(
             mechanism="exponential",
             parameters={"sensitivity": 1.0},
-            std_error=math.hypot(*(chances**0.5 * errors)),  # squares of the largest overflow
+            # squares of the largest overflow
+            std_error=math.hypot(*(chances**0.5 * errors)),
             errors=generator.choice(errors, size=draws, p=chances),
         )
 
@@ -311,7 +312,8 @@ class Percentile(Question):
         edges = np.array(percentiles.finer((self.way or self.best()).bins).edges)
         numbers, share = self._sorted
         below = np.concatenate([[0.0], share])[np.searchsorted(numbers, edges)]
-        below[-1] = 1.0  # the last bin has its upper edge
+        # the last bin has its upper edge
+        below[-1] = 1.0
         missing = np.maximum(np.maximum(below[:-1] - self.q, self.q - below[1:]), 0.0)
         exponential = central.Exponential(epsilon=self.epsilon, sensitivity=1.0, neighbours=REPLACE)
         low, high = edges[:-1], edges[1:]

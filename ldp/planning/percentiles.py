@@ -117,7 +117,8 @@ class PercentileForecast:
 def ways(epsilon: float, bounds: Range | None, by: tuple[str, ...] = ()) -> Iterator[Way]:
     """Yield the mechanisms that a plan compares for a number in `bounds`, or of an unknown range,
     by these categories, if any; raises ParameterError for a number out of range."""
-    too_many = (ParameterError,) if by else ()  # bins of all categories for a report
+    # bins of all categories for a report
+    too_many = (ParameterError,) if by else ()
     shared: dict[str, Any] = {"epsilon": epsilon, "by": by or None}
     for buckets in OF_DOUBLING if bounds is None else OF_RANGE:
         with suppress(*too_many):
@@ -213,7 +214,8 @@ def forecast(mechanism: Way, known: KnownQuantile, tables: int = 0) -> Percentil
     for _ in range(tables):
         try:
             rows.append(draw_law(mechanism, known, generator).quantile(q))
-        except DecodeError:  # of so few users that no report is of some level or bin
+        # of so few users that no report is of some level or bin
+        except DecodeError:
             rows.append(nothing)
     rows = rows or [law.quantile(q)]
     some = [row.estimate for row in rows if not math.isnan(row.estimate)] or [math.nan]
@@ -287,9 +289,11 @@ def people_in_bins(bins: Bins, people: Population) -> Floats:
     """Return the share of the people in every bin."""
     numbers, edges = held_numbers(people), np.array(bins.edges)
     for end in (numbers.min(), numbers.max()):
-        bins.place(float(end))  # raises for a number that is refused
+        # raises for a number that is refused
+        bins.place(float(end))
     places = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(bins) - 1)
-    is_edge = np.isin(numbers, edges)  # an edge is rounded, a place is exact
+    # an edge is rounded, a place is exact
+    is_edge = np.isin(numbers, edges)
     places[is_edge] = [bins.place(number) for number in numbers[is_edge].tolist()]
     share = np.zeros(len(bins))
     np.add.at(share, places, people.shares)

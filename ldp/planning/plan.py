@@ -132,7 +132,8 @@ def plan(
     Raises ParameterError where not even the largest number would do, or no mechanism has reports of
     at most `max_report_bytes`, and for a share out of range.
     """
-    fake_reports(1, fakes)  # raises for a share out of range
+    # raises for a share out of range
+    fake_reports(1, fakes)
     numbers: dict[str, Any] = {"users": users, "epsilon": epsilon, "frequency": frequency}
     missing = [name for name, value in numbers.items() if value is None]
     if len(missing) > 1:
@@ -197,7 +198,8 @@ def _same_epsilon(question: Shares, name: str, variance: float) -> float | None:
         changed = question.with_(epsilon=number / STEPS["epsilon"])
         try:
             return changed.variance(tune(changed, name)) <= variance
-        except ParameterError:  # too small an epsilon for it, or too large
+        # too small an epsilon for it, or too large
+        except ParameterError:
             return False
 
     upper = math.ceil(question.epsilon * STEPS["epsilon"])
@@ -292,7 +294,8 @@ def lower_bound(domain: int, epsilon: float) -> float:
     """
     d, rest = domain, domain / math.expm1(epsilon)
 
-    def at(w: int) -> float:  # the difference above without cancellation
+    # the difference above without cancellation
+    def at(w: int) -> float:
         return (d - 1) * ((d - 1) * rest * (2 * w + rest) + w * d * (w - 1)) / (d**2 * w * (d - w))
 
     near = int(d / (math.exp(epsilon) + 1))

@@ -187,7 +187,8 @@ class Product:
         key = (ask.name, keep_days, epsilon)
         if key not in self._reckoned:
             answers = list[PlannedMetric]()
-            with suppress(ParameterError):  # of a mechanism that does not exist at this epsilon
+            # of a mechanism that does not exist at this epsilon
+            with suppress(ParameterError):
                 question = ask.question.with_(epsilon=epsilon)
                 for way in question.memoised() if keep_days else question.mechanisms():
                     answers.append(PlannedMetric(ask, question, way, keep_days, self.start))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -259,6 +259,15 @@ class Composition(Composed):
         return counts
 
 
+def require_fresh(mechanism: Any, number: int, is_fresh: bool) -> None:
+    """Raise ParameterError for a `number` of reports that share what is memoised."""
+    if mechanism.is_memoisable and number > 1 and not is_fresh:
+        raise ParameterError(
+            f"reports of {mechanism.name} share what is memoised, and cost.lifetime bounds them: "
+            "pass is_fresh=True if each is drawn anew"
+        )
+
+
 def compose(
     reports: Iterable[tuple[CatalogueMechanism, int]], *, is_fresh: bool = False
 ) -> Composition:
@@ -290,11 +299,7 @@ def compose(
         counts[mechanism] += count
         if mechanism.needs_shuffler:
             raise ParameterError(f"{mechanism.name} has no bound before a relay shuffles")
-        if mechanism.is_memoisable and counts[mechanism] > 1 and not is_fresh:
-            raise ParameterError(
-                f"reports of {mechanism.name} share what is memoised, and cost.lifetime bounds "
-                "them: pass is_fresh=True if each is drawn anew"
-            )
+        require_fresh(mechanism, counts[mechanism], is_fresh)
     return Composition(tuple((mechanism, n) for mechanism, n in counts.items() if n))
 
 

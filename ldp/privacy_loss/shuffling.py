@@ -26,11 +26,11 @@ from ldp.accounting.bisection import least_number
 from ldp.accounting.cost import Cost
 from ldp.accounting.cost_composition import require_delta, sequential
 from ldp.arrays import Floats
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_positive
 from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.outcomes import Outcome, Outcomes, outcomes
-from ldp.privacy_loss.composition import ROUNDED, WIDTH, Composed, Losses, losses_of
+from ldp.privacy_loss.composition import ROUNDED, WIDTH, Composed, Losses, losses_of, require_fresh
 from ldp.privacy_loss.lattice import ROUNDING, bound, split
 from ldp.privacy_loss.shuffled_dummies import DummyMessages
 from ldp.protocol.channel import MAX_EPSILON, round_up
@@ -66,8 +66,7 @@ class AnyMechanism:
     is_memoisable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.epsilon < math.inf:
-            raise ParameterError(f"epsilon must be finite and > 0, got {self.epsilon!r}")
+        require_positive(self.epsilon, "epsilon")
 
     @property
     def cost(self) -> Cost:
@@ -145,11 +144,7 @@ def compose_shuffled(
     for (mechanism, _), number in counts.items():
         totals[mechanism] += number * per_person
     for mechanism, total in totals.items():
-        if mechanism.is_memoisable and total > 1 and not is_fresh:
-            raise ParameterError(
-                f"reports of {mechanism.name} share what is memoised, so that they do not compose: "
-                "cost.lifetime bounds them"
-            )
+        require_fresh(mechanism, total, is_fresh)
     if len(counts) > MOST_SIZES:
         counts = _rounded_down(counts)
     return ShuffledComposition(tuple(counts.items()), per_person)

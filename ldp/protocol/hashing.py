@@ -35,7 +35,8 @@ def value_bytes(value: Value) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError:
-        pass  # it holds the value, and would be chained to an error that is raised here
+        # it holds the value, and would be chained to an error that is raised here
+        pass
     raise ParameterError("a value holds text that is not valid Unicode")
 
 

@@ -182,7 +182,8 @@ def bernoulli(
         word, ones = source.draw(lanes), ones_of[bits]
         below |= undecided & ones & ~word
         undecided &= ~(word ^ ones)
-    return below  # lanes still undecided have U >= threshold, which is not below
+    # lanes still undecided have U >= threshold, which is not below
+    return below
 
 
 def usual_bytes(lanes: int) -> tuple[int, int]:

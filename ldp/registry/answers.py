@@ -164,7 +164,8 @@ def answers_of(metric: Metric) -> tuple[str, ...]:
     addressing = parts_of(metric.mechanism)[0].candidate_addressing
     if isinstance(addressing, Identity):
         return addressing.categories + addressing.untouching
-    with suppress(RegistryError):  # an app need not ship the dictionary
+    # an app need not ship the dictionary
+    with suppress(RegistryError):
         return metric.candidates() or ()
     return ()
 
@@ -298,7 +299,8 @@ def _parts_of_report(mechanism: CatalogueMechanism, report: bytes) -> list[_Part
 
 
 def _is_named(mechanism: CatalogueMechanism, parts: Sequence[_Part], value: Value) -> bool:
-    with suppress(ParameterError):  # a word that the mechanism does not know
+    # a word that the mechanism does not know
+    with suppress(ParameterError):
         pairs = zip(parts, values_of_parts(mechanism, [value]), strict=True)
         return all(
             part.names(part.mechanism.candidate_addressing.point(v)) for part, (_, (v,)) in pairs

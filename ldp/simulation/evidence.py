@@ -187,7 +187,8 @@ class _Cells:
         self._weights = _weights(mechanism)
         first = self._in_row(0)
         self._touching: Bools | None = None
-        if rows == 1 and mechanism.kind is Index:  # the cells may be too many to compare
+        # the cells may be too many to compare
+        if rows == 1 and mechanism.kind is Index:
             self._touching = np.zeros((mechanism.shape.columns + 1, len(points)), dtype=bool)
             self._touching[first.T, np.arange(len(points))] = True  # NO_COLUMN is the last row
         self.most = 1 if self._touching is not None else first.shape[1]
@@ -223,7 +224,8 @@ class _Cells:
             is_named = [names(cells) for cells in np.moveaxis(self.columns(rows), 2, 0)]
             return np.where(np.any(is_named, axis=0), *self._weights)
         sums = np.zeros((rows.size, len(self._points)))
-        for cells in np.moveaxis(self.columns(rows), 2, 0):  # summing over a short axis is slow
+        # summing over a short axis is slow
+        for cells in np.moveaxis(self.columns(rows), 2, 0):
             sums += np.where(names(cells), *self._weights) * (cells != bulk.NO_COLUMN)
         return sums
 
@@ -236,7 +238,8 @@ def _weights(mechanism: Mechanism) -> tuple[float, float]:
         return math.log(touched / untouched), 0.0
     if mechanism.kind.is_signed:
         return math.log(touched), math.log1p(-touched)
-    if mechanism.kind is Subset:  # of sets with one of the value's columns or more, and without
+    # of sets with one of the value's columns or more, and without
+    if mechanism.kind is Subset:
         cells = range(mechanism.touches)
         both = (
             mechanism.layout.probability(n, cells, mechanism.channel.touched, 0) for n in (1, 0)

@@ -126,7 +126,8 @@ def unseen_reports(scene: Scene, aims: Ints, number: int, generator: Generator) 
     usual = round(columns * float(channel.untouched) + mechanism.touches * channel.gain)
     listed = _names(scene, np.arange(len(scene.values)), rows) > 0
     scores = 2.0 * (names > 0) + generator.random(names.shape)
-    if 2 * listed.sum(axis=1).max() <= columns:  # then a collector looks at these cells
+    # then a collector looks at these cells
+    if 2 * listed.sum(axis=1).max() <= columns:
         most = np.array([ones_limits(mechanism, int(cells))[1] for cells in listed.sum(axis=1)])
         place = np.where(listed, scores, -1.0).argsort(axis=1)[:, ::-1].argsort(axis=1)
         scores = np.where(listed & (place >= most[:, None]), -1.0, scores)

@@ -196,7 +196,8 @@ class Estimates(Result):
     def detected(self, rule: Rule | None = None) -> Bools:
         """Return the mask of values discovered under `rule` (default: `self.rule`): shape
         (candidates,)."""
-        is_known = np.isfinite(self.std_error)  # no threshold discovers indistinguishable values
+        # no threshold discovers indistinguishable values
+        is_known = np.isfinite(self.std_error)
         return is_known & (rule or self.rule).discovers(self.count, self.p_value)
 
     def noise_floor(self) -> float:

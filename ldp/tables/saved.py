@@ -170,7 +170,8 @@ class SavedResult(Result):
 def _read_columns(content: bytes, header: Sequence[str]) -> Columns:
     """Return the columns of a file; NaN for an empty cell of a column of numbers. The file is read
     in one block, because the LF is lost where two blocks meet between CR and LF of a value."""
-    text = np.dtypes.StringDType()  # a third of the memory of a list
+    # a third of the memory of a list
+    text = np.dtypes.StringDType()
     types = {name: pa.string() if is_text(name) else pa.float64() for name in header}
     table = arrow_csv.read_csv(
         pa.BufferReader(content),

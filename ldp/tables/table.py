@@ -471,7 +471,8 @@ def count_reports(
     """Add checked reports to `counts`, shape (rows, columns), of a large enough type. `rows`,
     `payloads`: the batch; `numbers`: its `payload_numbers`. `workers`: threads, each with its own
     range of rows."""
-    unit = counts.dtype.type(1)  # another type is added thirty times more slowly
+    # another type is added thirty times more slowly
+    unit = counts.dtype.type(1)
     if layout.is_bitmap:
         _count_bits(counts, rows.astype(np.uint32, copy=False), payloads, workers)
     elif layout.is_signed:
