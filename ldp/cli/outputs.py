@@ -1,6 +1,7 @@
 """The guard of every command: what it writes never replaces what it reads, nor itself."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import wraps
@@ -72,6 +73,8 @@ def guarded(name: str, command: click.Command) -> click.Command:
                 raise ParameterError(
                     f"{place}: no output is a {place.suffix} file; give another ending"
                 )
+            if place.is_file() and re.search(rb"(?m)^\[(product|metric\.)", place.read_bytes()):
+                raise ParameterError(f"{place} is a registry; name another file for the output")
         with nullcontext() if name in TALKING else working(f"ldp {name}"):
             return callback(**values)
 
@@ -89,7 +92,8 @@ def _read(values: Mapping[str, Any], written: Sequence[str]) -> Iterator[Path]:
             if isinstance(item, Path) or (isinstance(item, str) and option in READ_AS_TEXT):
                 yield from _with_summary(Path(item))
     if registry := values.get("registry") or values.get("file"):
-        from ldp.registry import Registry  # late: most commands need no registry
+        # late: most commands need no registry
+        from ldp.registry import Registry
 
         with suppress(LdpError):
             yield from Registry.load(registry).files

@@ -38,6 +38,22 @@ CASES = [
 
 
 @pytest.mark.exact
+def test_a_registry_of_any_ending_is_never_replaced(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even one that the command does not read; a page that quotes one is replaced."""
+    assert run(f"{SIMULATE} --table city.table", monkeypatch) == 0
+    text = Path("metrics.toml").read_text()
+    for name in ("metrics.conf", "metrics"):
+        Path(name).write_text(text)
+        assert run(f"merge city.table --out {name}", monkeypatch) == 2
+        assert f"{name} is a registry; name another file" in capsys.readouterr().err
+        assert Path(name).read_text() == text
+    Path("page.html").write_text(text.replace("[", "<p>["))
+    assert run("merge city.table --out page.html", monkeypatch) == 0
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("words", CASES)
 def test_an_output_never_replaces_an_input(
     here: Path, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
