@@ -33,10 +33,11 @@ def read_json(
 
 def read_toml(path: "Path", error: type[LdpError] = RegistryError) -> dict[str, Any]:
     """Return the tables of a TOML file; raise `error` for any other file."""
-    import tomllib  # late: opening a client needs it, importing one does not
+    # late: opening a client needs it, importing one does not
+    import tomllib
 
     def parse(text: str) -> dict[str, Any]:
-        contents = tomllib.loads(text)
+        contents = tomllib.loads(text.removeprefix("\ufeff"))
         if any(mark in text for mark in ("0x", "0o", "0b")):
             repr(contents)  # fails for a number too long for any message
         return contents

@@ -507,6 +507,18 @@ def test_values_end_at_newlines_only_and_a_csv_gives_its_value_column(tmp_path: 
 
 
 @pytest.mark.exact
+def test_a_mark_of_utf_8_before_a_registry_is_skipped(tmp_path: Path) -> None:
+    """Editors of Windows write it; a mistake has the line that they show."""
+    (tmp_path / "city.txt").write_text("Oslo\nBergen\n")
+    path = tmp_path / "metrics.toml"
+    path.write_text(GOOD, encoding="utf-8-sig")
+    assert [*Registry.load(path).metrics] == ["city", "browser"]
+    path.write_text(GOOD.replace("epsilon = 2.0", "epsilon = 99"), encoding="utf-8-sig")
+    with pytest.raises(RegistryError, match=r"metrics\.toml: line 29: .* epsilon must be"):
+        Registry.load(path)
+
+
+@pytest.mark.exact
 def test_lookalikes_of_a_dictionary_are_named_and_nothing_is_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
