@@ -7,6 +7,7 @@ of `ldp decode` are exact tails, which SQL does not have. DuckDB reads the files
 other databases read a table with one whole report a row, as devices make them.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from glob import escape
@@ -299,7 +300,7 @@ def read_counts(
     """Return the table of a CSV file `row,column,count`, the result of a query of `counting_query`.
     Raises DecodeError, with the file and the line, for another file or impossible counts."""
     rows, columns = mechanism.shape
-    counts, reports = np.zeros((rows, columns), np.int64), np.zeros(rows, np.int64)
+    numbers = np.zeros((rows, columns + 1), np.int64)  # the last column: reports
     try:
         read = read_table(path, reading)
         if tuple(read.header) != COLUMNS:
@@ -307,30 +308,22 @@ def read_counts(
         cells = zip(*map(read.numbers, COLUMNS), strict=True)
     except ParameterError as error:
         raise DecodeError(f"{error}") from None
-    seen = set[tuple[int, int | None]]()
+    seen = set[tuple[int, int]]()
     for (line, _), texts in zip(read.rows, cells, strict=True):
-        try:
-            if not (said := "".join(texts)).isascii() or "_" in said:
-                raise ValueError  # int() would read 1_0 as 10
-            row, count = int(texts[0]), int(texts[2])
-            column = int(texts[1]) if texts[1] else None
-            if (row, column) in seen:
-                raise IndexError
-            seen.add((row, column))
-            target: Any = reports if column is None else counts[row]
-            if min(row, column or 0) < 0:
-                raise IndexError
-            target[row if column is None else column] = count
-        except (ValueError, OverflowError):
+        if not re.fullmatch(r"-?[0-9]{1,9},(-?[0-9]{1,9})?,-?[0-9]{1,18}", ",".join(texts)):
             raise DecodeError(
                 f"{read.where(line)}: three whole numbers, or no column: not {texts!r:.60}"
-            ) from None
-        except IndexError:
+            )
+        row, column, count = (int(text or columns) for text in texts)
+        is_in = 0 <= row < rows and 0 <= column < columns + (not texts[1])
+        if not is_in or (row, column) in seen:
             raise DecodeError(
                 f"{read.where(line)}: a cell that is not in a table of {rows} x {columns}, or a "
                 "second time"
-            ) from None
+            )
+        seen.add((row, column))
+        numbers[row, column] = count
     try:
-        return Table.from_counts(mechanism, counts, reports, windows)
+        return Table.from_counts(mechanism, numbers[:, :-1], numbers[:, -1], windows)
     except ParameterError as error:
         raise DecodeError(f"{path}: {error}") from None
