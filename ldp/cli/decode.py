@@ -1,7 +1,5 @@
 """`ldp decode`: a table becomes estimates of values, numbers, words or pairs."""
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +20,7 @@ from ldp.data_files import read_table
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import counted, csv_text
+from ldp.files import counted
 from ldp.tables.estimates import CONTROLS, Rule
 from ldp.tables.result import COUNT
 
@@ -162,6 +160,8 @@ def decode_command(source: Path, part: str | None, **typed: Any) -> None:
     table, spelling = _part_of(source, part)
     decoder = DECODERS[table.mechanism.answers]
     _require_fitting(decoder, table)
+    if not 1 <= (options.weighted or 1) <= max(1, table.total):
+        raise ParameterError(f"--weighted-reports-per-client must be from 1 to {table.total:,}")
     decoder.decode(table, spelling, options)
 
 
@@ -202,7 +202,8 @@ def _decode_values(table: Any, spelling: "Spelling | None", options: _Options) -
     from ldp.decoding.consistency import consistent
     from ldp.tables.google_rappor import read_map
 
-    if options.quantiles:  # of numbers in bins that a table of values counts
+    # of numbers in bins that a table of values counts
+    if options.quantiles:
         _decode_numbers(table, spelling, options)
         return
     if len(options.candidates) > 1:
@@ -286,8 +287,8 @@ def _write_numbers(result: "Result", out: str, fakes: float | None, as_json: boo
     allow for the share `fakes`."""
     text, summary = result.to_csv(None if out == "-" else out), result.summary
     if out != "-":
-        rows = [*csv.reader(io.StringIO(text, newline=""))]
-        text = csv_text([row for row in rows if row[0] != COUNT])
+        lines = [line for line in text.split("\n") if not line.startswith(f"{COUNT},")]
+        text = "\n".join(lines)
         for (name, higher), some in groupby(
             summary.get("differences", ()), lambda one: (one["statistic"], one["higher"])
         ):

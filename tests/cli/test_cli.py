@@ -306,6 +306,11 @@ def test_pooled_reports_are_weighted_by_a_number_or_a_file(
         Path("sent.csv").write_text(text)
         assert run(decode + "sent.csv", monkeypatch) == 2
         assert words in capsys.readouterr().err
+    Path("sent.csv").write_text("reports,clients\n151,1\n")
+    for wrong in ("151", "0.5", "nan", "inf", "sent.csv"):
+        assert run(decode + wrong, monkeypatch) == 2
+        assert "must be from 1 to 150" in capsys.readouterr().err
+    assert run(decode + "150", monkeypatch) == 0
     assert run(decode + "none.csv", monkeypatch) == 2
     assert "a number or a CSV file" in capsys.readouterr().err
     old = "decode t.table --out - --reports-per-client 1.4"
