@@ -46,15 +46,16 @@ OTHERS = {
     b"<?xml": "XML",
 }
 """First bytes of files that are no CSV -> what they are."""
-NO_TEXT = "not {} text: name its encoding, as --encoding {}, or export it as CSV in UTF-8"
+NO_TEXT = "not {} text: name its encoding, as --encoding cp1252, or export it as CSV in UTF-8"
 ARROW = {".parquet": "a Parquet", ".arrow": "an Arrow", ".feather": "an Arrow"}
 ARROW_ERRORS = {
     "duplicate field": "has two columns of one name: rename one",
     "out of range": "holds a date or time that Python has not: write it as text",
-    "Nanosecond": "holds times with nanoseconds: round them to microseconds",
-    "lose data": "holds times with nanoseconds: round them to microseconds",
+    "Nanosecond|lose data": "holds times with nanoseconds: round them to microseconds",
 }
 """Words of an error of pyarrow -> what is wrong."""
+KINDS = ("count", "frequency")
+"""Names of the column that says how many people hold a value."""
 SHOWN, MOST_NAMES = 40, 300
 """Number of letters of a value, and of the names of columns, that an error shows."""
 _SIGNS = str.maketrans("\u2212\uff0d\u066b\uff0e\u066c\uff0c", "--..,,")
@@ -104,9 +105,7 @@ class DataTable(NamedTuple):
     def where(self, line: int) -> str:
         """Return the file and the line with which an error begins; for a private file without the
         line."""
-        if self.reading.is_private:
-            return f"{self.path}"
-        return place_of(self.path, line)
+        return f"{self.path}" if self.reading.is_private else place_of(self.path, line)
 
     def place(self, name: str) -> int:
         """Return the place of the column `name`; raise ParameterError unless there is one."""
@@ -115,6 +114,12 @@ class DataTable(NamedTuple):
             has = f"{times} columns {name!r}: rename one" if times else has
             raise ParameterError(f"{self.path} has {has}")
         return self.header.index(name)
+
+    def require_people(self, name: str) -> None:
+        """Raise ParameterError where the column beside `name` counts the people of each row."""
+        if [*map(str.lower, self.header)] in ([name.lower(), kind] for kind in KINDS):
+            what = "may count people, and --column reads one a row: head the table value,count"
+            raise ParameterError(f"{self.path}: {self.header[1]} {what}")
 
     def cells(self, name: str) -> list[str]:
         """Return the cells of a column, as they are written."""
@@ -216,18 +221,13 @@ def plain_numbers(
 def require_pairs(bounds: object) -> None:
     """Raise ParameterError for a tuple of two lists, which others read as (lows, highs)."""
     parts = bounds if isinstance(bounds, tuple) else ()
-    lists = [part if isinstance(part, list) else part.tolist() for part in parts if _is_list(part)]
+    kinds = {"list": list, "ndarray": lambda part: part.tolist()}  # devices do not load numpy
+    lists = [kinds[type(part).__name__](part) for part in parts if type(part).__name__ in kinds]
     if len(parts) == len(lists) == 2:
-        possible = [*zip(*lists, strict=False)], [*map(tuple, lists)]
+        zipped, listed = [*zip(*lists, strict=False)], [*map(tuple, lists)]
         raise ParameterError(
-            "bounds of two lists may be {} or {}: write the pairs (low, high) as one list of "
-            "tuples".format(*possible)
+            f"bounds of two lists may be {zipped} or {listed}: write one list of pairs (low, high)"
         )
-
-
-def _is_list(part: object) -> bool:
-    """Return whether `part` is a list, or an array of numpy, which devices do not load."""
-    return isinstance(part, list) or type(part).__name__ == "ndarray"
 
 
 def read_table(
@@ -269,9 +269,7 @@ def _table(path: Path, lines: list[str], reading: Reading) -> DataTable:
     if not header:
         raise ParameterError(f"{path}, line {first + 1}: not a CSV file: a quote is misplaced")
     if reading.is_private and {"\ufffd", "\0"} & {*"".join(header)}:
-        raise ParameterError(
-            f"{path}: the header is {NO_TEXT.format(reading.encoding or 'UTF-8', 'cp1252')}"
-        )
+        raise ParameterError(f"{path}: the header is {NO_TEXT.format(reading.encoding or 'UTF-8')}")
     while len(header) > 1 and not header[-1]:
         header.pop()
     table = DataTable(path, header, [], delimiter, reading)
@@ -290,7 +288,8 @@ def _table(path: Path, lines: list[str], reading: Reading) -> DataTable:
 def _header(lines: list[str], delimiter: str) -> tuple[list[str], int]:
     """Return the names of columns and the number of lines that they stand on; no names where
     `delimiter` leaves a quote misplaced."""
-    import csv  # late: devices read no tables
+    # late: devices read no tables
+    import csv
 
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
@@ -302,18 +301,8 @@ def _header(lines: list[str], delimiter: str) -> tuple[list[str], int]:
 def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows from line `start` on, without blank ones; raise ParameterError for a line that
     does not fit."""
-    import csv
-
-    rows = csv.reader(lines[start:], delimiter=table.delimiter, strict=True)
     width = len(table.header)
-    while True:
-        line = start + rows.line_num + 1
-        try:
-            cells = next(rows, None)
-        except csv.Error as error:
-            raise ParameterError(f"{table.where(line)}: not a CSV file: {error}") from None
-        if cells is None:
-            return
+    for line, cells in numbered_rows(lines[start:], table.where, start, table.delimiter):
         if not "".join(cells).strip() and (width > 1 or not cells):
             continue
         if len(cells) < width or any(cells[width:]):
@@ -326,11 +315,31 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
             raise ParameterError(f"{table.where(line)}: a blank stands before a quote")
         cells = _contents(cells[:width])
         if width > 1 and _is_heading(cells, table.header):
-            raise ParameterError(
-                f"{table.where(line)}: {table.delimiter.join(cells)!r:.60} is a heading among the "
-                "rows: keep one line of headings, the first"
-            )
+            what = f"{table.delimiter.join(cells)!r:.60} is a heading among rows: keep the first"
+            raise ParameterError(f"{table.where(line)}: {what}")
         yield line, cells
+
+
+def numbered_rows(
+    lines: Iterable[str],
+    where: Callable[[int], str],
+    start: int,
+    delimiter: str,
+    strict: bool = True,
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each row of CSV text, with the number of its first line after `start`.
+    Raise ParameterError, with `where` the line is, for other text; a misplaced quote is other text
+    if `strict`."""
+    # late: devices read no tables
+    import csv
+
+    rows, line = csv.reader(lines, delimiter=delimiter, strict=strict), start + 1
+    try:
+        for cells in rows:
+            yield line, cells
+            line = start + rows.line_num + 1
+    except csv.Error as error:
+        raise ParameterError(f"{where(line)}: not a CSV file: {error}") from None
 
 
 def _is_heading(cells: list[str], header: list[str]) -> bool:
@@ -352,13 +361,11 @@ def _private_rows(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield a row for every line from line `start` on, blank ones too, since the number of rows is
     public: empty cells for a line that does not fit."""
-    import csv
-
     width = len(table.header)
     for line, text in enumerate(lines[start:], start + 1):
         try:
-            (cells,) = csv.reader([text], delimiter=table.delimiter, strict=True)
-        except (csv.Error, ValueError):
+            ((_, cells),) = numbered_rows([text], table.where, 0, table.delimiter)
+        except ValueError:
             cells = []
         is_right = len(cells) >= width and not any(cells[width:])
         yield line, _contents(cells[:width]) if is_right else [""] * width
@@ -384,7 +391,8 @@ def _private_lines(path: Path, reading: Reading) -> list[str]:
     for row in rows:
         try:
             lines.append(row.removesuffix(b"\r").decode(encoding, "replace").lstrip("\ufeff"))
-        except UnicodeError:  # of encodings that know no replacement
+        # of encodings that know no replacement
+        except UnicodeError:
             lines.append("\ufffd")
     return lines
 
@@ -417,15 +425,12 @@ def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
         before = data[: error.start].decode(encoding, "replace")
         line = len(before.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
         wrong = f"byte {error.start} (0x{data[error.start]:02x}) is {NO_TEXT}"
-        raise ParameterError(
-            f"{path}, line {line}: {wrong.format(encoding.upper(), 'cp1252')}"
-        ) from None
+        raise ParameterError(f"{path}, line {line}: {wrong.format(encoding.upper())}") from None
     except (LookupError, UnicodeError):
         raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
     if "\0" in text:
-        raise ParameterError(
-            f"{path}: byte {text.index(chr(0))} is 0: {NO_TEXT.format('UTF-8', 'utf-16-le')}"
-        )
+        advice = NO_TEXT.format("UTF-8").replace("cp1252", "utf-16-le")
+        raise ParameterError(f"{path}: byte {text.index(chr(0))} is 0: {advice}")
     return text
 
 
@@ -439,17 +444,16 @@ def _decoded(
         try:
             texts.append((cell or b"").decode(encoding, errors))
         except UnicodeDecodeError:
-            wrong = NO_TEXT.format(encoding.upper(), "cp1252")
-            raise ParameterError(
-                f"{path}, row {row}: the column {name!r} holds bytes that are {wrong}"
-            ) from None
+            wrong = f"the column {name!r} holds bytes that are {NO_TEXT.format(encoding.upper())}"
+            raise ParameterError(f"{path}, row {row}: {wrong}") from None
         except LookupError:
             raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
     return texts
 
 
 def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTable:
-    import pyarrow  # late: tables of text need no such package
+    # late: tables of text need no such package
+    import pyarrow
     from pyarrow import dataset
 
     columns, typed = list[list[str]](), set[str]()
@@ -465,7 +469,8 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
                 raise ParameterError(f"{path}: {name!r} holds {text}, no texts and no numbers")
             if kinds.is_dictionary(column.type):
                 column = column.cast(column.type.value_type, safe=False)
-            if str(column.type).startswith("timestamp[ns"):  # else read by pandas if it is there
+            # else read by pandas if it is there
+            if str(column.type).startswith("timestamp[ns"):
                 column = column.cast(pyarrow.timestamp("us", column.type.tz))
             if any(
                 is_number(column.type)
@@ -490,7 +495,7 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
     except ParameterError:
         raise
     except (pyarrow.ArrowException, ArithmeticError, OSError, ValueError, ImportError) as error:
-        known = [what for words, what in ARROW_ERRORS.items() if words in str(error)]
+        known = [what for words, what in ARROW_ERRORS.items() if re.search(words, str(error))]
         what = known[0] if known else f"is not {ARROW[path.suffix]} file of one table"
         raise ParameterError(f"{path} {what}") from None
     rows = [(line, [*cells]) for line, cells in enumerate(zip(*columns, strict=True), 1)]

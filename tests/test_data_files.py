@@ -194,8 +194,8 @@ def test_cells_that_can_be_read_in_two_ways_are_told_by_the_others(
         ("\n\n", "data.csv is empty"),
         ("a,b\r\n1,M\u00e5l\r\n".encode("cp1252"), "line 2: byte 8 (0xe5) is not UTF-8 text: name"),
         ("a,b\n1,2\n".encode("utf-16-le"), "byte 1 is 0: not UTF-8 text: name its encoding"),
-        ("a,b\n1,2\n a,b\n", "line 3: ' a,b' is a heading among the rows: keep one line of"),
-        ("| a | b |\n|---|:-:|\n| 1 | 2 |\n", "line 2: '|---|:-:' is a heading among the rows"),
+        ("a,b\n1,2\n a,b\n", "line 3: ' a,b' is a heading among rows: keep the first"),
+        ("| a | b |\n|---|:-:|\n| 1 | 2 |\n", "line 2: '|---|:-:' is a heading among rows"),
         ('q,r\nWhich?,How?\n"{""ImportId"":""Q1""}",x\n', 'line 3: \'{"ImportId":"Q1"},x\' is a h'),
         (
             "a,b\n1,2\nTotal\n",
@@ -452,7 +452,39 @@ def test_a_value_that_is_not_listed_is_named_with_what_looks_like_it(tmp_path: P
 
 
 @pytest.mark.exact
+def test_counts_of_people_are_no_people(tmp_path: Path) -> None:
+    path = written(tmp_path, "City,Count\nOslo,600\nBergen,200\n")
+    with pytest.raises(ParameterError, match="Count may count people, and --column reads one a"):
+        Population.from_csv(path, column="City")
+    read_table(path).require_people("Count")  # a column of numbers
+    rows = "value,{}\nOslo,{}\nBergen,{}\nHell,{}\nAlle,{}\n"
+    for kind, cells in (("count", (6, 3, 1, 10)), ("frequency", (60, 30.5, 9.5, 100))):
+        path = written(tmp_path, rows.format(kind, *cells))
+        with pytest.raises(ParameterError, match="line 5: 'Alle' may be the total of all others"):
+            Population.from_csv(path)
+        people = Population.from_csv(written(tmp_path, rows.format(kind, *cells[::-1])))
+        assert len(people.values) == 4
+    Population.from_csv(written(tmp_path, "value,count\na,1\nb,2\nc,3\n"))
+    Population.from_csv(written(tmp_path, "value,count\n1,1\n2,2\n3,3\n4,6\n"))
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "cells", ['"a"\n"b"', "'a',\n'b'", "a,\nb,", "a\t6\nb\t3", " 6 a\n 3 b", "a \nb "]
+)
+def test_candidates_that_are_cells_of_a_table_are_refused(cells: str, tmp_path: Path) -> None:
+    """Each would be looked for with its quotes and blanks, and found nowhere. One line that is
+    written otherwise says that they are meant."""
+    with pytest.raises(RegistryError, match=r"list.txt, line 1: .* is written as cells are: "):
+        read_values(written(tmp_path, cells, "list.txt"))
+    assert len(read_values(written(tmp_path, f"{cells}\nc", "list.txt"))) == 3
+    assert read_values(written(tmp_path, "a,1\nb,2\n", "list.txt")) == ("a,1", "b,2")
+
+
+@pytest.mark.exact
 def test_candidates_are_read_as_tables_are(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match="has no column 'value', but Value, n"):
+        read_values(written(tmp_path, "Value,n\na,1\n", "list.txt"))
     for data in ("value;count\na, b;3\nc;2\n", "sep=;\nn;value\n1;a, b\n2;c\n", "a, b\rc\r"):
         name = "list.txt" if data.startswith("a") else "table.csv"
         assert read_values(written(tmp_path, data, name)) == ("a, b", "c")

@@ -66,12 +66,11 @@ def read_columns(path: Path, names: list[str], *, is_private: bool, kinds: Any =
     another file, with its line, and for a file that is no table, or lacks a column or rows.
     `kinds`: words for the numbers of a column, and whether a number is one of them, by column."""
     table = read_table(path, chosen_reading()._replace(is_private=is_private), names)
-    for name in names:
-        table.place(name)
     if not is_private:
+        numbers = _finite(table, names, kinds)
         if not table.rows:
             raise ParameterError(f"{path} has no rows")
-        return _finite(table, names, kinds)
+        return numbers
     columns = [[float(cell or "nan") for cell in table.numbers(name)] for name in names]
     return np.array(columns, dtype=np.float64).T.reshape(-1, len(names))
 

@@ -153,9 +153,11 @@ def regress_command(
         result, lines = _of_answers(data, target, design, level, out, **survey)
         say(result, lines, as_json)
         return
-    assert bounds_file is not None  # goes with --epsilon, one of both is there
+    # goes with --epsilon, one of both is there
+    assert bounds_file is not None
     assert epsilon is not None
-    from ldp.central.regression import PURE  # late: it loads scikit-learn
+    # late: it loads scikit-learn
+    from ldp.central.regression import PURE
 
     name, parameters, public_rows = method
     if delta is None and (splits is not None or name not in PURE):
@@ -352,13 +354,10 @@ def _of_answers(
     for name in category:
         bases[name], *others = sorted({*texts[name]})
         groups |= {f"{name} = {other}": np.equal(texts[name], other) for other in others}
-    numbers = {
-        name: [f"{number:.17g}" for number in column]
-        for name, column in zip([*feature, *weighted], table.T.tolist(), strict=False)
-    }
-    for name, cells in {**numbers, **texts}.items():
-        if words := odd_values(Counter(cells), name in numbers):
-            warn(f"{data}: {name}: {words[2:]}")
+    numbers = [[f"{number:.17g}" for number in column] for column in table.T.tolist()]
+    for name, cells in [*zip([*feature, *weighted], numbers, strict=False), *texts.items()]:
+        for words in odd_values(Counter(cells), name not in texts):
+            warn(f"{data}: {name}: {words}")
     try:
         fitted = RandomizedOutcomeRegression(design, model).fit(
             np.column_stack([table[:, : len(feature)], *groups.values()]),

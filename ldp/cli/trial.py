@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 LONGEST = 40
 MADE = "A simulation, made from the data: nothing here is private."
 INTRO = (
-    "No device sent these reports: they were drawn from the data. The estimates are worked out "
-    "from all of them together, and each has an error, which this page states."
+    "No device sent these reports: they were drawn from the data. Each estimate has an error, "
+    "which this page states."
 )
 
 
@@ -81,6 +81,7 @@ def trial_command(
     from ldp.planning.column_trial import look_like_numbers, try_column
 
     name, sheet = read_column(data, column)
+    sheet.require_people(name)
     cells = sheet.cells(name)
     heading = repr(name)[1:-1][:MOST_NAMES]
     if kind == "numbers" or (kind == "auto" and look_like_numbers(cells)):

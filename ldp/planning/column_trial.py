@@ -374,7 +374,7 @@ def _column(
         about += f"; {counted(facts['empty'], 'empty cell')} left out"
     if left_out.any():
         about += f"; {counted(facts['left_out'], 'cell')} without a number left out, {first}"
-    about += odd_values(held, of_numbers)
+    about = "; ".join([about, *odd_values(held, of_numbers)])
     notes = NUMBER_NOTES if of_numbers else VALUE_NOTES.format(people.users)
     if of_numbers and any(number_of(value) < 0 for value in held if is_number(value)):
         notes += " Numbers below 0 are taken for 0 here: `signed = true` gives them bins."

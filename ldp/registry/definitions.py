@@ -177,7 +177,8 @@ class Metric(NamedTuple):
     def reports_of_one(self, span: timedelta, window: timedelta) -> int:
         """Return the most reports that one person sends in a `span` of whole days of UTC: those of
         all windows that the span touches."""
-        step = gcd(86_400, int(window.total_seconds()))  # between beginnings of days and windows
+        # between beginnings of days and windows
+        step = gcd(86_400, int(window.total_seconds()))
         return self.reports_per_window * periods_touched(span - timedelta(seconds=step), window)
 
     def candidates(self) -> tuple[str, ...] | None:
@@ -225,6 +226,10 @@ def listed_in(mechanism: CatalogueMechanism) -> tuple[str, ...]:
     return mechanism.listed or mechanism.by or ()
 
 
+_CELL = re.compile(r"""(['"]).*\1,?|.*[,;]|.*\t.*|\s.*|.*\s""")
+"""Line of a table without a header, which would be a value with quotes, separators or blanks."""
+
+
 def read_values(path: Path, reading: Reading = AS_WRITTEN) -> tuple[str, ...]:
     """Return the values of a candidates file: one a line, blank lines skipped; or the `value`
     column of a table, recognised by its name or first line. Raise RegistryError."""
@@ -255,13 +260,20 @@ def _lines_of_values(path: Path, reading: Reading) -> list[tuple[int, str]]:
         text = read_text(path, reading)
         lines = (text if "\n" in text else text.replace("\r", "\n")).split("\n")
         columns = re.split(r"[,;\t|]", next(filter(None, lines), ""))
-        is_table = len(columns) > 1 and "value" in [column.strip(' \r"') for column in columns]
+        is_table = len(columns) > 1 and "value" in [
+            column.strip(' \r"').lower() for column in columns
+        ]
         if path.suffix != ".csv" and not is_table:
             texts = [text.removesuffix("\r") for text in lines]
-            return [(line, text) for line, text in enumerate(texts, 1) if text]
+            values = [(line, text) for line, text in enumerate(texts, 1) if text]
+            if len(values) > 1 and all(_CELL.fullmatch(text) for _, text in values):
+                line, text = values[0]
+                what = "is written as cells are: leave blanks out, or head a .csv with value"
+                raise ParameterError(f"{path}, line {line}: {text[:SHOWN]!r} {what}")
+            return values
         table = data_table(path, text, reading)
-    values = zip(table.rows, table.cells("value"), strict=True)
-    return [(line, value) for (line, _), value in values if value]
+    rows = zip(table.rows, table.cells("value"), strict=True)
+    return [(line, value) for (line, _), value in rows if value]
 
 
 def read_bytes(path: Path) -> bytes:

@@ -25,7 +25,7 @@ from ldp.arrays import (
     unmasked,
     whole_counts,
 )
-from ldp.data_files import AS_WRITTEN, SHOWN, Reading, place_of, read_table
+from ldp.data_files import AS_WRITTEN, KINDS, SHOWN, Reading, place_of, read_table
 from ldp.errors import ParameterError
 from ldp.files import csv_text
 from ldp.mechanisms.numeric import is_number, number_of
@@ -34,7 +34,6 @@ from ldp.registry.definitions import listed_in
 from ldp.registry.lookalikes import look
 
 MOST_USERS = 10**15
-KINDS = ("count", "frequency")
 PAIR = ["category", "value"]
 """Columns of a number by category."""
 
@@ -191,6 +190,7 @@ class Population:
         ParameterError with the line of the first mistake; in a private file an empty value is no
         value."""
         table = read_table(path, reading, [] if column is None else [column])
+        table.require_people(column or "")
         header = table.header if column is None else ["value"]
         names, kind = (header, "") if header in (["value"], PAIR) else (header[:-1], header[-1])
         parts = list(ascii_lowercase[: len(names)])
@@ -232,6 +232,10 @@ class Population:
             lines.setdefault(value, line)
         if not any(weights.values()):
             raise ParameterError(f"{path}: nobody holds any value")
+        is_total = 2 * weights[value] == sum(weights.values()) and not is_number(value)
+        if is_total and len(weights) > 3 and kind and not reading.is_private:
+            what = "may be the total of all others: leave it out, or write it first"
+            raise ParameterError(f"{where}: {_cut(value)} {what}")
         origin: dict[str, Any] = {"path": str(path), "lines": (*lines.values(),)}
         held = np.array([*weights.values()])
         if kind == "frequency":
@@ -281,7 +285,8 @@ class Population:
             people = self.mapped(lambda value: value if places[value] < 2 else middle)
         elif unreadable:
             held = {value: count for value, count in self.truth().items() if places[value] < 2}
-            held = held or {_an_answer(mechanism): 1}  # an error would tell that there is none
+            # an error would tell that there is none
+            held = held or {_an_answer(mechanism): 1}
             people = Population((*held,), counts=np.array([*held.values()], dtype=np.int64))
         return people, (within, clipped, unreadable)
 

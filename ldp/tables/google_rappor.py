@@ -7,12 +7,12 @@ What these programs read is read here too, and reported: each reader takes `say`
 is called with one line of text.
 """
 
-import csv
 import io
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Ints
-from ldp.data_files import AS_WRITTEN, DELIMITERS, Reading, read_text
+from ldp.data_files import (
+    AS_WRITTEN,
+    DELIMITERS,
+    SHOWN,
+    Reading,
+    numbered_rows,
+    place_of,
+    read_text,
+)
 from ldp.errors import DecodeError, LdpError, ParameterError
 from ldp.files import counted, csv_text
 from ldp.mechanisms.randomized_response import CoinResponse
@@ -38,8 +46,6 @@ WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?(e[+-]?[0-9]{1,2})?", re.I)
 """A whole number as R writes it: 100000, 1e+05 or 12.0."""
 EMPTY = ("", "NA")
 """Cells of a map that hold no position, in R as here."""
-MOST_QUOTED = 40
-"""Number of characters of a cell that an error repeats."""
 EXPECTED = 20
 """Mean number of reports a cohort above which none is empty by chance: one of about 1e9 is."""
 Say = Callable[[str], None]
@@ -91,12 +97,10 @@ def read_google_table(
                 "reports of a cohort and the counts of its bits"
             )
         values = [_whole(cell, counts, line, "counts", "counts file") for cell in row]
-        wrong = next((value for value in values if not 0 <= value <= values[0]), None)
-        if wrong is not None:
-            raise DecodeError(
-                f"{counts}: line {line} counts {wrong} for a bit, below 0 or above its "
-                f"{values[0]} reports"
-            )
+        for value in values:
+            if not 0 <= value <= values[0]:
+                why = f"a bit has from 0 to its {values[0]} reports"
+                raise _wrong(counts, line, f"{value}", why)
         numbers.append(values)
     if not rows or len(rows) % cohorts:
         raise DecodeError(f"{counts}: has {len(rows)} rows, {params} says {cohorts} cohorts")
@@ -137,14 +141,11 @@ def read_google_reports(
                 )
             if row[cohort_at].strip() not in cohorts:
                 raise DecodeError(
-                    f"{reports}: line {line} names {_quoted(row[cohort_at])}, no cohort from 0 to "
+                    f"{reports}: line {line} names {row[cohort_at][:SHOWN]!r}, no cohort from 0 to "
                     f"{rows - 1}; cohorts are counted from 0: if yours are from 1, take 1 away"
                 )
             if len(row[bits_at]) != columns or not {*row[bits_at]} <= {*"01"}:
-                raise DecodeError(
-                    f"{reports}: line {line} holds {_quoted(row[bits_at])} and must have {columns} "
-                    "digits 0 or 1"
-                )
+                raise _wrong(reports, line, row[bits_at], f"must have {columns} digits 0 or 1")
         at = np.array([cohorts[row[cohort_at].strip()] for _, row in some])
         digits = "".join(row[bits_at] for _, row in some).encode()
         bits = np.frombuffer(digits, np.uint8).reshape(len(some), columns)[:, ::-1] - ord("0")
@@ -198,6 +199,9 @@ def read_params(path: str | Path, scheme: str = SCHEME, say: Say = _unsaid) -> F
         raise DecodeError(f"{path}: must be a header {','.join(PARAMS)} and one row")
     texts = dict(zip(*rows, strict=True))
     numbers = {name: _whole(texts[name], path, 2, name, "") for name in "khm"}
+    for name, number in numbers.items():
+        if number < 1:
+            raise _wrong(path, 2, texts[name], f"{name} must be 1 or more")
     chances = dict[str, Decimal]()
     for name in "pqf":
         try:
@@ -206,9 +210,6 @@ def read_params(path: str | Path, scheme: str = SCHEME, say: Say = _unsaid) -> F
             raise _wrong(path, 2, texts[name], f"{name} must be a number") from None
         if not chances[name].is_finite() or not 0 <= chances[name] <= 1:
             raise _wrong(path, 2, texts[name], f"{name} must be from 0 to 1")
-    for name in "khm":
-        if numbers[name] < 1:
-            raise _wrong(path, 2, texts[name], f"{name} must be 1 or more")
     p, q, f = chances.values()
     if p == q or f == 1:
         said = f"p = q = {p}" if p == q else "f = 1"
@@ -297,20 +298,11 @@ def _rows(path: str | Path, reading: Reading = AS_WRITTEN) -> Lines:
     try:
         text = read_text(path, reading)
         first = next((sign for sign in DELIMITERS if sign in text.partition("\n")[0]), ",")
-        rows = csv.reader(io.StringIO(text, newline=""), delimiter=reading.delimiter or first)
-        return [*_numbered(rows)]
+        lines, where = io.StringIO(text, newline=""), partial(place_of, Path(path))
+        rows = numbered_rows(lines, where, 0, reading.delimiter or first, strict=False)
+        return [(line, row) for line, row in rows if row]
     except ParameterError as error:
         raise DecodeError(f"{error}") from None
-    except csv.Error as error:
-        raise DecodeError(f"{path}: {error}") from None
-
-
-def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
-    line = 1
-    for row in reader:
-        if row:
-            yield line, row
-        line = reader.line_num + 1
 
 
 def _whole(cell: str, path: str | Path, line: int, of: str, without_header: str) -> int:
@@ -325,8 +317,4 @@ def _whole(cell: str, path: str | Path, line: int, of: str, without_header: str)
 
 
 def _wrong(path: str | Path, line: int, cell: str, why: str) -> DecodeError:
-    return DecodeError(f"{path}: line {line} holds {_quoted(cell)}: {why}")
-
-
-def _quoted(cell: str) -> str:
-    return repr(cell if len(cell) <= MOST_QUOTED else f"{cell[:MOST_QUOTED]}...")
+    return DecodeError(f"{path}: line {line} holds {cell[:SHOWN]!r}: {why}")

@@ -354,8 +354,8 @@ def test_clients_reports_are_summed_highest_bit_first(tmp_path: Path) -> None:
             "line 2 names '2', no cohort from 0 to 1; cohorts are counted from 0",
         ),
         ("client,cohort,bloom\n1,0\n", "line 2 has 2 cells"),
-        ("client,cohort,bloom\n1,0,0101\n1,0,010\n", "line 3 holds '010' and must have 4 digits"),
-        ("client,cohort,bloom\n1,0,0121\n", "line 2 holds '0121' and must have 4 digits"),
+        ("client,cohort,bloom\n1,0,0101\n1,0,010\n", "line 3 holds '010': must have 4 digits"),
+        ("client,cohort,bloom\n1,0,0121\n", "line 2 holds '0121': must have 4 digits"),
     ],
 )
 def test_damaged_reports_are_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
@@ -386,7 +386,7 @@ def test_damaged_reports_are_one_clear_line(tmp_path: Path, text: str, message: 
         (
             "counts.csv",
             "10,1,2,3,99\n10,1,2,3,4\n",
-            "line 1 counts 99 for a bit, below 0 or above its 10",
+            "line 1 holds '99': a bit has from 0 to its 10 reports",
         ),
         ("counts.csv", "10,1,2,3,x\n10,1,2,3,4\n", "line 1 holds 'x': counts must be whole"),
         ("counts.csv", "", "has 0 rows"),

@@ -196,8 +196,9 @@ def test_a_negative_number_of_nines_is_named_where_no_other_is_below_zero() -> N
         ),
         (["NULL"] * 3, "; 'NULL' in 3 rows may stand for a missing value"),
         (["\\N"], r"; '\\N' in 1 row may stand for a missing value"),
-        (["99", "1"], "; '99' in 1 row may stand for a missing value"),
-        (["99", *map(str, range(19))], ""),
+        (["1", "2", "99", "99"], "; 99 in 2 rows may stand for a missing number"),
+        (["-99", "-99", *map(str, range(19))], "; -99 in 2 rows may stand for a missing number"),
+        (["1", "2", "99"], ""),
         (["OSLO", "Osl\u00f8", "None at all", "9", "\U0001f468\u200d\U0001f467"], ""),
     ],
 )

@@ -517,8 +517,8 @@ def test_marks_of_missing_values_and_lookalikes_are_named(
             [
                 "age: -99 in 2 rows may stand for a missing number",
                 "w: 999 in 2 rows may stand for a missing number",
-                "town: 'a' and 'a ' look alike and count apart; "
-                "'NA' in 1 row may stand for a missing value",
+                "town: 'a' and 'a ' look alike and count apart",
+                "town: 'NA' in 1 row may stand for a missing value",
             ],
         ),
     ):
