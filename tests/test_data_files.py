@@ -25,6 +25,7 @@ LAYOUTS: dict[str, bytes] = {
     "spreadsheet, France": "City;Amount\r\nOslo;1\u202f234,50\r\nBergen;12\u202f000\r\n".encode(),
     "spreadsheet, Sweden": "City;Amount\r\nOslo;1\u00a0234,5\r\nBergen;12\u00a0000\r\n".encode(),
     "spreadsheet, Switzerland": "City;Amount\nOslo;1’234.50\nBergen;12’000.00\n".encode(),
+    "spreadsheet, Egypt": "City;Amount\r\nOslo;١٬٢٣٤٫٥٠\r\nBergen;١٢٬٠٠٠٫٠\r\n".encode(),
     "spreadsheet that names its separator": b"sep=;\nCity;Amount\nOslo;1234,5\nBergen;12000\n",
     "spreadsheet's Unicode text": "City\tAmount\r\nOslo\t1.234,50\r\nBergen\t12.000,0\r\n".encode(
         "utf-16"

@@ -295,6 +295,7 @@ def test_the_data_have_their_own_quantiles() -> None:
         ("numbers.csv", "line 1: '1.5' is a number where the name of the column stands"),
         ("none.csv --column a", "none.csv"),
         ("bad.parquet --column a", "not a Parquet file"),
+        ("counts.csv --column town", "count may count people, and --column reads one a row"),
         ("trips.csv --column place --out trips.csv", "is also an input"),
     ],
 )
@@ -309,6 +310,7 @@ def test_mistakes_are_one_line(
     Path("numbers.csv").write_text("1.5\n2\n3\n")
     Path("lines.csv").write_text("a\u2028 1\u2028 2\n")
     Path("bad.parquet").write_text("no")
+    Path("counts.csv").write_text("town,count\nOslo,6\nBergen,3\n")
     assert run(f"try {words}", monkeypatch) == 2
     shown = capsys.readouterr().err
     assert message in shown
