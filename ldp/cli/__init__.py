@@ -6,6 +6,7 @@ Every mistake of a user ends as one line on stderr and exit status 2.
 import os
 import re
 import sys
+import traceback
 from importlib import import_module
 from importlib.resources import files
 from io import TextIOWrapper
@@ -108,8 +109,9 @@ def main() -> None:
         _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
     except MemoryError:
         _fail("not enough memory for a table of this size")
-    # a mistake of ours: the traceback only for those who ask for it
-    except Exception as error:
+    except Exception as error:  # ours: a traceback on demand
+        if "\nKeyboardInterrupt\n" in traceback.format_exc():  # as a SystemError
+            sys.exit(130)
         if os.environ.get("LDP_DEBUG"):
             raise
         _fail(f"internal error ({type(error).__name__}); LDP_DEBUG=1 shows where")

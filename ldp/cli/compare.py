@@ -136,12 +136,10 @@ def _words(
     for condition in conditions:
         lines += wrap(f"- {condition}", "  ")
     lines += [*_words_of_dummies(rivals), ""]
-    lines += [
-        *wrap(
-            "The same question for a linear regression: ldp regress DATA.csv --target COLUMN "
-            "--bounds FILE --epsilon E --delta D --compare"
-        )
-    ]
+    lines += wrap(
+        "The same question for a linear regression: ldp regress DATA.csv --target COLUMN "
+        "--bounds FILE --epsilon E --delta D --compare"
+    )
     return lines
 
 

@@ -190,13 +190,13 @@ def _words(answer: Plan, has_fakes: bool) -> list[str]:
     for name, reason in answer.refused.items():
         lines += wrap(f"{name} is refused: {reason}.")
     notes = (
-        f"*: recommended, the smallest report within 2.5 % of the least standard error there. "
-        f"Standard errors are in reports; a detectable value is found with probability "
+        "*: recommended, the smallest report within 2.5 % of the least standard error there. "
+        "Standard errors are in reports; a detectable value is found with probability "
         f"{ask.power:g} when all {ask.domain:,} are tested at {ask.alpha:g} (Bonferroni). Bound: "
-        f"the least mean variance over all values of any unbiased mechanism. "
+        "the least mean variance of any unbiased mechanism. "
         f"{share} fakes move: what they add to a frequency of their choice, in percent of all"
         f"{'; error with fakes: root mean squared, there, if all of them do' * has_fakes}. 50 % "
-        f"becomes: the most that a report can make of such a belief. Same at: the epsilon that "
+        "becomes: the most that a report can make of such a belief. Same at: the epsilon that "
         f"{best.mechanism} needs for this standard error. Sketches assume Zipf frequencies; if "
         f"{2**28:,} cells are enough, collisions are 2 % of their variance."
     )

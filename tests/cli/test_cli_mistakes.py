@@ -194,6 +194,23 @@ def test_a_mistake_of_ours_shows_no_traceback_unless_asked(
 
 
 @pytest.mark.exact
+def test_an_interrupt_of_compiled_code_is_no_mistake_of_ours(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python then raises SystemError from KeyboardInterrupt."""
+
+    def broken(**_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as interrupt:
+            raise SystemError from interrupt
+
+    monkeypatch.setattr("ldp.cli.plan.planned", broken)
+    assert run("plan list --domain 9 --users 9 --epsilon 1", monkeypatch) == 130
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("package", "words"),
     [("click", ["--help"]), ("numpy", ["report", "x.csv", "--out", "y.html"]), ("numpy", ["demo"])],
