@@ -232,7 +232,7 @@ def _difference_lines(certificate: Mapping[str, Any], result: Mapping[str, Any])
         if certificate.get(key) != result[key]
     ]
     audits = len(_entries(certificate))
-    same = f"repeated as certified on {certificate.get('made')}: {audits} audits"
+    same = f"repeated as certified on {certificate.get('made')}; audits: {audits}"
     return lines if any(result["differences"].values()) else [*lines, same]
 
 
