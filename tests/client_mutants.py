@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ldp.audit.client import MEMOISED
+from ldp.audit.client import MEMOISED, START
 from ldp.audit.judging import Checks
 from ldp.audit.messages import CHEATS, message_columns
 from ldp.client import Client, Recorded, responses
@@ -224,6 +224,59 @@ def day_of_the_records() -> Callable[..., Client]:
     return _altering(lambda batch: batch._replace(day=batch.day - timedelta(days=1)))
 
 
+class _OfValue(Client):
+    """Client that alters a batch by whether the value of the metric "new" is one of the first."""
+
+    def __init__(self, path: Path, *, destination: Any, **others: Any) -> None:
+        self._is_first, self._collector = False, destination
+        super().__init__(path, destination=self, **others)
+
+    def record(self, metric: str, value: Any) -> Any:
+        if metric == "new":
+            self._is_first = value in ("a", "b", "c")
+        return super().record(metric, value)
+
+    def send(self, identity: bytes, body: bytes) -> int:
+        """Send what `batches` makes of a batch."""
+        for batch in self.batches(Batch.from_bytes(body)):
+            self._collector.send(batch.id, batch.to_bytes())
+        return 0
+
+    def batches(self, batch: Batch) -> list[Batch]:
+        """Return the batches to send."""
+        raise NotImplementedError
+
+
+class IdOfValue(_OfValue):
+    """Client whose batches have the value in a bit of their ids."""
+
+    def batches(self, batch: Batch) -> list[Batch]:
+        number = int.from_bytes(batch.id, "big") >> 1 << 1 | self._is_first
+        return [batch._replace(id=number.to_bytes(16, "big"))]
+
+
+class HalfOfValue(_OfValue):
+    """Client whose report stands in one half of the batch by its value."""
+
+    def batches(self, batch: Batch) -> list[Batch]:
+        *others, new = sorted(batch.items, key=lambda item: item.metric == "new")
+        half = (len(others) + 1) // 2
+        others.insert(int.from_bytes(os.urandom(2)) % half + half * self._is_first, new)
+        return [batch._replace(items=tuple(others))]
+
+
+class BatchOfValue(_OfValue):
+    """Client that sends a second batch by the value."""
+
+    def batches(self, batch: Batch) -> list[Batch]:
+        if not self._is_first:
+            return [batch]
+        parts = batch.items[:1], batch.items[1:]
+        return [batch._replace(id=os.urandom(16), items=part) for part in parts]
+
+
+VALUE_MUTANTS = (IdOfValue, HalfOfValue, BatchOfValue)
+"""Mutants that the stages "reports" catch."""
 SAMPLING_MUTANTS: dict[str, Callable[[], Callable[..., Client]]] = {
     "first record only": lambda: FirstRecordOnly,
     "last record only": lambda: LastRecordOnly,
@@ -303,6 +356,18 @@ def _where(holds: Callable[[int, int, Any], bool]) -> Callable[[pytest.MonkeyPat
         patch.setattr(Responses, "fresh_report", report)
 
     return mutate
+
+
+def _plain_at_night(patch: pytest.MonkeyPatch) -> None:
+    """Send plain reports of the metric "new" before six in the morning."""
+    make, clocks = Client.__init__, [lambda: START]
+
+    def init(self: Client, *args: Any, clock: Any, **others: Any) -> None:
+        clocks.append(clock)
+        make(self, *args, clock=clock, **others)
+
+    patch.setattr(Client, "__init__", init)
+    _where(lambda device, call, value: clocks[-1]().hour < 6)(patch)
 
 
 def _lie_names_the_value_before(patch: pytest.MonkeyPatch) -> None:
@@ -442,6 +507,7 @@ NOISE_MUTANTS: dict[str, tuple[str, Mutate]] = {
         "touched cells reported",
         _where(lambda device, call, value: device % 2 == 1),
     ),
+    "plain at night": ("first touched cell by call, group", _plain_at_night),
     "lies name the value before": (
         "part 1: value before by remainders of call and device, number",
         _lie_names_the_value_before,

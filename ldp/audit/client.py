@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Generator
+from ldp.arrays import Generator, Ints
 from ldp.audit.binomial_checks import never_checks, outcome_checks
 from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen
@@ -68,6 +68,8 @@ WINDOW, WINDOWS_OF_EPOCH = timedelta(days=1), 2
 EPOCH = WINDOWS_OF_EPOCH * WINDOW
 EPOCHS = tuple(day // WINDOWS_OF_EPOCH for day in range(len(VALUES_OF_DAYS)))
 """The number of the epoch of each of these days."""
+HOURS = 5
+"""Hours by which a period begins later in the day: its hour is a remainder of its number."""
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 """Noon of the first day of an epoch."""
 SECRET_BYTES = 32
@@ -236,7 +238,8 @@ class _Device:
         before = len(self.batches)
         for metric, value in records:
             self.mistakes += not isinstance(self._client.record(metric, value), Recorded)
-        self._now += WINDOW
+        hour = (self._now.hour + HOURS) % 24
+        self._now = (self._now + WINDOW).replace(hour=hour)
         why = self._client.upload().why
         if why.startswith("ReportError"):
             raise ReportError("a batch cannot be read")
@@ -247,13 +250,14 @@ class _Device:
     def reports(
         self, records: Sequence[tuple[str, Value]], sizes: Mapping[str, int]
     ) -> dict[str, list[bytes]]:
-        """Return the reports of a period by metric; raise ReportError unless their numbers are
-        those in `sizes`."""
-        sent = defaultdict[str, list[bytes]](list)
+        """Return the reports of a period by metric; raise ReportError unless one batch has them,
+        and their numbers are those in `sizes`."""
+        sent, before = defaultdict[str, list[bytes]](list), len(self.batches)
         for name, report in self.period(records):
             sent[name].append(report)
-        if {name: len(reports) for name, reports in sent.items()} != sizes:
-            raise ReportError("a period has another number of reports")
+        numbers = {name: len(some) for name, some in sent.items()}
+        if len(self.batches) != before + 1 or numbers != sizes:
+            raise ReportError("other batches or reports")
         return sent
 
     def secret(self) -> bytes:
@@ -346,7 +350,7 @@ def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[
     sizes = {metric.name: metric.reports_per_window for metric in metrics}
     shape = DEVICES, days
     which = {name: draws.plan.integers(len(some), size=shape) for name, some in values.items()}
-    sent, mistakes = defaultdict[str, list[bytes]](list), 0
+    sent, mistakes, batches = defaultdict[str, list[bytes]](list), 0, list[Batch]()
     for number in range(DEVICES):
         one = device(registry)
         for day in range(days):
@@ -357,7 +361,7 @@ def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[
             for name, reports in one.reports(records, sizes).items():
                 sent[name] += reports
         one.close()
-        mistakes += one.mistakes
+        mistakes, batches = mistakes + one.mistakes, batches + one.batches
         if (devices := number + 1) not in (FIRST_DEVICES, DEVICES):
             continue
         checks = [never_checks("mistakes of devices with fresh noise", mistakes, devices * days)]
@@ -373,7 +377,29 @@ def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[
         if devices == DEVICES:
             checks += together_checks(pool)
             checks += shared_checks(pool)
+            checks += _batch_checks(batches, which)
         yield checks
+
+
+def _batch_checks(batches: Sequence[Batch], which: Mapping[str, Ints]) -> Iterator[Checks]:
+    """Yield the checks that the bits of a batch's id and the place of a metric's only report in it
+    do not follow from its value, whose number in each batch is in `which`."""
+    names = [[item.metric for item in batch.items] for batch in batches]
+    ids = np.array([[*batch.id] for batch in batches], np.uint8)
+    size = len(names[0])
+    chances = 0.5, 1 / size, size // 2 / size
+    claimed = np.repeat(chances, (8 * ID_BYTES, size, 1))
+    for name, numbers in which.items():
+        if names[0].count(name) > 1:
+            continue
+        places = np.array([of.index(name) for of in names])[:, None]
+        seen = np.hstack(
+            [np.unpackbits(ids, axis=1), places == np.arange(size), places < size // 2]
+        )
+        for value in np.unique(numbers):
+            some = seen[numbers.ravel() == value]
+            what = f"metric {name!r}: batches of value {value}"
+            yield what, some.sum(axis=0), np.full(claimed.size, len(some)), claimed
 
 
 def _life_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[list[Checks]]:

@@ -347,8 +347,8 @@ def associate(
     tested = independence(factors, patterns.counts, margins, places)
     if not tested.is_exact:
         warnings.append(
-            "too many different reports for permutations: where values are rare, the test of "
-            "independence rejects more often than it says"
+            "of rare values in so many different reports, the test of independence "
+            "rejects more often than it says"
         )
     are_few = bool((cells.telling < FEW).any())
     if are_few:
@@ -607,17 +607,17 @@ def independence(
         return float(slope @ inverse @ slope)
 
     seen = statistic(counts, places)
-    numbers = [np.bincount(at, counts).astype(np.int64) for at in places]
+    numbers = [np.bincount(at, counts).astype(int) for at in places]
     if math.prod(map(len, numbers)) <= MOST_DIFFERENT:
-        permuted = _random_tables(numbers)
+        permuted = _tables(numbers)
     elif counts.sum() * len(inverse) <= MOST_PERMUTED:
-        permuted = _permutations([np.repeat(at, counts) for at in places])
+        permuted = _permuted([np.repeat(at, counts) for at in places])
     else:
         return Independence(seen, freedom, float(chdtrc(freedom, seen)), is_exact=False)
     return Independence(seen, freedom, _p_value(seen, starmap(statistic, permuted)))
 
 
-def _random_tables(margins: Sequence[Ints]) -> Iterator[tuple[Ints, Sequence[Places]]]:
+def _tables(margins: Sequence[Ints]) -> Iterator[tuple[Ints, Sequence[Places]]]:
     """Yield counts and places of random tables with these numbers of the different reports of each
     part."""
     generator, places = np.random.default_rng(0), np.indices([*map(len, margins)])
@@ -633,7 +633,7 @@ def _random_tables(margins: Sequence[Ints]) -> Iterator[tuple[Ints, Sequence[Pla
         yield table.ravel(), [*places]
 
 
-def _permutations(places: Sequence[Places]) -> Iterator[tuple[Ints, Sequence[Places]]]:
+def _permuted(places: Sequence[Places]) -> Iterator[tuple[Ints, Sequence[Places]]]:
     """Yield counts of 1 and places of reports, those of all parts but the first permuted."""
     generator = np.random.default_rng(0)
     while True:
@@ -657,5 +657,5 @@ def _p_value(seen: float, permuted: Iterator[float]) -> float:
         return least
     scores = (statistics - statistics.mean()) / scale
     shape = 4 / max(float((scores**3).mean()), LEAST_SKEWNESS) ** 2
-    far = (seen - float(statistics.mean())) / scale
-    return min(float(gammaincc(shape, shape + far * math.sqrt(shape))), least)
+    far = (seen - statistics.mean()) / scale
+    return min(float(gammaincc(shape, shape + far * shape**0.5)), least)

@@ -19,6 +19,7 @@ from tests.client_mutants import (
     RESPONSE_MUTANTS,
     SAMPLING_MUTANTS,
     SECRET_MUTANTS,
+    VALUE_MUTANTS,
     few_responses,
     missed,
     no_dummies,
@@ -98,6 +99,21 @@ def test_the_periods_of_one_device_catch_the_mutant(mutant: str) -> None:
     The twin is the real client above.
     """
     assert judge(checks_of("periods", 0.27, SAMPLING_MUTANTS[mutant]()), AUDIT_ALPHA).findings
+
+
+@pytest.mark.statistical
+@pytest.mark.usefixtures("few_mechanisms")
+@pytest.mark.parametrize("make", [*VALUE_MUTANTS, Client])
+def test_batches_that_follow_from_a_value_are_refuted(
+    make: type[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bit or a half follows from the value in 304 batches, by chance with probability 2**-304.
+
+    The twin is the real client, which fails falsely with AUDIT_ALPHA.
+    """
+    one_report_a_window(monkeypatch)
+    findings = judge(checks_of("reports", 0.3, make), AUDIT_ALPHA).findings
+    assert bool(findings) == (make is not Client)
 
 
 @pytest.mark.slow
