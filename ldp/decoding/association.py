@@ -145,6 +145,8 @@ MOST_DIFFERENT, MOST_PERMUTED = 1 << 10, 1 << 21
 times cells whose permutations the test of independence draws."""
 PERMUTATIONS, REACHED = 999, 10
 """Most of these draws, and number of them with as much dependence after which it stops."""
+MOST_REPORTS = 10**9
+"""Number of reports from which numpy draws no random tables."""
 LEAST_SKEWNESS = 1e-3
 """Least skewness of the statistics of permuted reports."""
 ALIKE = 0.25
@@ -347,8 +349,8 @@ def associate(
     tested = independence(factors, patterns.counts, margins, places)
     if not tested.is_exact:
         warnings.append(
-            "of rare values in so many different reports, the test of independence "
-            "rejects more often than it says"
+            "of rare values in so many reports, the test of independence rejects more often than "
+            "it says"
         )
     are_few = bool((cells.telling < FEW).any())
     if are_few:
@@ -608,7 +610,7 @@ def independence(
 
     seen = statistic(counts, places)
     numbers = [np.bincount(at, counts).astype(int) for at in places]
-    if math.prod(map(len, numbers)) <= MOST_DIFFERENT:
+    if math.prod(map(len, numbers)) <= MOST_DIFFERENT and counts.sum() < MOST_REPORTS:
         permuted = _tables(numbers)
     elif counts.sum() * len(inverse) <= MOST_PERMUTED:
         permuted = _permuted([np.repeat(at, counts) for at in places])

@@ -525,6 +525,17 @@ def test_independence_of_one_column_of_ones_has_no_freedom() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(("times", "is_exact"), [(10**5, True), (10**9, False)])
+def test_independence_is_tested_of_any_number_of_reports(times: int, is_exact: bool) -> None:
+    """numpy draws random tables of less than a billion reports."""
+    of_value, places = np.array([[0.75, 0.25], [0.25, 0.75]]), np.indices((2, 2)).reshape(2, -1)
+    counts = times * np.array([3, 2, 2, 3])
+    found = independence([of_value] * 2, counts, [np.full(2, 0.5)] * 2, [*places])
+    assert (found.is_exact, found.freedom) == (is_exact, 1)
+    assert found.p_value < 1e-6
+
+
+@pytest.mark.exact
 def test_one_report_discovers_nothing() -> None:
     """The counts of one report have no spread, but are not certain."""
     mixed = JointReport(
