@@ -299,7 +299,8 @@ def binomial_bins(size: int, chance: float) -> tuple[Floats, Floats]:
     edges = np.unique([binomial_ends(tail, size, chance) for tail in TAILS])
     below = binomial_up_to(edges, size, chance)
     above = binomial_above(edges, size, chance)
-    inner = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))  # no cancellation in tails
+    # no cancellation in tails
+    inner = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))
     return edges, np.concatenate([below[:1], inner, above[-1:]])
 
 

@@ -89,7 +89,8 @@ def _add_along(sums: Ints, block: AnyInts, normals: AnyInts, inverses: Ints) -> 
     lines = np.flatnonzero(number)
     number[lines] = np.arange(lines.size)
     half = np.empty((*block.shape[1:], field // 2 + 1), np.complex128)
-    transformed = np.fft.rfftn(block.astype(float), out=half)  # otherwise in two such arrays
+    # otherwise in two such arrays
+    transformed = np.fft.rfftn(block.astype(float), out=half)
     by_line = np.empty((lines.size, field), np.min_scalar_type(-int(block.sum())))
     for some in _slices(lines.size, AT_ONCE // field + 1):
         directions = lines[some, None] // weights % field

@@ -97,7 +97,8 @@ class BatchFile(ABC):
                 os.close(os.open(self._path, _NEW_FILE, 0o600))
             noted = os.open(self._path.with_name(_COMMITS), _NEW_FILE, 0o600)
             self._noted = io.FileIO(noted, "r+")
-            for path in self._path.parent.glob("buffer.db*"):  # the folder may be open to others
+            # the folder may be open to others
+            for path in self._path.parent.glob("buffer.db*"):
                 path.chmod(0o600)
             self._connection = sqlite3.connect(
                 self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False

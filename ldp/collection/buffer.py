@@ -313,7 +313,8 @@ class Buffer(BatchFile):
             "WHERE metric = ? AND sequence BETWEEN ? AND ?",
             *(metric, plan.first, plan.last),
         ):
-            if digest in (None, _digest(metric, reports, bodies)):  # buffers of format 1 had none
+            # buffers of format 1 had none
+            if digest in (None, _digest(metric, reports, bodies)):
                 sound.append(bodies)
             else:
                 damaged += reports

@@ -316,7 +316,8 @@ def _column(
         raise ParameterError(
             f"{name} must hold a text or a number in each row, no list; of a frame give one column"
         )
-    is_blank = np.array([value == "" for value in different] + [True])  # the last: missing
+    # the last: missing
+    is_blank = np.array([value == "" for value in different] + [True])
     is_empty = is_blank[places] | (group < 0)
     counts = np.bincount(places[~is_empty], minlength=len(different)).tolist()
     held = {value: count for value, count in zip(different, counts, strict=True) if count}

@@ -141,7 +141,8 @@ def bound(terms: Sequence[Term], tilt: float, low: int, size: int) -> Bound:
     shares = np.zeros(size // 2 + 1, dtype=np.complex128)
     shares[frequencies] = np.exp(logarithm + 1j * phase)
     amount = np.exp(logarithm)
-    bound_of_all = np.exp(np.minimum(logarithm + doubt, 1))  # two of them differ by less than e
+    # two of them differ by less than e
+    bound_of_all = np.exp(np.minimum(logarithm + doubt, 1))
     errors = np.where(doubt < 1, amount * np.expm1(np.minimum(doubt, 1)), bound_of_all)
     error = 2 * float(errors.sum()) / size + math.exp(NOTHING)
     norm = math.sqrt(2 * float((amount**2).sum()) / size)

@@ -191,7 +191,8 @@ class PeriodTask:
             by_day=by_day,
         )
         table = table.of_metric(subject.dictionary, subject.memoised).labelled(subject.label)
-        replace(table, whole=None).save(state.table_path)  # it outlives the reports in the store
+        # it outlives the reports in the store
+        replace(table, whole=None).save(state.table_path)
         try:
             digest, note = self._decode(table, state)
         except LdpError:

@@ -36,7 +36,8 @@ class Subject:
         definition = registry.metric(metric)
         window, span = registry.groups[definition.group].caps.window, timedelta(days=days)
         most = definition.reports_of_one(span, window)
-        if min(window, span) > timedelta(days=1):  # its windows are whole (`publish.are_whole`)
+        # its windows are whole (`publish.are_whole`)
+        if min(window, span) > timedelta(days=1):
             most = definition.reports_per_window * max(1, span // window)
         return cls(
             metric=metric,

@@ -175,7 +175,8 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
             mistakes[f"group.{name}"] = f"[group.{name}]: {error}"
     reader = _Metrics(path, product["name"], product["development"], groups)
     sections = top["metric"]
-    for name in sorted(sections, key=lambda name: _is_joint(sections[name])):  # after their members
+    # after their members
+    for name in sorted(sections, key=lambda name: _is_joint(sections[name])):
         try:
             if not _depends(sections[name], mistakes):
                 reader.read(name, sections[name])

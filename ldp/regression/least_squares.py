@@ -92,7 +92,8 @@ def _solved(gram: Floats, right: Floats) -> tuple[Floats, Floats] | None:
     factor, failed = lapack.dpotrf(gram, lower=True)
     if failed:
         return None
-    inverse, failed = lapack.dpotri(factor, lower=True)  # its lower triangle; above it zeros
+    # its lower triangle; above it zeros
+    inverse, failed = lapack.dpotri(factor, lower=True)
     diagonal = inverse.diagonal().copy()
     size = np.abs(inverse)
     largest = (size.sum(axis=0) + size.sum(axis=1) - diagonal).max()

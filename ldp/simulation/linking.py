@@ -117,7 +117,8 @@ def _alike(cells: Ints, shares: Floats) -> Floats:
     streams, values, _ = cells.shape
     keys = np.repeat(np.arange(streams, dtype=np.uint64), values)
     for column in np.sort(cells, axis=2).reshape(streams * values, -1).T:
-        keys = keys * _ODD + (column + 1).astype(np.uint64)  # modulo 2**64, as good as random
+        # modulo 2**64, as good as random
+        keys = keys * _ODD + (column + 1).astype(np.uint64)
     _, group = np.unique(keys, return_inverse=True)
     sums = np.bincount(group.ravel(), weights=np.tile(shares, streams))
     return np.asarray(sums[group.ravel()].reshape(streams, values))

@@ -128,7 +128,8 @@ def require_attacks(mechanism: CatalogueMechanism) -> None:
     addressing = part.candidate_addressing
     is_one = not others and part.at_most_answers == 1 < part.shape.columns
     is_known = is_one and type(addressing) is not Buckets and isinstance(addressing, tuple(FITTING))
-    if isinstance(addressing, Identity) and addressing.untouching:  # no report names such a value
+    # no report names such a value
+    if isinstance(addressing, Identity) and addressing.untouching:
         is_known = False
     if mechanism.needs_shuffler or not is_known:
         name = f"{mechanism.name} by category" if mechanism.by else mechanism.name
