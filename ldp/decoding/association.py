@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
-from itertools import product, starmap
+from functools import cached_property, reduce
+from itertools import product
 from string import ascii_lowercase
 from typing import Any, NamedTuple, Self
 
@@ -604,26 +604,30 @@ def independence(
         ratios.append(ratio)
     inverse = covariance(information)
 
-    def statistic(counts: Ints, places: Sequence[Places]) -> float:
-        slope = Mixture.of(ratios, counts, places).sums().ravel()
-        return float(slope @ inverse @ slope)
+    def statistic(slope: Floats) -> float:
+        return float(slope.ravel() @ inverse @ slope.ravel())
 
-    seen = statistic(counts, places)
+    seen = statistic(Mixture.of(ratios, counts, places).sums())
     numbers = [np.bincount(at, counts).astype(int) for at in places]
     if math.prod(map(len, numbers)) <= MOST_DIFFERENT and counts.sum() < MOST_REPORTS:
-        permuted = _tables(numbers)
+        slopes = (reduce(_summed, ratios, table.astype(float)) for table in _tables(numbers))
     elif counts.sum() * len(inverse) <= MOST_PERMUTED:
-        permuted = _permuted([np.repeat(at, counts) for at in places])
+        reports = [np.repeat(at, counts) for at in places]
+        mixture = Mixture.of(ratios, np.ones(counts.sum()), reports)
+        slopes = (replace(mixture, places=some).sums() for some in _permuted(reports))
     else:
         return Independence(seen, freedom, float(chdtrc(freedom, seen)), is_exact=False)
-    return Independence(seen, freedom, _p_value(seen, starmap(statistic, permuted)))
+    return Independence(seen, freedom, _p_value(seen, map(statistic, slopes)))
 
 
-def _tables(margins: Sequence[Ints]) -> Iterator[tuple[Ints, Sequence[Places]]]:
-    """Yield counts and places of random tables with these numbers of the different reports of each
-    part."""
-    generator, places = np.random.default_rng(0), np.indices([*map(len, margins)])
-    places = places.reshape(len(margins), -1)
+def _summed(counts: Floats, ratio: Floats) -> Floats:
+    """Return the sums of counts times `ratio` over the first axis, the values as the last one."""
+    return np.tensordot(counts, ratio, (0, 0))
+
+
+def _tables(margins: Sequence[Ints]) -> Iterator[Ints]:
+    """Yield random tables with these numbers of the different reports of each part."""
+    generator = np.random.default_rng(0)
     while True:
         table = margins[0]
         for left in margins[1:]:
@@ -632,14 +636,14 @@ def _tables(margins: Sequence[Ints]) -> Iterator[tuple[Ints, Sequence[Places]]]:
                 rows.append(generator.multivariate_hypergeometric(left, size))
                 left = left - rows[-1]
             table = np.array(rows)
-        yield table.ravel(), [*places]
+        yield table.reshape([*map(len, margins)])
 
 
-def _permuted(places: Sequence[Places]) -> Iterator[tuple[Ints, Sequence[Places]]]:
-    """Yield counts of 1 and places of reports, those of all parts but the first permuted."""
+def _permuted(places: Sequence[Places]) -> Iterator[Sequence[Places]]:
+    """Yield places of reports, those of all parts but the first permuted."""
     generator = np.random.default_rng(0)
     while True:
-        yield np.ones_like(places[0]), [places[0], *map(generator.permutation, places[1:])]
+        yield [places[0], *map(generator.permutation, places[1:])]
 
 
 def _p_value(seen: float, permuted: Iterator[float]) -> float:
