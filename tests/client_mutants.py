@@ -4,6 +4,7 @@ The mutants change what goes into a real client and what comes out of it, not it
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -224,7 +225,7 @@ def day_of_the_records() -> Callable[..., Client]:
     return _altering(lambda batch: batch._replace(day=batch.day - timedelta(days=1)))
 
 
-class _OfValue(Client):
+class _OfValue(Client, ABC):
     """Client that alters a batch by whether the value of the metric "new" is one of the first."""
 
     def __init__(self, path: Path, *, destination: Any, **others: Any) -> None:
@@ -242,9 +243,9 @@ class _OfValue(Client):
             self._collector.send(batch.id, batch.to_bytes())
         return 0
 
+    @abstractmethod
     def batches(self, batch: Batch) -> list[Batch]:
         """Return the batches to send."""
-        raise NotImplementedError
 
 
 class IdOfValue(_OfValue):

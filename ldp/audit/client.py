@@ -257,7 +257,7 @@ class _Device:
             sent[name].append(report)
         numbers = {name: len(some) for name, some in sent.items()}
         if len(self.batches) != before + 1 or numbers != sizes:
-            raise ReportError("other batches or reports")
+            raise ReportError("a period is not one batch of its reports")
         return sent
 
     def secret(self) -> bytes:
