@@ -221,7 +221,8 @@ def plain_numbers(
 def require_pairs(bounds: object) -> None:
     """Raise ParameterError for a tuple of two lists, which others read as (lows, highs)."""
     parts = bounds if isinstance(bounds, tuple) else ()
-    kinds = {"list": list, "ndarray": lambda part: part.tolist()}  # devices do not load numpy
+    # devices do not load numpy
+    kinds = {"list": list, "ndarray": lambda part: part.tolist()}
     lists = [kinds[type(part).__name__](part) for part in parts if type(part).__name__ in kinds]
     if len(parts) == len(lists) == 2:
         zipped, listed = [*zip(*lists, strict=False)], [*map(tuple, lists)]
@@ -391,8 +392,8 @@ def _private_lines(path: Path, reading: Reading) -> list[str]:
     for row in rows:
         try:
             lines.append(row.removesuffix(b"\r").decode(encoding, "replace").lstrip("\ufeff"))
-        # of encodings that know no replacement
         except UnicodeError:
+            # of encodings that know no replacement
             lines.append("\ufffd")
     return lines
 

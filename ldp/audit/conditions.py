@@ -307,8 +307,8 @@ def largest_chance(mechanism: Mechanism) -> float:
         return max(lie**columns, true**touches * lie ** (columns - touches))
     if mechanism.kind is Subset:
         numbers = [(1 << ones) - 1, (1 << ones) - 1 << columns - ones]
-    # a column of the value's, and one of the others; a sign and its opposite
     else:
+        # a column of the value's, and one of the others; a sign and its opposite
         numbers = [0, 1 if mechanism.kind.is_signed else min(touches, columns - 1)]
     return max(likelihood(mechanism, range(touches), number) for number in numbers)
 

@@ -49,8 +49,8 @@ class _Loop:
                 names[name] = loop.machine_code
         try:
             return njit(nogil=True, cache=True, **self.options)(self.function)
-        # numba: "cannot cache function ..: no locator available for file"
         except RuntimeError:
+            # numba: "cannot cache function ..: no locator available for file"
             return njit(nogil=True, **self.options)(self.function)
 
 

@@ -156,8 +156,8 @@ class Sender:
             refused = self.destination.send(*batch)
             if type(refused) is not int or refused < 0:
                 raise Unreachable("a destination must return how many reports it refused")
-        # any error: the batch is sent again later, the app goes on
         except Exception as error:
+            # any error: the batch is sent again later, the app goes on
             self._failure = error_line(error)
             self._note_failure(device, clock, getattr(error, "retry_after", 0.0))
             return Uploaded(waiting=waiting, why=self._failure)

@@ -38,13 +38,13 @@ async def refusal_status(admits: Admits, scope: Scope, seconds: float) -> int | 
             status = await admits(_arrival(scope))
         is_refusal = type(status) is int and status in REFUSALS
         return status if status is None or is_refusal else 503
-    # the request's own end, or a function that cancels itself
     except asyncio.CancelledError:
+        # the request's own end, or a function that cancels itself
         if (task := asyncio.current_task()) and task.cancelling():
             raise
         return 503
-    # the deployment's own code: whatever it raises admits nobody
     except Exception:
+        # the deployment's own code: whatever it raises admits nobody
         return 503
 
 

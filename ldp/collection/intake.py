@@ -265,8 +265,8 @@ def sort_sealed(
         queue = sealed.metric.removeprefix(QUEUE)
         try:
             code = _code_of(item, metrics, today, queue)
-        # a relay mixes the reports of many: one must not put the others off
         except NotNow:
+            # a relay mixes the reports of many: one must not put the others off
             code = "wrong_version"
         if not code and metrics[item.metric].needs_shuffler:
             is_stated = result.attestation and result.attestation.queue == queue

@@ -300,7 +300,8 @@ def read_counts(
     """Return the table of a CSV file `row,column,count`, the result of a query of `counting_query`.
     Raises DecodeError, with the file and the line, for another file or impossible counts."""
     rows, columns = mechanism.shape
-    numbers = np.zeros((rows, columns + 1), np.int64)  # the last column: reports
+    # the last column: reports
+    numbers = np.zeros((rows, columns + 1), np.int64)
     try:
         read = read_table(path, reading)
         if tuple(read.header) != COLUMNS:

@@ -414,11 +414,8 @@ class Distribution(Result):
             return [of_mean]
         mean, _, moved = self.linear(middle)
         variance, error, (down, up) = self.linear((middle - mean) ** 2)
-        around = (
-            down + max(moved) ** 2,
-            up,
-            # the honest mean is another, and squares are least there
-        )
+        # the honest mean is another, and squares are least there
+        around = down + max(moved) ** 2, up
         most = (high - low) ** 2 / 4
         of_variance = _normal("variance", variance, error, level, 0.0, most, around)
         ends = (max(0.0, of_variance.low**0.5 - half), of_variance.high**0.5 + half)

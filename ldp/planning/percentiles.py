@@ -214,8 +214,8 @@ def forecast(mechanism: Way, known: KnownQuantile, tables: int = 0) -> Percentil
     for _ in range(tables):
         try:
             rows.append(draw_law(mechanism, known, generator).quantile(q))
-        # of so few users that no report is of some level or bin
         except DecodeError:
+            # of so few users that no report is of some level or bin
             rows.append(nothing)
     rows = rows or [law.quantile(q)]
     some = [row.estimate for row in rows if not math.isnan(row.estimate)] or [math.nan]

@@ -198,8 +198,8 @@ def _same_epsilon(question: Shares, name: str, variance: float) -> float | None:
         changed = question.with_(epsilon=number / STEPS["epsilon"])
         try:
             return changed.variance(tune(changed, name)) <= variance
-        # too small an epsilon for it, or too large
         except ParameterError:
+            # too small an epsilon for it, or too large
             return False
 
     upper = math.ceil(question.epsilon * STEPS["epsilon"])
