@@ -199,10 +199,12 @@ def misses(setting: Setting, runs: int, random: np.random.Generator) -> int:
         arms.append(numbers_of_arm(arm, keys))
     (first, noise, people), (second, noise2, people2) = arms
     parts = first - second, noise + noise2, np.sqrt(people + people2)
+    p, q = setting.channel
+    step = (1 - q) / (p - q) / n
     is_missed = np.zeros(len(keys), dtype=bool)
     for look in range(1, LOOKS + 1):
         d, variance, error = (part[:look] for part in parts)
-        mean, distance = intervals(d, variance, error, alpha=ALPHA * runs)
+        mean, distance = intervals(d, variance, error, alpha=ALPHA * runs, step=step)
         is_missed |= np.abs(mean) > distance
     return int(is_missed.reshape(runs, -1).any(axis=1).sum())
 

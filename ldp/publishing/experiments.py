@@ -7,12 +7,15 @@ I their sum and d the weighted mean of the differences, all of
     |d - D| <= sqrt((I + r) log((I + r) / (r a^2))) / I
 
 hold together with probability 1 - a or more (Robbins 1970), D being the weighted mean of the true
-differences. Who reports is chance, too, and the same people may report every day, so that the
-errors of people are not taken to be independent between periods. Nor are those of collisions, which
-stay with the hash functions. The error of each period's people and collisions has a bound that
-fails with probability 6 a / (pi t)^2, and the weighted mean of the errors is within the weighted
-mean of the bounds. One person may send K reports of a period's n; they count as one, so that
-variances are K times as large as with n people.
+differences. Rare reports skew noise: with z standard errors on the right-hand side, and the most b
+that the noise of one report moves d, b (z^2 + 2) / 6 is added (`ldp/publishing/detection.py`). v is
+in proportion to 1 / n, from all periods together: a variance from a period's own shares is larger
+where their errors are above 0, and would bias d. Who reports is chance, too, and the same people
+may report every day, so that the errors of people are not taken to be independent between periods.
+Nor are those of collisions, which stay with the hash functions. The error of each period's people
+and collisions has a bound that fails with probability 6 a / (pi t)^2, and the weighted mean of the
+errors is within the weighted mean of the bounds. One person may send K reports of a period's n;
+they count as one, so that variances are K times as large as with n people.
 
 A share is the mean of numbers from 0 to 1. Numbers from L to H with the mean m have a variance of
 (H - m) (m - L) at most (Bhatia and Davis 2000); the bounds use this variance.
@@ -31,7 +34,7 @@ from scipy.special import ndtri
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.files import csv_text, write_whole
-from ldp.publishing.changes import LineKey, numbers_of, people_of, shared_of
+from ldp.publishing.changes import LineKey, numbers_of, people_of, reach_of, shared_of
 from ldp.publishing.data_set_rows import read_rows
 from ldp.publishing.outputs import OutputPart, parts, summary_of
 from ldp.publishing.state import kept_versions
@@ -132,12 +135,18 @@ class Experiment:
 
 
 def intervals(
-    difference: Floats, variance: Floats, people: Floats, alpha: float = ALPHA
+    difference: Floats,
+    variance: Floats,
+    people: Floats,
+    alpha: float = ALPHA,
+    *,
+    step: Floats | float = 0.0,
 ) -> tuple[Floats, Floats]:
     """Return the mean difference of each value and the distance of its interval's ends from it,
     infinite without a period. `difference`; `variance`, that of the noise; and `people`, the
     standard error from the choice of people: float64, shape (periods, values), NaN where there is
-    none. With probability 1 - `alpha` or more all intervals hold, of all values and after every
+    none. `step`: how far the noise of one report moves a difference at most, of a shape that fits.
+    With probability 1 - `alpha` or more all intervals hold, of all values and after every
     period."""
     count, many = difference.shape
     a = alpha / (2 * many)
@@ -146,7 +155,9 @@ def intervals(
     information = np.maximum(weight.sum(0), 1e-300)
     r = TYPICAL * np.maximum(weight[np.argmax(is_known, 0), np.arange(many)], 1e-300)
     total = information + r
-    noise = np.sqrt(total * np.log(total / (r * a**2))) / information
+    square = total / information * np.log(total / (r * a**2))
+    skew = (weight * step).max(0, initial=0.0) / information * (square + 2) / 6
+    noise = np.sqrt(square / information) + skew
     bound = -ndtri(3 * a / (math.pi * np.arange(1, count + 1)) ** 2)[:, None]
     held = (weight * np.where(is_known, people * bound, 0)).sum(0) / information
     mean = (weight * np.where(is_known, difference, 0)).sum(0) / information
@@ -176,7 +187,10 @@ def arm_differences(out: Path, first: str, second: str) -> list[ArmDifference]:
     (share, noise, people), (share2, noise2, people2) = (
         numbers_of_arm(arm, keys) for arm in measured
     )
-    mean, distance = intervals(share - share2, noise + noise2, np.sqrt(people + people2))
+    pairs = zip(*measured, strict=True)
+    step = np.array([[max(arm.reach / arm.reports for arm in pair)] for pair in pairs])
+    parts = share - share2, noise + noise2, np.sqrt(people + people2)
+    mean, distance = intervals(*parts, step=step)
     rows = []
     for (statistic, value), d, r, numbers in zip(
         keys, mean, distance, (share - share2).T, strict=True
@@ -200,14 +214,16 @@ def arm_differences(out: Path, first: str, second: str) -> list[ArmDifference]:
 
 class ArmPeriod(NamedTuple):
     """Numbers of one arm in one period, shares or the mean, with their standard errors; the least
-    and the largest number of one person; the number of reports, and the most of one person; and the
-    share of the noise that periods may have in common (`shared_of`)."""
+    and the largest number of one person; the number of reports, and the most of one person; the
+    share of the noise that periods may have in common (`shared_of`); and how far one report moves
+    the sum of a number (`reach_of`)."""
 
     cells: Mapping[LineKey, tuple[float, float]]
     bounds: tuple[float, float]
     reports: float
     reports_per_person: float
     shared: float
+    reach: float = 1.0
 
     @classmethod
     def of(cls, out: Path, part: OutputPart) -> "ArmPeriod":
@@ -217,7 +233,7 @@ class ArmPeriod(NamedTuple):
         numbers = numbers_of(read_rows(part.path), summary)
         cells = {key: cell for key, cell in numbers.items() if key[0] == compared}
         reports, people = max(1, summary["reports"]), people_of(summary)
-        return cls(cells, (low, high), reports, people, shared_of(summary))
+        return cls(cells, (low, high), reports, people, shared_of(summary), reach_of(summary))
 
 
 def numbers_of_arm(
@@ -232,11 +248,13 @@ def numbers_of_arm(
     number, error = cells[:, :, 0], cells[:, :, 1]
     n = np.array([[period.reports] for period in arm])
     people = n / [[period.reports_per_person] for period in arm]
-    mean = np.nansum(n * number, 0) / np.maximum((n * np.isfinite(number)).sum(0), 1)
+    known = np.maximum((n * np.isfinite(number)).sum(0), 1)
     low, high = arm[-1].bounds
-    mean = (people * np.clip(mean, low, high) + 2 * (low + high)) / (people + 4)
+    mean = np.clip(np.nansum(n * number, 0) / known, low, high)
+    mean = (people * mean + 2 * (low + high)) / (people + 4)
     shared = error**2 * max(0.0, float(np.mean([period.shared for period in arm])))
-    return number, error**2 - shared, (high - mean) * (mean - low) / people + shared
+    new = np.nansum(n**2 * (error**2 - shared), 0) / known / np.where(np.isfinite(error), n, np.nan)
+    return number, new, (high - mean) * (mean - low) / people + shared
 
 
 def _latest(out: Path, metric: str) -> list[OutputPart]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, poisson
 
 from ldp.collection import ReportWriter
 from ldp.decoding.means import decode_mean
@@ -98,6 +98,58 @@ def test_a_fixed_interval_would_be_missed() -> None:
     20 % or fewer would have probability below 1e-20.
     """
     assert missed("all", naive=True) > 0.2
+
+
+def missed_where_reports_are_rare(reports: float, alpha: float, step: float) -> float:
+    """Return the probability that the interval of any day misses, by all paths of a Poisson walk.
+
+    On each day a value is reported as often as a Poisson number with mean `reports` says.
+    """
+    number = np.arange(int(DAYS * reports + 40 * math.sqrt(DAYS * reports)) + 60)
+    still, missed = 1.0 * (number == 0), 0.0
+    for day in range(1, DAYS + 1):
+        parts = np.zeros((day, 1)), np.full((day, 1), reports), np.zeros((day, 1))
+        (distance,) = intervals(*parts, alpha, step=step)[1]
+        still = np.convolve(still, poisson.pmf(number, reports))[: number.size]
+        is_missed = np.abs(number / day - reports) > distance
+        missed += still[is_missed].sum()
+        still[is_missed] = 0
+    return missed
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("alpha", [0.05, 5e-4, 5e-7])
+def test_intervals_hold_where_a_value_is_rarely_reported(alpha: float) -> None:
+    """Half of `alpha` is for noise. The twin takes it for normal."""
+    for reports in (0.001, 0.01, 0.03, 0.1, 0.3, 1, 3, 10):
+        assert missed_where_reports_are_rare(reports, alpha, 1) < alpha / 2
+    assert missed_where_reports_are_rare(0.01, alpha, 0) > 3 * alpha / 2
+
+
+@pytest.mark.statistical
+def test_a_small_arm_is_not_taken_for_less_than_it_is() -> None:
+    """Of 300 reports a day at epsilon 0.5 one in 100 holds each value.
+
+    The mean error of 4,000 values is 5 standard errors from 0 with probability 6e-7. The twin
+    weights days by their own variances, and is 40 below.
+    """
+    random, n, share, days = np.random.default_rng(6), 300, 0.01, 20
+    q = 1 / (math.exp(0.5) + 99)
+    p = math.exp(0.5) * q
+    named = random.binomial(n, q + (p - q) * share, (days, MANY))
+    number = (named / n - q) / (p - q)
+    held = np.clip(number, 0, 1)
+    error = np.sqrt((held * p * (1 - p) + (1 - held) * q * (1 - q)) / n) / (p - q)
+    keys = [("count", str(value)) for value in range(MANY)]
+    arm = [
+        ArmPeriod(dict(zip(keys, zip(*cells, strict=True), strict=True)), (0.0, 1.0), n, 1, 0.0)
+        for cells in zip(number.tolist(), error.tolist(), strict=True)
+    ]
+    number, noise, people = numbers_of_arm(arm, keys)
+    apart = math.sqrt(q * (1 - q) / n / days / MANY) / (p - q)
+    for variance, least, most in ((noise, -5, 5), (error**2, -math.inf, -40)):
+        mean = intervals(number - share, variance, np.sqrt(people))[0].mean()
+        assert least < mean / apart < most
 
 
 @pytest.mark.exact
