@@ -168,7 +168,9 @@ def reach_of(summary: Mapping[str, Any]) -> float:
     if moves is None:  # a regression
         return max(1.0, float(summary.get("reach", 1.0)))
     most: float = max(moves.values()) if isinstance(moves, dict) else moves
-    unit = 1 if isinstance(moves, dict) or "bounds" in summary else max(1, summary["reports"])
+    if "bounds" in summary:  # of a mean, whose range may be short
+        return most / FAKES
+    unit = 1 if isinstance(moves, dict) else max(1, summary["reports"])
     return max(1.0, most / FAKES / unit)
 
 

@@ -8,8 +8,11 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from ldp.publishing.changes import read_changes, update_changes
+from ldp.decoding.means import decode_mean
+from ldp.mechanisms import OneBitMean
+from ldp.publishing.changes import reach_of, read_changes, update_changes
 from ldp.publishing.detection import ALPHA, WINDOWS, Contrast, Series, _History, detect, spent
+from ldp.tables.table import Table
 from simulations import people
 from simulations.changes import JUMPS, alarms, delays, history
 from simulations.publish import START
@@ -64,6 +67,27 @@ def test_numbers_of_holders_are_as_rare_as_they_are_said_to_be() -> None:
         ]
         assert ratios[0] <= 1
         assert z < 4 or ratios[1] > 100
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("high", [0.001, 1.0, 1000.0])
+def test_a_jump_of_a_mean_is_found_in_any_unit(high: float) -> None:
+    """The twin takes a report to move a sum by 1, and does not find it where the range is 0.001."""
+    mechanism, found = OneBitMean(bounds=(0.0, high), epsilon=4.0), []
+    means = [
+        decode_mean(Table(mechanism, np.array([[2_000 - k, k]]), np.array([2_000])))
+        for k in [420] * 20 + [1_200] * 20
+    ]
+    for reach in (reach_of(means[0].summary), 1.0):
+        jump = series(
+            [[row.mean] for row in means],
+            std_error=means[0].std_error,
+            reports=np.full(len(means), 2_000.0),
+            reach=reach,
+        )
+        found.append([change.at for change in detect(jump)])
+    assert reach_of(means[0].summary) == pytest.approx(high * mechanism.reach)
+    assert found == [[20], [20] if high > 0.001 else []]
 
 
 @pytest.mark.exact
