@@ -140,22 +140,28 @@ class Buffer(BatchFile):
             self._remember("ids", mark)
 
     def step(self, stored: str, entropy: Callable[[int], bytes] = os.urandom) -> str:
-        """Return the mark to write into the store, one above `stored`, the store's mark now ("" for
-        none). Raise BufferUnusable where the buffer or the store is older than the other."""
+        """Return the mark to write into the store and then to `confirm`, one above `stored`, the
+        store's mark now ("" for none). Raise BufferUnusable where the buffer or the store is older
+        than the other."""
         self.match(stored)
         name, _, number = stored.partition(" ")
         mark = f"{name or entropy(NAME_BYTES).hex()} {int(number or 0) + 1}"
         with self._transaction():
-            self._remember("mark", mark)
+            self._remember("next_mark", mark)
         return mark
+
+    def confirm(self, mark: str) -> None:
+        """Take `mark` for the buffer's: the store has it for good."""
+        with self._transaction():
+            self._remember("mark", mark)
 
     def match(self, stored: str) -> None:
         """Raise BufferUnusable where the store's mark, `stored`, is neither the buffer's mark nor
-        the one before: the buffer or the store was replaced, or restored from a backup."""
-        ((mark,),) = self._rows("SELECT coalesce(max(value), '') FROM state WHERE name = 'mark'")
-        name, _, number = mark.partition(" ")
-        last = int(number or 0)
-        if stored not in (mark, f"{name} {last - 1}" if last > 1 else ""):
+        one that was to be written: the buffer or the store was replaced, or restored from a
+        backup."""
+        state = dict(self._rows("SELECT name, value FROM state"))
+        mark = state.get("mark", "")
+        if stored not in (mark, state.get("next_mark", "")):
             raise BufferUnusable(
                 f"{self._path} has the mark {mark!r} and the store {stored!r}: one was restored or "
                 "replaced. Put the newest of both back; docs/operating.md says what else helps"

@@ -336,7 +336,9 @@ class Ingestor(Worker):
         """Raise the mark of buffer and store, by which an older copy of either is noticed."""
         commits = sum(self._counts.commits)
         stored = mark_of(self._store)
-        write_mark(self._store, self._writer.perform(lambda buffer: buffer.step(stored)))
+        mark = self._writer.perform(lambda buffer: buffer.step(stored))
+        write_mark(self._store, mark)
+        self._writer.perform(lambda buffer: buffer.confirm(mark))
         self._marked, self._commits = time.monotonic(), commits
 
     def _write_sizes(self) -> None:

@@ -348,10 +348,9 @@ def test_a_restored_copy_of_buffer_or_store_is_refused(
         send_words(service)
         service.collector.move_everything()
     shutil.copytree(tmp_path / restored, tmp_path / "copy")
-    for _ in range(2):
-        with Service(tmp_path) as service:
-            send_words(service)
-            service.collector._ingestor.work(everything=is_moved)
+    with Service(tmp_path) as service:
+        send_words(service)
+        service.collector._ingestor.work(everything=is_moved)
     with Service(tmp_path):
         pass
     (tmp_path / restored).rename(tmp_path / "newest")
@@ -364,7 +363,23 @@ def test_a_restored_copy_of_buffer_or_store_is_refused(
             shutil.rmtree(tmp_path / restored, ignore_errors=True)
     with Service(tmp_path) as service:
         service.collector.move_everything()
-    assert counted(tmp_path / "reports", registry(tmp_path), "word").total == 60
+    assert counted(tmp_path / "reports", registry(tmp_path), "word").total == 40
+
+
+@pytest.mark.exact
+def test_a_collector_that_ended_while_it_marked_starts_again(tmp_path: Path) -> None:
+    """The store has the last mark, or the one that was to be written; no other store matches."""
+    buffer, mark = Buffer(tmp_path / "buffer"), ""
+    for _ in range(3):
+        following = buffer.step(mark, bytes)
+        for stored in (mark, following):
+            assert buffer.step(stored, bytes)
+        buffer.step(mark, bytes)
+        buffer.confirm(following)
+        with pytest.raises(BufferUnusable, match="restored or replaced"):
+            buffer.match(mark)
+        mark = following
+    buffer.close()
 
 
 @pytest.mark.exact
