@@ -88,9 +88,13 @@ def _add_along(sums: Ints, block: AnyInts, normals: AnyInts, inverses: Ints) -> 
     number[keys] = 1
     lines = np.flatnonzero(number)
     number[lines] = np.arange(lines.size)
-    half = np.empty((*block.shape[1:], field // 2 + 1), np.complex128)
-    # otherwise in two such arrays
-    transformed = np.fft.rfftn(block.astype(float), out=half)
+    transformed = np.empty((*block.shape[1:], field // 2 + 1), np.complex128)
+    rows, halves = block.reshape(-1, field), transformed.reshape(-1, field // 2 + 1)
+    # in one such array: rfftn holds two
+    for some in _slices(len(rows), AT_ONCE // field + 1):
+        halves[some] = np.fft.rfft(rows[some])
+    for axis in reversed(range(size - 1)):
+        np.fft.fft(transformed, axis=axis, out=transformed)
     by_line = np.empty((lines.size, field), np.min_scalar_type(-int(block.sum())))
     for some in _slices(lines.size, AT_ONCE // field + 1):
         directions = lines[some, None] // weights % field

@@ -106,17 +106,15 @@ class Identity:
 
     @cached_property
     def _points(self) -> dict[Value, int]:
-        names = self.categories + self.untouching
-        points: dict[Value, int] = {name: i for i, name in enumerate(names)}
-        return points | {name.encode(): i for i, name in enumerate(names)}
+        return {name: i for i, name in enumerate(self.categories + self.untouching)}
 
     def point(self, value: Value) -> int:
         try:
-            return self._points[value]
-        except (KeyError, TypeError):
+            return self._points[value.decode() if isinstance(value, bytes) else value]
+        except (KeyError, TypeError, UnicodeDecodeError):
             # it holds the value, and would be chained to an error that is raised here
             pass
-        raise ParameterError(f"value is not one of the {len(self._points) // 2} categories")
+        raise ParameterError(f"value is not one of the {len(self._points)} categories")
 
     def cells(self, point: int, row: int) -> Sequence[int]:
         return (point,) if point < len(self.categories) else ()
