@@ -1,4 +1,4 @@
-"""Write the documentation's tables of mechanisms from the catalogue, and JSON Schemas.
+"""Write tables of mechanisms from the catalogue, JSON Schemas, and the web client's catalogue.
 
 `python -m tests.doc_tables` (`make tables`) writes them into the pages, and
 `tests/docs/test_docs.py` compares the pages with them. A table is recognised by its header. The
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from inspect import cleandoc
 from pathlib import Path
+from textwrap import fill
 
 import click
 
@@ -19,6 +20,8 @@ from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism, Mechanism
 from tests.schemas import question_schema, registry_schema, scenario_schema
 
 DOCS = Path(__file__).parent.parent / "docs"
+TWINS = DOCS.parent / "clients" / "typescript" / "src" / "mechanisms" / "index.ts"
+"""Catalogue of the web client."""
 HEADERS = {
     "wire.md": "| mechanism | id | kind | parameters |\n",
     "registry.md": "| mechanism | what it is | parameters |\n",
@@ -99,6 +102,19 @@ def schemas() -> dict[str, str]:
     }
 
 
+def web_catalogue() -> str:
+    """Return the web client's catalogue, of the files beside it that export a Mechanism."""
+    imports, twins = list[str](), list[str]()
+    for path in sorted(TWINS.parent.glob("*.ts")):
+        exported = sorted(re.findall(r"^export const (\w+): Mechanism =", path.read_text(), re.M))
+        twins += exported
+        if exported:
+            imports.append(f'import {{ {", ".join(exported)} }} from "./{path.stem}.js";')
+    names = ", ".join(sorted(twins, key=str.lower))
+    listed = fill(f"{names},", 100, initial_indent="  ", subsequent_indent="  ")
+    return WEB_CATALOGUE.format(imports="\n".join(imports), listed=listed)
+
+
 def commands_page() -> str:
     """Return the page of commands, made from the commands themselves."""
     parts = [COMMANDS_HEAD]
@@ -148,6 +164,21 @@ def _escaped(text: str) -> str:
     return re.sub(r"([|*<>_\[\]])", r"\\\1", text)
 
 
+WEB_CATALOGUE = """\
+// Every mechanism of the specification, made by `make tables`. An app that imports few is smaller.
+
+import type {{ Mechanisms }} from "../encoder.js";
+{imports}
+
+export const everyMechanism: Mechanisms = [
+{listed}
+];
+
+export {{
+{listed}
+}};
+"""
+
 COMMANDS_HEAD = """\
 # Commands
 
@@ -175,6 +206,7 @@ that too.
 
 def main() -> None:
     (DOCS / "commands.md").write_text(commands_page(), "utf-8")
+    TWINS.write_text(web_catalogue(), "utf-8")
     for file, text in schemas().items():
         (DOCS / "schemas" / file).write_text(text, "utf-8")
     for page in HEADERS:

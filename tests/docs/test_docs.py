@@ -195,6 +195,11 @@ def test_the_tables_of_mechanisms_are_those_of_the_catalogue(page: str) -> None:
 
 
 @pytest.mark.exact
+def test_the_web_catalogue_is_made_from_its_files() -> None:
+    assert doc_tables.TWINS.read_text() == doc_tables.web_catalogue(), "python -m tests.doc_tables"
+
+
+@pytest.mark.exact
 def test_the_page_of_commands_is_made_from_the_commands() -> None:
     page = (ROOT / "docs" / "commands.md").read_text("utf-8")
     assert page == doc_tables.commands_page(), "run `python -m tests.doc_tables`"
