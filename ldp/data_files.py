@@ -70,12 +70,14 @@ _SEPARATOR = r'"?sep=(.)"?[\r\n]*'
 
 class Reading(NamedTuple):
     """Way in which a file is written, where the file itself does not say. `is_private`: its lines
-    are people, about whom only a release may tell anything."""
+    are people, about whom only a release may tell anything; `takes_lists`: lists of texts, in
+    Parquet and Arrow, are read with "|" between the texts."""
 
     delimiter: str | None = None
     decimal: str | None = None
     encoding: str | None = None
     is_private: bool = False
+    takes_lists: bool = False
 
 
 AS_WRITTEN = Reading()
@@ -452,6 +454,15 @@ def _decoded(
     return texts
 
 
+def _joined(texts: Iterable[str | None] | None, where: str, reading: Reading) -> str:
+    """Return the texts of a list with "|" between them. Raises ParameterError where one holds
+    it, which is no answer in a private file."""
+    some = [text for text in texts or () if text]
+    if any("|" in text for text in some) and not reading.is_private:
+        raise ParameterError(f"{where}: an answer holds |, which stands between answers")
+    return "|".join(text.replace("|", "\0") for text in some)
+
+
 def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTable:
     # late: tables of text need no such package
     import pyarrow
@@ -466,6 +477,11 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
         header = [name for name in header if not names or name in names]
         for name, column in zip(header, source.to_table(columns=header).columns, strict=True):
             text, kinds = str(column.type), pyarrow.types
+            if reading.takes_lists and re.fullmatch(r"(large_)?list<\w+: (large_)?string>", text):
+                lists = enumerate(column.to_pylist(), 1)
+                texts = [_joined(of, place_of(path, row), reading) for row, of in lists]
+                column = pyarrow.chunked_array([texts], pyarrow.string())
+                text = str(column.type)
             if kinds.is_nested(column.type) or kinds.is_duration(column.type):
                 raise ParameterError(f"{path}: {name!r} holds {text}, no texts and no numbers")
             if kinds.is_dictionary(column.type):

@@ -25,7 +25,7 @@ from ldp.arrays import (
     unmasked,
     whole_counts,
 )
-from ldp.data_files import AS_WRITTEN, KINDS, SHOWN, Reading, place_of, read_table
+from ldp.data_files import ARROW, AS_WRITTEN, KINDS, SHOWN, Reading, place_of, read_table
 from ldp.errors import ParameterError
 from ldp.files import csv_text
 from ldp.mechanisms.numeric import is_number, number_of
@@ -180,19 +180,25 @@ class Population:
         reading: Reading = AS_WRITTEN,
         *,
         are_numbers: bool = False,
+        are_sets: bool = False,
         column: str | None = None,
     ) -> "Population":
         """Read a table `value,count` or `value,frequency` ("-" is standard input), or `value` with
         one line a person. Numbers by category have `category,value` in place of `value`; a joint
-        metric has `a,b,count` and so on; sets have `answers,count` with "|" between answers.
+        metric has `a,b,count` and so on; sets have `answers` in place of `value`, with "|" between.
         `are_numbers`: whether values are numbers, which are then written as programs write them;
-        `column`: name of the column with the values in any table with one line a person. Raises
-        ParameterError with the line of the first mistake; in a private file an empty value is no
-        value."""
+        `are_sets`: whether they are sets, which may be lists of texts in Parquet; `column`: name of
+        the column with the values in any table with one line a person. Raises ParameterError with
+        the line of the first mistake; in a private file an empty value is no value."""
+        reading = reading._replace(takes_lists=are_sets)
         table = read_table(path, reading, [] if column is None else [column])
         table.require_people(column or "")
-        header = table.header if column is None else ["value"]
-        names, kind = (header, "") if header in (["value"], PAIR) else (header[:-1], header[-1])
+        if are_sets and column and table.header == [column] and table.path.suffix not in ARROW:
+            problem = "a blank line may be a person without answers: add a column"
+            raise ParameterError(f"{path}: {problem}")
+        header = table.header if column is None else ["answers" if are_sets else "value"]
+        is_person = column is not None or header in (["value"], PAIR)
+        names, kind = (header, "") if is_person else (header[:-1], header[-1])
         parts = list(ascii_lowercase[: len(names)])
         are_sets = names == ["answers"]
         is_joint = names == PAIR or (names == parts and len(names) > 1)
@@ -262,8 +268,13 @@ class Population:
         """Read a table as `from_csv` does of answers to `metric`, as its devices encode them. Raise
         ParameterError with the line of the first answer that the metric does not take, unless the
         file is private."""
-        people = cls.from_csv(path, reading, are_numbers=metric.mechanism.is_numeric, column=column)
-        people = people.mapped(metric.cleaned)
+        people = cls.from_csv(
+            path,
+            reading,
+            are_numbers=metric.mechanism.is_numeric,
+            are_sets=metric.mechanism.answers == "sets",
+            column=column,
+        ).mapped(metric.cleaned)
         if not reading.is_private:
             people.require(metric.mechanism.check, listed_in(metric.mechanism))
         return people

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy.stats import chi2
 
 from ldp.audit import exact_law
 from ldp.client import Client
 from ldp.client.results import Declined, Recorded
+from ldp.data_files import Reading
 from ldp.decoding.association import variable
 from ldp.decoding.consistency import consistent
 from ldp.errors import DecodeError, ParameterError
@@ -315,6 +318,40 @@ def test_a_population_of_sets_is_read_and_counted_by_answer(tmp_path: Path) -> N
     drawn = limited.answer_counts()
     assert sum(drawn.values()) == sum(population.answer_counts().values()) - 600
     assert abs(drawn["music"] - 400) < 6 * 12  # 600 draws with probability 2/3: 12 is their spread
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("large", [False, True])
+def test_sets_may_be_lists_in_parquet(tmp_path: Path, large: bool) -> None:
+    """A row is a person, or has a count. An answer with | would be two; of a private file it is
+    none."""
+    texts = pa.large_list(pa.string()) if large else pa.list_(pa.large_string())
+    lists = [["maps", "mail"], [], None, ["maps", None]]
+    path, private = tmp_path / "people.parquet", Reading(is_private=True)
+    pq.write_table(pa.table({"apps": pa.array(lists, texts), "age": [30, 40, 50, 60]}), path)
+    population = Population.from_csv(path, are_sets=True, column="apps")
+    counts = {frozenset({"maps", "mail"}): 1, frozenset(): 2, frozenset({"maps"}): 1}
+    assert population.truth() == counts
+    (tmp_path / "people.csv").write_text("age,apps\n30,maps|mail\n40,\n50,\n60,maps\n")
+    of_text = Population.from_csv(tmp_path / "people.csv", are_sets=True, column="apps")
+    assert of_text.truth() == counts
+    for some in (["a|b"], ["mail"]):
+        pq.write_table(pa.table({"answers": pa.array([some], texts), "count": [3]}), path)
+        assert len(*Population.from_csv(path, private, are_sets=True).values) == 1
+    assert Population.from_csv(path, are_sets=True).truth() == {frozenset({"mail"}): 3}
+
+
+@pytest.mark.exact
+def test_sets_that_can_be_read_in_two_ways_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "people.parquet"
+    pq.write_table(pa.table({"answers": [["mail"], ["a|b"]], "count": [1, 1]}), path)
+    with pytest.raises(ParameterError, match=r"row 2: an answer holds \|, which stands between"):
+        Population.from_csv(path, are_sets=True)
+    with pytest.raises(ParameterError, match="'answers' holds list<element: string>, no texts"):
+        Population.from_csv(path)
+    (tmp_path / "people.csv").write_text("apps\nmaps|mail\n\nmaps\n")
+    with pytest.raises(ParameterError, match="a blank line may be a person without answers"):
+        Population.from_csv(tmp_path / "people.csv", are_sets=True, column="apps")
 
 
 @pytest.mark.statistical
