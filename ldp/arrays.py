@@ -201,8 +201,8 @@ def _text(value: Any) -> Any:
 
 
 def unmasked(values: Any) -> Any:
-    """Return a masked array of numbers with NaN where it is masked, anything else as it is: numpy
-    and scikit-learn read what a mask hides."""
+    """Return a masked array of numbers with NaN where it is masked, and anything else unchanged:
+    numpy and scikit-learn would read the numbers below the mask."""
     if isinstance(values, np.ma.MaskedArray):
         with suppress(TypeError, ValueError):  # texts, which the caller refuses
             values = values.astype(np.float64)
@@ -263,8 +263,8 @@ def binomial_law(number: int, share: float) -> Floats:
 
 
 def binomial_ends(tail: float, number: int, share: float) -> tuple[int, int]:
-    """Return two counts of Binomial(`number`, `share`): the least that is not exceeded with
-    probability `tail` or more, and the least that is exceeded with probability `tail` or less."""
+    """Return two counts c of X ~ Binomial(`number`, `share`): the least with P(X <= c) >= `tail`,
+    and the least with P(X > c) <= `tail`."""
 
     def is_most(count: int) -> bool:
         return bool(binomial_above(count, number, share) <= tail)

@@ -48,8 +48,8 @@ class MissingPackage(LdpError, ImportError):
 
 @contextmanager
 def from_extra(feature: str, extra: str) -> Iterator[None]:
-    """Raise MissingPackage where an import in the block fails because a package is missing, which
-    `feature` needs and our `extra` installs."""
+    """Raise MissingPackage where an import in the block fails for want of a package that `feature`
+    needs and our `extra` installs."""
     try:
         yield
     except (ModuleNotFoundError, MissingPackage) as error:

@@ -108,7 +108,7 @@ def group(cost: Cost, size: int) -> Cost:
 
         epsilon = size e,   delta = size e**((size - 1) e) d
 
-    which is above d (1 + e**e + ... + e**((size - 1) e)), one summand a member that is replaced.
+    which is above d (1 + e**e + ... + e**((size - 1) e)), a summand for each replaced member.
     Raises ParameterError for a size below 1.
     """
     if size < 1:

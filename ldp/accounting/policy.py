@@ -12,7 +12,7 @@ from ldp.protocol.channel import set_real_numbers
 
 class Allowance(NamedTuple):
     """Epsilon that may still be charged: for life, in one window, and for one report; negative
-    where a cap was passed, or more is set aside than it allows."""
+    where a cap was passed, or where more is set aside than a cap allows."""
 
     life: Fraction
     window: Fraction
@@ -24,7 +24,7 @@ class Allowance(NamedTuple):
         return max(Fraction(0), min(self.life, self.window))
 
     def within(self, other: "Allowance") -> "Allowance":
-        """Return the smaller of this and the `other` in every field."""
+        """Return in every field the smaller number of this allowance and the `other`."""
         return Allowance(
             min(self.life, other.life),
             min(self.window, other.window),

@@ -205,8 +205,8 @@ def never_checks(what: str, times: int, trials: int) -> Checks:
 
 
 def evenness_checks(what: str, low: Ints, sizes: Ints) -> Checks:
-    """Return the check that numbers, of which number i has a probability in proportion to sizes[i],
-    have every parity as often as they should."""
+    """Return the check that the numbers `low` have every parity as often as they should: number i
+    has a probability in proportion to sizes[i]."""
     counts, possible = odd_parities(np.stack([np.bincount(low, minlength=sizes.size), sizes]))
     trials = np.full(sizes.size, low.size)
     return f"odd parities of {what}, mask", counts, trials, possible / sizes.sum()
@@ -266,7 +266,7 @@ def row_sums(cells: Bools) -> Ints:
 
 def column_sums(cells: Bools) -> Ints:
     """Return the number of set cells of each column; `cells`: shape (reports, columns). The sum of
-    255 of them fits into a byte."""
+    255 cells fits into a byte."""
     rows, columns = cells.shape
     full, block = rows - rows % 255, cells.view(np.uint8)
     bytes_of_blocks = block[:full].reshape(full // 255, 255, columns).sum(axis=1, dtype=np.uint8)

@@ -5,8 +5,8 @@ where two of them have certain remainders. For each such condition the checks co
 names its value; whether a lie keeps a part of the value, names the value before or repeats the lie
 of the last report under the same condition; and whether the row is repeated. Each of these has one
 probability whatever the numbers are. Where two reports are compared, no report is the later one of
-one pair and the earlier one of another, because whether a report has a lie to repeat depends on
-what it repeats. So every count is exactly binomial.
+one pair and the earlier one of another: only after a lie can a report repeat one, so such pairs
+would depend on each other. So every count is exactly binomial.
 """
 
 from collections.abc import Iterator, Sequence

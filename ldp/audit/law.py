@@ -27,7 +27,7 @@ ROWS = 256
 
 
 def number_of_outcomes(mechanism: CatalogueMechanism) -> int:
-    """Return how many different reports there are."""
+    """Return the number of different reports."""
     return math.prod(part.shape.rows * part.layout.outcomes for part in parts_of(mechanism))
 
 

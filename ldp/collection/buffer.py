@@ -126,8 +126,8 @@ class Buffer(BatchFile):
     def claim(self, ids: range) -> None:
         """Mark a new buffer as the one for batches whose ids begin with these hexadecimal digits; a
         used buffer without a mark is for all ids. Raise BufferUnusable where the buffer is for
-        other ids, which no other buffer has, and where several collectors shared it, so that some
-        of its reports may be another collector's."""
+        other ids, whose batches no other buffer has; also where several collectors shared the
+        buffer, because some of its reports may be another collector's."""
         marks = dict(self._rows("SELECT name, value FROM state"))
         if "owner" in marks:
             raise BufferUnusable(

@@ -20,7 +20,7 @@ class Holding:
     delta: float = 1e-6
 
     def least(self, name: str, queue: Queue | None) -> int:
-        """Return how many sealed reports a batch of the queue `name` has at least. `queue`: what
+        """Return the least number of sealed reports in a batch of the queue `name`. `queue`: what
         the registry says of the queue, None if the registry no longer has it."""
         messages = queue.messages if queue else 1
         return max(self.smallest, self.targets.get(name, 0)) * messages

@@ -187,9 +187,9 @@ def _identity(path: StorePath) -> tuple[int, int] | StorePath:
 
 
 def read_reports(path: StorePath, mechanism: CatalogueMechanism) -> Iterator[ReportArrays]:
-    """Yield the batches of one file; raise ReportError with its name unless it is whole and of this
-    mechanism, and StoreUnusable where its bucket cannot be read. A file of a bucket is read into
-    memory whole."""
+    """Yield the batches of one file; raise ReportError with its name where it is damaged or of
+    another mechanism, and StoreUnusable where its bucket cannot be read. A file of a bucket is
+    read into memory whole."""
     size = mechanism.layout.payload_bytes
     if not path.is_file():  # reading a pipe would block
         raise ReportError(f"{path} is not a file")

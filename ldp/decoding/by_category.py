@@ -55,8 +55,8 @@ STEPS = 30
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class CategoryDistribution(Distribution):
-    """Distribution of a number among those of the `reports` that are of one `category`; errors of
-    shares below an edge hold for the question whether the quantile `q` is there.
+    """Distribution of a number among those of the `reports` that are of one `category`. The error
+    of a share below an edge is that of the test whether the quantile `q` is at this edge.
 
     `histogram` counts reports. Shares of `between` and quantiles refer to the reports of the
     category; they are not known where the category does not stand out from the noise.

@@ -102,7 +102,7 @@ class Collisions:
 
     `rows`, `width`: of the sketch; an infinite width has no collisions. `heavy`: counts of values
     whose collisions are counted one by one; `small_squares`: sum of squared counts of the other
-    known values, whose collisions are many and therefore normal; `unknown`: sum of squared counts
+    known values, whose many collisions are normal in sum; `unknown`: sum of squared counts
     that no known value explains; `unknown_most`: the largest count that one such value can have.
     """
 

@@ -2,8 +2,8 @@
 
 The likelihood of each of the n_g reports of group g is A[g, i] B[g, j] if its values are i and j.
 The shares theta[i, j] that maximise it are computed from the factors alone: a step is two matrix
-products, without an array of reports x cells. Of a variable only its different reports have
-likelihoods in memory. Arrays only, no mechanism.
+products, without an array of reports x cells. Memory holds one likelihood for
+all equal reports of a variable. Arrays only, no mechanism.
 
 A report whose values are independent of a second variable has one column of ones there.
 

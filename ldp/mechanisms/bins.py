@@ -60,8 +60,8 @@ def _equal_edges(low: float, high: float, number: int) -> tuple[float, ...]:
 @dataclass(frozen=True)
 class RelativeBins(Bins):
     """Bins of numbers whose range is unknown: `parts` equal parts, a power of two, of each doubling
-    from 2**`least` to 2**`most`. A bin is from 1 / (2 `parts`) to 1 / `parts` as wide as its lower
-    edge is large.
+    from 2**`least` to 2**`most`. The width of a bin is its lower edge times 1 / (2 `parts`) to
+    1 / `parts`.
 
     One bin holds the numbers below 2**`least`, and one those from 2**`most` on. If `is_signed`,
     negative numbers have the mirrored bins, and the bin about 0 reaches from -2**`least` to

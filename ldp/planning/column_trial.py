@@ -99,7 +99,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Trials(ErrorCurves):
-    """Trials of a column at several epsilons. `people`: who hold the values; `facts`: how the
+    """Trials of a column at several epsilons. `people`: holders of the values; `facts`: how the
     column was read, JSON-ready."""
 
     trials: tuple[Trial, ...]

@@ -2,8 +2,8 @@
 
 *Local*: every report is private by itself. *Shuffled*: an independent party shuffles the reports,
 so each may say more: as much as the privacy blanket certifies for the batch, with the mechanism
-that a plan recommends for it (another one might do better); beside it randomised response and
-`DummyMessages`, which is made for a shuffler. *Central*: a curator is trusted with the values and
+that a plan recommends for it (another one might do better). Two more are compared:
+randomised response and `DummyMessages`. *Central*: a curator is trusted with the values and
 adds discrete Laplace noise to the histogram. Neighbours are replace-one throughout, the only
 relation of the local model. All is simulated, nothing is a release. Errors are root mean squares
 over all values of the population, in reports. With public bounds, or a quantile, the values are
@@ -124,7 +124,7 @@ def compare_question(
     generator: Generator,
     mechanism: str | None = None,
 ) -> Comparison:
-    """Return the three models of a question of any kind; `mechanism`: name of the local one."""
+    """Return the three models of a question of any kind. `mechanism`: name of the local one."""
 
     def best(epsilon: float) -> Mechanism:
         way: Mechanism = question.with_(epsilon=epsilon).best(mechanism)

@@ -47,7 +47,7 @@ class Curve(NamedTuple):
 
     @property
     def is_dashed(self) -> bool:
-        """Return whether the curve is of no mechanism on devices."""
+        """Return whether the curve is a bound's or a curator's."""
         return self.name.startswith((BOUND, CURATOR))
 
 

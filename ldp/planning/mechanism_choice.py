@@ -227,8 +227,8 @@ def registry_lines(mechanism: Mechanism) -> str:
 
 @cache
 def zipf_squares(values: int) -> float:
-    """Return the sum of the squared frequencies of `values` values, 1, 1/2, 1/3, ... of all: beyond
-    the first thousand by the midpoints of the sums' integrals, to eight digits."""
+    """Return the sum of the squared frequencies of `values` values, in proportion to 1, 1/2, ...,
+    to eight digits: beyond the first thousand, integrals by the midpoint rule replace sums."""
     listed = range(1, min(values, 1000) + 1)
     first, last = listed[-1] + 0.5, values + 0.5
     total = math.fsum(1 / rank for rank in listed) + math.log(last / first)

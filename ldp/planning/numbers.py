@@ -136,8 +136,8 @@ class Mean(Question):
 class Percentile(Question):
     """The `q`-quantile of a number, in `bounds` or of an unknown range; with categories `by`, the
     quantile of each, which has an equal part of the people. `people` hold numbers like those to
-    come, as `like` says. Without them a mechanism's errors are those of the shape of numbers
-    (`SHAPES`) that it tells worst, and a curator's errors those of the first shape. `way` is the
+    come, as `like` says. Without them a mechanism's errors are those of the shape of `SHAPES`
+    with the largest relative error, and a curator's errors those of the first shape. `way` is the
     mechanism that a plan of another epsilon recommends."""
 
     q: float
@@ -224,8 +224,8 @@ class Percentile(Question):
         return abs(self.truth) or 1.0
 
     def known(self, part: float | None = None) -> KnownQuantile:
-        """Return the quantile and of whom it is asked: a `part` of the people, by default an equal
-        part for each category."""
+        """Return the quantile of a `part` of the people, by default the part of each category where
+        all have equal parts."""
         equal = 1 / max(1, len(self.by))
         return KnownQuantile(
             self._held, self.users, self.q, equal if part is None else part, self.truth
@@ -274,14 +274,14 @@ class Percentile(Question):
     def std_error(self, mechanism: Way) -> float:
         """Return the root mean squared error of the quantile, over draws of the errors of all
         shares: bins make it larger than the error of the share at the quantile would. Without
-        people it is the error for the numbers that are told worst."""
+        people it is that of the shape with the largest relative error."""
         if self.people is None:
             return self._worst(mechanism).std_error(mechanism)
         return percentiles.root_mean_squared_error(mechanism, self.known())
 
     def errors(self, mechanism: Way, draws: int, generator: Generator) -> Floats:
-        """Draw the error of the quantile of these people, shape (draws,); without any, of those
-        that are told worst."""
+        """Draw the error of the quantile of these people, shape (draws,); without people, for the
+        shape with the largest relative error."""
         if self.people is None:
             return self._worst(mechanism).errors(mechanism, draws, generator)
         people = percentiles.people_by_bin(mechanism, self._held)
@@ -306,9 +306,9 @@ class Percentile(Question):
 
     def curator_law(self) -> tuple[Floats, Floats]:
         """Return the curator's answers, the middles of fine bins, and their probabilities, by the
-        exponential mechanism: shapes (bins,). The score of a bin is how many people more, below it
-        or in it, would put the quantile there (after Smith 2011, whose candidates are numbers:
-        where many people hold one number, no other number is near the quantile)."""
+        exponential mechanism: shapes (bins,). The score of a bin is minus the number of people by
+        which the quantile misses it (after Smith 2011, whose candidates are numbers: where many
+        people hold one number, no other is near the quantile)."""
         edges = np.array(percentiles.finer((self.way or self.best()).bins).edges)
         numbers, share = self._sorted
         below = np.concatenate([[0.0], share])[np.searchsorted(numbers, edges)]

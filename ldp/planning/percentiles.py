@@ -92,7 +92,7 @@ class PercentileForecast:
 
     @property
     def words(self) -> str:
-        """Name of the way, with its bins."""
+        """Name of the mechanism, with its number of bins."""
         each = "" if self.mechanism.bounds else " a doubling"
         return f"{self.mechanism.name}, {self.mechanism.buckets} bins{each}"
 

@@ -34,7 +34,7 @@ class SimulatedColumn(Frame):
 
     @property
     def headline(self) -> str:
-        """One line: that of the result."""
+        """Headline of the result, in one line, with the word that it is a simulation."""
         return f"{self.result.headline}; a simulation, with the truth"
 
     @cached_property

@@ -144,7 +144,7 @@ class Layout(ABC):
 
     @property
     def parts(self) -> tuple["Layout", ...]:
-        """Itself, as the only part of the report."""
+        """The layout itself, as the only part of the report."""
         return (self,)
 
     def split(self, row: int, payload: bytes) -> list[tuple[int, bytes]]:
@@ -290,9 +290,9 @@ class Subset(Bits):
         return (1 - self.any_probability(touched, len(cells))) / self.naming(len(cells), 0)
 
     def pair_probabilities(self, touched: Any, touches: int) -> tuple[Any, Any]:
-        """Return the probabilities that a report names two cells of which one or both are touched,
-        and two untouched cells, where a value touches `touches` cells, each named with probability
-        `touched`; exact where that is a fraction."""
+        """Return the probabilities that a report names both of two cells: if one or both are
+        touched, and if neither is. A value touches `touches` cells, each of which is named with
+        probability `touched`; exact where that is a fraction."""
         if self.ones < 2:
             return 0 * touched, 0 * touched
         with_both = comb(self.columns - 2, self.ones - 2)

@@ -187,7 +187,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         2), the intercept last, in the units of the data; infinite where the noise leaves a
         coefficient undetermined.
 
-        They are around the solution of the noisy moments without a ridge, not around `coef_`.
+        They surround the solution of the noisy moments without a ridge, not `coef_`.
         Raises DecodeError for a method that releases no moments.
         """
         return self._unmapped.intervals(self._equations(), level)
