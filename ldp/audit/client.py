@@ -126,7 +126,7 @@ def audit_client(
 
 
 def repeated_starts(starts: Sequence[MakesClient], coins: Generator) -> list[Checks]:
-    """Return the checks that a program, started anew, sends neither the reports nor the ids of
+    """Return the checks that a restarted program sends neither the reports nor the ids of
     another start again, as it would with noise that follows from a constant. `starts`: functions
     that make clients, one for each start."""
     registry, bits = _registry([_metric(NEW, RESPONSE)]), _GeneratedBits(coins)

@@ -422,7 +422,7 @@ class Distribution(Result):
         return [of_mean, of_variance._replace(low=ends[0] ** 2, high=ends[1] ** 2)]
 
     def statistics(self) -> list[Statistic]:
-        """Return mean and variance, where they can be told, the `quantiles`, and the histogram."""
+        """Return mean and variance where these are known, the `quantiles`, and the histogram."""
         percentiles = [self.quantile(q, self.level) for q in self.quantiles]
         return [*self.moments(self.level), *percentiles, *self.histogram(self.level)]
 

@@ -161,7 +161,7 @@ class _History:
         self.origins = [np.zeros(terms.shape[1:]) for _ in self.seasons]
 
     def restart(self, at: int, places: Ints) -> None:
-        """Begin the history of the values at `places` anew after period `at`."""
+        """Begin a new history of the values at `places` after period `at`."""
         for origin, sums, number in zip(self.origins, self.sums, self.number, strict=True):
             origin[:, places] = sums[number[at + 1]][:, places]
 

@@ -31,7 +31,7 @@ MOST = 0.9
 ROUNDING = 1e-13
 """Largest difference between products of columns that are the same, in lengths of a column."""
 NOTHING = 1e-300
-"""Information of a column that no equation tells of."""
+"""Information of a column that no equation is about."""
 EXACT = 0.01
 """Change of a coefficient, in standard errors of a column alone, below which descent ends."""
 EXACT_OF_PORTIONS = 1e-4

@@ -24,7 +24,7 @@ from ldp.errors import DecodeError, ParameterError, require_share
 
 MODELS = ("linear", "logistic")
 LEAST_GAIN = 1e-9
-"""Difference of P(yes | yes) and P(yes | no) below which an answer tells nothing."""
+"""Difference of P(yes | yes) and P(yes | no) below which an answer says nothing."""
 STEPS, SETTLED = 200, 1e-10
 """Number of steps towards the largest likelihood, and the size of one after which it is reached, in
 standard errors."""

@@ -28,7 +28,7 @@ PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 """Name of a percentile."""
 NOT_ENOUGH = "not enough reports"
 USEFUL = 4.0
-"""Largest ratio of the ends of an interval that tells a percentile."""
+"""Largest ratio of the ends of an interval that determines a percentile."""
 ENOUGH = 5.0
 """Number of reports beyond a percentile from which on it is told, in standard errors of the number
 of reports of its category: of 1,152 drawn percentiles (epsilon 1 to 4, 50,000 to 800,000 reports)
