@@ -39,7 +39,7 @@ class Caps:
     Epsilon that is not spent in a window does not roll over. `ldp.client.Client` counts fixed
     windows, which begin at multiples of `window` since 1970, UTC, so that a span of that length can
     touch two of them (`periods_touched`); `Ledger` counts every window that ends with a charge.
-    Raises ParameterError for a window or a cap that is not positive.
+    Raises ParameterError for a window or a cap that is not positive, and for an infinite cap.
     """
 
     window: timedelta

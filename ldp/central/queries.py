@@ -112,7 +112,7 @@ def noisy_strings(
     """Return the strings whose noisy count reaches a threshold, the most frequent first; no list of
     them is needed, and the rest stays unknown.
 
-    Only strings that somebody holds get noise, so that one held by a single person tells of that
+    Only strings that somebody holds get noise, so that one held by a single person reveals that
     person if it is released. The threshold is the least at which that has probability delta / m or
     less, where m is the number of strings that one person alone may hold. It is `at_most`, also
     when values are replaced: each of two neighbours can only release its own strings, and those of

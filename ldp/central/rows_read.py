@@ -1,8 +1,8 @@
 """Input of a private release: a private histogram of how the rows of a file were read.
 
 Intervals hold for numbers that were read. A column of texts would count as the middle of its
-bounds, and nobody would see it, because an error would tell of a person's row. So a release spends
-a part of its epsilon on three counts of rows, and is refused where too few rows are readable.
+bounds, and nobody would see it, because an error would reveal a person's row. So a release spends a
+part of its epsilon on three counts of rows, and is refused where too few rows are readable.
 """
 
 import math
@@ -43,7 +43,7 @@ class RowsRead:
 
     @property
     def is_precise(self) -> bool:
-        """Return whether the shares are precise enough to refuse a release by them."""
+        """Return whether the shares are precise enough to decide if a release is refused."""
         return self.std_error <= TELLING
 
     @property

@@ -54,8 +54,8 @@ def agree(database: Database, registry: Registry, shuffler_groups: Collection[st
 
 
 def complete_terms(database: Database, registry: Registry) -> None:
-    """Write the missing terms of a consent that an older version noted: the caps of this registry
-    if it has no caps, and the metrics of this registry if it has no metrics."""
+    """Write the missing terms of a consent that an older version noted: all terms of this registry
+    if the consent has none, or its metrics if the consent names none."""
     terms = json.loads(state(database, TERMS, "{}"))
     if not terms:
         agree(database, registry)

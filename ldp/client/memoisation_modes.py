@@ -74,7 +74,7 @@ class Mode(ABC):
         """Return the reports of the period that ends at `end`, and how many prices they cost."""
 
     def span(self, database: Database, end: int) -> Span:
-        """Return the span of time that reports tell of which are charged in the period that ends at
+        """Return the span of time covered by the reports that are charged in the period until
         `end`."""
         return end - length(self.window), end
 

@@ -56,7 +56,7 @@ def settle(database: Database, registry: Registry) -> str:
 
 def withdraw_epochs(database: Database) -> None:
     """Delete every frozen response. An epoch that was charged sends nothing more: a new response
-    would add to what the old one told."""
+    would add to what the old one revealed."""
     database.execute("DELETE FROM frozen WHERE NOT charged")
     database.execute("UPDATE frozen SET response = x''")
 

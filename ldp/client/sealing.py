@@ -45,9 +45,9 @@ T = TypeVar("T")
 
 
 class Sealer:
-    """Sealer of what periods pooled. A period is given as (its end in seconds since 1970, a group).
-    `key`: a collector's key, to which every report is encrypted once; with None reports stay as
-    they are."""
+    """Sealer of the pooled reports of periods. A period: (its end in seconds since 1970, a group).
+    `key`: a collector's key, to which every report is encrypted once; with None no report is
+    encrypted."""
 
     def __init__(
         self,

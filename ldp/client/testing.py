@@ -150,9 +150,9 @@ class Device:
             self.client.grant(trusting)
 
     def sealed(self) -> list[Statement]:
-        """Move the clock to the latest end of a period that runs, and return what leaves the device
-        then: a statement for each report, in the words of the registry. A record for a shuffler has
-        a statement for each of its messages. What an earlier call returned is left out."""
+        """Move the clock to the latest end of the current periods, and return what the device
+        sends: a statement for each report, in the words of the registry. A record for a shuffler
+        has a statement for each of its messages. Statements of earlier calls are left out."""
         now = int(self.clock.now.timestamp())
         windows = [group.caps.window for group in self.registry.groups.values()]
         end = max(ending(now, window) for window in windows)

@@ -68,7 +68,7 @@ class S3Path(PurePosixPath):
         return self
 
     def read_bytes(self) -> bytes:
-        """Return the bytes of the object; where a request fails, it is tried once again."""
+        """Return the bytes of the object. A failed read is repeated once."""
         with suppress(StoreUnusable):
             return self._read()
         return self._read()
@@ -78,8 +78,8 @@ class S3Path(PurePosixPath):
             return bytes(file.read())
 
     def write_bytes(self, data: bytes | pa.Buffer) -> None:
-        """Write the object whole, in place of any object of its name. Until all bytes have arrived
-        the old object is there, or none."""
+        """Write the object whole, in place of any object of its name. Until all bytes have arrived,
+        readers find the old object, or none."""
         with self._errors(), ThreadPoolExecutor(1) as thread:  # no signal interrupts it there
             thread.submit(self._write, data).result()
 

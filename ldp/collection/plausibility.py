@@ -44,8 +44,8 @@ def ones_limits(mechanism: Mechanism, cells: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=1024)
 def row_limit(reports: int, rows: int) -> int:
-    """Return the most reports of a plausible row of a block: honest reports have uniform rows. The
-    limit is the same for the columns of reports with signs, with `rows` columns."""
+    """Return the largest plausible number of reports in one row of a block: honest rows are
+    uniform. For the columns of reports with signs, `rows` is the number of columns."""
     return binomial_ends(CHANCE / rows, reports, 1 / rows)[1]
 
 

@@ -176,7 +176,7 @@ class Writer(threading.Thread, Generic[B]):
         return future.result()
 
     def stop(self) -> None:
-        """End the thread after all jobs that wait."""
+        """End the thread after it has run all waiting jobs."""
         self._queue.put(None)
         self.join()
 

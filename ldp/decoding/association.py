@@ -75,7 +75,7 @@ class PartWeights:
 @dataclass(frozen=True, eq=False)
 class CellCounts:
     """Unbiased `count` and `std_error` of every cell, an axis a part. `telling`: number k of
-    reports that tell of the cell, as if all had an equal weight w (Kish); `false`: number of these
+    reports that name the cell, as if all had an equal weight w (Kish); `false`: number of these
     that are expected where nobody holds the cell. The count is w (k - false)."""
 
     count: Floats
@@ -85,8 +85,8 @@ class CellCounts:
 
     @property
     def few_tail(self) -> Floats:
-        """Probability that `telling` reports or more tell of a cell that nobody holds: a tail of
-        the Poisson distribution, continued between whole numbers."""
+        """Probability that `telling` reports or more name a cell that nobody holds: a tail of the
+        Poisson distribution, continued between whole numbers."""
         from scipy.special import gammainc
 
         return np.asarray(gammainc(np.maximum(self.telling, 1.0), np.maximum(self.false, 0.0)))
@@ -124,9 +124,9 @@ def cell_counts(
 
 
 def stated_variance(variables: Sequence["Variable"], shares: Floats, reports: int) -> Floats:
-    """Return the variance of the unbiased count of every cell, as the parts' channels state it, for
-    `reports` reports of people with these `shares`: shape of `shares`. A weight has the mean 1 for
-    holders and 0 for others, and its part's variance."""
+    """Return the variance of the unbiased count of every cell, as the parts' channels state it:
+    shape of `shares`. `reports`: number of reports; `shares`: of the people in each cell. The mean
+    of a weight is 1 for holders and 0 for others; its variance is its part's."""
     second = shares
     for axis, part in enumerate(variables):
         held, other = (float(part.mechanism.support.variance(share)) for share in (1.0, 0.0))
@@ -152,7 +152,7 @@ LEAST_SKEWNESS = 1e-3
 ALIKE = 0.25
 """Part of the standard error that channels state below which reports are too alike to show it."""
 FEW = 20
-"""Number of reports that tell of a cell below which its unbiased count is not normal."""
+"""Number of reports that name a cell below which its unbiased count is not normal."""
 DECOYS, AT_ONCE = 64, 8
 """Number of unlisted values whose columns stand for those of any, and number of them whose
 likelihoods are in memory at once."""
@@ -183,7 +183,7 @@ class Association(Result):
     the number of these reports that held the cell, and its standard error. Intervals, p-values and
     discoveries are those of `unbiased`. `are_few`: whether reports are too few for normal errors;
     an error of 0 is then no certainty. `few_tail`: least p-value of each cell, by the number of
-    reports that tell of it. `reports`: number of reports. `details`: mechanism and fit.
+    reports that name it. `reports`: number of reports. `details`: mechanism and fit.
     """
 
     kind = "association"

@@ -30,7 +30,7 @@ normal, below the second a regression makes more false discoveries than its rule
 
 @dataclass(frozen=True, eq=False)
 class BinomialBounds:
-    """Intervals of counts, where `named_counts`, integers of shape (candidates,), of `reports`
+    """Intervals of counts. `named_counts`, integers of shape (candidates,): how many of `reports`
     reports name a value through `channel`; `count`: the estimates, which an interval always holds.
 
     `reports_about`, shape (candidates,): number of reports about a value, drawn at random from all;
@@ -112,9 +112,9 @@ def share_interval(
 def count_interval(
     seen: Ints, reports: int, chances: tuple[float, float], tail: float, others: int | None = None
 ) -> tuple[Floats, Floats]:
-    """Return the ends of the interval for the number of holders among these reports: S is the sum
-    of two binomials. `chances`: probabilities that a holder, and that another, name the value;
-    `others`: number of others, by default all reports of people who are no holders. Each end misses
+    """Return the ends of the interval for the number of holders among these reports. `seen`: how
+    many name the value, the sum of two binomials; `chances`: probabilities for a holder and for
+    another; `others`: number of others, by default all reports but the holders'. Each end misses
     with probability `tail` at most; `seen` and the ends have shape (candidates,)."""
     from scipy.special import ndtri
 

@@ -56,7 +56,7 @@ STEPS = 30
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class CategoryDistribution(Distribution):
     """Distribution of a number among those of the `reports` that are of one `category`. The error
-    of a share below an edge is that of the test whether the quantile `q` is at this edge.
+    of a share below an edge is that of a test: is the quantile `q` at this edge?
 
     `histogram` counts reports. Shares of `between` and quantiles refer to the reports of the
     category; they are not known where the category does not stand out from the noise.
@@ -76,7 +76,7 @@ class CategoryDistribution(Distribution):
         return edges[-1] - edges[0] if is_range else None
 
     def needed(self, q: float) -> float:
-        """Return about how many reports, of all categories, it takes to tell the `q`-quantile."""
+        """Return about how many reports, of all categories, estimating the `q`-quantile takes."""
         held = self.held()
         return reports_needed(q, self.reports, held.estimate, held.std_error)
 
@@ -132,7 +132,7 @@ class CategoryDistribution(Distribution):
         return f"{self.category}: {100 * self.total:.3g} % of {counted(self.reports, 'report')}"
 
     def statistics(self) -> list[Statistic]:
-        """Return the number of reports, the mean, where it can be told, the `quantiles`, and the
+        """Return the number of reports, the mean, where it is known, the `quantiles`, and the
         histogram."""
         return [self.held(self.level), *super().statistics()]
 

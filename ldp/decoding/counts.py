@@ -76,7 +76,7 @@ def decode(
     default. Raises DecodeError for an empty table, for one that pools several days of a memoised
     metric without this number, because errors would be too small, for no or repeated candidates,
     for a method that does not fit the mechanism, and for candidates or places that their map cannot
-    have. Whole reports in a table of RAPPOR find more than its bits do
+    have. Whole reports of RAPPOR, if the table has them, find more values than its counts of bits
     (`ldp.decoding.report_patterns`). Their decoding raises DecodeError for more than 8 bits, for
     other mechanisms, and where reports share a permanent response.
     """

@@ -399,7 +399,7 @@ class Distribution(Result):
 
     def moments(self, level: float = 0.95) -> list[Statistic]:
         """Return mean and variance of the numbers, of one category the mean; nothing where an end
-        bin is open, because then they depend on numbers that no bin tells.
+        bin is open, because then they depend on numbers that no bin shows.
 
         A number is taken for the middle of its bin; intervals are wider by the error this can make.
         """

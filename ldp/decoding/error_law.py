@@ -47,8 +47,8 @@ class ErrorLaw:
     std: float
 
     def p_value(self, named_counts: Ints) -> Floats:
-        """Return P(S >= named_counts) for a value that nobody holds: float64, shape of
-        `named_counts`."""
+        """Return the probability that `named_counts` or more reports name a value that nobody
+        holds: float64, shape of `named_counts`."""
         return self._above(named_counts - 0.5)
 
     def upper(self, p: float) -> float:

@@ -37,7 +37,7 @@ class FakesAmongNodes:
 
     @cached_property
     def honest(self) -> Floats:
-        """Least number of honest reports that tell of each node: shape (nodes,)."""
+        """Least number of honest reports about each node: shape (nodes,)."""
         if not self.number:
             return self.nodes.reports
         least = _least(self.reports - self.number, self.nodes.tells.mean(axis=0))
@@ -101,8 +101,8 @@ class FakesAmongNodes:
 
 def most_moved(nodes: Nodes, reports: int, held: Floats, weights: Floats) -> float:
     """Return how far made-up reports move one of the sums of the nodes' shares by `weights`, shape
-    (sums, nodes), for each unit of their share of all `reports`: all of them in the row, and with
-    the bits, that move it most. `held`: the share of each node, in [0, 1]."""
+    (sums, nodes), for each unit of their share of all `reports`. All are in the row, and have the
+    bits, with the largest effect. `held`: the share of each node, in [0, 1]."""
     # the share that an unset bit tells
     at_zero, moved = -float(nodes.channel.untouched) / nodes.channel.gain, []
     for number in np.unique(nodes.row):

@@ -367,9 +367,9 @@ def estimated_squares(
 
     With `fakes` the result is the most that F2 of the honest reports can be. Cells of length |O|,
     around their mean, are those of honest reports, of length |H|, and of fakes, so
-    |H| <= |O| + |f|. Fakes in all rows alike hide most, because honest rows are alike. A report
-    adds at most 1 / (2 gain) to every cell, around its mean; a report of one column adds 1 / gain
-    to one cell.
+    |H| <= |O| + |f|. Fakes spread evenly over rows hide most, because honest reports are so spread.
+    A report adds at most 1 / (2 gain) to every cell, around its mean; a report of one column adds
+    1 / gain to one cell.
     """
     from ldp import bulk
 

@@ -17,9 +17,9 @@ from ldp.tables.table import Table
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Groups of neighbouring bins that reports tell of, the nodes of a `tree`: the share that was
+    """Groups of neighbouring bins that reports are about, the nodes of a `tree`: the share that was
     estimated for each. `row`: nodes with the same number have the same reports; -1 where they
-    differ. `tells`, shape (rows of the table, nodes): 1 where a report of the row tells of the
+    differ. `tells`, shape (rows of the table, nodes): 1 where a report of the row is about the
     node; `row_reports`: the reports of each row."""
 
     tree: Tree
@@ -31,7 +31,7 @@ class Nodes:
 
     @cached_property
     def reports(self) -> Floats:
-        """Number of reports that tell of each node: shape (nodes,)."""
+        """Number of reports about each node: shape (nodes,)."""
         return self.row_reports @ self.tells
 
     @property
@@ -43,7 +43,7 @@ class Nodes:
 @lru_cache(maxsize=8)
 def _structure(mechanism: HierarchicalHistogram | BitFlip) -> tuple[Tree, Ints, Floats]:
     """Return `Nodes.tree`, `row` and `tells`: of the levels of one category, or of the buckets, of
-    which a report of row v tells of the `bits` from v on."""
+    which a report of row v covers the `bits` from v on."""
     rows = np.arange(mechanism.shape.rows)
     if isinstance(mechanism, HierarchicalHistogram):
         widths = map(mechanism.addressing.width, rows.tolist())

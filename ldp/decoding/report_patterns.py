@@ -103,8 +103,8 @@ class FilterDesign:
         return self.of_filters(held).ravel()
 
     def of_filters(self, held: Floats) -> Floats:
-        """Return the sum of the columns of all filters times how many hold each, shape (cohorts,
-        filters): shape (cohorts, contrasts)."""
+        """Return the sum of the columns of all filters, each times its `held`: shape (cohorts,
+        contrasts). `held`: how many hold each filter, shape (cohorts, filters)."""
         return np.asarray(np.einsum("cfe,cf->ce", self.parts, held))
 
     def correlations(self, residual: Floats) -> Floats:
@@ -210,9 +210,9 @@ class PatternEquations:
         return design, (target - design.root @ self.mean).ravel()
 
     def learn(self, design: FilterDesign, fit: Sparse) -> "tuple[PatternEquations, bool]":
-        """Return the equations with each unlisted string estimated anew from the residual of `fit`,
-        and whether nothing was left to change. Once the strings settle, one more is added where the
-        rest varies by more than noise."""
+        """Return the equations with each unlisted string estimated again from the residual of
+        `fit`, and whether nothing was left to change. Once the strings settle, one more is added
+        where the rest varies by more than noise."""
         residual, strings = fit.residual.reshape(len(self.share), -1), list[Floats]()
         for before in self.unlisted:
             residual = residual + design.of_filters(before)
@@ -232,10 +232,10 @@ class PatternEquations:
         """Return the part of a random string's column that the chosen ones leave, and the variance
         of the residual along such columns over that of noise.
 
-        A cohort's equations tell of filters unequally, and a column lies mostly where they tell
+        A cohort's equations inform on filters unequally; a column lies mostly where they inform
         much. With S the mean of x x' over the columns x of random strings and H the projection on
-        those chosen, the part is 1 - tr(H S) / tr(S), which is 1 - df / n where S is the
-        identity, and the variance r'S r / tr((1 - H) S).
+        those chosen, the part is 1 - tr(H S) / tr(S), which is 1 - df / n where S is the identity,
+        and the variance r'S r / tr((1 - H) S).
         """
         columns = design.columns(fit.chosen)
         inverse = np.linalg.pinv(columns.T @ columns, hermitian=True)
@@ -246,8 +246,8 @@ class PatternEquations:
         return left / whole, along / left
 
     def doubt(self, design: FilterDesign) -> float:
-        """Return the variance that not knowing the filters of the unlisted strings adds to an
-        estimate, over that of noise."""
+        """Return the variance that unknown filters of unlisted strings add to an estimate, divided
+        by the variance of noise."""
         return sum(_doubt(design, string) for string in self.unlisted)
 
     def law(self, design: FilterDesign, fit: Sparse) -> ErrorDistribution:

@@ -449,7 +449,7 @@ def _estimate_text(row: Mapping[str, Any]) -> str:
 
 
 def _needs(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return what it would take to tell the percentiles that are not told; "" where all are."""
+    """Return the needs of the percentiles that lack reports; "" where none lacks any."""
     needs: dict[str, list[str]] = {}
     for row in rows:
         if "reports_needed" in row:

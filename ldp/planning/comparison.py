@@ -149,9 +149,9 @@ def shuffled_rivals(
     delta: float,
     generator: Generator,
 ) -> tuple[ModelRow, ModelRow]:
-    """Return two more rows of the shuffled model, of the same counts: randomised response, and the
-    dummies with the least error. Arguments and errors as for `compare_models`; the values are no
-    numbers."""
+    """Return two more rows of the shuffled model for the same counts: randomised response, and the
+    dummies with the least error. Arguments and errors as for `compare_models`, without numbers as
+    values."""
     question = Shares.of(population.sample(users, generator), epsilon)
 
     def response(epsilon: float) -> Mechanism:

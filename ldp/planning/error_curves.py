@@ -39,7 +39,7 @@ Source = str | CatalogueMechanism | Callable[..., CatalogueMechanism]
 
 
 class Curve(NamedTuple):
-    """Errors at several epsilons; NaN where there is none."""
+    """Errors at several epsilons; NaN where no error is known."""
 
     name: str
     epsilons: tuple[float, ...]
@@ -54,7 +54,7 @@ class Curve(NamedTuple):
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ErrorCurves(Frame):
     """Errors by epsilon. `frame`: its columns; `curves`: what is drawn, `of` that quantity;
-    `heads` and `cells`: the table that is shown; `notes`: what is said below it."""
+    `heads` and `cells`: the table that is shown; `notes`: the text below it."""
 
     about: str
     frame: Columns
@@ -165,8 +165,8 @@ def compare(
     epsilons: float | Sequence[float] = (0.5, 1.0, 2.0, 4.0),
     seed: Seed = None,
 ) -> ErrorCurves:
-    """Return the errors of mechanisms on the same data by epsilon, beside the least error that any
-    unbiased mechanism has, for values of a list, and a trusted curator's.
+    """Return the errors of mechanisms on the same data by epsilon, and a trusted curator's; for
+    values of a list, also the least error of any unbiased mechanism.
 
     `mechanisms`: names such as "pgr", which a plan tunes; classes, which take the values as
     `categories`; mechanisms, whose epsilon is replaced; or functions from an epsilon to one. All

@@ -1,7 +1,7 @@
 """Forecasts of percentiles: what each way of asking would say, before anybody is asked.
 
 A way is judged by its decoder, on the table that its reports give on average. Where nobody says
-which numbers people hold, it is judged by those of SHAPES that it tells worst.
+which numbers people hold, it is judged by those of SHAPES with the worst result.
 """
 
 import math
@@ -150,7 +150,7 @@ SHAPES: Mapping[str, Callable[[Floats], Floats]] = {
     "even": lambda places: places,
 }
 """Shapes of numbers for which a percentile is planned: name -> quantile function, of the share of
-people who hold no larger number; those that are told worst first."""
+people who hold no larger number; those with the worst results first."""
 EVEN, LOGNORMAL = "even", "lognormal of deviation 1"
 
 
@@ -239,8 +239,8 @@ def people_by_bin(mechanism: Way, people: Population) -> Population:
 
 
 def draw_law(mechanism: Way, known: KnownQuantile, generator: Generator) -> Distribution:
-    """Draw a table of reports and return what it says; by category, what it says of the first one,
-    beside others of equal size."""
+    """Draw a table of reports and return its distribution; by category, that of the first category.
+    The other categories have equal sizes."""
     by = mechanism.by
     people = people_by_bin(mechanism, known.people)
     values: Any = people.values
@@ -268,8 +268,8 @@ def ranked(rows: Iterable[PercentileForecast]) -> tuple[PercentileForecast, ...]
 
 
 def expected(mechanism: Way, known: KnownQuantile) -> Distribution:
-    """Return the distribution that reports give on average; by category that of the category in
-    question."""
+    """Return the distribution that reports give on average; by category, that of the category
+    `known.part` is about."""
     share = people_in_bins(mechanism.bins, known.people)
     if mechanism.by:
         assert isinstance(mechanism, HierarchicalHistogram)

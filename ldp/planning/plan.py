@@ -34,7 +34,7 @@ NUMBERS = (
 )
 """Numbers of a question of shares."""
 PARTS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-"""Shares of the users for which a plan says what it would tell of a category."""
+"""Shares of the users: sizes of a category for which a plan states its results."""
 MORE = 2
 """Factor by which more users are tried."""
 STEPS = {"users": 1, "epsilon": 1_000, "frequency": 10**8}

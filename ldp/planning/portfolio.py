@@ -107,8 +107,8 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """Name of the product, how many `users` report in a window, from which day `start` on, the caps
-    of a person in any 24 hours and for life, and the questions, most important first."""
+    """Product with its name. `users`: number who report in a window; `start`: first day; the caps:
+    of a person, in any 24 hours and for life; `questions`: the most important first."""
 
     name: str
     users: int

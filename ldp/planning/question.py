@@ -52,8 +52,8 @@ class Files(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curator:
-    """Curator's way: the name and parameters of the mechanism, its standard error, and simulated
-    `errors`, shape (draws,)."""
+    """Curator's mechanism: name, parameters, standard error, and simulated `errors`, shape
+    (draws,)."""
 
     mechanism: str
     parameters: dict[str, Any]
@@ -98,7 +98,7 @@ LIST = several(TEXT, "two different texts or more, of printable characters")._re
 )
 TEXTS = Form(f"{LIST.words}, or the name of a file of them", either=(LIST, FILE))
 KINDS: dict[str, type["Question"]] = {}
-"""Kinds of questions, by the key of a file of questions that tells what is asked; a class enters
+"""Kinds of questions, by the key that names the kind in a file of questions; each class enters
 itself."""
 
 
@@ -182,12 +182,12 @@ class Question(ABC):
 
     @abstractmethod
     def simulate(self, mechanism: Any, generator: Generator) -> tuple[float, float]:
-        """Return `std_error` as it is measured on draws, and its relative standard error; of words
+        """Return `std_error` measured on draws, and its relative standard error; for words, return
         how often they are found."""
 
     @abstractmethod
     def curator(self, generator: Generator, draws: int = DRAWS * VALUES) -> Curator:
-        """Return what a trusted curator says at the same epsilon, with the errors of `draws`."""
+        """Return a trusted curator of the same epsilon, with the errors of so many `draws`."""
 
     def _laplace(
         self, sensitivity: float, unit: float, draws: int, generator: Generator
@@ -214,8 +214,8 @@ class Question(ABC):
             yield draw_table(mechanism, people.values, counts=counts, generator=generator)
 
     def entry(self, name: str, mechanism: Mechanism) -> tuple[str, Mapping[str, str]]:
-        """Return the lines of metrics.toml, beside the mechanism's, of the metric `name` that asks
-        the question, and the files that they name: name -> text."""
+        """Return the lines in metrics.toml of the metric `name` that asks the question, without
+        those of the mechanism, and the files that they name: name -> text."""
         return "", {}
 
     @classmethod

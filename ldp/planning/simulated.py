@@ -25,8 +25,8 @@ from ldp.tables.truth import true_column
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SimulatedColumn(Frame):
-    """The `result` of reports of `people` that were drawn, not sent, with the `table` that it was
-    decoded from; its columns, and `true`: what the people hold."""
+    """Column of simulated reports of `people`: the `result`, and the `table` that it was decoded
+    from. The columns are those of the result, and `true`: what the people hold."""
 
     result: Result
     table: Table | JointTable

@@ -160,8 +160,7 @@ class Shares(Question):
         return math.sqrt(max(end.variance(mechanism) for end in ends)) / self.users
 
     def std_error(self, mechanism: Mechanism) -> float:
-        """Return the root mean square of the standard errors of all values that the people hold, in
-        reports."""
+        """Return the root mean square of the standard errors of all `domain` values, in reports."""
         squares = float((self._held.shares**2).sum())
         others = squares * (self.domain - 1) / self.domain
         return math.sqrt(float(mechanism.variance(self.users, 1 / self.domain, others)))
@@ -258,6 +257,6 @@ class CrossTable(Shares):
 
 def other_line(values: Sequence[str]) -> str:
     """Return the line of metrics.toml by which the value "other", in upper or lower case, stands
-    for all that is not listed. Return "" where `values` lack it: any other value would be counted
-    too often."""
+    for all that is not listed. Return "" where `values` lack "other": a value used in its place
+    would be counted too often."""
     return "".join(f"other = {quoted(v)}\n" for v in values if v.casefold() == "other")

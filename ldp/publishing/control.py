@@ -90,7 +90,7 @@ def broken(
     tables: Iterable[tuple[date, Table]], value: str, most: float
 ) -> Iterator[tuple[date, date, str]]:
     """Yield (period, since, cause) for each of the `tables`, in the order of time, in which the
-    detector passes `most`. After each the detector begins anew."""
+    detector passes `most`. After each the detector starts again."""
     log_m, since = dict.fromkeys(WEIGHTS, 0.0), dict[str, date]()
     for period, table in tables:
         for cause, ratio in log_ratios(table, value).items():

@@ -24,7 +24,7 @@ for a normal Z; for Poisson numbers, the most skewed, of any mean (Cornish and F
 `tests/publishing/test_detection.py`). Each test has a weight w, and its z has the probability
 w alpha / values. The weights add to 1, so at most alpha of all histories without a change ever show
 one, over all values and periods together, whatever their tests have in common. After a change a
-value's history begins anew.
+value's history begins again.
 
 Permanent responses are the same in many periods, and collisions in all periods of a version: there
 the noise is bounded as the error of people is.
@@ -106,8 +106,8 @@ def spent(periods: float) -> float:
 
 
 def detect(series: Series, alpha: float = ALPHA) -> list[Detection]:
-    """Return the changes of all values, in the order of time. While all shares are constant, there
-    is none with probability 1 - `alpha` or more."""
+    """Return the changes of all values, in the order of time. If all shares are constant, the list
+    is empty with probability 1 - `alpha` or more."""
     many = series.share.shape[1]
     changes = list[Detection]()
     for start in range(0, many, AT_ONCE):

@@ -83,7 +83,7 @@ class ArmDifference:
 
     @property
     def is_real(self) -> bool:
-        """Return whether the interval leaves 0 out."""
+        """Return whether the whole interval is above 0 or below 0."""
         return self.low > 0 or self.high < 0
 
     def __str__(self) -> str:
@@ -213,10 +213,10 @@ def arm_differences(out: Path, first: str, second: str) -> list[ArmDifference]:
 
 
 class ArmPeriod(NamedTuple):
-    """Numbers of one arm in one period, shares or the mean, with their standard errors; the least
-    and the largest number of one person; the number of reports, and the most of one person; the
-    share of the noise that periods may have in common (`shared_of`); and how far one report moves
-    the sum of a number (`reach_of`)."""
+    """Numbers of one arm in one period. `cells`: shares or the mean, with standard errors;
+    `bounds`: the least and the largest number of one person; `reports_per_person`: the most of one
+    person; `shared`: share of the noise that periods may have in common (`shared_of`); `reach`: how
+    far one report moves the sum of a number (`reach_of`)."""
 
     cells: Mapping[LineKey, tuple[float, float]]
     bounds: tuple[float, float]

@@ -223,9 +223,9 @@ def _ranges(mechanism: CatalogueMechanism) -> str:
 
 
 def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
-    """Return the probabilities that a report names the first answer of a listing's `pair` if the
-    device's answer is the first, and if it is the second, where no hashes collide. For sets, return
-    those of an answer in the device's set, and of one outside it."""
+    """Return two probabilities that a report names the first answer of a listing's `pair`: if the
+    device holds the first, and if it holds the second. Collisions are left out. For sets, return
+    those of an answer in the device's set, and outside it."""
     if_held = if_not = Fraction(1)
     for part in parts_of(mechanism):
         p, q, shared = part.channel.touched, part.channel.untouched, part.overlap

@@ -28,8 +28,8 @@ _ENTRY: Kinds = {str: "name fingerprint", dict: "parameters tried cheats_caught"
 
 
 class Certified(NamedTuple):
-    """Entry of a certificate about one mechanism, which passed. `origin`: version, commit and day;
-    `trials`: reports of each value."""
+    """Entry of a certificate about one mechanism that passed its audit. `origin`: version, commit
+    and day; `trials`: reports of each value."""
 
     path: Path
     origin: str

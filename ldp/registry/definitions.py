@@ -39,7 +39,7 @@ class Group(NamedTuple):
 
     @property
     def needs_shuffler(self) -> bool:
-        """Return whether its reports protect nothing before a relay shuffled them."""
+        """Return whether the group's reports protect nothing until a relay shuffles them."""
         return self.trust == "shuffler"
 
 

@@ -464,8 +464,8 @@ def changing_notes(registry: Registry) -> Iterator[str]:
 
 
 def changing_sentence(length: str, changing: float) -> str:
-    """Return the sentence that a changing value tells epsilon `changing` in each window of a
-    `length`, such as "1 day"."""
+    """Return the sentence about the epsilon `changing` that a changing value costs in each window.
+    `length`: of a window, such as "1 day"."""
     return CHANGING.format(window=length.removeprefix("1 "), epsilon=epsilon_text(changing))
 
 

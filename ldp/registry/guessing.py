@@ -56,8 +56,8 @@ def right_guesses(masses: Masses, belief: float = 0.5) -> Iterator[float]:
 
 
 def linked_reports(masses: Masses, belief: float = 0.5, certainty: float = 0.99) -> Linked:
-    """Return the least number of linked reports from which a guess is right with probability
-    `certainty`: with fewer no guess is. Raises ParameterError for shares outside of (0, 1).
+    """Return the least number of linked reports for a guess right with probability `certainty`, or
+    about that number (`is_exact`). Raises ParameterError for shares outside of (0, 1).
 
     >>> linked_reports([(0.75, 0.25), (0.25, 0.75)])
     Linked(reports=19, is_exact=True)

@@ -236,10 +236,10 @@ class Registry(Contents):
         are infinite: they hold against whoever sees what leaves the device.
 
         For a group with metrics memoised per value, these figures compare lives whose values change
-        at the same times. It has one more, "changing_per_value": what one window tells of two lives
-        that differ in it, where its values may be those of other windows, too. Lives that differ in
-        more windows are told apart by as much for each. This holds while the cap for life is not
-        reached: the time when reports end tells how many values there were.
+        at the same times. The result has one more, "changing_per_value": the epsilon of one window
+        for two lives that differ in it, where its values may be those of other windows, too. Each
+        further window in which lives differ adds as much. This holds while the cap for life is not
+        reached: the time when reports end reveals how many values there were.
         """
         if self.groups[group].needs_shuffler:
             return dict.fromkeys((*SPANS, "life"), math.inf if self.metrics_of(group) else 0.0)
@@ -247,8 +247,8 @@ class Registry(Contents):
         return self.capped(group) | ({"changing_per_value": changing} if changing else {})
 
     def _changing_per_value(self, group: str) -> float:
-        """Return what one window of a group tells where values change; 0 where nothing is memoised
-        per value."""
+        """Return the epsilon of one window of a group where values change; 0 where nothing is
+        memoised per value."""
         cap, changing, charged = self.groups[group].caps.window_epsilon, [0.0], [0.0]
         is_within = True
         for metric in self.metrics_of(group):
@@ -301,9 +301,8 @@ class Registry(Contents):
 
     def marks(self) -> int:
         """Return the largest number of groups of devices that the clear part of one period's
-        batches tells apart. It is the product, over the metrics with public presence, of the
-        possible numbers of reports, 0 to `most_reports`; hidden metrics always send the same
-        number."""
+        batches separates. It is the product, over the metrics with public presence, of the possible
+        numbers of reports, 0 to `most_reports`; hidden metrics always send the same number."""
         metrics = self.metrics.values()
         return math.prod(1 + self.most_reports(m) for m in metrics if m.presence == "public")
 

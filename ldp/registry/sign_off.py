@@ -55,10 +55,9 @@ def facts(registry: Registry) -> dict[str, Any]:
 
 
 def missing_for_signing(registry: Registry, certificates: Certificates, day: date) -> Iterator[str]:
-    """Yield a line for each thing that a signature on `day` lacks, with its remedy. A signature
-    needs a registry that is not for development, a lock of every metric, and for each metric that
-    has not expired a certificate of a passed audit with TRIALS trials or more and every cheat
-    caught."""
+    """Yield a line for each thing that a signature on `day` lacks. A registry for development
+    yields one line only. Any other needs a lock of every metric, and for each metric that has not
+    expired a certificate of a passed audit with TRIALS trials or more and every cheat caught."""
     if registry.development:
         yield "development = true asks nobody: nothing to sign off"
         return

@@ -95,8 +95,8 @@ def refit(design: Design, target: Floats, fit: Sparse, equations: int) -> Sparse
 
 def debias(design: Design, fit: Sparse, left: float, scale: float) -> tuple[Floats, Floats]:
     """Return the coefficients without shrinkage and their standard errors, of every column: shape
-    (columns,) each. `left`: part of a column that those in the fit leave, 1 - df / n where no
-    equation tells more than another; `scale`: variance of the residuals for each degree of freedom;
+    (columns,) each. `left`: part of a column that those in the fit leave, 1 - df / n where all
+    equations have the same weight; `scale`: variance of the residuals for each degree of freedom;
     two columns that are the same have an infinite error, and a column without information."""
     information = design.norms**2 * max(1 - MOST, left)
     if fit.chosen.size:

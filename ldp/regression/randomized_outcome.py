@@ -34,7 +34,7 @@ AT_EDGE = 1e-4
 """Distance from 0 or 1 below which a row's fitted share counts as 0 or 1."""
 FEW = 0.1
 """Leverage of a row, over the variance of its answer, above which fewer than ten people of either
-answer tell of a coefficient."""
+answer determine a coefficient."""
 LEAST_INFORMATION = 1e-6
 """Information that the answers have in some direction, beside that at shares of a half, below which
 the likelihood has no largest value inside: a share is estimated at 0 or 1."""

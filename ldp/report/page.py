@@ -81,10 +81,10 @@ def render(
 
     `truth` (value -> count), one for all or one for each of the results about values and numbers,
     is drawn beside the estimates; `title` (by default metrics and days) stands above; `registry`
-    tells what metrics are about and who owns them; `intro`: text that says how the reports were
-    counted; `above`: HTML below it, before the sections. Raises DecodeError if the only truth names
-    no candidate of any file, or if one of several names none of its file. Where the only truth
-    names candidates of some files, the others are shown without it.
+    states what metrics are about and who owns them; `intro`: text on how the reports were counted;
+    `above`: HTML below it, before the sections. Raises DecodeError if the only truth names no
+    candidate of any file, or if one of several names none of its file. Where the only truth names
+    candidates of some files, the others are shown without it.
     """
     names = _names(files_read)
     known = _truths(files_read, truth)

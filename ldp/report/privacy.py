@@ -24,8 +24,8 @@ def report_epsilon(file: SavedResult) -> float:
 
 def privacy_label(files_read: Sequence[SavedResult], names: Sequence[str]) -> dict[str, Any]:
     """Return the label of a page: `answers` to each question, with the `names` of the files that
-    each answer is about; and what may be believed after a report of each epsilon, by the belief
-    before it."""
+    each answer is about; the `priors`; and for each epsilon the `beliefs` after a report, one for
+    each prior."""
     answers: dict[str, dict[str, list[str]]] = {}
     for file, name in zip(files_read, names, strict=True):
         for question, answer in questions(file):

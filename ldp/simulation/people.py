@@ -22,7 +22,7 @@ MOST_PERSON_DAYS = 20_000_000
 @dataclass(frozen=True, kw_only=True)
 class ScenarioMetric:
     """One metric of a scenario. `population`: where values are drawn from; `change`: the daily
-    probability that a person's value is drawn anew; `active`: the daily probability that a person
+    probability that a person's value is drawn again; `active`: the daily probability that a person
     records the value; `records`: their number for each day and device."""
 
     metric: Metric
@@ -155,7 +155,7 @@ def draw_people(scenario: Scenario, generator: Generator) -> People:
 
 
 def _quantiles(joined: Ints, days: int, change: float, generator: Generator) -> Floats:
-    """Return uniform numbers that are drawn anew with probability `change` a day."""
+    """Return uniform numbers that are drawn again with probability `change` a day."""
     fresh = generator.random((joined.size, days))
     is_new = generator.random((joined.size, days)) < change
     is_new[np.arange(joined.size), joined] = True

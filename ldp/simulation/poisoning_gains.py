@@ -143,10 +143,10 @@ TARGETS = 5
 @dataclass(frozen=True, kw_only=True)
 class Laboratory:
     """Experiment: `reports` reports, of which the `share` is fake, of a `population` whose values
-    are drawn anew `runs` times. `targets`: number of values that are attacked, by default TARGETS
-    or half of the values; `defences`: by name, the first being no defence. Raises ParameterError
-    for a mechanism or population for which no attack is known, and for all values as targets,
-    because what one of them gains another loses."""
+    are drawn `runs` times. `targets`: number of values that are attacked, by default TARGETS or
+    half of the values; `defences`: by name, the first being no defence. Raises ParameterError for a
+    mechanism or population for which no attack is known, and for all values as targets, because
+    what one of them gains another loses."""
 
     mechanism: Mechanism
     population: Population

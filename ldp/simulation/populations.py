@@ -163,7 +163,7 @@ class Population:
         return Population(tuple(counts), counts=np.array([*counts.values()], dtype=np.int64))
 
     def to_csv(self) -> str:
-        """Return CSV text `value,count`, or `a,b,count` where values are pairs, largest first; for
+        """Return CSV text `value,count`, or `a,b,count` and so on for tuples, largest first; for
         sets of answers, one line for each answer."""
         first, counts = self.values[0], Counter(self.answer_counts()).most_common()
         if isinstance(first, frozenset):

@@ -97,7 +97,7 @@ def _scenario_metric(path: Path, metric: Metric, about: Any, reading: Reading) -
 
 
 def _require_few_answers(metric: Metric, value: Any) -> None:
-    """Raise ParameterError for a set of more answers than a report tells of, because each device
+    """Raise ParameterError for a set of more answers than a report covers, because each device
     would draw other answers from it."""
     most = metric.mechanism.at_most_answers
     if metric.mechanism.answers == "sets" and len(value) > most:

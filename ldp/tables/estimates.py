@@ -94,7 +94,7 @@ class Normal:
 class Rule:
     """Decision rule: a value is discovered if count >= `threshold` where there is a threshold, else
     if its p-value passes `control` ("fdr", "bonferroni" or "none") at `alpha`. Raises
-    ParameterError for another control, an `alpha` outside (0, 1) and a threshold of 0 or less."""
+    ParameterError for another control, `alpha` outside (0, 1), or `threshold` outside (0, inf)."""
 
     alpha: float = 0.05
     control: str = "fdr"
@@ -232,8 +232,8 @@ class Estimates(Result):
         return low, high
 
     def unexplained_share(self) -> float:
-        """Return the share of the reports, or of the answers that they could tell of, that hold
-        none of the discovered values; unclipped."""
+        """Return the share of the reports, or of the answers that they could name, that hold none
+        of the discovered values; unclipped."""
         return 1 - float(self.count[self.detected()].sum()) / max(1, self.answers)
 
     def unexplained(self) -> float:
@@ -244,7 +244,7 @@ class Estimates(Result):
 
     @property
     def answers(self) -> int:
-        """Number of answers that the reports could tell of: `at_most` each, or one."""
+        """Number of answers that the reports could name: `at_most` each, or one."""
         return self.reports * int(self.details.get("at_most", 1))
 
     def tail(self) -> float:

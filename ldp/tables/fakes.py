@@ -41,7 +41,7 @@ class Fakes:
 
     @property
     def details(self) -> dict[str, float]:
-        """Keys of a summary that say what made-up reports the intervals allow for."""
+        """Keys of a summary about the made-up reports that the intervals allow for."""
         return {
             "fakes": self.share,
             "fakes_reports": self.number,
@@ -77,7 +77,7 @@ def fakes_among(mechanism: "Mechanism", reports: int, share: float) -> Fakes:
 
 def damage_words(summary: Mapping[str, Any], moved: str) -> str:
     """Return what all made-up reports together can do to counts. `moved`: the most by which they
-    move one count; `fakes_name_one` in the summary says that each of them names one only."""
+    move one count; `fakes_name_one` in the summary: whether each report names one value only."""
     if summary.get("fakes_name_one"):
         return f"could move one count by {moved}, or several by less together"
     return f"could move every count that they name by {moved}, and one of them may name many"

@@ -83,9 +83,9 @@ def read_google_table(
     """Return the table of a params and a counts file; `scheme`: name of the clients' hash. Rows
     beyond the cohorts are those of the first cohorts again, and are added.
 
-    `f` is read as it is written: how a client rounded it is not in the file. With k = 1, boolean
-    RAPPOR, the table is one of `coin`, over all cohorts. Raises DecodeError, which names the file,
-    the line and the value.
+    `f` is read literally: how a client rounded it is not in the file. With k = 1, boolean RAPPOR,
+    the table is one of `coin`, over all cohorts. Raises DecodeError, which names the file, the line
+    and the value.
     """
     parameters = read_params(params, scheme, say)
     cohorts, columns = parameters.cohorts, parameters.bits

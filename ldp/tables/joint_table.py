@@ -55,7 +55,7 @@ class JointTable:
 
     @property
     def member_names(self) -> tuple[str, ...]:
-        """Names of the members of its metric, or where they are not known of the parts."""
+        """Names of the members of the metric; where they are not known, names of the parts."""
         return self.members or self.part_names
 
     @property

@@ -114,10 +114,10 @@ class Result(Frame):
         return {"level": self.level, **({} if people is None else {"reports_per_person": people})}
 
     def under_fakes(self, share: float | None) -> Self:
-        """Return the result with intervals and discoveries that hold for the other reports,
-        whatever a `share` of all reports says, chosen with knowledge of the others; None: all are
-        honest. Raises NoBound where no such intervals are known, and ParameterError for a share out
-        of range."""
+        """Return the result with intervals and discoveries about the honest reports. They hold even
+        if a `share` of all reports is made up with knowledge of the others; None: all are honest.
+        Raises NoBound where no such intervals are known, and ParameterError for a share out of
+        range."""
         return self if share is None else self._under_fakes(share)
 
     def _under_fakes(self, share: float) -> Self:

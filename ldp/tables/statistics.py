@@ -30,9 +30,9 @@ NOT_ENOUGH = "not enough reports"
 USEFUL = 4.0
 """Largest ratio of the ends of an interval that determines a percentile."""
 ENOUGH = 5.0
-"""Number of reports beyond a percentile from which on it is told, in standard errors of the number
-of reports of its category: of 1,152 drawn percentiles (epsilon 1 to 4, 50,000 to 800,000 reports)
-88 % were told at 5 to 6, all above 6, 10 % at 1 to 2."""
+"""Number of reports beyond a percentile from which on its interval is useful, in standard errors of
+the number of reports of its category: of 1,152 drawn percentiles (epsilon 1 to 4, 50,000 to 800,000
+reports) 88 % were useful at 5 to 6, all above 6, 10 % at 1 to 2."""
 FAR = 100.0
 """Ratio of the ends of an interval from which the farther one says nothing."""
 
@@ -59,8 +59,8 @@ def quantile_of(name: str) -> float | None:
 
 
 def tells(low: float | None, high: float | None, whole: float | None = None) -> bool:
-    """Return whether the interval of a percentile tells it: one end is at most USEFUL times the
-    other; with `whole`, the length of a stated range, it is at most half as long.
+    """Return whether the interval of a percentile is useful: one end is at most USEFUL times the
+    other. With `whole`, the length of a stated range, the interval is at most half as long.
 
     >>> tells(16.0, 24.0), tells(1.0, 24.0), tells(32.0, 2.3e8), tells(1.0, 4.5, whole=8.0)
     (True, False, False, True)
@@ -75,7 +75,7 @@ def tells(low: float | None, high: float | None, whole: float | None = None) -> 
 
 
 def reports_needed(q: float, reports: int, held: float, error: float) -> float:
-    """Return about how many reports it takes to tell the `q`-quantile of a category. About `held`
+    """Return about how many reports estimating the `q`-quantile of a category takes. About `held`
     of the `reports`, with a standard `error`, are of the category; it takes more than is returned
     where they do not stand out from this error. The interval `tells` the quantile where the reports
     beyond it are ENOUGH such errors."""

@@ -174,7 +174,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     def predict(self, X: Any) -> Floats:
         """Return X coef_ + intercept_, `X` of shape (n, features): shape (n,). NaN counts as the
-        middle of its bounds."""
+        middle of its feature's bounds."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         features, _ = self._bounds(X.shape[1])
@@ -200,8 +200,8 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     def signal(self) -> float:
         """Return the mean over the features of the squared ratio of signal to noise. The signal is
-        what the released moments say of a feature and the target beyond a constant; the noise is
-        its standard error. The result is about 1 where there is nothing but noise. Below
+        the released moment of a feature and the target, less that for a constant target. The noise
+        is its standard error. The result is about 1 where all is noise. Below
         `ldp.regression.intervals.LEAST_SIGNAL` a constant may predict as well. It costs no budget.
         Raises DecodeError as `coefficient_intervals`."""
         return self._equations().signal(self.fit_intercept)

@@ -90,7 +90,7 @@ class LaplaceMoments:
     ) -> "LaplaceMoments":
         """Return noisy moments of features clipped to [-box, box], the intercept left at 1, and
         targets clipped to `target`: the projection of robust regression. `split`: shares of
-        epsilon. Raises ParameterError unless they are positive and add up to 1."""
+        epsilon, positive and adding to 1. Raises ParameterError for these three out of range."""
         if len(split) != 3 or min(split) <= 0 or not math.isclose(sum(split), 1.0):
             raise ParameterError("split must be three positive shares that add up to 1")
         if not 1 / GRID <= box <= 1 or not 1 / GRID <= target <= 1:
@@ -118,8 +118,8 @@ class LaplaceMoments:
 
     @classmethod
     def exact(cls, rows: Rows) -> "LaplaceMoments":
-        """Return the moments of public `rows`, without noise and without clipping, which cost
-        nothing and add to others."""
+        """Return the moments of public `rows`, without noise and clipping. They cost nothing, and
+        can be added to other moments."""
         yy = float(product(rows.target, rows.target))
         return cls(rows.xx, rows.xy, yy, (0.0, 0.0, 0.0), len(rows.target))
 
