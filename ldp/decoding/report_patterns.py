@@ -232,8 +232,8 @@ class PatternEquations:
         """Return the part of a random string's column that the chosen ones leave, and the variance
         of the residual along such columns over that of noise.
 
-        A cohort's equations inform on filters unequally; a column lies mostly where they inform
-        much. With S the mean of x x' over the columns x of random strings and H the projection on
+        Equations have unequal weights; a column lies mostly where its weights are
+        large. With S the mean of x x' over the columns x of random strings and H the projection on
         those chosen, the part is 1 - tr(H S) / tr(S), which is 1 - df / n where S is the identity,
         and the variance r'S r / tr((1 - H) S).
         """
