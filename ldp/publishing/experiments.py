@@ -214,9 +214,9 @@ def arm_differences(out: Path, first: str, second: str) -> list[ArmDifference]:
 
 class ArmPeriod(NamedTuple):
     """Numbers of one arm in one period. `cells`: shares or the mean, with standard errors;
-    `bounds`: the least and the largest number of one person; `reports_per_person`: the most of one
-    person; `shared`: share of the noise that periods may have in common (`shared_of`); `reach`: how
-    far one report moves the sum of a number (`reach_of`)."""
+    `bounds`: the least and the largest number of one person; `reports`: their number;
+    `reports_per_person`: the most of one person; `shared`: share of the noise that periods may have
+    in common (`shared_of`); `reach`: how far one report moves the sum of a number (`reach_of`)."""
 
     cells: Mapping[LineKey, tuple[float, float]]
     bounds: tuple[float, float]
