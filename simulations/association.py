@@ -34,11 +34,10 @@ from ldp.decoding.association import (
     Association,
     Variable,
     associate,
-    covariance,
     likelihoods,
     variable,
 )
-from ldp.decoding.mixtures import Mixture, fit_shares
+from ldp.decoding.mixtures import Mixture, covariance, fit_shares
 from ldp.protocol.batch import Batch
 from ldp.registry import Registry
 from ldp.simulation import Population, draw_reports

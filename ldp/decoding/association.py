@@ -11,10 +11,10 @@ not normal near 0.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import product
 from string import ascii_lowercase
 from typing import Any, NamedTuple, Self
@@ -23,6 +23,7 @@ import numpy as np
 
 from ldp.arrays import AnyInts, Bools, Bytes, Floats, Ints, Places, RowNumbers, texts
 from ldp.decoding import decode
+from ldp.decoding.independence import Independence, independence
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError
 from ldp.files import counted
@@ -138,17 +139,6 @@ OTHER = "(other)"
 """Name of the category of all values that are not listed, or not detected."""
 IN_CACHE = 1 << 11
 """Number of reports whose products stay in the second-level cache."""
-POSITIVE = 1e-6
-"""Share below which the test of independence leaves a value out."""
-MOST_DIFFERENT, MOST_PERMUTED = 1 << 10, 1 << 21
-"""Largest number of pairs of different reports whose random tables, and largest number of reports
-times cells whose permutations the test of independence draws."""
-PERMUTATIONS, REACHED = 999, 10
-"""Most of these draws, and number of them with as much dependence after which it stops."""
-MOST_REPORTS = 10**9
-"""Number of reports from which numpy draws no random tables."""
-LEAST_SKEWNESS = 1e-3
-"""Least skewness of the statistics of permuted reports."""
 ALIKE = 0.25
 """Part of the standard error that channels state below which reports are too alike to show it."""
 FEW = 20
@@ -160,17 +150,6 @@ MOST_POINTS = 1 << 20
 """Number of integers of hashed values that are in memory at once."""
 LEAST_ERROR = 1e-9
 """Least standard error that a p-value is computed from, for each report."""
-
-
-class Independence(NamedTuple):
-    """Result of Rao's score test of independence. Under independence `statistic` is chi-square with
-    `freedom` degrees of freedom, but for rare values; `p_value` is NaN where there are none;
-    `is_exact`: whether it is that of a permutation test, which holds for rare values, too."""
-
-    statistic: float
-    freedom: int
-    p_value: float
-    is_exact: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -556,112 +535,3 @@ def leverage(axis: Variable, part: PartWeights) -> float:
     """Return the most that one of the reports adds to the count of a listed value of a part; of
     OTHER where none is listed."""
     return float(np.abs(part.weights[:, : axis.touched.shape[1] or 1]).max())
-
-
-def covariance(information: Floats) -> Floats:
-    """Return the inverse of the `information` I, shape (cells, cells), about shares that add to 1:
-    Z (Z' I Z)**-1 Z', Z a basis of the changes that keep the sum."""
-    from scipy.linalg import helmert
-
-    if len(information) < 2:
-        return np.zeros_like(information)  # one share is all there is
-    basis = helmert(len(information)).T  # orthonormal columns that each add to 0
-    inverse = np.linalg.pinv(basis.T @ information @ basis, hermitian=True, rcond=1e-12)
-    return np.asarray(basis @ inverse @ basis.T)
-
-
-def independence(
-    factors: Sequence[Floats],
-    counts: Ints,
-    margins: Sequence[Floats],
-    places: Sequence[Places] | None = None,
-) -> Independence:
-    """Return Rao's score test that the parts are independent. `factors`: likelihoods, shape
-    (different reports, values) each; `places`: which of them each pattern has, shape (patterns,);
-    `counts`: shape (patterns,); `margins`: shares, shape (values,) each.
-
-    If they are independent, each margin is a mixture by itself. With the slope S and the
-    information I of the log likelihood at the product of the margins, S' Z (Z' I Z)**-1 Z' S is
-    chi-square with (cells - 1) - sum of (values - 1) degrees of freedom, (r - 1)(c - 1) for two
-    parts. The test does not use the cells' estimates, half of which are 0 where the true share is
-    near 0; Wald's test, which does, has no known distribution there. Values without a share are
-    left out. I is what independent reports have on average, the product of the parts' own: a rare
-    pair of values that no report shows would have next to none. With rare values S is not normal,
-    so the p-value is that among permutations, but for many different reports (`is_exact`)."""
-    from scipy.special import chdtrc
-
-    positive = [np.flatnonzero(margin > POSITIVE) for margin in margins]
-    freedom = math.prod(map(len, positive)) - 1 - sum(len(values) - 1 for values in positive)
-    if not freedom:
-        return Independence(0.0, 0, math.nan)
-    ratios, information = list[Floats](), np.full((1, 1), float(counts.sum()))
-    places = places or [np.arange(len(counts))] * len(factors)
-    for factor, margin, values, at in zip(factors, margins, positive, places, strict=True):
-        likely = factor[:, values] @ (margin[values] / margin[values].sum())
-        ratio = factor[:, values] / likely[:, None]
-        part = np.bincount(at, counts) / counts.sum()
-        information = np.kron(information, (ratio.T * part) @ ratio)
-        ratios.append(ratio)
-    inverse = covariance(information)
-
-    def statistic(slope: Floats) -> float:
-        return float(slope.ravel() @ inverse @ slope.ravel())
-
-    seen = statistic(Mixture.of(ratios, counts, places).sums())
-    numbers = [np.bincount(at, counts).astype(int) for at in places]
-    if math.prod(map(len, numbers)) <= MOST_DIFFERENT and counts.sum() < MOST_REPORTS:
-        slopes = (reduce(_summed, ratios, table.astype(float)) for table in _tables(numbers))
-    elif counts.sum() * len(inverse) <= MOST_PERMUTED:
-        reports = [np.repeat(at, counts) for at in places]
-        mixture = Mixture.of(ratios, np.ones(counts.sum()), reports)
-        slopes = (replace(mixture, places=some).sums() for some in _permuted(reports))
-    else:
-        return Independence(seen, freedom, float(chdtrc(freedom, seen)), is_exact=False)
-    return Independence(seen, freedom, _p_value(seen, map(statistic, slopes)))
-
-
-def _summed(counts: Floats, ratio: Floats) -> Floats:
-    """Return the sums of counts times `ratio` over the first axis, the values as the last one."""
-    return np.tensordot(counts, ratio, (0, 0))
-
-
-def _tables(margins: Sequence[Ints]) -> Iterator[Ints]:
-    """Yield random tables with these numbers of the different reports of each part."""
-    generator = np.random.default_rng(0)
-    while True:
-        table = margins[0]
-        for left in margins[1:]:
-            rows = list[Ints]()
-            for size in table.ravel().tolist():
-                rows.append(generator.multivariate_hypergeometric(left, size))
-                left = left - rows[-1]
-            table = np.array(rows)
-        yield table.reshape([*map(len, margins)])
-
-
-def _permuted(places: Sequence[Places]) -> Iterator[Sequence[Places]]:
-    """Yield places of reports, those of all parts but the first permuted."""
-    generator = np.random.default_rng(0)
-    while True:
-        yield [places[0], *map(generator.permutation, places[1:])]
-
-
-def _p_value(seen: float, permuted: Iterator[float]) -> float:
-    """Return the p-value of the statistic `seen` among those of reports that are `permuted`, of
-    which REACHED with as much suffice (Besag and Clifford 1991); if none of PERMUTATIONS has, from
-    the gamma distribution of their mean, variance and skewness (Winkler and others 2016)."""
-    from scipy.special import gammaincc
-
-    statistics, reached = np.zeros(PERMUTATIONS), 0
-    for number, statistic in zip(range(PERMUTATIONS), permuted, strict=False):
-        statistics[number] = statistic
-        reached += statistic >= seen * (1 - 1e-9)
-        if reached == REACHED:
-            return reached / (number + 1)
-    least, scale = (reached + 1) / (PERMUTATIONS + 1), float(statistics.std())
-    if reached or not scale:
-        return least
-    scores = (statistics - statistics.mean()) / scale
-    shape = 4 / max(float((scores**3).mean()), LEAST_SKEWNESS) ** 2
-    far = (seen - statistics.mean()) / scale
-    return min(float(gammaincc(shape, shape + far * shape**0.5)), least)

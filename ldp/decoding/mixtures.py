@@ -222,3 +222,15 @@ def newton(mixture: Mixture, near: MixtureFit) -> MixtureFit:
         shares, likelihood = proposal, after
         if change < EXACT or steps - near.steps >= MOST_NEWTON:
             return MixtureFit(shares, likelihood, steps, change)
+
+
+def covariance(information: Floats) -> Floats:
+    """Return the inverse of the `information` I, shape (cells, cells), about shares that add to 1:
+    Z (Z' I Z)**-1 Z', Z a basis of the changes that keep the sum."""
+    from scipy.linalg import helmert
+
+    if len(information) < 2:
+        return np.zeros_like(information)  # one share is all there is
+    basis = helmert(len(information)).T  # orthonormal columns that each add to 0
+    inverse = np.linalg.pinv(basis.T @ information @ basis, hermitian=True, rcond=1e-12)
+    return np.asarray(basis @ inverse @ basis.T)

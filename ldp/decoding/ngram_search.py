@@ -19,12 +19,11 @@ from ldp.decoding import decode
 from ldp.decoding.association import (
     OTHER,
     Variable,
-    covariance,
     likelihoods,
     touch_matrix,
     whole_of,
 )
-from ldp.decoding.mixtures import Mixture, accelerated_em
+from ldp.decoding.mixtures import Mixture, accelerated_em, covariance
 from ldp.decoding.puzzle import fragment_number, fragments_of, no_estimates
 from ldp.errors import DecodeError
 from ldp.mechanisms import PairedFilters, RapporNgrams

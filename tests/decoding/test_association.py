@@ -33,13 +33,13 @@ from ldp.decoding.association import (
     _any_filter_likelihood,
     associate,
     cell_counts,
-    independence,
     likelihoods,
     margin,
     part_weights,
     touch_matrix,
     variable,
 )
+from ldp.decoding.independence import MOST_DIFFERENT, independence
 from ldp.errors import DecodeError, MergeError, ParameterError, ReportError
 from ldp.mechanisms import Mechanism
 from ldp.protocol.randomness import SeededBits
@@ -82,8 +82,8 @@ def test_a_test_of_independence_that_is_not_exact_is_said_to_be(
 ) -> None:
     table = table_of(LOUD, PAIRS, 5 * np.ones(len(PAIRS), int), np.random.default_rng(1))
     for different, most, is_exact in ((6, 0, True), (5, 180, True), (5, 179, False)):
-        monkeypatch.setattr(association, "MOST_DIFFERENT", different)
-        monkeypatch.setattr(association, "MOST_PERMUTED", most)
+        monkeypatch.setattr("ldp.decoding.independence.MOST_DIFFERENT", different)
+        monkeypatch.setattr("ldp.decoding.independence.MOST_PERMUTED", most)
         found = associate(table)
         assert found.independence.is_exact == is_exact
         assert any("rejects more often" in each for each in found.details["warnings"]) != is_exact
@@ -458,7 +458,7 @@ def test_rare_pairs_that_no_report_shows_are_no_dependence(is_dependent: bool) -
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("different", tiered([association.MOST_DIFFERENT, 0]))
+@pytest.mark.parametrize("different", tiered([MOST_DIFFERENT, 0]))
 def test_values_that_hardly_anybody_holds_are_no_dependence(
     different: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -469,7 +469,7 @@ def test_values_that_hardly_anybody_holds_are_no_dependence(
         of=tuple(RandomizedResponse(categories=tuple(of), epsilon=9.0) for of in ("abcd", "wxyz"))
     )
     generator, rejected, twin = np.random.default_rng(24), 0, 0
-    monkeypatch.setattr(association, "MOST_DIFFERENT", different)
+    monkeypatch.setattr("ldp.decoding.independence.MOST_DIFFERENT", different)
     for _ in range(60):
         counts = generator.multinomial(32_000, np.outer(rare, rare).ravel())
         tested = associate(table_of(mechanism, pairs, counts, generator)).independence

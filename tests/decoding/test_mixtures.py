@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from ldp.arrays import Floats
 from ldp.decoding import mixtures
-from ldp.decoding.association import covariance
-from ldp.decoding.mixtures import Mixture, accelerated_em, fit_shares, newton
+from ldp.decoding.mixtures import Mixture, accelerated_em, covariance, fit_shares, newton
 
 
 def factors(generator: np.random.Generator, groups: int, *values: int) -> list[Floats]:

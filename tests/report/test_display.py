@@ -12,7 +12,7 @@ import pyarrow
 import pytest
 
 import ldp
-from ldp.decoding.association import Independence
+from ldp.decoding.independence import Independence
 from ldp.errors import DecodeError, MissingPackage, ParameterError
 from ldp.protocol.randomness import SeededBits
 from ldp.server import (

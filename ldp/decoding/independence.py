@@ -1,0 +1,135 @@
+"""Rao's score test that the parts of a joint report are independent.
+
+Its p-value is that among permuted reports, or among random tables of the same margins.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from ldp.arrays import Floats, Ints, Places
+from ldp.decoding.mixtures import Mixture, covariance
+
+POSITIVE = 1e-6
+"""Share below which the test of independence leaves a value out."""
+MOST_DIFFERENT, MOST_PERMUTED = 1 << 10, 1 << 21
+"""Largest number of pairs of different reports whose random tables, and largest number of reports
+times cells whose permutations the test of independence draws."""
+PERMUTATIONS, REACHED = 999, 10
+"""Most of these draws, and number of them with as much dependence after which it stops."""
+MOST_REPORTS = 10**9
+"""Number of reports from which numpy draws no random tables."""
+LEAST_SKEWNESS = 1e-3
+"""Least skewness of the statistics of permuted reports."""
+
+
+class Independence(NamedTuple):
+    """Result of Rao's score test of independence. Under independence `statistic` is chi-square with
+    `freedom` degrees of freedom, but for rare values; `p_value` is NaN where there are none;
+    `is_exact`: whether it is that of a permutation test, which holds for rare values, too."""
+
+    statistic: float
+    freedom: int
+    p_value: float
+    is_exact: bool = True
+
+
+def independence(
+    factors: Sequence[Floats],
+    counts: Ints,
+    margins: Sequence[Floats],
+    places: Sequence[Places] | None = None,
+) -> Independence:
+    """Return Rao's score test that the parts are independent. `factors`: likelihoods, shape
+    (different reports, values) each; `places`: which of them each pattern has, shape (patterns,);
+    `counts`: shape (patterns,); `margins`: shares, shape (values,) each.
+
+    If they are independent, each margin is a mixture by itself. With the slope S and the
+    information I of the log likelihood at the product of the margins, S' Z (Z' I Z)**-1 Z' S is
+    chi-square with (cells - 1) - sum of (values - 1) degrees of freedom, (r - 1)(c - 1) for two
+    parts. The test does not use the cells' estimates, half of which are 0 where the true share is
+    near 0; Wald's test, which does, has no known distribution there. Values without a share are
+    left out. I is what independent reports have on average, the product of the parts' own: a rare
+    pair of values that no report shows would have next to none. With rare values S is not normal,
+    so the p-value is that among permutations, but for many different reports (`is_exact`)."""
+    from scipy.special import chdtrc
+
+    positive = [np.flatnonzero(margin > POSITIVE) for margin in margins]
+    freedom = math.prod(map(len, positive)) - 1 - sum(len(values) - 1 for values in positive)
+    if not freedom:
+        return Independence(0.0, 0, math.nan)
+    ratios, information = list[Floats](), np.full((1, 1), float(counts.sum()))
+    places = places or [np.arange(len(counts))] * len(factors)
+    for factor, margin, values, at in zip(factors, margins, positive, places, strict=True):
+        likely = factor[:, values] @ (margin[values] / margin[values].sum())
+        ratio = factor[:, values] / likely[:, None]
+        part = np.bincount(at, counts) / counts.sum()
+        information = np.kron(information, (ratio.T * part) @ ratio)
+        ratios.append(ratio)
+    inverse = covariance(information)
+
+    def statistic(slope: Floats) -> float:
+        return float(slope.ravel() @ inverse @ slope.ravel())
+
+    seen = statistic(Mixture.of(ratios, counts, places).sums())
+    numbers = [np.bincount(at, counts).astype(int) for at in places]
+    if math.prod(map(len, numbers)) <= MOST_DIFFERENT and counts.sum() < MOST_REPORTS:
+        slopes = (reduce(_summed, ratios, table.astype(float)) for table in _tables(numbers))
+    elif counts.sum() * len(inverse) <= MOST_PERMUTED:
+        reports = [np.repeat(at, counts) for at in places]
+        mixture = Mixture.of(ratios, np.ones(counts.sum()), reports)
+        slopes = (replace(mixture, places=some).sums() for some in _permuted(reports))
+    else:
+        return Independence(seen, freedom, float(chdtrc(freedom, seen)), is_exact=False)
+    return Independence(seen, freedom, _p_value(seen, map(statistic, slopes)))
+
+
+def _summed(counts: Floats, ratio: Floats) -> Floats:
+    """Return the sums of counts times `ratio` over the first axis, the values as the last one."""
+    return np.tensordot(counts, ratio, (0, 0))
+
+
+def _tables(margins: Sequence[Ints]) -> Iterator[Ints]:
+    """Yield random tables with these numbers of the different reports of each part."""
+    generator = np.random.default_rng(0)
+    while True:
+        table = margins[0]
+        for left in margins[1:]:
+            rows = list[Ints]()
+            for size in table.ravel().tolist():
+                rows.append(generator.multivariate_hypergeometric(left, size))
+                left = left - rows[-1]
+            table = np.array(rows)
+        yield table.reshape([*map(len, margins)])
+
+
+def _permuted(places: Sequence[Places]) -> Iterator[Sequence[Places]]:
+    """Yield places of reports, those of all parts but the first permuted."""
+    generator = np.random.default_rng(0)
+    while True:
+        yield [places[0], *map(generator.permutation, places[1:])]
+
+
+def _p_value(seen: float, permuted: Iterator[float]) -> float:
+    """Return the p-value of the statistic `seen` among those of reports that are `permuted`, of
+    which REACHED with as much suffice (Besag and Clifford 1991); if none of PERMUTATIONS has, from
+    the gamma distribution of their mean, variance and skewness (Winkler and others 2016)."""
+    from scipy.special import gammaincc
+
+    statistics, reached = np.zeros(PERMUTATIONS), 0
+    for number, statistic in zip(range(PERMUTATIONS), permuted, strict=False):
+        statistics[number] = statistic
+        reached += statistic >= seen * (1 - 1e-9)
+        if reached == REACHED:
+            return reached / (number + 1)
+    least, scale = (reached + 1) / (PERMUTATIONS + 1), float(statistics.std())
+    if reached or not scale:
+        return least
+    scores = (statistics - statistics.mean()) / scale
+    shape = 4 / max(float((scores**3).mean()), LEAST_SKEWNESS) ** 2
+    far = (seen - statistics.mean()) / scale
+    return min(float(gammaincc(shape, shape + far * shape**0.5)), least)
