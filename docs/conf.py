@@ -50,10 +50,16 @@ def read(app: Any, page: str, source: list[str]) -> None:
 
 
 def contents(page: str) -> Iterator[str]:
-    """A table of contents for each part of the page "Start here": its links, in their order."""
+    """A table of contents for each part of the page "Start here": its links, in their order.
+
+    The other pages of mechanisms follow those that it links.
+    """
+    folder = Path(__file__).parent / "mechanisms"
     for part in page.split("\n## ")[1:]:
         title, text = part.split("\n", 1)
         links = re.findall(r"\]\(([\w./-]+)\.md\)", text)
+        if title == "Mechanisms":
+            links += [f"mechanisms/{path.stem}" for path in sorted(folder.glob("*.md"))]
         lines = [":hidden:", f":caption: {title}", "", *dict.fromkeys(links)]
         yield "\n```{toctree}\n" + "\n".join(lines) + "\n```\n"
 

@@ -1,8 +1,8 @@
-"""Write tables of mechanisms from the catalogue, JSON Schemas, and the web client's catalogue.
+"""Write the table of mechanisms, the page of commands and JSON Schemas from the code.
 
 `python -m tests.doc_tables` (`make tables`) writes them into the pages, and
-`tests/docs/test_docs.py` compares the pages with them. A table is recognised by its header. The
-ranges of parameters are prose, in a table by parameter on the same page.
+`tests/docs/test_docs.py` compares the pages with them. The table is recognised by its header. What
+parameters mean, and their ranges, is prose in tables by parameter.
 """
 
 import json
@@ -11,38 +11,31 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from inspect import cleandoc
 from pathlib import Path
-from textwrap import fill
 
 import click
 
 from ldp.cli import commands
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism, Mechanism
+from ldp.mechanisms.catalogue import CLASSES
 from tests.schemas import question_schema, registry_schema, scenario_schema
 
 DOCS = Path(__file__).parent.parent / "docs"
-TWINS = DOCS.parent / "clients" / "typescript" / "src" / "mechanisms" / "index.ts"
-"""Catalogue of the web client."""
-HEADERS = {
-    "wire.md": "| mechanism | id | kind | parameters |\n",
-    "registry.md": "| mechanism | what it is | parameters |\n",
-}
-"""Headers of the tables, by page."""
+HEADER = "| mechanism | id | kind | what it is | parameters |\n"
+"""Header of the table of mechanisms, in registry.md."""
+PARAMETER_PAGES = ("wire.md", "registry.md")
+"""Pages with a table by parameter."""
 
 
-def table(page: str) -> str:
-    """Return the lines of a page's table below its header."""
+def table() -> str:
+    """Return the lines of the table of mechanisms below its header."""
     kinds = sorted(METRIC_MECHANISMS.values(), key=lambda kind: kind.wire_id)
-    if page == "wire.md":
-        rows = [[_link(k), str(k.wire_id), _form(k), _code(names(k))] for k in kinds]
-    else:
-        rows = [[_link(k), _summary(k), _choices(k)] for k in kinds if k.is_whole]
-    rule = ["---"] * len(rows[0])
-    return "".join(f"| {' | '.join(row)} |\n" for row in (rule, *rows))
+    rows = [[_link(k), str(k.wire_id), _form(k), _summary(k), _choices(k)] for k in kinds]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (["---"] * 5, *rows))
 
 
-def committed(page: str) -> str:
-    """Return the lines of the page's table as they are committed."""
-    _, below = (DOCS / page).read_text("utf-8").split(HEADERS[page])
+def committed() -> str:
+    """Return the lines of the table of mechanisms as they are committed."""
+    _, below = (DOCS / "registry.md").read_text("utf-8").split(HEADER)
     return below.split("\n\n")[0] + "\n"
 
 
@@ -72,8 +65,9 @@ def _form(kind: type[CatalogueMechanism]) -> str:
 
 def _summary(kind: type[CatalogueMechanism]) -> str:
     """Return the first sentence of the docstring up to its colon; a page has the rest."""
-    sentence = " ".join(str(kind.__doc__).split("\n\n")[0].split())
-    return sentence.partition(":")[0].removesuffix(".")
+    sentence = " ".join(str(kind.__doc__).split("\n\n")[0].split()).partition(":")[0]
+    named = re.sub(r"(?<=`)\w+(?=`)", lambda match: CLASSES.get(match[0], match[0]), sentence)
+    return named.removesuffix(".")
 
 
 def _choices(kind: type[CatalogueMechanism]) -> str:
@@ -100,19 +94,6 @@ def schemas() -> dict[str, str]:
         f"{name}.schema.json": json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
         for name, schema in made.items()
     }
-
-
-def web_catalogue() -> str:
-    """Return the web client's catalogue, of the files beside it that export a Mechanism."""
-    imports, twins = list[str](), list[str]()
-    for path in sorted(TWINS.parent.glob("*.ts")):
-        exported = sorted(re.findall(r"^export const (\w+): Mechanism =", path.read_text(), re.M))
-        twins += exported
-        if exported:
-            imports.append(f'import {{ {", ".join(exported)} }} from "./{path.stem}.js";')
-    names = ", ".join(sorted(twins, key=str.lower))
-    listed = fill(f"{names},", 100, initial_indent="  ", subsequent_indent="  ")
-    return WEB_CATALOGUE.format(imports="\n".join(imports), listed=listed)
 
 
 def commands_page() -> str:
@@ -164,21 +145,6 @@ def _escaped(text: str) -> str:
     return re.sub(r"([|*<>_\[\]])", r"\\\1", text)
 
 
-WEB_CATALOGUE = """\
-// Every mechanism of the specification, made by `make tables`. An app that imports few is smaller.
-
-import type {{ Mechanisms }} from "../encoder.js";
-{imports}
-
-export const everyMechanism: Mechanisms = [
-{listed}
-];
-
-export {{
-{listed}
-}};
-"""
-
 COMMANDS_HEAD = """\
 # Commands
 
@@ -206,13 +172,11 @@ that too.
 
 def main() -> None:
     (DOCS / "commands.md").write_text(commands_page(), "utf-8")
-    TWINS.write_text(web_catalogue(), "utf-8")
     for file, text in schemas().items():
         (DOCS / "schemas" / file).write_text(text, "utf-8")
-    for page in HEADERS:
-        old, new = (HEADERS[page] + rows for rows in (committed(page), table(page)))
-        text = (DOCS / page).read_text("utf-8")
-        (DOCS / page).write_text(text.replace(old, new), "utf-8")
+    registry = (DOCS / "registry.md").read_text("utf-8")
+    registry = registry.replace(HEADER + committed(), HEADER + table())
+    (DOCS / "registry.md").write_text(registry, "utf-8")
 
 
 if __name__ == "__main__":
