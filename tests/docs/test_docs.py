@@ -174,19 +174,6 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize(
-    "page", sorted((ROOT / "docs" / "mechanisms").glob("*.md")), ids=lambda page: page.name
-)
-def test_a_mechanisms_page_says_what_it_draws_estimates_and_how_well(page: Path) -> None:
-    text = page.read_text("utf-8")
-    headings = " ".join(re.findall(r"^##+ (.*)", text, re.MULTILINE)).lower()
-    assert "sampling distribution" in headings
-    assert "estimator" in headings
-    assert "variance" in headings or "standard error" in text
-    assert "](../../simulations/results/studies/estimates-" in text
-
-
-@pytest.mark.exact
 def test_the_table_of_mechanisms_is_that_of_the_catalogue() -> None:
     assert doc_tables.committed() == doc_tables.table(), "run `python -m tests.doc_tables`"
 

@@ -20,6 +20,7 @@ def missing(name: str, entry: str, parameters: list[str], is_whole: bool = True)
         path.name: path.read_text("utf-8") for path in (ROOT / "docs" / "mechanisms").glob("*.md")
     }
     page = next((page for page, text in pages.items() if f"{picture})" in text), "")
+    heads = " ".join(re.findall(r"^##+ (.*)", pages.get(page, ""), re.MULTILINE)).lower()
     twin = re.sub(r"-(\w)", lambda match: match[1].upper(), name)
     twins = (ROOT / "clients" / "typescript" / "src" / "mechanisms").glob("*.ts")
     source = (ROOT / "ldp" / "mechanisms" / "catalogue.py").read_text("utf-8")
@@ -50,6 +51,11 @@ def missing(name: str, entry: str, parameters: list[str], is_whole: bool = True)
             f"{picture}: settings of the class, then python -m simulations.studies "
             f"estimates-{name}": (ROOT / picture).exists(),
             f"a page of docs/mechanisms with ({picture})": bool(page),
+            "a heading of that page with `sampling distribution`": "sampling distribution" in heads,
+            "a heading of that page with `estimator`": "estimator" in heads,
+            "a heading with `variance`, or a `standard error`, in that page": (
+                "variance" in heads or "standard error" in pages.get(page, "")
+            ),
         }
     pieces |= {
         f"parameter {parameter} in docs/{described_in}": (
@@ -78,16 +84,19 @@ def test_every_mechanism_is_complete() -> None:
 
 @pytest.mark.exact
 def test_a_new_mechanism_is_told_all_that_it_lacks() -> None:
-    assert [piece.split(":")[0] for piece in missing("flip", "flip.Flip", ["turns"])] == [
-        "ldp/mechanisms/flip.py",
-        "Flip as Flip in ldp/mechanisms/catalogue.py",
-        "tests/vectors/flip.json",
-        "export const flip",
+    assert [piece.split(":")[0] for piece in missing("wheel", "wheel.Wheel", ["turns"])] == [
+        "ldp/mechanisms/wheel.py",
+        "Wheel as Wheel in ldp/mechanisms/catalogue.py",
+        "tests/vectors/wheel.json",
+        "export const wheel",
         "its row in docs/registry.md",
         "its thresholds and columns, in docs/wire.md or below `## On the wire` of its page",
         "docs/schemas/metrics.schema.json",
-        "simulations/results/studies/estimates-flip.svg",
-        "a page of docs/mechanisms with (simulations/results/studies/estimates-flip.svg)",
+        "simulations/results/studies/estimates-wheel.svg",
+        "a page of docs/mechanisms with (simulations/results/studies/estimates-wheel.svg)",
+        "a heading of that page with `sampling distribution`",
+        "a heading of that page with `estimator`",
+        "a heading with `variance`, or a `standard error`, in that page",
         "parameter turns in docs/wire.md",
         "parameter turns in docs/registry.md",
     ]
