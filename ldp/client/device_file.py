@@ -113,7 +113,7 @@ class DeviceFile:
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
             self._connect()
         except (sqlite3.Error, OSError) as error:
-            raise _storage_error(error) from None
+            raise self._error(error) from None
         _FILES.add(self)
 
     @contextmanager
@@ -149,10 +149,19 @@ class DeviceFile:
             if synced or self._log_is_full:
                 self._empty_log(database)
         except (sqlite3.Error, OSError) as error:
-            raise _storage_error(error) from None
+            raise self._error(error) from None
         finally:
             self._is_used = not is_outer
             self._lock.release()
+
+    def _error(self, error: Exception) -> StorageError:
+        """Return an error of a transaction, of SQLite or of the system with the file's path."""
+        if isinstance(error, StorageError):
+            return StorageError(f"{self._path}: {error}", error.busy)
+        busy = isinstance(error, sqlite3.OperationalError) and (
+            "locked" in str(error) or "busy" in str(error)
+        )
+        return StorageError(f"{self._path}: the device's file cannot be used: {error}", busy)
 
     def close(self) -> None:
         """Close the connection; the next transaction opens it again."""
@@ -211,11 +220,11 @@ class DeviceFile:
         database.execute("BEGIN IMMEDIATE")
         if pragma("application_id") != APPLICATION:
             if database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise StorageError(f"{self._path} is not a device's file")
+                raise StorageError("not a device's file")
             _run(database, SCHEMA)
             database.execute(f"PRAGMA application_id = {APPLICATION}")
         elif pragma("user_version") not in UPGRADES:
-            raise StorageError(f"{self._path} is of a newer version, or damaged: upgrade ldp")
+            raise StorageError("of a newer version, or damaged: upgrade ldp")
         else:
             for version in range(pragma("user_version"), FORMAT):
                 _run(database, UPGRADES[version])
@@ -271,16 +280,6 @@ def totals(database: Database) -> list[Charge]:
         query = "SELECT budget, metric, epsilon, times, forgotten FROM totals ORDER BY 1, 2, 3"
         database.totals = database.execute(query).fetchall()
     return database.totals
-
-
-def _storage_error(error: Exception) -> StorageError:
-    """Return an error of SQLite or the system as StorageError."""
-    if isinstance(error, StorageError):
-        return error
-    busy = isinstance(error, sqlite3.OperationalError) and (
-        "locked" in str(error) or "busy" in str(error)
-    )
-    return StorageError(f"the device's file cannot be used: {error}", busy)
 
 
 _FILES: WeakSet[DeviceFile] = WeakSet()

@@ -1,5 +1,6 @@
 """The client keeps every sentence of docs/device-protocol.md."""
 
+import re
 import sqlite3
 import stat
 from collections import Counter
@@ -390,13 +391,14 @@ def test_a_damaged_or_foreign_file_is_refused_and_left_alone(
     declined = made.client.record("city", "Oslo")
     assert isinstance(declined, Declined)
     assert declined.reason == "storage"
+    assert declined.details.startswith(f"{made.path}: ")
     assert "Oslo" not in declined.details
     assert made.client.status().storage
     assert made.client.remaining() == {"places": 0.0, "other": 0.0}
     assert made.client.upload().why
     assert made.client.sent() == []
     assert made.path.read_bytes() == before
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match=re.escape(f"{made.path}: ")):
         made.open(strict=True).record("city", "Oslo")
 
 

@@ -54,7 +54,8 @@ test("sqlite: nothing before consent, then a file of the owner's that a restart 
 test("sqlite: a full disk is named, although SQLite rolled back by itself", { skip }, async () => {
   const { DatabaseSync } = await import("node:sqlite");
   const { exec } = DatabaseSync.prototype;
-  const device = new Device({ storage: sqliteStorage(place()) });
+  const path = place();
+  const device = new Device({ storage: sqliteStorage(path) });
   await device.client.grant();
   DatabaseSync.prototype.exec = function (text) {
     if (text !== "COMMIT") return exec.call(this, text);
@@ -63,7 +64,7 @@ test("sqlite: a full disk is named, although SQLite rolled back by itself", { sk
   };
   try {
     const { details } = await device.client.record("city", "Oslo");
-    assert.equal(details, "the device's file cannot be used: database or disk is full");
+    assert.equal(details, `${path}: the device's file cannot be used: database or disk is full`);
   } finally {
     DatabaseSync.prototype.exec = exec;
   }
@@ -88,7 +89,8 @@ test("sqlite: a file that was deleted takes no more records, and one in its plac
     rmSync(path);
     for (const _ of [1, 2]) {
       const { reason, details } = await device.client.record("city", "Oslo");
-      assert.deepEqual([reason, details], ["storage", "the device's file was deleted while it was open"]);
+      assert.equal(reason, "storage");
+      assert.equal(details, `${path}: the device's file was deleted while it was open`);
     }
     assert.deepEqual([await device.client.grant(), existsSync(path)], [false, false]);
     const withdrawn = new Device({ storage: sqliteStorage(other) });

@@ -31,7 +31,7 @@ export function sqliteStorage(path: string): Storage {
 
   const open = (): DatabaseSync => {
     const file = identify();
-    if (opened && !file) throw new StorageError("the device's file was deleted while it was open");
+    if (opened && !file) throw new StorageError(`${path}: the device's file was deleted while it was open`);
     if (file !== openedFile) close();
     if (opened) return opened;
     const database = new sqlite.DatabaseSync(path);
@@ -42,7 +42,7 @@ export function sqliteStorage(path: string): Storage {
       const [tables] = database.prepare("SELECT count(*) AS n FROM sqlite_master").all();
       if (!tables!.n) database.exec(`${SCHEMA}; PRAGMA application_id = ${APPLICATION}`);
       const [id] = database.prepare("PRAGMA application_id").all();
-      if (id!.application_id !== APPLICATION) throw new StorageError(`${path} is not a device's file`);
+      if (id!.application_id !== APPLICATION) throw new StorageError(`${path}: not a device's file`);
       database.exec("COMMIT");
     } catch (error) {
       database.close();
@@ -81,7 +81,7 @@ export function sqliteStorage(path: string): Storage {
       } catch (error) {
         const { code, message } = error as { code?: string; message: string };
         if (error instanceof StorageError || code !== "ERR_SQLITE_ERROR") throw error;
-        throw new StorageError(`the device's file cannot be used: ${message}`, /locked/.test(message));
+        throw new StorageError(`${path}: the device's file cannot be used: ${message}`, /locked/.test(message));
       }
     },
     async alone(work) {
