@@ -157,8 +157,8 @@ def _days(mechanism: MemoisedMechanism, pair: TwoHistories, memoise: str, row: i
 
 
 def _symbols(mechanism: MemoisedMechanism, labels: Mapping[int, int], word: int) -> tuple[int, ...]:
-    """Return the symbol that each unit shows in a payload; a column that is never true is none of
-    the `labels`."""
+    """Return the symbol that each unit shows in a payload; `labels` numbers the payloads that may
+    be true, and any other payload is a symbol of its own."""
     if mechanism.kind.is_bitwise:
         return tuple(word >> bit & 1 for bit in range(mechanism.shape.columns))
     return (labels.get(word, ~word),)

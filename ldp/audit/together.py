@@ -127,9 +127,9 @@ def _counts(
 
 
 def _of_metrics(name: str, seen: Ints, possible: Ints, chances: Floats) -> Iterator[Checks]:
-    """Yield the checks of what is seen in metrics, int, shape (metrics, conditions): its sum, which
-    has lighter tails than the binomial law of its mean chance (Hoeffding 1956, theorem 4), and in
-    how many metrics it has a small p-value."""
+    """Yield two checks of counts that were `seen` in metrics, shape (metrics, conditions): of their
+    sum, and of the number of metrics with a small p-value. The sum has lighter tails than the
+    binomial law of the mean chance (Hoeffding 1956, theorem 4)."""
     expected, trials = possible * chances[:, None], possible.sum(axis=0)
     mean = expected.sum(axis=0) / np.maximum(trials, 1)
     metrics = f"{len(seen)} metrics"

@@ -249,7 +249,8 @@ def _last_sealed(database: Database, group: str) -> int:
 
 
 def _counted(registry: Registry, group: str, charges: list[Charge]) -> list[Charge]:
-    """Return the charges that count for a group."""
+    """Return the charges that count against the cap of a group: those made in it, those of metrics
+    that are in it now, and those of metrics that the registry no longer has."""
     metrics = registry.metrics
     return [
         charge

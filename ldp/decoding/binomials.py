@@ -47,8 +47,9 @@ class BinomialBounds:
 
     @property
     def p_value(self) -> Floats:
-        """Probabilities that honest reports, none of them a holder's, name a value as often as they
-        do if all made-up ones name it: exact binomial tails, shape (candidates,)."""
+        """Return p-values for "nobody holds it": the exact binomial probability that honest reports
+        name a value at least as often as is left when all made-up ones name it. Shape
+        (candidates,)."""
         about = self.reports if self.reports_about is None else self.reports_about
         honest = np.maximum(about - self.fakes, 0)
         lies = float(self.channel.untouched)

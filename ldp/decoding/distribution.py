@@ -565,8 +565,10 @@ def _last_bin(
 
 
 def _critical(largest: Floats, level: float) -> Floats:
-    """Return the critical value of one end at a level, of draws of the statistic along the last
-    axis: that of the largest of independent normal numbers, as many as agree with it at TAIL."""
+    """Return the critical value of one end at a level.
+
+    `largest`: draws of the statistic along the last axis. At TAIL they agree with the largest of
+    some number of independent normal numbers; the value is that number's at the level."""
     from scipy.special import ndtr, ndtri
 
     place = math.ceil((DRAWS + 1) * (1 - TAIL)) - 1

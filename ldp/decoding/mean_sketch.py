@@ -296,11 +296,12 @@ def bounds_of_few(
     count: Floats,
     is_sample: bool = False,
 ) -> BinomialBounds | None:
-    """Return intervals for few reports, each of a row of its own, in which reports of other values
-    name a value by a lie or a collision; None where these are so many (FEW_LIES) that errors are
-    normal. Intervals by the distribution of errors take the estimates for the true counts, and are
-    too narrow for few reports. `is_sample`: whether the reports were drawn from a larger number of
-    reports, to which the counts belong."""
+    """Return exact intervals for few reports, each of a row of its own; None where there are so
+    many (FEW_LIES) that errors are normal.
+
+    A report of another value names a value by a lie or by a collision. Normal intervals are too
+    narrow for few reports: they take the estimates for the true counts. `is_sample`: whether the
+    counts belong to a larger number of reports, of which these are a sample."""
     channel = mechanism.channel
     lies = channel.untouched + (channel.touched - channel.untouched) / mechanism.columns
     if reports * lies * (1 - lies) >= FEW_LIES:

@@ -97,8 +97,8 @@ class FilterDesign:
         return np.asarray(self.columns(some).T @ self.columns(others))
 
     def fitted(self, chosen: Places | slice, coefficients: Floats) -> Floats:
-        """Return the sum of the chosen columns times their coefficients: shape (cohorts *
-        contrasts,). None of the columns is in memory."""
+        """Return the chosen columns' sum, each times its coefficient: shape (cohorts * contrasts,).
+        The columns are never in memory."""
         held = held_by_filter(self.map[chosen], coefficients, self.mean.size)
         return self.of_filters(held).ravel()
 

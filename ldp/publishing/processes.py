@@ -55,7 +55,7 @@ def run_all(
                     on_result(result)
 
     def work_beside(process: _Process) -> None:
-        """Let a process take metrics, too, if some still wait after a while."""
+        """Start another process on the metrics that still wait after PATIENCE_SECONDS."""
         if not is_taken.wait(PATIENCE_SECONDS) and waiting and process.start():
             work(process.run)
 

@@ -38,7 +38,8 @@ class Certified(NamedTuple):
 
     @property
     def is_weak(self) -> bool:
-        """Return whether it cannot be signed: fewer than TRIALS trials, or a cheat not caught."""
+        """Return whether it cannot be signed: fewer than TRIALS trials, no cheat tried, or one of
+        them not caught."""
         cheats = self.entry["cheats_caught"].values()
         return self.trials < TRIALS or not cheats or not all(cheats)
 

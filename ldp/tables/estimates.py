@@ -248,8 +248,8 @@ class Estimates(Result):
         return self.reports * int(self.details.get("at_most", 1))
 
     def tail(self) -> float:
-        """Return how many times as far errors reach as those of a normal distribution do, at the
-        error rate of one candidate among all; 1 at least."""
+        """Return how much further errors reach than normal ones do, as a ratio of 1 or more, at the
+        error rate of one candidate among all."""
         p = self.rule.alpha / (2 * max(1, len(self.values)))
         return max(1.0, *(side(p) / Normal().upper(p) for side in (self.law.upper, self.law.lower)))
 

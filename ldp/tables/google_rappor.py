@@ -53,7 +53,7 @@ Lines = list[tuple[int, list[str]]]
 
 
 class FileParameters(NamedTuple):
-    """Parameters of a file: the `mechanism`, and how counts of files become those of its table.
+    """Parameters of a file: the `mechanism`, and what turns counts of files into those of a table.
 
     `cohorts` and `bits`: of the files; `is_inverted`: whether a reported bit is the opposite of the
     mechanism's, as p is above q.

@@ -63,7 +63,7 @@ class Rows:
 
     @cached_property
     def xx(self) -> Floats:
-        """X'X: shape (columns, columns)."""
+        """The products X'X of all pairs of features: shape (columns, columns)."""
         return product(self.features, self.features)
 
     @cached_property
