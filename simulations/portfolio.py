@@ -179,7 +179,7 @@ def error_of(
     else:
         assert isinstance(question, Percentile)
         way: Any = mechanism
-        worst = max(question.cases.values(), key=lambda case: case.error(way))
+        worst = max(question.cases, key=lambda case: case.error(way))
         errors = worst.errors(way, windows, generator) / worst.whole
     return math.sqrt(float((errors**2).mean())) / ask.within
 

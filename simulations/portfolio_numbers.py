@@ -7,8 +7,8 @@ is planned without a population.
 Where the plan is not refused, people of eight shapes hold numbers of the range; none of the shapes
 is the planner's. Some numbers lie beyond the range and count as its end. Of each shape 200 tables
 are drawn. The percentile's root mean squared error, relative to the true percentile, is compared
-with the error that the plan states. The planned epsilon is compared with that of a plan from these
-very numbers.
+with the error that the plan states: of all, and of those of whom as many are near the percentile as
+the plan assumes. The planned epsilon is compared with that of a plan from these very numbers.
 
 It prints the bars, writes them as JSON and exits 1 when one is missed; `--sample` takes three
 products.
@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from ldp.planning.percentiles import shares_near
 from ldp.planning.portfolio import PlannedMetric, Product
 from ldp.server import decode_distribution
 from ldp.simulation import draw_table
@@ -38,6 +39,9 @@ from simulations.portfolio import ASK, HEAD
 
 PRODUCTS, TABLES, SEED, PEOPLE = 30, 200, 46, 4001
 MOST_MEAN, MOST, LEAST_PLANNED, MOST_PRICE = 1.1, 1.3, 0.5, 2.0
+FAR, SLACK = 4, 0.9
+"""Multiple of the error asked for up to which people near a percentile are counted, and the part of
+the assumed share that is enough: 4001 people are a sample."""
 START, END = date(2026, 12, 1), date(2027, 5, 31)
 Draw = Callable[[np.random.Generator], Any]
 SHAPES: Mapping[str, Draw] = {
@@ -60,7 +64,8 @@ class Row:
     """Row of one product and one shape.
 
     `epsilon`: planned; `error`: measured over stated; `true_epsilon`: planned from the numbers
-    themselves. None means that the plan was refused.
+    themselves. None means that the plan was refused. `is_assumed`: whether the numbers are such as
+    the plan assumes.
     """
 
     product: int
@@ -70,6 +75,7 @@ class Row:
     epsilon: float | None
     error: float | None = None
     true_epsilon: float | None = None
+    is_assumed: bool = True
 
 
 def question_of(seed: int, number: int, keys: str = "") -> tuple[dict[str, Any], str]:
@@ -101,6 +107,16 @@ def answer_of(folder: Path, text: str) -> PlannedMetric | None:
     path.write_text(text, "utf-8")
     accepted = Product.load(path, START).answer().accepted
     return accepted[0] if accepted else None
+
+
+def is_assumed(sizes: Any, share: float, true: float, error: float) -> bool:
+    """Return whether, up to FAR times the stated error away, as many people are near the percentile
+    as the plan assumes."""
+    for ratio in 1 + error * np.linspace(0, FAR, 41)[1:]:
+        ends = np.searchsorted(sizes, [true / ratio, true * ratio], side="right") / PEOPLE
+        if (np.abs(ends - share) < np.multiply(SLACK, shares_near(share, ratio))).any():
+            return False
+    return True
 
 
 def rows_of(seed: int, number: int, tables: int) -> list[Row]:
@@ -135,7 +151,8 @@ def rows_of(seed: int, number: int, tables: int) -> list[Row]:
                     squares += (estimate / true - 1) ** 2
                 error = math.sqrt(squares / tables) / answer.error
             true_epsilon = best.epsilon if best else None
-            rows.append(Row(number, shape, share, within, epsilon, error, true_epsilon))
+            near = is_assumed(sizes, share, true, within)
+            rows.append(Row(number, shape, share, within, epsilon, error, true_epsilon, near))
     return rows
 
 
@@ -148,6 +165,7 @@ def bars(rows: list[Row]) -> list[Bar]:
     }
     most_mean = max(means.values(), default=0.0)
     most = max((row.error for row in rows if row.error is not None), default=0.0)
+    assumed = max((row.error for row in rows if row.error and row.is_assumed), default=0.0)
     prices = [row.epsilon / row.true_epsilon for row in rows if row.epsilon and row.true_epsilon]
     price = float(np.median(prices)) if prices else math.inf
     return [
@@ -158,6 +176,7 @@ def bars(rows: list[Row]) -> list[Bar]:
             most_mean <= MOST_MEAN,
         ),
         Bar("largest error over the stated one", most, f"<= {MOST}", most <= MOST),
+        Bar("the same where the assumption holds", assumed, f"<= {MOST}", assumed <= MOST),
         Bar("products not refused", part, f">= {LEAST_PLANNED}", part >= LEAST_PLANNED),
         Bar(
             "median epsilon over that of a plan from the numbers",

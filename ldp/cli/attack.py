@@ -95,14 +95,14 @@ def _people(definition: "Metric", population: Path | None) -> "Population":
     """Return the population of the file, or a typical population without a file."""
     import numpy as np
 
-    from ldp.planning.percentiles import EVEN, LOGNORMAL, shaped_people
+    from ldp.planning.percentiles import typical_people
     from ldp.simulation import Population
 
     if population is not None:
         return Population.of_metric(definition, population, chosen_reading())
     mechanism: Any = definition.mechanism
     if mechanism.is_numeric:
-        return shaped_people(EVEN if mechanism.bounds else LOGNORMAL, mechanism.bounds)
+        return typical_people(mechanism.bounds)
     values = definition.candidates() or mechanism.listed
     if not values:
         raise ParameterError("the metric has no dictionary: give --population FILE")

@@ -85,7 +85,7 @@ def plan_number(
     """Say what each way would tell of a percentile, in --range or of an unknown range.
 
     With --by, of that of each category, and when that is hopeless. Without --population or --from
-    it is that of the numbers, of six shapes, whose interval is the longest.
+    few people are assumed to be near it.
 
     \b
     Example: ldp plan number --users 100000 --epsilon 2 --quantile 0.95
@@ -120,26 +120,23 @@ def plan_product(questions: Path, out: Path | None, as_json: bool) -> None:
 def _words_of_percentile(answer: PercentilePlan) -> list[str]:
     ask, by, name = answer.question, len(answer.question.by), f"p{100 * answer.question.q:.6g}"
     of_each = f" by {by:,} categories, each with {100 / by:.3g} % of them" if by else ""
-    users, of_shape = counted(ask.users, "user"), "" if ask.people else "of numbers"
+    users = counted(ask.users, "user")
     lines = [f"{name} of {users}{of_each}, epsilon {ask.epsilon:g} a report", ""]
-    table: Rows = [("way", name, "low", "high", "share +-", "bytes", "mean +-", of_shape)]
+    table: Rows = [("way", name, "low", "high", "share +-", "bytes", "mean +-")]
     for row in answer.forecasts:
         mean = "-" if row.mean_std_error is None else f"{row.mean_std_error:.3g}"
         sizes = f"{100 * row.share_std_error:.2g} %", f"{report_bytes(row.mechanism):,}", mean
-        like = of_shape and row.like
         way = row.words + " *" * (row is answer.best)
-        table.append((way, *_cells(row.percentile), *sizes, like))
+        table.append((way, *_cells(row.percentile), *sizes))
     for way, error in answer.means.items():
-        table.append((way, "none", "", "", "", "", f"{error:.3g}", ""))
+        table.append((way, "none", "", "", "", "", f"{error:.3g}"))
     lines += aligned(table)
-    like = f"of numbers like those of {ask.like}"
-    if ask.people is None:
-        like = f"of the shape of numbers that is told worst, of these: {', '.join(ask.cases)}"
     notes = (
         f"*: recommended, the shortest report whose interval is, as a share of the percentile, "
         f"within 5 % of the shortest. Intervals are medians of {TABLES} drawn tables, at 95 %, "
-        f"{like}; an open end is -. Share +-: standard error of the share of people below the "
-        f"percentile. Mean +-: of the mean; without equal bins of a range there is none."
+        f"for {ask.planned_for()}; an open end is -. Share +-: standard error of the share of "
+        f"people below the percentile. Mean +-: of the mean; without equal bins of a range there "
+        f"is none."
     )
     lines += ["", *wrap(notes), "", *wrap(in_words(ask.epsilon))]
     if answer.parts:
@@ -150,11 +147,10 @@ def _words_of_percentile(answer: PercentilePlan) -> list[str]:
 
 def _of_parts(answer: PercentilePlan) -> list[str]:
     """Return what the recommended way tells about categories with a part of the users."""
-    of_shape = "" if answer.question.people else "of numbers"
-    table: Rows = [("of a category with", "percentile", "low", "high", of_shape, "")]
+    table: Rows = [("of a category with", "percentile", "low", "high", "")]
     for row in answer.parts:
-        share, like = f"{100 * row.part:.3g} %", of_shape and row.like
-        table.append((share, *_cells(row.percentile), like, "hopeless" * row.is_hopeless))
+        cells = _cells(row.percentile)
+        table.append((f"{100 * row.part:.3g} %", *cells, "hopeless" * row.is_hopeless))
     lines = aligned(table)
     if answer.best.is_hopeless:
         needed = answer.users_needed

@@ -88,7 +88,7 @@ class Mean(Question):
     def useless_error(self) -> float:
         return self.whole
 
-    def planned_for(self, mechanism: Mechanism) -> str:
+    def planned_for(self) -> str:
         return f"any numbers from {self.bounds[0]:g} to {self.bounds[1]:g}"
 
     @property
@@ -136,9 +136,9 @@ class Mean(Question):
 class Percentile(Question):
     """The `q`-quantile of a number, in `bounds` or of an unknown range; with categories `by`, the
     quantile of each, which has an equal part of the people. `people` hold numbers like those to
-    come, as `like` says. Without them a mechanism's errors are those of the shape of `SHAPES`
-    with the largest relative error, and a curator's errors those of the first shape. `way` is the
-    mechanism that a plan of another epsilon recommends."""
+    come, as `like` says. Without them a mechanism's errors are the largest of the `cases`, relative
+    to the percentile, and a curator's errors those of the first. `way` is the mechanism that a plan
+    of another epsilon recommends."""
 
     q: float
     bounds: Range | None = None
@@ -178,32 +178,34 @@ class Percentile(Question):
         return cls(**shared, q=keys["percentile"], bounds=keys["range"], by=by)
 
     @cached_property
-    def cases(self) -> Mapping[str, "Percentile"]:
-        """The question for each kind of numbers that it is planned for, by the words for them; a
-        quantile of 0 has no relative error."""
+    def cases(self) -> tuple["Percentile", ...]:
+        """The question for each of the populations that it is planned for."""
         if self.people is not None:
-            return {self.like: self}
-        questions = {
-            shape: self.with_(people=percentiles.shaped_people(shape, self.bounds))
-            for shape in percentiles.SHAPES
-        }
-        return {shape: question for shape, question in questions.items() if question.truth}
+            return (self,)
+        bounds = self.bounds or (-math.inf, math.inf)
+        return tuple(
+            self.with_(people=percentiles.spread_people(self.q, place, bounds))
+            for place in percentiles.places_of(self.bounds).tolist()
+        )
 
-    def planned_for(self, mechanism: Mechanism) -> str:
+    def planned_for(self) -> str:
         if self.people is not None:
             return f"numbers like those of {self.like}"
-        shapes = ", ".join(self.cases)
-        worst = self._worst(mechanism)
-        shape = next(name for name, question in self.cases.items() if question is worst)
-        return f"{shape}, the shape of numbers that is told worst of: {shapes}"
+        near = 100 * min(percentiles.shares_near(self.q, 1.1))
+        least = abs(percentiles.places_of(self.bounds)[0])
+        size = f", which is at least {least:.3g} in size" * (self.bounds is not None)
+        return (
+            f"numbers of which {near:.2g} % or more are up to 10 % below the percentile, and as "
+            f"many up to 10 % above it{size}"
+        )
 
     def _worst(self, mechanism: Any) -> "Percentile":
         """Return the one of `cases` with the largest relative error."""
-        return max(self.cases.values(), key=lambda question: question.error(mechanism))
+        return max(self.cases, key=lambda question: question.error(mechanism))
 
     @property
     def _held(self) -> Population:
-        return self.people or next(iter(self.cases.values()))._held
+        return self.people or self.cases[0]._held
 
     @cached_property
     def _sorted(self) -> tuple[Floats, Floats]:
@@ -241,12 +243,9 @@ class Percentile(Question):
         many drawn `tables`, if any. It is that of the one of `cases` with the longest interval, as
         a share of the percentile."""
 
-        def of(name: str, tables: int) -> PercentileForecast:
-            row = percentiles.forecast(mechanism, self.cases[name].known(part), tables)
-            return dataclasses.replace(row, like=name)
-
-        widths = {name: of(name, 0).relative_width for name in self.cases}
-        return of(max(widths, key=widths.__getitem__), tables)
+        cases = [case.known(part) for case in self.cases]
+        widths = [percentiles.forecast(mechanism, case).relative_width for case in cases]
+        return percentiles.forecast(mechanism, cases[int(np.argmax(widths))], tables)
 
     def best(self, name: str | None = None) -> Way:
         """Return the way that a plan recommends; raises ParameterError for the name of another, or
@@ -263,25 +262,36 @@ class Percentile(Question):
         return dataclasses.replace(self.way, epsilon=self.epsilon, **tree)
 
     def error(self, mechanism: Way) -> float:
-        """Return the largest error to expect, as a share of the quantile."""
+        """Return the largest error to expect, as a share of the quantile: without people at least
+        the width of its bin, because all who are in the bin may hold one number."""
         if self.people is None:
-            return max(case.error(mechanism) for case in self.cases.values())
+            errors = (case.error(mechanism) for case in self.cases)
+            return max(*errors, self._width(mechanism))
         return MARGIN * self.std_error(mechanism) / self.whole
 
+    def _width(self, mechanism: Way) -> float:
+        """Return the largest width of a bin, as a share of the quantiles in it that are assumed."""
+        edges, least = np.array(mechanism.bins.edges), percentiles.places_of(self.bounds)[0]
+        inner = edges[np.isfinite(edges)]
+        sizes = np.minimum(abs(inner[1:]), abs(inner[:-1]))
+        return float((np.diff(inner) / np.maximum(sizes, abs(least))).max())
+
     def is_exact(self, mechanism: Way, within: float) -> bool:
-        return all(case.error(mechanism) <= within for case in self.cases.values())
+        if self.people is None and self._width(mechanism) > within:
+            return False
+        return all(case.error(mechanism) <= within for case in self.cases)
 
     def std_error(self, mechanism: Way) -> float:
         """Return the root mean squared error of the quantile, over draws of the errors of all
         shares: bins make it larger than the error of the share at the quantile would. Without
-        people it is that of the shape with the largest relative error."""
+        people it is that of the case with the largest relative error."""
         if self.people is None:
             return self._worst(mechanism).std_error(mechanism)
         return percentiles.root_mean_squared_error(mechanism, self.known())
 
     def errors(self, mechanism: Way, draws: int, generator: Generator) -> Floats:
         """Draw the error of the quantile of these people, shape (draws,); without people, for the
-        shape with the largest relative error."""
+        case with the largest relative error."""
         if self.people is None:
             return self._worst(mechanism).errors(mechanism, draws, generator)
         people = percentiles.people_by_bin(mechanism, self._held)

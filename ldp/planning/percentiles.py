@@ -1,11 +1,11 @@
 """Forecasts of percentiles: what each way of asking would say, before anybody is asked.
 
 A way is judged by its decoder, on the table that its reports give on average. Where nobody says
-which numbers people hold, it is judged by those of SHAPES with the worst result.
+which numbers people hold, few are assumed to be near the percentile (`spread_people`).
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -41,8 +41,14 @@ OF_DOUBLING = (4, 8, 16, 32)
 OF_RANGE, FLIPS = (64, 256, 1024), (16, 64, 256)
 """Numbers of bins of a range that are tried: in levels, and as bit flips."""
 PEOPLE, SPREAD = 1000, 4
-"""Number of people who stand for all where no population is given, and number of numbers that stand
-for those of a bin."""
+"""Number of typical numbers, and number of numbers that stand for those of a bin."""
+DENSITY, TAIL = 0.18, 1.5
+"""Least share of the people assumed near a percentile, for a factor of e, an eighth for a factor of
+2; and the least as a multiple of the people beyond it, as in a Pareto distribution of this index.
+The smaller of the two holds."""
+REACH, FINE, FEWER = 10, 128, 3
+"""Number of doublings about the percentile in which assumed people are, number of their numbers in
+a doubling, and DOUBLINGS where a range has numbers below 0."""
 TABLES, SEED = 21, 1
 """Number of tables whose median interval is the one to expect, and seed of their draws."""
 DOUBLINGS = 10
@@ -69,8 +75,6 @@ class PercentileForecast:
     """Share of the users whose numbers these are."""
     true: float = 1.0
     """The percentile of the numbers that are assumed."""
-    like: str = ""
-    """Name of the shape of these numbers."""
 
     @property
     def width(self) -> float:
@@ -109,7 +113,6 @@ class PercentileForecast:
             "share_std_error": self.share_std_error,
             "mean_std_error": self.mean_std_error,
             "part": self.part,
-            "like": self.like,
             "is_hopeless": self.is_hopeless,
         }
 
@@ -133,41 +136,45 @@ def ways(epsilon: float, bounds: Range | None, by: tuple[str, ...] = ()) -> Iter
             yield BitFlip(epsilon=epsilon, bounds=bounds, buckets=buckets, bits=buckets)
 
 
-def _normal(places: Floats) -> Floats:
-    return np.array([*map(NormalDist().inv_cdf, places)])
+def typical_people(bounds: Range | None, times: int = 1) -> Population:
+    """Return PEOPLE numbers, `times` people of each: even in a range, or else lognormal of
+    deviation 1 about the middle of the magnitudes."""
+    places = (np.arange(PEOPLE) + 0.5) / PEOPLE
+    if bounds is None:
+        sizes = np.exp([*map(NormalDist().inv_cdf, places)])
+        numbers = sizes * (math.sqrt(MAGNITUDES[0] * MAGNITUDES[1]) / np.median(sizes))
+    else:
+        numbers = np.minimum(bounds[0] + (bounds[1] - bounds[0]) * places / 0.999, bounds[1])
+    return Population(tuple(map(repr, numbers.tolist())), counts=np.full(PEOPLE, times))
 
 
-SHAPES: Mapping[str, Callable[[Floats], Floats]] = {
-    "lognormal of deviation 2": lambda places: np.exp(2 * _normal(places)),
-    "exponential with 80 % zeros": lambda places: -np.log(np.minimum(5 * (1 - places), 1.0)),
-    "Pareto of index 1.5": lambda places: (1 - places) ** (-1 / 1.5),
-    "lognormal of deviation 1": lambda places: np.exp(_normal(places)),
-    "two modes": lambda places: np.where(
-        places < 2 / 3,
-        0.25 + 0.05 * _normal(1.5 * places % 1),
-        0.75 + 0.05 * _normal((3 * places - 2) % 1),
-    ),
-    "even": lambda places: places,
-}
-"""Shapes of numbers for which a percentile is planned: name -> quantile function, of the share of
-people who hold no larger number; those with the worst results first."""
-EVEN, LOGNORMAL = "even", "lognormal of deviation 1"
+def shares_near(q: float, ratio: Any) -> tuple[Any, Any]:
+    """Return the least shares of people that a plan assumes between 1 / `ratio` of the `q`-quantile
+    and it, and between it and `ratio` times it; of one ratio, or of an array of them."""
+    density = min(DENSITY, TAIL * q, TAIL * (1 - q))
+    return tuple(side * (1 - ratio ** (-density / side)) for side in (q, 1 - q))
 
 
 @lru_cache(maxsize=64)
-def shaped_people(shape: str, bounds: Range | None, times: int = 1) -> Population:
-    """Return PEOPLE numbers of one of SHAPES, `times` people of each. In a range one person in a
-    thousand has its upper end; without one half of the positive numbers are below the middle of
-    the magnitudes."""
-    sizes = SHAPES[shape]((np.arange(PEOPLE) + 0.5) / PEOPLE)
+def spread_people(q: float, true: float, bounds: Range) -> Population:
+    """Return people with the `q`-quantile `true`, of whom no more are near it than `shares_near`
+    says; those who would be outside of the `bounds` hold the bound."""
+    doublings = np.arange(-REACH * FINE, REACH * FINE + 1) / FINE
+    below, above = shares_near(q, 2.0 ** abs(doublings))
+    up_to = q + np.where(doublings < 0, -below, above)
+    up_to[-1] = 1.0
+    numbers = np.clip(true * 2.0 ** np.copysign(doublings, true * doublings), *bounds)
+    return _people_at(numbers, np.diff(up_to, prepend=0.0))
+
+
+def places_of(bounds: Range | None) -> Floats:
+    """Return the quantiles for which a plan is made: the least in size that it assumes, and one in
+    the middle of those to the larger end; without a range one stands for all."""
     if bounds is None:
-        unit = math.sqrt(MAGNITUDES[0] * MAGNITUDES[1]) / np.median(sizes[sizes > 0])
-        numbers = sizes * unit
-    else:
-        low, width = bounds[0], bounds[1] - bounds[0]
-        numbers = np.minimum(low + width * sizes / SHAPES[shape](np.array([0.999])), bounds[1])
-    held, counts = np.unique(numbers, return_counts=True)
-    return Population(tuple(map(repr, held.tolist())), counts=counts * times)
+        return np.array([1.0])
+    end = max(bounds[1], bounds[0], key=abs)
+    least = max(bounds[0], -bounds[1], abs(end) / 2 ** (DOUBLINGS if bounds[0] >= 0 else FEWER))
+    return np.copysign([least, math.sqrt(least * abs(end))], end)
 
 
 def people_of_result(path: Path) -> Population:
@@ -186,6 +193,11 @@ def people_of_result(path: Path) -> Population:
     share = np.repeat(np.diff(below, prepend=0.0) / SPREAD, SPREAD)
     places = (np.arange(SPREAD) + 0.5) / SPREAD
     numbers = (low[:, None] + (high - low)[:, None] * places).ravel()
+    return _people_at(numbers, share)
+
+
+def _people_at(numbers: Floats, share: Floats) -> Population:
+    """Return people who hold these numbers, of which some may be equal: shape (numbers,) each."""
     held, place = np.unique(numbers, return_inverse=True)
     total = np.bincount(place, share)
     return Population(tuple(map(repr, held.tolist())), frequencies=total / total.sum())

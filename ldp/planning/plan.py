@@ -237,6 +237,7 @@ class PercentilePlan:
         """Return the plan as JSON-ready data."""
         forecasts = [row.to_dict() for row in self.forecasts]
         answer = {"forecasts": forecasts, "means": self.means, "registry": self.registry_lines()}
+        answer["planned_for"] = self.question.planned_for()
         if not self.parts:
             return answer
         parts = [row.to_dict() for row in self.parts]
@@ -249,7 +250,7 @@ def plan_percentile(*, q: float = 0.95, by: int = 1, **settings: Any) -> Percent
     (`Percentile`), such as `users`, `epsilon` and `bounds`.
 
     The numbers are those of `people`, about whom `like` says where they are from; without people
-    each way has the numbers of SHAPES that give the longest interval. Raises ParameterError for a
+    each way has those of the `cases` that give the longest interval. Raises ParameterError for a
     number out of range.
     """
     require_whole(by, "by", 1, MOST_COLUMNS)

@@ -240,7 +240,7 @@ class PlannedMetric:
     @cached_property
     def planned_for(self) -> str:
         """People for whom the error is stated."""
-        return self.question.planned_for(self.mechanism)
+        return self.question.planned_for()
 
     @property
     def charges(self) -> int:

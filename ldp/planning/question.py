@@ -172,7 +172,7 @@ class Question(ABC):
         """Return whether `error` is at most `within`."""
         return self.error(mechanism) <= within
 
-    def planned_for(self, mechanism: Mechanism) -> str:
+    def planned_for(self) -> str:
         """Return for which people the error is stated; "" where it is that of all."""
         return ""
 
