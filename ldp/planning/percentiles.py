@@ -46,9 +46,10 @@ DENSITY, TAIL = 0.18, 1.5
 """Least share of the people assumed near a percentile, for a factor of e, an eighth for a factor of
 2; and the least as a multiple of the people beyond it, as in a Pareto distribution of this index.
 The smaller of the two holds."""
-REACH, FINE, FEWER = 10, 128, 3
+REACH, FINE, FAR = 10, 128, (8, 3)
 """Number of doublings about the percentile in which assumed people are, number of their numbers in
-a doubling, and DOUBLINGS where a range has numbers below 0."""
+a doubling, and number of doublings from the least percentile assumed to the end of a range, without
+and with numbers below 0."""
 TABLES, SEED = 21, 1
 """Number of tables whose median interval is the one to expect, and seed of their draws."""
 DOUBLINGS = 10
@@ -173,7 +174,7 @@ def places_of(bounds: Range | None) -> Floats:
     if bounds is None:
         return np.array([1.0])
     end = max(bounds[1], bounds[0], key=abs)
-    least = max(bounds[0], -bounds[1], abs(end) / 2 ** (DOUBLINGS if bounds[0] >= 0 else FEWER))
+    least = max(bounds[0], -bounds[1], abs(end) / 2 ** FAR[bounds[0] < 0])
     return np.copysign([least, math.sqrt(least * abs(end))], end)
 
 

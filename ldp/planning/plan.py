@@ -261,15 +261,16 @@ def plan_percentile(*, q: float = 0.95, by: int = 1, **settings: Any) -> Percent
         raise ParameterError(f"{by:,} categories are too many for a report: take fewer")
     if by == 1:
         return PercentilePlan(question=question, forecasts=rows, means=_means(question))
-    way, needed = rows[0].mechanism, question.users
-    while needed <= MOST_USERS and question.with_(users=needed).forecast(way).is_hopeless:
-        needed *= MORE
+    way, needed, best = rows[0].mechanism, question.users, rows[0]
+    while best.is_hopeless and needed * MORE <= MOST_USERS:
+        more = question.with_(users=(needed := needed * MORE))
+        best = more.forecast(more.best(), tables=TABLES)
     return PercentilePlan(
         question=question,
         forecasts=rows,
         means={},
         parts=tuple(question.forecast(way, part, TABLES) for part in PARTS),
-        users_needed=needed if needed <= MOST_USERS else None,
+        users_needed=None if best.is_hopeless else needed,
     )
 
 

@@ -426,7 +426,7 @@ def test_what_a_percentile_is_planned_for_stands_in_the_registry(tmp_path: Path)
     (answer,) = plan.accepted
     assert answer.planned_for == (
         "numbers of which 1.3 % or more are up to 10 % below the percentile, and as many up to "
-        "10 % above it, which is at least 0.00977 in size"
+        "10 % above it, which is at least 0.0391 in size"
     )
     plan_lines = plan.files()["metrics.toml"]
     assert f'planned_for = "{answer.planned_for}"' in plan_lines
