@@ -72,7 +72,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     require_budget(epsilon, delta)
     most = delta * (1 - SLACK)
-    steps = 1100  # from LARGEST to the smallest number
+    # from LARGEST to the smallest number
+    steps = 1100
     return bisect(lambda mu: gaussian_delta(epsilon, mu) <= most, 0.0, LARGEST, steps)[0]
 
 

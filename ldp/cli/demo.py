@@ -28,7 +28,8 @@ from ldp.simulation.datasets import browsers, emoji, words
 from ldp.simulation.devices import DevicesShare, encode_shares
 from ldp.simulation.populations import Population
 
-DICTIONARY = 2600  # the size Apple published for its popular emoji
+# the size Apple published for its popular emoji
+DICTIONARY = 2600
 BROWSERS = 500
 WORDS_PER_USER = 10
 SHOWN = 15

@@ -51,7 +51,8 @@ def device_command(file: Path, registry: Path | None, witness: Path | None, as_j
         raise ParameterError(f"{file} is not there: a device's file begins with consent")
     loaded = Registry.load(registry or file.with_name("metrics.toml"))
     needs_relay = any(metric.needs_shuffler for metric in loaded.metrics.values())
-    app = None if needs_relay else Memory()  # nothing is sent, but the app has a destination
+    # nothing is sent, but the app has a destination
+    app = None if needs_relay else Memory()
     with Client(
         file,
         registry=loaded,

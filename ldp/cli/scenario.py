@@ -217,15 +217,11 @@ def _linked(metric: ScenarioMetric, people: int, randomness: Generator) -> Itera
     manners: list[Memoise] = list(LINKED) if mechanism.is_memoisable else [False]
     for memoise in manners:
         for reports in REPORTS:
-            result = linking(
+            tests = linking(
                 mechanism, population, memoise, reports, people=people, generator=randomness
             )
-            yield {
-                "memoise": memoise,
-                "reports": reports,
-                "person": result.person._asdict(),
-                "change": result.change._asdict(),
-            }
+            results = zip(("person", "change"), (test._asdict() for test in tests), strict=True)
+            yield {"memoise": memoise, "reports": reports, **dict(results)}
 
 
 def _words(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:

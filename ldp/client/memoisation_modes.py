@@ -84,7 +84,8 @@ class Mode(ABC):
     @property
     def _none_value(self) -> Value:
         value = self.metric.mechanism.placeholder
-        assert value is not None  # the registry requires one where presence is hidden
+        # the registry requires one where presence is hidden
+        assert value is not None
         return value
 
 

@@ -36,7 +36,8 @@ def consistent(estimates: Estimates, how: str) -> Estimates:
         raise DecodeError("counts of sets of answers add to no known number: use non-negative")
     if how == "non-negative":
         counts = np.maximum(raw, 0.0)
-        too_many = estimates.noise / math.sqrt(2 * math.pi)  # E max(0, Z) of a normal Z
+        # E max(0, Z) of a normal Z
+        too_many = estimates.noise / math.sqrt(2 * math.pi)
         bias = f"a value that nobody holds is given {counted(too_many, 'report')} on average"
     else:
         if not raw.size:

@@ -215,7 +215,8 @@ class _Grid:
         p, q = channel.chances
         self.step, self.points = step, points
         self.t = t = 2 * np.pi * np.arange(points // 2 + 1) / (points * step)
-        angle = np.minimum(t, np.pi - 1e-6)  # at pi a coin of 1/2 has no logarithm
+        # at pi a coin of 1/2 has no logarithm
+        angle = np.minimum(t, np.pi - 1e-6)
         turn = -2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)  # e**(it) - 1
         self.excess = (p - q) * turn / (1 + q * turn)
         self.coins = _log1p(q * turn) - 1j * t * q

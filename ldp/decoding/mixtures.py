@@ -231,6 +231,7 @@ def covariance(information: Floats) -> Floats:
 
     if len(information) < 2:
         return np.zeros_like(information)  # one share is all there is
-    basis = helmert(len(information)).T  # orthonormal columns that each add to 0
+    # orthonormal columns that each add to 0
+    basis = helmert(len(information)).T
     inverse = np.linalg.pinv(basis.T @ information @ basis, hermitian=True, rcond=1e-12)
     return np.asarray(basis @ inverse @ basis.T)

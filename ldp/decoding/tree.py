@@ -128,7 +128,8 @@ class TreeFit:
         """
         own, taken = self._parts
         variances, levels = self.tree.split(variance), len(own)
-        whole = [*variances]  # variance of each node's estimate on the way up
+        # variance of each node's estimate on the way up
+        whole = [*variances]
         for level in reversed(range(levels - 1)):
             family = np.add.reduceat(whole[level + 1], self._firsts[level + 1])
             whole[level] = own[level] ** 2 * variances[level] + (1 - own[level]) ** 2 * family

@@ -82,7 +82,8 @@ class BitFlip(Mechanism):
             raise ParameterError("bits must be a whole number from 1 to that of the buckets")
         if self.buckets * self.bits > MAX_CELLS:
             raise ParameterError(f"buckets times bits must be at most {MAX_CELLS}")
-        _ = self.channel  # raises for an epsilon too small for the thresholds
+        # raises for an epsilon too small for the thresholds
+        _ = self.channel
 
     @property
     def differing(self) -> int:

@@ -25,7 +25,8 @@ class Categorical(Mechanism, ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "categories", require_categories(self.categories))
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
-        _ = self.channel  # raises for an epsilon too small for the thresholds
+        # raises for an epsilon too small for the thresholds
+        _ = self.channel
 
     @cached_property
     def addressing(self) -> Addressing:

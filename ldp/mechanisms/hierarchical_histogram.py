@@ -160,7 +160,8 @@ class HierarchicalHistogram(Mechanism):
             branching = nearest_whole(third, 4)
             object.__setattr__(self, "branching", min(branching, len(self.bins)))
         require_whole(self.branching, "branching", 2, len(self.bins))
-        _ = self.channel  # raises for too small an epsilon
+        # raises for too small an epsilon
+        _ = self.channel
 
     def _require_bins(self) -> None:
         magnitudes = require_range(self.magnitudes, "magnitudes")

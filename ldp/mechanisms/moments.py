@@ -118,7 +118,8 @@ class RegressionMoments(Mechanism):
         object.__setattr__(self, "bounds", tuple(map(require_range, pairs)))
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         require_outside(self.outside)
-        _ = self.channel  # raises for an epsilon too small for the thresholds
+        # raises for an epsilon too small for the thresholds
+        _ = self.channel
 
     @cached_property
     def channel(self) -> Channel:

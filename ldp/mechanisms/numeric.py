@@ -145,7 +145,8 @@ class Numeric(Mechanism, ABC):
         object.__setattr__(self, "bounds", require_range(self.bounds))
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         require_outside(self.outside)
-        _ = self.channel  # raises for an epsilon too small for the thresholds
+        # raises for an epsilon too small for the thresholds
+        _ = self.channel
 
     @property
     def bins(self) -> int:

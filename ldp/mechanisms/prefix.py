@@ -62,7 +62,8 @@ class PrefixExtension(LocalHashing):
     @cached_property
     def addressing(self) -> Prefixes:  # type: ignore[override]
         prefixes = Prefixes(self.seed, self.buckets, self.rows // self.groups, self.spelling)
-        _ = prefixes.rows  # raises for an invalid seed
+        # raises for an invalid seed
+        _ = prefixes.rows
         return prefixes
 
     def fakes_move(self, share: float = FAKES) -> float:

@@ -205,7 +205,8 @@ class Rappor(MemoisedMechanism):
             return Answers(single, self.at_most) if self.at_most else single
         if self.scheme == "polynomial":
             bloom = PolynomialBloom(self.seed, self.bits, self.hashes)
-            _ = bloom.rows  # raises for an invalid seed
+            # raises for an invalid seed
+            _ = bloom.rows
             return bloom
         if self.scheme == "chromium-city64":
             from ldp.protocol.cityhash import CityBloom  # late: few apps need it

@@ -62,7 +62,8 @@ class FragmentSketch(CountMeanSketch):
         fragments = Fragments(
             self.seed, self.width, self.rows // self.spelling.positions, self.spelling
         )
-        _ = fragments.rows  # raises for an invalid seed
+        # raises for an invalid seed
+        _ = fragments.rows
         return fragments
 
 

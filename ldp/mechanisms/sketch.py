@@ -49,7 +49,8 @@ class MeanSketch(Mechanism, ABC):
         require_whole(self.columns, self.columns_are, 2, MAX_WIDTH)
         if self.rows * self.columns > MAX_CELLS:
             raise ParameterError(f"rows times {self.columns_are} must be at most {MAX_CELLS}")
-        _ = self.channel, self.addressing  # raises for an epsilon too small, or an invalid seed
+        # raises for an epsilon too small, or an invalid seed
+        _ = self.channel, self.addressing
 
     @property
     def columns(self) -> int:

@@ -44,7 +44,8 @@ class PublicKey:
         try:
             key = bytes.fromhex(text)
             self._key = X25519PublicKey.from_public_bytes(key)
-            SUITE.encrypt(b"", self._key)  # fails where no private key exists, as for zeros
+            # fails where no private key exists, as for zeros
+            SUITE.encrypt(b"", self._key)
         except (ValueError, TypeError):
             raise ParameterError(
                 "a key must be the 64 hexadecimal digits that `ldp key` prints"

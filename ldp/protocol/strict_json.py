@@ -39,7 +39,8 @@ def read_toml(path: "Path", error: type[LdpError] = RegistryError) -> dict[str, 
     def parse(text: str) -> dict[str, Any]:
         contents = tomllib.loads(text.removeprefix("\ufeff"))
         if any(mark in text for mark in ("0x", "0o", "0b")):
-            repr(contents)  # fails for a number too long for any message
+            # fails for a number too long for any message
+            repr(contents)
         return contents
 
     return _read(path, "valid TOML", parse, error)

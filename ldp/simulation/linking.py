@@ -1,7 +1,6 @@
 """An attacker who links: decides which streams of reports are of one device."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
@@ -20,18 +19,6 @@ _TIE = 1e-9
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Linking:
-    """Result of linking two sets of `reports` reports each. `person`: test whether they are of one
-    device, whose value did not change, or of the devices of two people; `change`: test whether the
-    value of one device changed between them."""
-
-    memoise: Memoise
-    reports: int
-    person: Advantage
-    change: Advantage
-
-
 def linking(
     mechanism: CatalogueMechanism,
     population: Population,
@@ -40,10 +27,12 @@ def linking(
     *,
     people: int,
     generator: Generator,
-) -> Linking:
+) -> tuple[Advantage, Advantage]:
     """Draw `people` people with the population's frequencies, draw two sets of `reports` reports
-    from each device, and return both tests. By epoch the two sets are of different epochs; two sets
-    of one epoch are linked as they are per value, and show no change."""
+    from each device, and return two tests: whether the sets are of one device, whose value did not
+    change, or of the devices of two people; and whether the value of one device changed between
+    them. By epoch the two sets are of different epochs; two sets of one epoch are linked as they
+    are per value, and show no change."""
     shares = population.shares
     if np.count_nonzero(shares) < 2:
         raise ParameterError("a population of one value has nothing to tell")
@@ -65,12 +54,7 @@ def linking(
     stranger = np.roll(itself, 1)
     person = [_same_device(first, second, of, shares) > _TIE for of in (itself, stranger)]
     change = [_changed(first, later, shares) > _TIE for later in (other, second)]
-    return Linking(
-        memoise=memoise,
-        reports=reports,
-        person=Advantage.of(*person),
-        change=Advantage.of(*change),
-    )
+    return Advantage.of(*person), Advantage.of(*change)
 
 
 def _same_device(first: Evidence, second: Evidence, of: Ints, shares: Floats) -> Floats:

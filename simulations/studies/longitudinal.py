@@ -151,7 +151,7 @@ REPORTS = (1, 2, 4, 7, 14, 30)
 
 
 def _linking(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    found = linking(
+    tests = linking(
         _mechanism("chrome-uma"),
         ZIPF,
         next(manner for manner in MANNERS if str(manner) == setting["memoise"]),
@@ -161,7 +161,7 @@ def _linking(setting: Setting, generator: np.random.Generator) -> dict[str, floa
     )
     return {
         f"{what}_{name}": float(number)
-        for what, test in (("person", found.person), ("change", found.change))
+        for what, test in zip(("person", "change"), tests, strict=True)
         for name, number in test._asdict().items()
     }
 

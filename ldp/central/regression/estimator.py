@@ -218,7 +218,8 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.regressor_tags.poor_score = True  # noise outweighs a few dozen rows
+        # noise outweighs a few dozen rows
+        tags.regressor_tags.poor_score = True
         return tags
 
     def merged(self, other: "PrivateLinearRegression") -> Self:
