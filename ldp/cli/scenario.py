@@ -193,7 +193,7 @@ def _attacker(scenario: Scenario, randomness: Generator) -> dict[str, Any] | Non
                 "values": len(metric.population.values),
                 "without_reports": float(metric.population.shares.max()),
                 "guessed": [
-                    {"how": words, "days": list(map(_averaged, by_metric[metric.name]))}
+                    {"how": words, "days": list(map(Averaged._asdict, by_metric[metric.name]))}
                     for words, by_metric in guessed.items()
                     if metric.name in by_metric
                 ],
@@ -202,11 +202,6 @@ def _attacker(scenario: Scenario, randomness: Generator) -> dict[str, Any] | Non
             for metric in guessable
         },
     }
-
-
-def _averaged(averaged: Averaged) -> dict[str, float]:
-    right = {"right": averaged.right.share, "std_error": averaged.right.error}
-    return {"days": averaged.days, **right, "at_most": averaged.at_most}
 
 
 def _linked(metric: ScenarioMetric, people: int, randomness: Generator) -> Iterator[dict[str, Any]]:

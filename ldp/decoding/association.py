@@ -13,7 +13,6 @@ not normal near 0.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from string import ascii_lowercase
@@ -29,7 +28,8 @@ from ldp.errors import DecodeError
 from ldp.files import counted
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
-from ldp.protocol.kinds import Index, Subset
+from ldp.mechanisms.outcomes import cell_factors
+from ldp.protocol.kinds import Index
 from ldp.tables.estimates import Normal, Rule, spread, widened
 from ldp.tables.frame import Columns
 from ldp.tables.joint_table import JointTable
@@ -190,7 +190,8 @@ class Association(Result):
         """One-sided p-value of every cell, against a count of 0: shape of `shares`."""
         from scipy.special import ndtr
 
-        least = LEAST_ERROR * self.reports  # of reports without noise
+        # of reports without noise
+        least = LEAST_ERROR * self.reports
         tails = ndtr(-self.unbiased / np.maximum(self.std_error, least))
         return np.where(self.are_few & (self.std_error <= least), 1.0, tails).clip(self.few_tail)
 
@@ -458,18 +459,12 @@ def likelihoods(axis: Variable, rows: RowNumbers, payloads: Bytes) -> Floats:
 def cell_ratios(mechanism: Mechanism, payloads: Bytes) -> Floats:
     """Return for every cell of the reports' rows the probability of the report if the value touches
     the cell over that if it does not: float64, shape (reports, columns)."""
-    channel, columns, layout = mechanism.channel, mechanism.shape.columns, mechanism.layout
-    ratio, rest = channel.touched / channel.untouched, Fraction(1)
-    if isinstance(layout, Index):
+    columns, ratios = mechanism.shape.columns, map(float, cell_factors(mechanism))
+    if mechanism.kind is Index:
         column = payloads @ (1 << 8 * np.arange(payloads.shape[1]))
-        return np.where(column[:, None] == np.arange(columns), float(ratio), 1.0)
-    if isinstance(layout, Subset):
-        with_cell, without = (layout.probability(n, (0,), channel.touched, 0) for n in (1, 0))
-        ratio = with_cell / without
-    else:
-        rest = (1 - channel.touched) / (1 - channel.untouched)
+        return np.where(column[:, None] == np.arange(columns), *ratios)
     bits = np.unpackbits(payloads, axis=1, bitorder="little")[:, :columns]
-    return np.where(bits, float(ratio), float(rest))
+    return np.where(bits, *ratios)
 
 
 def value_likelihoods(touched: Floats, rows: RowNumbers, ratio: Floats) -> Floats:

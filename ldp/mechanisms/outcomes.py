@@ -153,6 +153,22 @@ def _curve(pair: Pair) -> Callable[[Fraction], Fraction]:
     return delta
 
 
+def cell_factors(mechanism: Mechanism) -> tuple[Fraction, Fraction]:
+    """Return the factors of P(report | value) for a cell that the value touches, where the report
+    names the cell and where it does not, over those of a cell that the value does not touch. Of
+    sets the cell stands for all cells of the value; factors of signs are only proportional."""
+    channel, layout = mechanism.channel, mechanism.layout
+    touched, untouched = channel.touched, channel.untouched
+    if mechanism.kind.is_signed:
+        return touched, 1 - touched
+    if isinstance(layout, Subset):
+        cells = range(mechanism.touches)
+        with_cell, without = (layout.probability(n, cells, touched, 0) for n in (1, 0))
+        return with_cell / without, Fraction(1)
+    is_index = mechanism.kind is Index
+    return touched / untouched, Fraction(1) if is_index else (1 - touched) / (1 - untouched)
+
+
 def _index(mechanism: Mechanism, channel: Channel) -> Outcomes:
     """Return the classes: columns of only the first value, only the second, both, or neither.
 

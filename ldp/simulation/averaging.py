@@ -49,12 +49,14 @@ class Advantage(NamedTuple):
 
 
 class Averaged(NamedTuple):
-    """Share of people's values guessed `right` after `days` days. No attacker is right more often
-    than `at_most`, whatever the mechanism: this is the mean over people of the posterior that their
-    epsilon allows for a prior as large as the most frequent value's share."""
+    """Share of people's values guessed `right` after `days` days, and its standard error. No
+    attacker is right more often than `at_most`, whatever the mechanism: this is the mean over
+    people of the posterior that their epsilon allows for a prior as large as the most frequent
+    value's share."""
 
     days: int
-    right: TrialsShare
+    right: float
+    std_error: float
     at_most: float
 
 
@@ -84,7 +86,7 @@ def averaging(
             ceiling = [posterior(most, e) for e in collection.persons([name]).tolist()]
             guess = np.round(scores, _DIGITS).argmax(axis=1)
             right = TrialsShare.of(guess == people.values[name][:, 0])
-            results[name].append(Averaged(day, right, float(np.mean(ceiling))))
+            results[name].append(Averaged(day, *right, float(np.mean(ceiling))))
     return results
 
 

@@ -19,6 +19,7 @@ from ldp.arrays import Bools, Bytes, Floats, Ints, Points, RowNumbers, add_at
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.memoisation import MemoisedMechanism
+from ldp.mechanisms.outcomes import cell_factors
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index, Subset
@@ -184,13 +185,14 @@ class _Cells:
         self._mechanism, self._points = mechanism, points
         rows = mechanism.shape.rows
         self._by_row = rows <= _FEW_ROWS or isinstance(mechanism.addressing, Md5Bloom)
-        self._weights = _weights(mechanism)
+        self._weights = [float(exact_log(ratio)) for ratio in cell_factors(mechanism)]
         first = self._in_row(0)
         self._touching: Bools | None = None
         # the cells may be too many to compare
         if rows == 1 and mechanism.kind is Index:
             self._touching = np.zeros((mechanism.shape.columns + 1, len(points)), dtype=bool)
-            self._touching[first.T, np.arange(len(points))] = True  # NO_COLUMN is the last row
+            # NO_COLUMN is the last row
+            self._touching[first.T, np.arange(len(points))] = True
         self.most = 1 if self._touching is not None else first.shape[1]
 
     def _in_row(self, row: int) -> Ints:
@@ -228,25 +230,6 @@ class _Cells:
         for cells in np.moveaxis(self.columns(rows), 2, 0):
             sums += np.where(names(cells), *self._weights) * (cells != bulk.NO_COLUMN)
         return sums
-
-
-def _weights(mechanism: Mechanism) -> tuple[float, float]:
-    """Return the terms that a cell adds to ln P(report | value) where the report names it, and
-    where it does not."""
-    touched, untouched = mechanism.channel.chances
-    if mechanism.kind is Index:
-        return math.log(touched / untouched), 0.0
-    if mechanism.kind.is_signed:
-        return math.log(touched), math.log1p(-touched)
-    # of sets with one of the value's columns or more, and without
-    if mechanism.kind is Subset:
-        cells = range(mechanism.touches)
-        both = (
-            mechanism.layout.probability(n, cells, mechanism.channel.touched, 0) for n in (1, 0)
-        )
-        with_any, without = map(exact_log, both)
-        return float(with_any), float(without)
-    return math.log(touched / untouched), math.log((1 - touched) / (1 - untouched))
 
 
 def _names(mechanism: Mechanism, rows: RowNumbers, payloads: Bytes) -> Callable[[Ints], Bools]:

@@ -88,8 +88,8 @@ def _averaging(setting: Setting, generator: np.random.Generator) -> dict[str, fl
     days = int(setting["days"])
     (found,) = averaging(_scenario(preset, days, caps, **how), [days], generator)["asked"]
     return {
-        "right": found.right.share,
-        "error": found.right.error,
+        "right": found.right,
+        "error": found.std_error,
         "at_most": found.at_most,
         "without_reports": float(ZIPF.shares.max()),
     }

@@ -155,7 +155,7 @@ def test_the_averaging_attack_succeeds_as_often_as_the_best_guess_does(memoise: 
     asked = ScenarioMetric(metric=metric(PLACE, memoise=memoise, epoch=epoch), population=PLACES)
     (found,) = averaging(scenario([asked], attacked=PEOPLE), [3], generator(3))["city"]
     exact = right_of_three(memoise)
-    hits = round(found.right.share * PEOPLE)
+    hits = round(found.right * PEOPLE)
     assert share_p(hits, PEOPLE, exact, exact) > ALPHA
     price = PLACE.cost.lifetime if memoise else 3 * PLACE.cost.epsilon
     assert found.at_most == pytest.approx(posterior(0.5, price))
@@ -176,8 +176,8 @@ def test_devices_that_do_not_memoise_are_guessed_more_often(
     monkeypatch.setattr(Collection, "_charge", lambda self, *_: np.zeros(1))
     (found,) = averaging(scenario([asked], attacked=PEOPLE), [3], generator(3))["city"]
     exact = right_of_three("per-value")
-    assert share_p(round(found.right.share * PEOPLE), PEOPLE, exact, exact) < ALPHA
-    assert found.right.share > exact
+    assert share_p(round(found.right * PEOPLE), PEOPLE, exact, exact) < ALPHA
+    assert found.right > exact
 
 
 def distance(one: Mapping[Any, float], other: Mapping[Any, float]) -> float:
