@@ -58,6 +58,16 @@ def from_extra(feature: str, extra: str) -> Iterator[None]:
         raise MissingPackage.of(feature, error.name, extra) from None
 
 
+@contextmanager
+def errors_in(place: object, error: type[LdpError] = ParameterError) -> Iterator[None]:
+    """Raise errors of the block as `error`, each line after the `place` unless that is ""."""
+    try:
+        yield
+    except LdpError as reason:
+        lines = str(reason).splitlines()
+        raise error("\n".join(f"{place}: {line}" if place else line for line in lines)) from None
+
+
 class BudgetExceeded(LdpError, RuntimeError):
     """Error of a charge that would pass one of the caps; nothing was charged."""
 

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from ldp.cli.options import FILE, JSON, say
-from ldp.errors import MergeError, ParameterError
+from ldp.errors import MergeError, ParameterError, errors_in
 from ldp.files import counted
-from ldp.protocol.keys import errors_in
 from ldp.tables.joint_table import load_table
 
 

@@ -18,7 +18,7 @@ from ldp.cli.options import FILE, JSON, LEVEL, SEED, aligned, generator, say, wa
 from ldp.cli.parsing import Typed, name_and_parameters
 from ldp.cli.reading import reading_options
 from ldp.cli.settings import rare
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import DecodeError, ParameterError, errors_in
 from ldp.files import counted, csv_text
 from ldp.protocol.channel import rounded_up
 from ldp.registry.lookalikes import odd_values
@@ -358,7 +358,7 @@ def _of_answers(
     for name, cells in [*zip([*feature, *weighted], numbers, strict=False), *texts.items()]:
         for words in odd_values(Counter(cells), name not in texts):
             warn(f"{data}: {name}: {words}")
-    try:
+    with errors_in(data):
         fitted = RandomizedOutcomeRegression(design, model).fit(
             np.column_stack([table[:, : len(feature)], *groups.values()]),
             table[:, -1],
@@ -366,8 +366,6 @@ def _of_answers(
             texts.get(strata or ""),
             of_people=of == "people",
         )
-    except (DecodeError, ParameterError) as error:
-        raise ParameterError(f"{data}: {error}") from None
     names = [*feature, *groups, "(intercept)"]
     columns = {
         "coefficient": [*fitted.coef_.tolist(), fitted.intercept_],

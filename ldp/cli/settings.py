@@ -11,8 +11,8 @@ import click
 
 from ldp.cli.options import FILE
 from ldp.cli.parsing import SHARE
-from ldp.errors import ParameterError
-from ldp.protocol.keys import DAY, FLAG, TEXT, Form, Key, errors_in, read_keys, several
+from ldp.errors import ParameterError, errors_in
+from ldp.protocol.keys import DAY, FLAG, TEXT, Form, Key, read_keys, several
 from ldp.protocol.strict_json import read_toml, shortened
 
 _FORMS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from ldp.collection.object_store import StorePath
 from ldp.collection.store import read_reports, report_files
-from ldp.errors import ReportError
+from ldp.errors import ReportError, errors_in
 from ldp.mechanisms import CatalogueMechanism
 from ldp.registry import Metric
 from ldp.registry.label import Label
@@ -97,7 +97,5 @@ def count_file(
 def _pass_reports(path: StorePath, mechanism: CatalogueMechanism, take: Callable[..., Any]) -> None:
     """Pass the batches of a file to `take`; raise ReportError with its name if any is damaged."""
     for batch in read_reports(path, mechanism):
-        try:
+        with errors_in(path, ReportError):
             take(*batch)
-        except ReportError as error:
-            raise ReportError(f"{path}: {error}") from None

@@ -19,7 +19,7 @@ import numpy as np
 from ldp.collection.object_store import StorePath
 from ldp.collection.store import report_files
 from ldp.data_files import AS_WRITTEN, Reading, read_table
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import DecodeError, ParameterError, errors_in
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.projective_geometry import digits_of, number_of_points
 from ldp.mechanisms.sketch import MeanSketch
@@ -302,13 +302,11 @@ def read_counts(
     rows, columns = mechanism.shape
     # the last column: reports
     numbers = np.zeros((rows, columns + 1), np.int64)
-    try:
+    with errors_in("", DecodeError):
         read = read_table(path, reading)
         if tuple(read.header) != COLUMNS:
             raise ParameterError(f"{path}: must start with the line {','.join(COLUMNS)}")
         cells = zip(*map(read.numbers, COLUMNS), strict=True)
-    except ParameterError as error:
-        raise DecodeError(f"{error}") from None
     seen = set[tuple[int, int]]()
     for (line, _), texts in zip(read.rows, cells, strict=True):
         if not re.fullmatch(r"-?[0-9]{1,9},(-?[0-9]{1,9})?,-?[0-9]{1,18}", ",".join(texts)):
@@ -324,7 +322,5 @@ def read_counts(
             )
         seen.add((row, column))
         numbers[row, column] = count
-    try:
+    with errors_in(path, DecodeError):
         return Table.from_counts(mechanism, numbers[:, :-1], numbers[:, -1], windows)
-    except ParameterError as error:
-        raise DecodeError(f"{path}: {error}") from None

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ldp.arrays import Ints
 from ldp.decoding.binomials import BinomialBounds
 from ldp.decoding.error_law import Collisions
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import DecodeError, errors_in
 from ldp.mechanisms import Mechanism
 from ldp.protocol.channel import Channel
 from ldp.protocol.kinds import Subset
@@ -46,10 +46,8 @@ def known_points(mechanism: Mechanism, candidates: tuple[str, ...]) -> list[int]
     """Return the points of the candidates; raises DecodeError for one unknown to the mechanism."""
     points = []
     for candidate in candidates:
-        try:
+        with errors_in(f"candidate {candidate!r}", DecodeError):
             points.append(mechanism.candidate_addressing.point(candidate))
-        except ParameterError as error:
-            raise DecodeError(f"candidate {candidate!r}: {error}") from None
     return points
 
 

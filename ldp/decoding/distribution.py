@@ -135,7 +135,8 @@ class Distribution(Result):
         share = np.clip(nodes.tree.sums(self.share), 0.0, 1.0)
         for number in np.unique(nodes.row[nodes.row >= 0]):
             at = nodes.row == number
-            share[at] /= max(1.0, float(share[at].sum()))  # of few reports: noise, clipped at 0
+            # of few reports: noise, clipped at 0
+            share[at] /= max(1.0, float(share[at].sum()))
         return nodes.channel.variance(share) / self._fakes.honest, share / self._fakes.honest
 
     def _variance(self, weights: Floats) -> Floats:

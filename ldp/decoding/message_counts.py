@@ -45,7 +45,8 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     named_counts = table.named_counts()[0, points].astype(np.int64)
     count: Floats = (named_counts.astype(np.float64) - dummies * share) / mechanism.sending
     bounds = MessageBounds(named_counts, count, mechanism, table.total)
-    exact = Fraction(share)  # the law needs `untouched` only
+    # the law needs `untouched` only
+    exact = Fraction(share)
     channel = Channel(touched=(1 + exact) / 2, untouched=exact)
     estimates = Estimates(
         values=candidates,

@@ -136,7 +136,8 @@ class Mixture:
         information = np.zeros((rows.size, rows.size))
         for first, second, counts in self._blocks(rows.size):
             weights = np.sqrt(counts) / _likelihoods(first, second, shares)
-            cells = np.ascontiguousarray((first * weights[:, None]).T)[rows]  # whole rows: faster
+            # whole rows: faster
+            cells = np.ascontiguousarray((first * weights[:, None]).T)[rows]
             cells *= np.ascontiguousarray(second.T)[columns]
             information += cells @ cells.T
         return information

@@ -13,11 +13,11 @@ from fractions import Fraction
 from functools import cached_property
 
 from ldp.accounting.cost import Cost
-from ldp.errors import ParameterError, ReportError
+from ldp.errors import ParameterError, errors_in
 from ldp.mechanisms.base import Encoder, Mechanism, threshold
 from ldp.mechanisms.permanent_response import PermanentMemory
 from ldp.mechanisms.secrets import LEAST_SECRET, Secret, message
-from ldp.protocol.channel import EXACT, Channel, exact_log, round_up
+from ldp.protocol.channel import EXACT, exact_log, round_up
 from ldp.protocol.hashing import Value, value_bytes
 from ldp.protocol.kinds import Bits, Index
 from ldp.protocol.randomness import BitSource, KeyedBits, SystemBits, uniform_below
@@ -32,11 +32,6 @@ class MemoisedMechanism(Mechanism, ABC):
     """
 
     is_memoisable = True
-
-    @property
-    @abstractmethod
-    def permanent_channel(self) -> Channel | None:
-        """Channel of the permanent response; None where that is the true response."""
 
     @cached_property
     @abstractmethod
@@ -186,11 +181,9 @@ class MemoisedEncoder(Encoder):
         size = self._layout.body_bytes
         if not isinstance(body, bytes) or len(body) != size:
             raise ParameterError(f"frozen must be {size} bytes")
-        try:
+        with errors_in("frozen is damaged"):
             row, payload = split_report(self._header + body, self._mechanism.header, self._layout)
             self._frozen["pair"] = row, self._layout.payload_number(payload)
-        except ReportError as error:
-            raise ParameterError(f"frozen is damaged: {error}") from None
 
     def _true_response(self, point: int, row: int) -> int:
         if self._randomized is not None:

@@ -5,13 +5,13 @@ device has no code for them.
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, timedelta
 from sys import float_info
 from typing import Any, NamedTuple
 
-from ldp.errors import LdpError, ParameterError
+from ldp.errors import ParameterError
+from ldp.errors import errors_in as errors_in
 from ldp.protocol.strict_json import is_plain, shortened
 
 REQUIRED: Any = object()
@@ -149,13 +149,3 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
     matches = get_close_matches(name, list(names), n=1)
     return f"; did you mean {matches[0]!r}?" if matches else f"; known: {', '.join(sorted(names))}"
-
-
-@contextmanager
-def errors_in(place: str, error: type[LdpError] = ParameterError) -> Iterator[None]:
-    """Raise errors of the block as `error`, each line after the name of the `place`."""
-    try:
-        yield
-    except LdpError as reason:
-        lines = (f"{place}: {line}" for line in str(reason).splitlines())
-        raise error("\n".join(lines)) from None

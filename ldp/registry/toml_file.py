@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ldp.accounting.policy import Caps
-from ldp.errors import LdpError, ParameterError, RegistryError
+from ldp.errors import LdpError, ParameterError, RegistryError, errors_in
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism, Mechanism, from_parameters
 from ldp.mechanisms.presets import PRESETS
 from ldp.protocol.channel import rounded_up
@@ -31,7 +31,6 @@ from ldp.protocol.keys import (
     Form,
     Key,
     choice,
-    errors_in,
     nearest,
     read_keys,
     require_known,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldp.data_files import AS_WRITTEN, Reading
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, errors_in
 from ldp.protocol.keys import (
     DAY,
     FILE,
@@ -18,7 +18,6 @@ from ldp.protocol.keys import (
     SHARE,
     Form,
     Key,
-    errors_in,
     read_keys,
     section,
     several,

@@ -30,7 +30,7 @@ from ldp.data_files import (
     place_of,
     read_text,
 )
-from ldp.errors import DecodeError, LdpError, ParameterError
+from ldp.errors import DecodeError, errors_in
 from ldp.files import counted, csv_text
 from ldp.mechanisms.randomized_response import CoinResponse
 from ldp.mechanisms.rappor import Rappor
@@ -222,7 +222,7 @@ def read_params(path: str | Path, scheme: str = SCHEME, say: Say = _unsaid) -> F
         scheme = WIDE_SCHEME
         say(f"{path}: k {k} is above {MOST_BITS}: the hash is {scheme}, as of client/cpp")
     mechanism: Rappor | CoinResponse
-    try:
+    with errors_in(path, DecodeError):
         noise: dict[str, Any] = {"p": float(p), "q": float(q), "f": float(f)}
         rappor = Rappor(
             **(noise | ({"bits": 2} if k == 1 else {"bits": k, "hashes": h, "cohorts": m})),
@@ -234,8 +234,6 @@ def read_params(path: str | Path, scheme: str = SCHEME, say: Say = _unsaid) -> F
             gain, yes_if_no = float(rappor.channel.gain), float(rappor.channel.untouched)
             mechanism = CoinResponse(alpha=gain, beta=yes_if_no / (1 - gain))
             say(f"{path}: k = 1 is one question, answered yes where the bit is 1")
-    except LdpError as error:
-        raise DecodeError(f"{path}: {error}") from None
     return FileParameters(mechanism, m, k, is_inverted)
 
 
@@ -295,14 +293,12 @@ def read_map(
 def _rows(path: str | Path, reading: Reading = AS_WRITTEN) -> Lines:
     """Return (line, cells) of the rows of a CSV file, without blank ones; raises DecodeError for
     any other file. The separator is the first of DELIMITERS in the first line."""
-    try:
+    with errors_in("", DecodeError):
         text = read_text(path, reading)
         first = next((sign for sign in DELIMITERS if sign in text.partition("\n")[0]), ",")
         lines, where = io.StringIO(text, newline=""), partial(place_of, Path(path))
         rows = numbered_rows(lines, where, 0, reading.delimiter or first, strict=False)
         return [(line, row) for line, row in rows if row]
-    except ParameterError as error:
-        raise DecodeError(f"{error}") from None
 
 
 def _whole(cell: str, path: str | Path, line: int, of: str, without_header: str) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ldp.arrays import Bytes, RowNumbers
-from ldp.errors import DecodeError, LdpError, MergeError
+from ldp.errors import DecodeError, MergeError, errors_in
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism, from_parameters
 from ldp.protocol import wire
@@ -212,10 +212,8 @@ def empty_builder(
 def load_table(path: str | Path) -> Table | JointTable:
     """Read a table file of either kind; raises DecodeError, which names the file, when it is
     foreign or damaged."""
-    try:
+    with errors_in(path, DecodeError):
         data = Path(path).read_bytes()
         with decode_errors():
             joint = "mechanism" in wire.parse_table(data)[0]
         return JointTable.from_bytes(data) if joint else Table.from_bytes(data)
-    except LdpError as error:
-        raise DecodeError(f"{path}: {error}") from None

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from ldp.arrays import AnyInts, Bytes, Ints, RowNumbers, add_at
 from ldp.bulk import count_bits, walsh_hadamard
-from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError
+from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError, errors_in
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters
 from ldp.protocol import wire
@@ -336,10 +336,8 @@ class Table:
     def load(cls, path: str | Path) -> "Table":
         """Read a table file; raises DecodeError, which names the file, when it is foreign or
         damaged."""
-        try:
+        with errors_in(path, DecodeError):
             return cls.from_bytes(Path(path).read_bytes())
-        except LdpError as error:
-            raise DecodeError(f"{path}: {error}") from None
 
 
 def unlinked(table: "Table | JointTable", memoised: bool) -> Patterns | None:
