@@ -229,7 +229,8 @@ def add_at(
     `numpy.add.at` does this with two indices; here it gets one, for which numpy has a fast loop.
     `cells`: shape (rows, columns), contiguous, changed in place; `rows`, `columns`: of one shape.
     Raises ValueError for a cell outside the table."""
-    assert cells.flags.c_contiguous  # otherwise a copy would be added to
+    # otherwise a copy would be added to
+    assert cells.flags.c_contiguous
     np.add.at(cells.reshape(-1), np.ravel_multi_index((rows, columns), cells.shape), amounts)
 
 

@@ -277,7 +277,8 @@ def _count_by_two(
             for i in range(begin, end):
                 key = start + left[i, modulus - 1] * other + right[i, other - 1]
                 before = last[key]
-                last[key] = i if before < 0 else -1  # no report is in two pairs
+                # no report is in two pairs
+                last[key] = i if before < 0 else -1
                 if before >= 0:
                     lie = lies[before]
                     if lie >= 0 and (is_signed or not touched[i, lie >> 3] >> (lie & 7) & 1):

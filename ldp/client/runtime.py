@@ -145,7 +145,8 @@ class Client:
         self._sender = Sender(destination, clock, self._bits, keeps=bool(keep_sent))
         self._layout = ""
         self._consent: Consent = "unknown"
-        self._unwritten = ""  # why a consent was not written
+        # why a consent was not written
+        self._unwritten = ""
         self._is_withdrawing = self._is_closed = False
         _CLIENTS.add(self)
 

@@ -186,7 +186,8 @@ class Sealer:
                     database.execute(
                         f"DELETE FROM {table} WHERE ends = ? AND metric = ?", (other_end, name)
                     )
-        over = "FROM frozen WHERE NOT charged AND ends < ?"  # what is paid for outlives a leap
+        # what is paid for outlives a leap
+        over = "FROM frozen WHERE NOT charged AND ends < ?"
         for (name,) in database.execute(f"SELECT DISTINCT metric {over}", (end,)).fetchall():
             if self._group(name) in (group, ""):
                 database.execute(f"DELETE {over} AND metric = ?", (end, name))

@@ -169,7 +169,8 @@ class Sender:
         self, device: Callable[[], DeviceFile], clock: int, retry_after: float
     ) -> None:
         """Set the next try: exponential back-off with full jitter, which survives a restart."""
-        self._next_try = clock + FIRST_WAIT  # in case it cannot be written down
+        # in case it cannot be written down
+        self._next_try = clock + FIRST_WAIT
         with device().transaction() as database:
             failures = state(database, "failures", 0) + 1
             longest = min(LONGEST_WAIT, FIRST_WAIT << min(failures, 16))

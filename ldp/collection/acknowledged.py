@@ -149,7 +149,8 @@ class BatchFile(ABC):
     def _prepare(self, synchronous: str) -> None:
         """Make the tables of an empty file. Raise BufferUnusable, with nothing changed, for a file
         that is not a buffer of this format."""
-        self._is_empty()  # refuses another file before anything changes
+        # refuses another file before anything changes
+        self._is_empty()
         with self._buffer_errors():
             for pragma in (
                 f"page_size = {PAGE_BYTES}",

@@ -65,7 +65,8 @@ def shuffle_bodies(
     """Return the bodies of lots, shape (reports, size), ordered by 64 bits of `entropy` each."""
     bodies = np.frombuffer(b"".join(lots), dtype=np.uint8).reshape(-1, size)
     keys = np.frombuffer(entropy(8 * len(bodies)), dtype=np.uint64)
-    return bodies.take(np.argsort(keys), axis=0)  # of whole rows faster than an index
+    # of whole rows faster than an index
+    return bodies.take(np.argsort(keys), axis=0)
 
 
 def _write(

@@ -63,10 +63,6 @@ class S3Path(PurePosixPath):
         """Return False: buckets have no links."""
         return False
 
-    def resolve(self) -> "S3Path":
-        """Return the path, which has no other name."""
-        return self
-
     def read_bytes(self) -> bytes:
         """Return the bytes of the object. A failed read is repeated once."""
         with suppress(StoreUnusable):

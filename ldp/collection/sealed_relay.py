@@ -119,7 +119,8 @@ class Forwarder(Worker):
         known = self._queues.get(queue)
         settings = self._holding.least(queue, known), day, self._attest
         by_day = known is not None and known.is_daily
-        most = -1 if known and known.messages > 1 else MOST_REPORTS  # of a person all or none
+        # of a person all or none
+        most = -1 if known and known.messages > 1 else MOST_REPORTS
         self._writer.perform(
             lambda buffer: buffer.shuffle(queue, *settings, by_day=by_day, most=most)
         )

@@ -52,7 +52,8 @@ class ReportWriter:
         if not isinstance(day, date):
             raise ParameterError(f"day must be a date, not {day!r}")
         folder = version_folder(store_path(store), metric, version) / f"day={day.isoformat()}"
-        self.path: Any = folder / f"{part or os.urandom(8).hex()}.parquet"  # of the store's type
+        # of the store's type
+        self.path: Any = folder / f"{part or os.urandom(8).hex()}.parquet"
         self._mechanism, self._size = mechanism, mechanism.layout.payload_bytes
         self._schema = pa.schema(
             [

@@ -29,13 +29,9 @@ class Addressing(Protocol):
         """Return the columns of `row` that `point` touches, in increasing order."""
 
 
-class RandomizedAddressing(ABC):
+class RandomizedAddressing(Addressing, ABC):
     """Addressing in which a value is first replaced at random: a number by one of two steps, a set
     of too many answers by some of them. The points that `draw` returns touch cells."""
-
-    @abstractmethod
-    def point(self, value: Value) -> int:
-        """Return the integer that stands for `value`; raise ParameterError outside the domain."""
 
     @abstractmethod
     def draw(self, source: BitSource, point: int, row: int) -> int:
@@ -44,10 +40,6 @@ class RandomizedAddressing(ABC):
     @abstractmethod
     def alternatives(self, point: int, row: int) -> Sequence[tuple[Fraction, int]]:
         """Return the points that `draw` may return, each after its probability, which is not 0."""
-
-    @abstractmethod
-    def cells(self, point: int, row: int) -> Sequence[int]:
-        """Return the columns of `row` that the drawn `point` touches."""
 
 
 class Rounding(RandomizedAddressing):

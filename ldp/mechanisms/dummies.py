@@ -157,7 +157,8 @@ class DummiesEncoder(ReportEncoder):
         mechanism, empty = self._mechanism, len(self._mechanism.categories)
         columns = [(empty, mechanism.addressing.point(value))[bernoulli(self._bits, self._sending)]]
         for _ in range(mechanism.slots):
-            dummy = uniform_below(self._bits, empty)  # drawn also where it is not sent
+            # drawn also where it is not sent
+            dummy = uniform_below(self._bits, empty)
             columns.append((empty, dummy)[bernoulli(self._bits, self._probability)])
         for last in range(mechanism.slots, 0, -1):  # Durstenfeld 1964
             place = uniform_below(self._bits, last + 1)

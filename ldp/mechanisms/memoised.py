@@ -71,7 +71,8 @@ class KeyedColumn(KeyedMemory):
 
     def draw(self, source: BitSource, true_response: int) -> int:
         keep, layout = threshold(self.keep), Index(self.cohorts, self.columns)
-        return layout.randomise(source, true_response, keep, 0)  # any other column is as likely
+        # any other column is as likely
+        return layout.randomise(source, true_response, keep, 0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,8 @@ def require_range(bounds: object, name: str = "bounds") -> Range:
     if isinstance(bounds, list | tuple) and len(bounds) == 2:
         low, high = bounds
         if all(type(end) in (int, float) and -LARGEST <= end <= LARGEST for end in bounds):
-            low, high = float(low) + 0.0, float(high) + 0.0  # turns -0.0 into 0.0
+            # turns -0.0 into 0.0
+            low, high = float(low) + 0.0, float(high) + 0.0
             if low < low + (high - low) / MOST_BINS < high:
                 return low, high
     raise ParameterError(

@@ -342,7 +342,8 @@ def _blanket(classes: Outcomes, reports: int, epsilon: float, size: int) -> floa
     top = reports * min(mean + reach / reports, most)
     size = min(size, 1 << (WORK // len(values)).bit_length() - 1)
     step = (top - bottom) / (size - 8)
-    places = np.maximum(values / step, -(2.0**50))  # upwards, where no lattice reaches
+    # upwards, where no lattice reaches
+    places = np.maximum(values / step, -(2.0**50))
     report = replace(split(places, masses), count=reports)
     law = bound([report], tilt * step, math.floor(bottom / step) - 2, size)
     is_positive = law.places > 0

@@ -110,7 +110,8 @@ def _of_32(data: bytes, at: int, a: int, b: int) -> tuple[int, int]:
 
 
 def _word(data: bytes, at: int) -> int:
-    start = at % len(data)  # a negative place counts from the end
+    # a negative place counts from the end
+    start = at % len(data)
     return int.from_bytes(data[start : start + 8], "little")
 
 

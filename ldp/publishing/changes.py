@@ -121,7 +121,8 @@ def _changes(out: Path, listed: Sequence[OutputPart]) -> Iterator[Change]:
     cells = np.array([[table.get(key, _UNKNOWN) for key in keys] for table in tables])
     days = read_rows(listed[0].path)["days"][0].as_py()
     shared = max(0.0, *map(shared_of, summaries))
-    is_mixed = listed[0].version == ALL_VERSIONS  # collisions change with the version only
+    # collisions change with the version only
+    is_mixed = listed[0].version == ALL_VERSIONS
     series = Series(
         share=cells[:, :, 0],
         std_error=cells[:, :, 1],

@@ -170,7 +170,8 @@ class _History:
         `places`. Seasons without a period before are left out."""
         is_share, reach = self.is_share[places], self.series.reach
         after, before = np.zeros((2, 5, is_share.size))
-        largest = np.ones(is_share.size)  # weight of an earlier report, of a latest one 1
+        # weight of an earlier report, of a latest one 1
+        largest = np.ones(is_share.size)
         for origin, sums, number in zip(self.origins, self.sums, self.number, strict=True):
             if number[start] < number[at + 1]:
                 old = sums[number[start]][:, places] - origin[:, places]

@@ -73,7 +73,8 @@ def write_site(
                 _write(folder / "metrics" / f"{metric}.html", page)
         latest, known = next(iter(versions), None), job.registry.metrics.get(metric)
         card = {"metric": metric, "about": known.description if known else "", "health": health()}
-        change = _recent_change(latest) if latest else ""  # in the last `RECENT` periods
+        # in the last `RECENT` periods
+        change = _recent_change(latest) if latest else ""
         cards.append({**card, "latest": latest, "change": change})
     for experiment in experiments:
         path = folder / "arms" / f"{experiment.file_name}.html"
@@ -174,6 +175,7 @@ def _macros() -> Any:
 
 def _write(path: Path, text: str) -> None:
     """Write a page unless the file has this text already."""
-    data = text.encode(errors="backslashreplace")  # the name of a file may be any bytes
+    # the name of a file may be any bytes
+    data = text.encode(errors="backslashreplace")
     if not path.is_file() or path.read_bytes() != data:
         write_whole(path, data)

@@ -20,7 +20,8 @@ def main() -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_IGN)
     results, main_process = os.fdopen(os.dup(1), "wb"), os.getppid()
-    os.dup2(2, 1)  # nothing that a library prints is among the results
+    # nothing that a library prints is among the results
+    os.dup2(2, 1)
     tasks = SimpleQueue[PeriodTask]()
     Thread(target=_read, args=(tasks,), daemon=True).start()
     try:

@@ -145,7 +145,8 @@ class Metric(NamedTuple):
             text = value.decode(errors="replace") if isinstance(value, bytes) else value
             return self.mechanism.spelling.clean(text)
         if self.other is not None:
-            mechanism: Any = self.mechanism  # which has categories
+            # which has categories
+            mechanism: Any = self.mechanism
             try:
                 of = mechanism.addressing.of if mechanism.by else mechanism.candidate_addressing
                 of.point(value)

@@ -19,11 +19,11 @@ from ldp.errors import RegistryError
 from ldp.files import write_whole
 from ldp.protocol.batch import Item
 from ldp.protocol.channel import round_up
-from ldp.protocol.keys import duration, nearest
+from ldp.protocol.keys import nearest
 from ldp.protocol.sealed_report import sealed_bytes
 from ldp.protocol.strict_json import Kinds, read_json, read_toml, require_fields, shortened
 from ldp.protocol.wire import HEADER_BYTES
-from ldp.registry.definitions import NOBODY, Group, Metric, Queue, read_values
+from ldp.registry.definitions import NOBODY, Metric, Queue
 from ldp.registry.toml_file import DEVELOPMENT, Contents, read_registry
 
 PINS = {
@@ -37,7 +37,6 @@ PINS = {
 }
 """Names of the pins in messages about a change."""
 SPANS = {"day": timedelta(days=1), "year": timedelta(days=366)}
-__all__ = ["Group", "Metric", "Registry", "duration", "read_values"]
 
 
 class Registry(Contents):

@@ -68,10 +68,12 @@ def from_signs(reports: Ints, signs: Ints, *, epsilon: float, features: int) -> 
     for matrix, entries in ((whole, means), (of_noise, variances)):
         matrix[coordinates.first, coordinates.second] = entries
         matrix[coordinates.second, coordinates.first] = entries
-    order = [*range(1, features + 1), 0]  # the intercept last, as in Rows
+    # the intercept last, as in Rows
+    order = [*range(1, features + 1), 0]
     with_target = coordinates.second == size - 1
     between = (coordinates.first != coordinates.second) & ~with_target
-    xx = math.sqrt(2) * float(errors[between].max())  # off the diagonal half the variance
+    # off the diagonal half the variance
+    xx = math.sqrt(2) * float(errors[between].max())
     xy = float(errors[with_target & (coordinates.first != size - 1)].max())
     square = np.ix_(order, order)
     return Moments(

@@ -1,6 +1,7 @@
 """Batches of reports, checked: rows and payloads as arrays, of one part or of several."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -100,14 +101,12 @@ def _blocks(reports: Any, size: int) -> Iterator[Any]:
 def _matrix_of(chunk: Any, size: int) -> Any:
     """Return the bytes of an Arrow array of reports as a matrix; a list where some are missing or
     of another length."""
-    try:
+    with suppress(pa.ArrowException):
         bodies = chunk.cast(pa.binary(size))
-    except pa.ArrowException:
-        return chunk.to_pylist()
-    if bodies.null_count:
-        return chunk.to_pylist()
-    every = np.frombuffer(bodies.buffers()[1], dtype=np.uint8)
-    return every.reshape(-1, size)[bodies.offset : bodies.offset + len(bodies)]
+        if not bodies.null_count:
+            every = np.frombuffer(bodies.buffers()[1], dtype=np.uint8)
+            return every.reshape(-1, size)[bodies.offset : bodies.offset + len(bodies)]
+    return chunk.to_pylist()
 
 
 def _checked(mechanism: CatalogueMechanism, block: Any) -> ReportArrays:
@@ -196,6 +195,7 @@ def candidate_cells(mechanism: Mechanism, candidates: tuple[str, ...], rows: Row
         np.repeat(rows, len(candidates)),
     ).reshape(len(rows), -1)
     bits = np.zeros((len(rows), 8 * payload_bytes + 1), dtype=np.uint8)
-    columns[columns == bulk.NO_COLUMN] = 8 * payload_bytes  # a cell that is cut off
+    # a cell that is cut off
+    columns[columns == bulk.NO_COLUMN] = 8 * payload_bytes
     np.put_along_axis(bits, columns, 1, axis=1)
     return np.packbits(bits[:, :-1], axis=1, bitorder="little")
