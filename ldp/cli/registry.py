@@ -196,11 +196,10 @@ def lock(file: Path, as_json: bool) -> None:
     loaded = Registry.load(file)
     loaded.lock(datetime.now(UTC).date())
     alike = [*lookalike_notes(loaded.metrics.values())]
-    pinned = {"locked": list(loaded.metrics), "written": str(loaded.lock_path)}
     words = f"metrics pinned: {', '.join(loaded.metrics)} -> {loaded.lock_path}"
     lines = [words, *(f"note: {sentence}" for sentence in alike)]
-    result = {**pinned, "lookalikes": alike}
-    say(result, lines, as_json, "ldp registry check {}", file)
+    written = {"written": str(loaded.lock_path), "lookalikes": alike}
+    say({"locked": [*loaded.metrics], **written}, lines, as_json, "ldp registry check {}", file)
 
 
 @registry_command.command("export")

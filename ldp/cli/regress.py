@@ -178,26 +178,17 @@ def regress_command(
     if public_rows is not None:
         public = read_columns(public_rows, [*names, target], is_private=False)
         parameters["public_rows"] = public[:, :-1], public[:, -1]
-    budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta or 0.0}
-    bounds: dict[str, Any] = {
+    question: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta or 0.0,
         "bounds": np.array([ranges[column] for column in names]),
         "target_bounds": ranges[target],
     }
     if splits is not None:
-        result, lines = _compared(X, y, seed, **budget, **bounds, splits=splits)
+        result, lines = _compared(X, y, seed, **question, splits=splits)
     else:
-        result, lines = _released(
-            X,
-            y,
-            names,
-            level,
-            out,
-            **budget,
-            **bounds,
-            method=name,
-            neighbours=neighbours,
-            **parameters,
-        )
+        question |= {"method": name, "neighbours": neighbours, **parameters}
+        result, lines = _released(X, y, names, level, out, **question)
     say(result, lines, as_json)
 
 

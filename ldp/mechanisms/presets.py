@@ -33,17 +33,10 @@ _CHROME = "Chromium, components/rappor; Erlingsson et al. 2014, RAPPOR"
 _SKETCH = ("mechanism", "rows", "width")
 
 
-def _apple(
-    epsilon: float,
-    rows: int,
-    width: int,
-    donations: int,
-    dictionary_size: int | None = None,
-    mechanism: str = "cms",
-) -> Preset:
+def _apple(mechanism: str, epsilon: float, rows: int, width: int, *published: int) -> Preset:
+    """Return a preset of Apple's; `published`: its donations, and the size of its dictionary."""
     parameters = {"mechanism": mechanism, "epsilon": epsilon, "rows": rows, "width": width}
-    source = f"{_PAPER}; {_OVERVIEW}"
-    return Preset(parameters, source, donations=donations, dictionary_size=dictionary_size)
+    return Preset(parameters, f"{_PAPER}; {_OVERVIEW}", (), *published)
 
 
 def _chrome(bits: int, f: float) -> Preset:
@@ -52,10 +45,10 @@ def _chrome(bits: int, f: float) -> Preset:
 
 
 PRESETS: dict[str, Preset] = {
-    "apple-emoji": _apple(4.0, 65536, 1024, 1, 2600),
-    "apple-safari-autoplay": _apple(8.0, 65536, 1024, 2, 250_000),
-    "apple-safari-energy": _apple(4.0, 1024, 32768, 2, 250_000, "hcms"),
-    "apple-health-types": _apple(2.0, 65536, 256, 1),
+    "apple-emoji": _apple("cms", 4.0, 65536, 1024, 1, 2600),
+    "apple-safari-autoplay": _apple("cms", 8.0, 65536, 1024, 2, 250_000),
+    "apple-safari-energy": _apple("hcms", 4.0, 1024, 32768, 2, 250_000),
+    "apple-health-types": _apple("cms", 2.0, 65536, 256, 1),
     "apple-new-words": Preset(
         {"mechanism": "sfp", "epsilon": 8.0, "rows": 2048, "width": 1024},
         _PAPER,

@@ -47,14 +47,11 @@ SCHEMA = pa.schema(
 names of the members. `above`: JSON list of the categories whose statistic is certainly lower."""
 CHANGES_SCHEMA = pa.schema(
     [
-        ("metric", pa.string()),
-        ("version", pa.int64()),
-        ("period", pa.date32()),
+        *map(SCHEMA.field, ("metric", "version", "period")),
         ("since", pa.date32()),
-        ("statistic", pa.string()),
-        ("value", pa.string()),
+        *map(SCHEMA.field, ("statistic", "value")),
         ("difference", pa.float64()),
-        ("std_error", pa.float64()),
+        SCHEMA.field("std_error"),
     ]
 )
 """Columns of the changes: `period` in which a change was reported, `since` when it most likely
