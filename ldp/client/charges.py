@@ -180,7 +180,7 @@ def mark_sealed(database: Database, group: str, end: int) -> None:
     """Note that something was sent of a group's period. Of charges and windows beyond MOST_WINDOWS
     keep the totals only, and delete the charged responses of epochs that ended before."""
     database.execute("INSERT INTO sealed VALUES (?, ?)", (group, end))
-    last = _last_sealed(database, group)
+    (last,) = database.execute(_LAST_SEALED, (group, MOST_WINDOWS)).fetchone() or (0,)
     for statement in _FORGET if last else ():
         database.execute(statement, {"budget": group, "last": last})
     database.totals = None
@@ -239,13 +239,6 @@ def _charges_between(
         (after, before),
     )
     return _counted(registry, group, near.fetchall())
-
-
-def _last_sealed(database: Database, group: str) -> int:
-    """Return the latest end among a group's sealed windows beyond MOST_WINDOWS, 0 if there are
-    none."""
-    row = database.execute(_LAST_SEALED, (group, MOST_WINDOWS)).fetchone()
-    return row[0] if row else 0
 
 
 def _counted(registry: Registry, group: str, charges: list[Charge]) -> list[Charge]:

@@ -44,7 +44,8 @@ class JointMechanism(CatalogueMechanism, ABC):
     @cached_property
     def layout(self) -> JointLayout:
         first, *others = parts_of(self)
-        block = first.layout.with_rows(first.shape.rows // self.blocks)
+        layout = first.layout
+        block = type(layout)(first.shape.rows // self.blocks, layout.columns, layout.ones)
         return JointLayout(self.blocks, (block, *(part.layout for part in others)))
 
     def part_values(self, value: Any) -> tuple[Value, ...]:

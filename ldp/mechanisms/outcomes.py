@@ -56,7 +56,8 @@ def outcomes(mechanism: CatalogueMechanism) -> tuple[Outcomes, ...]:
     0.107 0.787 0.107
     0.107 0.107 0.107
     """
-    _require_local(mechanism)
+    if mechanism.needs_shuffler:
+        raise ParameterError(f"{mechanism.name} has no bound before a relay shuffles")
     parts = (_pairs(part, part.channel) for part in parts_of(mechanism))
     return tuple(
         _merge(
@@ -74,13 +75,6 @@ def _pairs(mechanism: Mechanism, channel: Channel) -> tuple[Outcomes, ...]:
     splits = (replace(channel, differing=(one, many + few - one)) for one in range(few, many + 1))
     classes = (_merge(_OUTCOMES[mechanism.kind](mechanism, split)) for split in splits)
     return tuple(dict.fromkeys(classes))
-
-
-def _require_local(mechanism: CatalogueMechanism) -> None:
-    """Raise ParameterError for messages for a shuffler: a record has several, whose cost has no
-    bound."""
-    if mechanism.needs_shuffler:
-        raise ParameterError(f"{mechanism.name} has no bound before a relay shuffles")
 
 
 def permanent_outcomes(mechanism: CatalogueMechanism) -> tuple[Outcomes, ...]:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate, combinations
 from math import comb, isqrt
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, overload
 
 from ldp.errors import ReportError
 from ldp.protocol.randomness import (
@@ -132,10 +132,6 @@ class Layout(ABC):
         """Numbers of bytes with which a report's `ReportBits` is made: `size` and `tops`."""
         size, tops = usual_bytes(self.columns if self.is_bitmap else 1)
         return 24 + size, tops
-
-    def with_rows(self, rows: int) -> Self:
-        """Return the layout of the same columns in `rows` rows."""
-        return type(self)(rows, self.columns, self.ones)
 
     @property
     def outcomes(self) -> int:

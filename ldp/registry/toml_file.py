@@ -265,7 +265,10 @@ class _Metrics:
         values["version"] += self._added
         if values["version"] > MOST_VERSION:
             whole(1, MOST_VERSION - self._added).take("version", keys["version"])
-        values["reports_per_window"] = values["reports_per_window"] or _donations(keys, group.caps)
+        # in a window of a day a device sends what its preset's do
+        is_daily = "preset" in keys and group.caps.window == timedelta(days=1)
+        donations = PRESETS[keys["preset"]].donations if is_daily else None
+        values["reports_per_window"] = values["reports_per_window"] or donations or 1
         members = _members(keys, self.metrics) if _is_joint(keys) else ()
         identity = (self._product, name, str(values["version"]))
         values["mechanism"] = mechanism = _mechanism(self._path, keys, identity, members)
@@ -358,14 +361,6 @@ def _of_values(metric: Metric) -> Iterator[str]:
         return
     if len(cells) != 1 and mechanism.kind.is_bitwise:
         yield "control needs a mechanism in which a value has one bit: hashes = 1"
-
-
-def _donations(keys: Mapping[str, Any], caps: Caps) -> int:
-    """Return the reports that a metric without `reports_per_window` sends: one, or in windows of a
-    day what its preset sends in a day."""
-    if "preset" not in keys or caps.window != timedelta(days=1):
-        return 1
-    return PRESETS[keys["preset"]].donations or 1
 
 
 def _members(keys: dict[str, Any], metrics: Mapping[str, Metric]) -> tuple[Metric, ...]:

@@ -16,16 +16,11 @@ ENDS = ((0, "bin_low"), (-1, "bin_high"))
 """Index and field of each end of the range of all bins."""
 
 
-def _by_category(file: SavedResult) -> dict[str, tuple[PictureRows, PictureRows]]:
-    """Return statistics and bins of each category, in the order of the file."""
-    groups = groupby(file.rows(), lambda row: str(row["value"]))
-    return {category: split_rows(rows) for category, rows in groups}
-
-
 def face(file: SavedResult, truth: Mapping[str, TrueNumbers] | None) -> dict[str, Any]:
     """Return the data of the page of a `file`: a chart for each statistic, largest share first.
     `truth`: the numbers of each category of a simulation, drawn beside."""
-    groups = _by_category(file)
+    by_category = groupby(file.rows(), lambda row: str(row["value"]))
+    groups = {category: split_rows(rows) for category, rows in by_category}
     held = {category: _row(rows, TOTAL)["estimate"] for category, (rows, _) in groups.items()}
     groups = dict(sorted(groups.items(), key=lambda pair: -held[pair[0]]))
     statistics = {category: rows for category, (rows, _) in groups.items()}

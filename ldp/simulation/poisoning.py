@@ -186,10 +186,6 @@ def _payloads(mechanism: Mechanism, scores: Floats, ones: int | None = None) -> 
     return np.packbits(bits, axis=1, bitorder="little")
 
 
-def _heavy(scene: Scene, generator: Generator) -> Ints:
-    return scene.heavy
-
-
 def _half(scene: Scene, generator: Generator) -> Ints:
     size = len(scene.values)
     return np.sort(generator.permutation(size)[: max(1, size // 2)])
@@ -202,7 +198,10 @@ ATTACKS = {
     "unseen": Attack("the same, plausible to the collector", unseen_reports),
     "half": Attack("reports that name a random half of all", naming_reports, _half),
     "hide": Attack(
-        "reports that name no frequent value", partial(naming_reports, way=-1), _heavy, -1
+        "reports that name no frequent value",
+        partial(naming_reports, way=-1),
+        lambda scene, _: scene.heavy,
+        -1,
     ),
 }
 """Attacks on counts, by name. The attack on heavy hitters has no name of its own: where all

@@ -28,7 +28,6 @@ from ldp.central import Laplace, Noise
 from ldp.central.regression.calibration import Budget, PrivateFit
 from ldp.central.regression.rows import Rows, product
 from ldp.errors import ParameterError
-from ldp.regression import ridge
 from ldp.regression.intervals import LAPLACE_EXCESS, Equations
 from ldp.regression.noisy_moments import Moments, Scales
 
@@ -191,8 +190,3 @@ class FromLaplace:
         if public is not None:
             moments += LaplaceMoments.exact(public)
         return PrivateFit(self.solve(moments), budget.pure_cost, moments)
-
-
-def solve_robust(moments: LaplaceMoments) -> Floats:
-    """Return the coefficients with the default ridge."""
-    return ridge.floored(moments.as_normal)
