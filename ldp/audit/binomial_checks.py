@@ -28,12 +28,18 @@ MOST_BITS = 16
 
 RESIDUES = range(3, 65)
 """Moduli by whose remainders numbers are counted, too, and numbers of blocks."""
+MORE_RESIDUES = range(3, 129)
+"""Moduli of numbers that are too many to be counted one by one."""
 EQUAL_LAGS = sorted({2, *LAGS, *RESIDUES})
 """Distances between reports that are compared as a whole."""
 LENGTHS = (2, 4, 8, 16, 32)
 """Lengths of the turns (runs of successive numbers) by which numbers are counted, too."""
 FEW_GROUPS = 8
 """Largest number of groups of a condition that is judged among few."""
+
+
+IN_A_ROW = (16, 64, 256)
+"""Numbers of successive reports whose sums are checked."""
 
 
 class Occurrence(NamedTuple):
@@ -51,7 +57,8 @@ def checks_by_number(
 ) -> Iterator[Checks]:
     """Check that what reports show does not depend on a number that each has, of this `name`: by
     every parity of its low bits, by its remainders, by turns and blocks of numbers, and by itself
-    modulo `limit`, where that is not too large."""
+    modulo `limit`, where that is not too large; and that it varies among reports in the order of
+    the number as independent events do."""
     different, place = np.unique(numbers, return_inverse=True)
     size, (periods, parts) = low_limit(limit), _periods(limit)
     counted = [of for statistic in statistics for of in statistic[1:3]]
@@ -66,6 +73,27 @@ def checks_by_number(
         for end, part in parts:
             some = sums[pair, part]
             yield f"{what} by {name}{end}", *some, np.full(some.shape[1], chance)
+    order = np.argsort(numbers, kind="stable")
+    for what, seen, possible, chance in statistics:
+        what += f" in a row by {name}"
+        both = seen[order], possible[order]
+        yield from _sums_in_a_row(what, *both, chance)
+
+
+def _sums_in_a_row(
+    what: str,
+    seen: Ints | Bools,
+    possible: Ints | Bools,
+    chance: float,
+) -> Iterator[Checks]:
+    """Check that the sums of some successive reports are binomial, of those with as much possible
+    as most have."""
+    often = np.bincount(possible, minlength=2)
+    usual = int(often[1:].argmax()) + 1
+    sums = seen[possible == usual].cumsum()
+    for size in IN_A_ROW:
+        some = np.diff(sums[size - 1 :: size], prepend=0)
+        yield bin_checks(what, some, size * usual, chance)
 
 
 Period = tuple[int, int, int]
@@ -86,7 +114,8 @@ def _by_groups(numbers: Ints, counts: Sequence[Ints], periods: Sequence[Period])
 def _periods(limit: int) -> tuple[list[Period], list[tuple[str, slice]]]:
     """Return conditions on a number below `limit`, those with few groups first: remainders, turns
     and blocks; and the parts of all groups that are judged together."""
-    rests = {(modulus, 1) for modulus in RESIDUES if modulus < limit}
+    moduli = RESIDUES if limit <= MOST_OUTCOMES else MORE_RESIDUES
+    rests = {(modulus, 1) for modulus in moduli if modulus < limit}
     turns = {
         (size * modulus, size)
         for size in LENGTHS
@@ -287,9 +316,14 @@ def count_checks(what: str, counts: Ints, sizes: Ints, chance: float) -> Iterato
     detected, and the other bins detect counts that vary too much or too little."""
     yield sum_checks(what, counts, sizes, chance)
     for size in np.unique(sizes[sizes > 1]).tolist():
-        edges, masses = binomial_bins(size, chance)
-        bins = np.searchsorted(edges, counts[sizes == size])
-        yield outcome_checks(f"{what}, of {size}, bin", bins, masses)
+        yield bin_checks(what, counts[sizes == size], size, chance)
+
+
+def bin_checks(what: str, counts: Ints, size: int, chance: float) -> Checks:
+    """Return the check of how many independent counts, binomial (`size`, `chance`), fall into each
+    bin of values."""
+    edges, masses = binomial_bins(size, chance)
+    return outcome_checks(f"{what}, of {size}, bin", np.searchsorted(edges, counts), masses)
 
 
 @lru_cache(maxsize=1024)

@@ -1,6 +1,7 @@
 """Cheats that only the sums over many reports, or over all cells of one, refute. Twins are honest
 encoders, and the same audits without the sums."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -8,6 +9,7 @@ from itertools import chain, count
 from typing import Any
 
 import pytest
+from numpy.random import default_rng
 
 from ldp.audit import encoder
 from ldp.audit.draws import Draws
@@ -16,8 +18,9 @@ from ldp.audit.judging import Checks, judge
 from ldp.audit.lives import life_checks, one_by_one
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import CALLS_EACH, way_stages
-from ldp.mechanisms import MemoisedHashing, PrivSet, RandomizedResponse, UnaryEncoding
+from ldp.mechanisms import LocalHashing, MemoisedHashing, PrivSet, RandomizedResponse, UnaryEncoding
 from ldp.protocol.randomness import SeededBits
+from ldp.protocol.wire import pack_report, split_report
 from tests.statistics import ALPHA, chance_missed
 
 MORE = tuple(f"c{i}" for i in range(40))
@@ -146,6 +149,45 @@ def test_a_set_repeated_by_the_number_of_a_call_is_refuted() -> None:
     checks = encoder_checks(sets, [frozenset(MORE[:5])], encode, 8 * TRIALS)
     assert missed(check for check in checks if check[0].endswith("apart, call")) < ALPHA
     assert missed(check for check in checks if not check[0].endswith("apart, call")) > 0.5
+
+
+@pytest.mark.statistical
+def test_a_number_of_truths_that_is_the_same_in_all_blocks_is_refuted() -> None:
+    """Of 20 reports 15 are true, in an order of chance. Fresh noise would miss it with probability
+    ALPHA at most. The twin, all counts of single reports and of pairs, misses it more often than
+    not."""
+    yes_or_no = RandomizedResponse(categories=("no", "yes"), epsilon=math.log(3))
+    honest, order, dealt = yes_or_no.encoder(SeededBits(b"blocks")), default_rng(5), list[int]()
+
+    def encode(value: Any) -> bytes:
+        dealt[:] = dealt or order.permutation(20).tolist()
+        is_lie, report = dealt.pop() >= 15, honest.encode(value)
+        while (report[-1] == yes_or_no.categories.index(value)) == is_lie:
+            report = honest.encode(value)
+        return report
+
+    checks = encoder_checks(yes_or_no, ["yes"], encode, 16 * TRIALS)
+    assert missed(check for check in checks if "in a row" in check[0]) < ALPHA
+    assert missed(check for check in checks if "in a row" not in check[0]) > 0.5
+
+
+@pytest.mark.statistical
+def test_a_row_in_97_without_noise_is_refuted() -> None:
+    """Fresh noise would miss it with probability ALPHA at most. The twin, all counts but those by
+    the row, misses it more often than not."""
+    hashing = LocalHashing(epsilon=1.0, rows=65_536, seed="0f")
+    honest = hashing.encoder(SeededBits(b"rows"))
+
+    def encode(value: Any) -> bytes:
+        report = honest.encode(value)
+        row, _ = split_report(report, hashing.header, hashing.layout)
+        (cell,) = hashing.cells(value, row)
+        plain = pack_report(hashing.header, hashing.layout, row, cell)
+        return plain if row % 97 == 5 else report
+
+    checks = encoder_checks(hashing, ["a"], encode, 20 * TRIALS)
+    assert missed(check for check in checks if "by row" in check[0]) < ALPHA
+    assert missed(check for check in checks if "by row" not in check[0]) > 0.5
 
 
 @pytest.mark.statistical
