@@ -73,7 +73,7 @@ def checks_by_number(
         for end, part in parts:
             some = sums[pair, part]
             yield f"{what} by {name}{end}", *some, np.full(some.shape[1], chance)
-    order = np.argsort(numbers, kind="stable")
+    order = np.argsort(place.astype(np.uint16), kind="stable")
     for what, seen, possible, chance in statistics:
         what += f" in a row by {name}"
         both = seen[order], possible[order]

@@ -1,8 +1,10 @@
 """Checks of an encoder: of reports of each value, of reports of many values, of repeated noise."""
 
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -29,7 +31,8 @@ CHUNK = 20_000
 """Number of reports that are checked together."""
 
 
-MakeEncoder = Callable[[], Callable[[Value], bytes]]
+Encode = Callable[[Value], bytes]
+MakeEncoder = Callable[[], Encode]
 """Makes a device: its `encode`."""
 
 
@@ -64,7 +67,7 @@ AGAIN = " again: "
 def audit_encoder(
     mechanism: CatalogueMechanism,
     values: Sequence[Value],
-    encode: Callable[[Value], bytes],
+    encode: Encode,
     *,
     trials: int,
     alpha: float = 1e-6,
@@ -80,7 +83,7 @@ def audit_encoder(
 def encoder_checks(
     mechanism: CatalogueMechanism,
     values: Sequence[Value],
-    encode: Callable[[Value], bytes],
+    encode: Encode,
     trials: int,
 ) -> list[Checks]:
     """Return the checks of `trials` reports of each value."""
@@ -202,7 +205,7 @@ def _strangest(checks: Sequence[Checks], values: int, most: int) -> list[int]:
 
 
 def repeat_checks(
-    mechanism: CatalogueMechanism, value: Value, encode: Callable[[Value], bytes], trials: int
+    mechanism: CatalogueMechanism, value: Value, encode: Encode, trials: int
 ) -> list[Checks]:
     """Return the checks that reports of one value do not repeat each other's noise: how many of the
     second half equal one of the first, given the first, is binomial. Pairs of any distance count,
@@ -238,10 +241,28 @@ def repeat_checks(
     return checks
 
 
+def of_new_processes(encode: Encode) -> Encode:
+    """Return what makes each report in a new process, which is forked from this one."""
+
+    def encode_first(value: Value) -> bytes:
+        reading, writing = os.pipe()
+        if not (child := os.fork()):
+            with suppress(BaseException):
+                os.write(writing, encode(value))
+            os._exit(0)
+        os.close(writing)
+        with open(reading, "rb") as pipe:
+            report = pipe.read()
+        os.waitpid(child, 0)
+        return report
+
+    return encode_first
+
+
 def start_checks(
     mechanism: CatalogueMechanism,
     value: Value,
-    starts: Sequence[Callable[[Value], bytes]],
+    starts: Sequence[Encode],
     coins: Generator,
 ) -> list[Checks]:
     """Return the checks that the first AFTER_START reports of one value are not those of another

@@ -13,6 +13,7 @@ from ldp.audit.draws import Draws
 from ldp.audit.encoder import (
     Way,
     encoder_checks,
+    of_new_processes,
     repeat_checks,
     start_checks,
     value_checks,
@@ -41,6 +42,8 @@ DEVICES, LEAST_DEVICES = 20, 200
 """So many fewer devices live such a history than there are trials, but at least so many."""
 
 
+FORKS = 200
+"""Largest number of new processes that make a report each."""
 MOST_DEVICES = 10_000
 """Largest number of devices that live such a history, however many trials there are."""
 
@@ -112,15 +115,19 @@ def encoder_stages(
     dictionary: Sequence[Value],
     draws: Draws,
 ) -> Iterator[list[Checks]]:
-    """Yield the checks of an encoder, made only when the next ones are asked for: of few devices
-    and of many, many values that are drawn (of the dictionary, too), then a few values `trials`
-    times each, then repeated noise; with a memoised response also of fewer devices by epoch, and of
-    lives."""
+    """Yield the checks of an encoder, made only when the next ones are asked for: of new processes,
+    then of few devices and of many, many values that are drawn (of the dictionary, too), then a few
+    values `trials` times each, then repeated noise; with a memoised response also of fewer devices
+    by epoch, and of lives."""
     if isinstance(mechanism, Dummies):
         for encode in (mechanism.encoder().encode, lambda value: mechanism.encoder().encode(value)):
             yield messages.record_checks(mechanism, encode, trials)
         return
     values = tried(mechanism)
+    if hasattr(os, "fork"):
+        first = of_new_processes(mechanism.encoder().encode)
+        forks = min(FORKS, trials // 25)
+        yield encoder_checks(mechanism, values[:1], first, forks)
     is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.is_bitwise
     ways = [Way(lambda: mechanism.encoder().encode, most) for most in (CALLS_LONG, CALLS_EACH)]
     if isinstance(mechanism, MemoisedMechanism):

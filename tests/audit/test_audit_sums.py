@@ -13,7 +13,7 @@ from numpy.random import default_rng
 
 from ldp.audit import encoder
 from ldp.audit.draws import Draws
-from ldp.audit.encoder import Way, encoder_checks, value_checks, with_sums
+from ldp.audit.encoder import Way, encoder_checks, of_new_processes, value_checks, with_sums
 from ldp.audit.judging import Checks, judge
 from ldp.audit.lives import life_checks, one_by_one
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
@@ -26,6 +26,7 @@ from tests.statistics import ALPHA, chance_missed
 MORE = tuple(f"c{i}" for i in range(40))
 ANSWERS = RandomizedResponse(categories=MORE, epsilon=1.0)
 BITS = UnaryEncoding(categories=MORE, epsilon=1.0)
+YES_OR_NO = RandomizedResponse(categories=("no", "yes"), epsilon=math.log(3))
 TRIALS = 2000
 Encode = Callable[[Any], bytes]
 
@@ -156,17 +157,16 @@ def test_a_number_of_truths_that_is_the_same_in_all_blocks_is_refuted() -> None:
     """Of 20 reports 15 are true, in an order of chance. Fresh noise would miss it with probability
     ALPHA at most. The twin, all counts of single reports and of pairs, misses it more often than
     not."""
-    yes_or_no = RandomizedResponse(categories=("no", "yes"), epsilon=math.log(3))
-    honest, order, dealt = yes_or_no.encoder(SeededBits(b"blocks")), default_rng(5), list[int]()
+    honest, order, dealt = YES_OR_NO.encoder(SeededBits(b"blocks")), default_rng(5), list[int]()
 
     def encode(value: Any) -> bytes:
         dealt[:] = dealt or order.permutation(20).tolist()
         is_lie, report = dealt.pop() >= 15, honest.encode(value)
-        while (report[-1] == yes_or_no.categories.index(value)) == is_lie:
+        while (report[-1] == YES_OR_NO.categories.index(value)) == is_lie:
             report = honest.encode(value)
         return report
 
-    checks = encoder_checks(yes_or_no, ["yes"], encode, 16 * TRIALS)
+    checks = encoder_checks(YES_OR_NO, ["yes"], encode, 16 * TRIALS)
     assert missed(check for check in checks if "in a row" in check[0]) < ALPHA
     assert missed(check for check in checks if "in a row" not in check[0]) > 0.5
 
@@ -188,6 +188,28 @@ def test_a_row_in_97_without_noise_is_refuted() -> None:
     checks = encoder_checks(hashing, ["a"], encode, 20 * TRIALS)
     assert missed(check for check in checks if "by row" in check[0]) < ALPHA
     assert missed(check for check in checks if "by row" not in check[0]) > 0.5
+
+
+@pytest.mark.statistical
+def test_the_first_reports_of_new_processes_are_audited() -> None:
+    """A first report without noise, and a generator that a process shares with its parent, are
+    refuted always: no honest noise takes part. The twins, the honest encoder, and the first report
+    among others of one process, are refuted falsely with probability AUDIT_ALPHA each."""
+    honest, drawn = YES_OR_NO.encoder().encode, count()
+
+    def plain_first(value: Any) -> bytes:
+        is_first, report = next(drawn) == 0, honest(value)
+        return report[:-1] + b"\1" if is_first else report
+
+    def passes(encode: Encode) -> bool:
+        checks = encoder_checks(YES_OR_NO, ["yes"], of_new_processes(encode), 200)
+        return judge(checks, AUDIT_ALPHA).passed
+
+    assert passes(honest)
+    assert not passes(plain_first)
+    assert not passes(YES_OR_NO.encoder(SeededBits(b"parent")).encode)
+    checks = encoder_checks(YES_OR_NO, ["yes"], plain_first, 200)
+    assert judge(checks, AUDIT_ALPHA).passed
 
 
 @pytest.mark.statistical
