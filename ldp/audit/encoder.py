@@ -15,7 +15,7 @@ from ldp.arrays import Generator, Ints
 from ldp.audit.binomial_checks import sum_checks
 from ldp.audit.black_box import reports_of
 from ldp.audit.cells import check_reports, check_values, is_rounded
-from ldp.audit.conditions import evened
+from ldp.audit.conditions import evened, largest_chance
 from ldp.audit.draws import Draws
 from ldp.audit.judging import Audit, Checks, judge, prefixed, summed
 from ldp.audit.law import likelihood
@@ -50,6 +50,8 @@ REPEATS = {Bits: 6, Subset: 6, Index: 16, Sign: 16}
 """Reports that are searched for repeated noise, as a multiple of the trials."""
 
 
+RARE = 1e-9
+"""Probability of the same reports of two devices, at most."""
 AFTER_START = 400
 """Reports after each start of a program."""
 LEAST_EACH, EACH_OF_ALL = 16, 400
@@ -239,6 +241,21 @@ def repeat_checks(
             sum_checks("reports that repeat an earlier one", seen, seen | True, min(1.0, share))
         )
     return checks
+
+
+def sequence_checks(
+    mechanism: CatalogueMechanism, value: Value, device: MakeEncoder, trials: int
+) -> list[Checks]:
+    """Return the check that new devices do not make the reports of earlier ones, as with noise from
+    a seed of 16 bits: so many that two devices make the same with probability RARE at most."""
+    parts = parts_of(mechanism)
+    chance = math.prod(largest_chance(part) / part.shape.rows for part in parts)
+    length = math.ceil(math.log(RARE) / math.log(chance))
+    half = trials * 15 // max(75, length)
+    devices = (reports_of(mechanism, [value] * length, device()) for _ in range(2 * half))
+    known = set(map(tuple, islice(devices, half)))
+    seen = np.array([(*reports,) in known for reports in devices], dtype=bool)
+    return [sum_checks("reports of an earlier device", seen, seen | True, RARE * len(known))]
 
 
 def of_new_processes(encode: Encode) -> Encode:

@@ -15,6 +15,7 @@ from ldp.audit.encoder import (
     encoder_checks,
     of_new_processes,
     repeat_checks,
+    sequence_checks,
     start_checks,
     value_checks,
     with_sums,
@@ -146,6 +147,8 @@ def encoder_stages(
     )
     for way in ways[:1] if is_noisy else ways[:2]:
         yield repeat_checks(mechanism, values[0], _encoder(way, draws), trials)
+    device = _numbered(ways[0].device, draws)
+    yield sequence_checks(mechanism, values[0], device, trials)
     if isinstance(mechanism, MemoisedMechanism):
         two = values[0], values[1]
         yield all_lives(mechanism, two, _numbered(_device, draws), epoch, trials)

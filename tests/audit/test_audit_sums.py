@@ -13,7 +13,14 @@ from numpy.random import default_rng
 
 from ldp.audit import encoder
 from ldp.audit.draws import Draws
-from ldp.audit.encoder import Way, encoder_checks, of_new_processes, value_checks, with_sums
+from ldp.audit.encoder import (
+    Way,
+    encoder_checks,
+    of_new_processes,
+    sequence_checks,
+    value_checks,
+    with_sums,
+)
 from ldp.audit.judging import Checks, judge
 from ldp.audit.lives import life_checks, one_by_one
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
@@ -210,6 +217,21 @@ def test_the_first_reports_of_new_processes_are_audited() -> None:
     assert not passes(YES_OR_NO.encoder(SeededBits(b"parent")).encode)
     checks = encoder_checks(YES_OR_NO, ["yes"], plain_first, 200)
     assert judge(checks, AUDIT_ALPHA).passed
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("size", [2, 16])
+def test_the_reports_of_devices_with_a_seed_of_16_bits_are_refuted(size: int) -> None:
+    """Of 2,000 devices 15 repeat an earlier one in the mean; with fewer than 3 it would be missed,
+    but seeds are drawn by a fixed generator. The twin, seeds of 16 bytes, is refuted falsely with
+    probability AUDIT_ALPHA."""
+    generator = default_rng(7)
+
+    def device() -> Encode:
+        return YES_OR_NO.encoder(SeededBits(generator.bytes(size))).encode
+
+    checks = sequence_checks(YES_OR_NO, "yes", device, 5000)
+    assert judge(checks, AUDIT_ALPHA).passed == (size == 16)
 
 
 @pytest.mark.statistical
