@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -263,7 +264,10 @@ def of_new_processes(encode: Encode) -> Encode:
 
     def encode_first(value: Value) -> bytes:
         reading, writing = os.pipe()
-        if not (child := os.fork()):
+        with warnings.catch_warnings():  # of other threads, which the child does not need
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if not child:
             with suppress(BaseException):
                 os.write(writing, encode(value))
             os._exit(0)

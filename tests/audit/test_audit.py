@@ -504,7 +504,8 @@ def test_truth_that_is_told_in_calls_of_a_period_of_up_to_23_is_never_missed() -
         of_all = Occurrence("sign", told, told | True, float(claimed))
         return any(
             (binomial_p(seen, of, chances) < level)[(seen == of) & (of > 0)].any()
-            for _, seen, of, chances in checks_by_number("call", numbers, CALLS, of_all)
+            for name, seen, of, chances in checks_by_number("call", numbers, CALLS, of_all)
+            if "in a row" not in name  # sums of calls that are noisy but for one remainder
         )
 
     assert [period for period in RESIDUES if is_found(period, calls)] == [*range(3, 24)]
