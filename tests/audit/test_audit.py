@@ -26,7 +26,15 @@ from ldp.audit.binomial_checks import (
 from ldp.audit.cells import check_reports
 from ldp.audit.draws import Draws
 from ldp.audit.encoder import Way, encoder_checks, repeat_checks
-from ldp.audit.judging import Checks, binomial_p, judge
+from ldp.audit.judging import (
+    EXPONENT,
+    MOST_AGAIN,
+    MOST_SUSPECTS,
+    SUSPECTED,
+    Checks,
+    binomial_p,
+    judge,
+)
 from ldp.audit.law import MOST_OUTCOMES, number_of_outcomes
 from ldp.audit.reports import CALLS
 from ldp.audit.tried_values import drawn_values, tried
@@ -489,27 +497,32 @@ def test_the_chance_that_an_audit_misses_is_that_of_the_count_that_refutes_best(
 
 
 @pytest.mark.exact
-def test_truth_that_is_told_in_calls_of_a_period_of_up_to_23_is_never_missed() -> None:
+def test_truth_that_is_told_in_calls_of_a_period_of_up_to_33_is_never_missed() -> None:
     """Where all calls of one remainder tell the truth, none of them lies.
 
-    Then their count is not a matter of chance, and its p-value is below that of a finding among
-    100,000 counts (a whole audit of this sketch has 85,859). In the twin, calls are numbered modulo
-    256, which mixes remainders, but a remainder of a power of two and turns of a few calls.
+    Then their count is not a matter of chance: it is a suspect among 25 million counts (a whole
+    audit of this sketch has 21,865,898), is the same in each further playing, and so a finding
+    beside as many suspects as there may be. In the twin, calls are numbered modulo 256, which mixes
+    remainders, but a remainder of a power of two and turns of a few calls.
     """
     claimed = HadamardCountMeanSketch(epsilon=2.0, rows=64, width=64, seed="00").channel.touched
-    level, calls = AUDIT_ALPHA / 4 / 100_000, np.arange(TRIALS)
+    calls = np.arange(TRIALS)
+    least = (2 * MOST_SUSPECTS / AUDIT_ALPHA) ** (1 / MOST_AGAIN)  # evidence of one playing
 
     def is_found(period: int, numbers: Ints) -> bool:
         told = calls % period == 0
         of_all = Occurrence("sign", told, told | True, float(claimed))
-        return any(
-            (binomial_p(seen, of, chances) < level)[(seen == of) & (of > 0)].any()
-            for name, seen, of, chances in checks_by_number("call", numbers, CALLS, of_all)
-            if "in a row" not in name  # sums of calls that are noisy but for one remainder
-        )
+        for name, seen, of, chances in checks_by_number("call", numbers, CALLS, of_all):
+            if "in a row" in name:  # sums of calls that are noisy but for one remainder
+                continue
+            p_values = binomial_p(seen, of, chances)[(seen == of) & (of > 0)]
+            is_suspect = p_values < SUSPECTED / 25e6
+            if (is_suspect & (EXPONENT * p_values ** (EXPONENT - 1) > least)).any():
+                return True
+        return False
 
-    assert [period for period in RESIDUES if is_found(period, calls)] == [*range(3, 24)]
-    assert [period for period in RESIDUES if is_found(period, calls % CALLS)] == [4, 8, 16]
+    assert [period for period in RESIDUES if is_found(period, calls)] == [*range(3, 34)]
+    assert [period for period in RESIDUES if is_found(period, calls % CALLS)] == [4, 8, 16, 32]
 
 
 @pytest.mark.slow
