@@ -352,6 +352,7 @@ def test_a_device_that_is_plain_on_some_calls_is_refuted() -> None:
     assert passes(is_honest=True)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_devices_that_cheat_for_a_few_hundred_calls_are_refuted() -> None:
     """Each device names its true category in its calls from 150 to 400.
@@ -378,8 +379,9 @@ def test_devices_that_cheat_for_a_few_hundred_calls_are_refuted() -> None:
     assert chance_missed(checks, AUDIT_ALPHA) < ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("mechanism", tiered([ANSWERS, BITS]), ids=["columns", "bits"])
+@pytest.mark.parametrize("mechanism", [ANSWERS, BITS], ids=["columns", "bits"])
 def test_what_is_compared_is_binomial_given_how_often_it_could_be_seen(
     mechanism: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -500,6 +502,7 @@ def _coins(generator: np.random.Generator) -> list[Checks]:
     return [*sums, ("counts", counts[2:], trials[2:], half[2:])]
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_an_audit_can_stop_at_its_first_finding() -> None:
     """With the size of the honest audit, the first stage refutes a cheat and the audit stops.
@@ -575,6 +578,7 @@ def test_a_finding_has_the_counts_of_all_further_playings() -> None:
         assert of_sum <= finding.p_value < 1e-7  # the bound on the evidence, and no less
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_further_playings_keep_the_error_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every honest audit has suspects here. Of 300 at an error rate of 0.2 more than 84 fail with

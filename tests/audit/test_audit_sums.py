@@ -72,6 +72,7 @@ def test_the_honest_devices_pass(mechanism: Any) -> None:
     assert judge([*chain(*stages(mechanism, lambda _: False, 1.0))], AUDIT_ALPHA).passed
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_sums_over_all_reports_refute_what_few_do_not_show() -> None:
     """A device has weaker noise in one call of 53. Fresh noise would miss it with probability ALPHA
@@ -197,6 +198,7 @@ def test_a_row_in_97_without_noise_is_refuted() -> None:
     assert missed(check for check in checks if "by row" not in check[0]) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_the_first_reports_of_new_processes_are_audited() -> None:
     """A first report without noise, and a generator that a process shares with its parent, are

@@ -353,6 +353,7 @@ def test_intervals_and_discoveries_hold_for_cells_that_few_and_that_nobody_hold(
     assert share_p(wald, sets, 0.925, 0.975) < ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_hold_where_one_report_in_a_thousand_lies() -> None:
     """At epsilon 8 a cell of 400 reports gains or loses one in an eighth of the tables, and its
@@ -439,6 +440,7 @@ def test_errors_and_the_test_of_independence_hold() -> None:
     assert share_p(short, cells, 0.93, 0.97) < ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("is_dependent", [False, True])
 def test_rare_pairs_that_no_report_shows_are_no_dependence(is_dependent: bool) -> None:
@@ -550,6 +552,7 @@ def test_one_report_discovers_nothing() -> None:
     assert not associate(table, [None, None]).detected().any()
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_discoveries_of_few_reports_are_true() -> None:
     """The mean share of false discoveries of 10 tables is below .09, except with probability 1e-7.

@@ -243,6 +243,7 @@ def test_publish_says_which_control_does_not_follow_its_law(tmp_path: Path) -> N
     assert [one["since"] for one in again["broken"]] == ["2026-01-03"]
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_control_of_an_earlier_version_is_not_taken_for_broken(tmp_path: Path) -> None:
     """Each version has another control, which the list of an earlier one may lack."""
