@@ -186,7 +186,9 @@ class Senders:
             thread.start()
 
     def stop(self) -> None:
-        """Stop when all batches on their way are acknowledged, or at once if senders give up."""
+        """Stop when all batches on their way are acknowledged, or at once if senders give up or
+        the collector has ended."""
+        self._gives_up |= self._served.process.poll() is not None
         self._stopped.set()
         for thread in self._threads:
             thread.join()

@@ -103,8 +103,10 @@ def mark_of(store: StorePath) -> str:
 
 
 def write_mark(store: StorePath, mark: str) -> None:
-    """Write the mark of a store."""
+    """Write the mark of a store, for good: a power cut after it does not undo it."""
     _write_text(store / MARK, f"{mark}\n")
+    if isinstance(store, Path):
+        sync_folder(store)
 
 
 def _write_text(path: StorePath, text: str) -> None:

@@ -1,6 +1,7 @@
 """Reports move from the buffer to the store, through every way to end early, and are shuffled."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ from ldp.collection import ingest
 from ldp.collection.acknowledged import BufferUnusable
 from ldp.collection.buffer import Buffer
 from ldp.collection.collector import Collector, MoveError
-from ldp.collection.ingest import MARK, write_block
+from ldp.collection.ingest import MARK, mark_of, write_block, write_mark
 from ldp.collection.workers import Shuffling
 from ldp.files import sync_folder
 from tests.collecting import (
@@ -380,6 +381,28 @@ def test_a_collector_that_ended_while_it_marked_starts_again(tmp_path: Path) -> 
             buffer.match(mark)
         mark = following
     buffer.close()
+
+
+@pytest.mark.exact
+def test_the_mark_of_a_store_is_on_the_disk_when_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut leaves the buffer with a mark that the store never had, and no collector
+    starts again."""
+    renamed: list[bool] = []
+    sync = os.fsync
+
+    def watched(handle: int) -> None:
+        if os.path.sameopenfile(handle, folder):
+            renamed.append(mark_of(tmp_path) == "name 2")
+        sync(handle)
+
+    folder = os.open(tmp_path, os.O_RDONLY)
+    write_mark(tmp_path, "name 1")
+    monkeypatch.setattr(os, "fsync", watched)
+    write_mark(tmp_path, "name 2")
+    os.close(folder)
+    assert renamed[-1:] == [True]
 
 
 @pytest.mark.exact
