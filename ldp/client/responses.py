@@ -52,6 +52,7 @@ class SecretFile:
             file.flush()
             os.fsync(handle)
         self._unfinished.replace(self._path)
+        sync_folder(self._path.parent)
         return self._read_file()
 
     def delete(self) -> None:

@@ -1,5 +1,6 @@
 """The client's memoised metrics, hidden presence and witness follow docs/device-protocol.md."""
 
+import os
 import stat
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldp.client import ParameterError, Rappor
-from ldp.client.responses import AccountSecret, _key
+from ldp.client.responses import AccountSecret, SecretFile, _key
 from ldp.registry import Metric
 from tests.devices import DAY
 from tests.memoising_devices import BASIC, EPOCH, EPOCH_BEGINS, PRICE, RR, Home
@@ -320,3 +321,23 @@ def test_a_consent_after_a_withdrawal_that_could_not_be_written_sends_nothing_ol
 
 def _fails(*_: Any) -> None:
     raise OSError("the disk is full")
+
+
+@pytest.mark.exact
+def test_a_new_secret_is_on_the_disk_when_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut takes it back, and everything is charged again."""
+    path, named = tmp_path / "device.secret", list[bool]()
+    folder, sync = os.open(tmp_path, os.O_RDONLY), os.fsync
+
+    def watched(handle: int) -> None:
+        if os.path.sameopenfile(handle, folder):
+            named.append(path.exists())
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    secret = SecretFile(path).read()
+    os.close(folder)
+    assert named == [True]
+    assert SecretFile(path).read() == secret
