@@ -73,18 +73,14 @@ def checks_by_number(
         for end, part in parts:
             some = sums[pair, part]
             yield f"{what} by {name}{end}", *some, np.full(some.shape[1], chance)
-    order = np.argsort(place.astype(np.uint16), kind="stable")
+    # numpy sorts 16 bits much faster than more
+    order = np.argsort(place.astype(np.min_scalar_type(different.size)), kind="stable")
     for what, seen, possible, chance in statistics:
-        what += f" in a row by {name}"
-        both = seen[order], possible[order]
-        yield from _sums_in_a_row(what, *both, chance)
+        yield from _in_a_row(f"{what} in a row by {name}", seen[order], possible[order], chance)
 
 
-def _sums_in_a_row(
-    what: str,
-    seen: Ints | Bools,
-    possible: Ints | Bools,
-    chance: float,
+def _in_a_row(
+    what: str, seen: Ints | Bools, possible: Ints | Bools, chance: float
 ) -> Iterator[Checks]:
     """Check that the sums of some successive reports are binomial, of those with as much possible
     as most have."""

@@ -236,6 +236,13 @@ def test_the_reports_of_devices_with_a_seed_of_16_bits_are_refuted(size: int) ->
     assert judge(checks, AUDIT_ALPHA).passed == (size == 16)
 
 
+@pytest.mark.exact
+@pytest.mark.parametrize("epsilon", [12.0, 40.0, 64.0])
+def test_no_sequence_of_reports_is_rare_where_nearly_all_tell_the_truth(epsilon: float) -> None:
+    mechanism = replace(YES_OR_NO, epsilon=epsilon)
+    assert sequence_checks(mechanism, "yes", lambda: mechanism.encoder().encode, 5000) == []
+
+
 @pytest.mark.statistical
 def test_noise_that_devices_share_at_some_calls_is_refuted() -> None:
     """At every ninth call devices lie alike about every fifth value. Fresh noise would miss it with
