@@ -193,10 +193,10 @@ class Percentile(Question):
             return f"numbers like those of {self.like}"
         near = 100 * min(percentiles.shares_near(self.q, 1.1))
         least = abs(percentiles.places_of(self.bounds)[0])
-        size = f", which is at least {least:.3g} in size" * (self.bounds is not None)
+        size = f"; the percentile is at least {least:.3g} in size" * (self.bounds is not None)
         return (
-            f"numbers of which {near:.2g} % or more are up to 10 % below the percentile, and as "
-            f"many up to 10 % above it{size}"
+            f"numbers of which {near:.2g} % or more are spread over the 10 % below the percentile, "
+            f"and as many over the 10 % above it{size}"
         )
 
     def _worst(self, mechanism: Any) -> "Percentile":

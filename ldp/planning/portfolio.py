@@ -21,14 +21,14 @@ from typing import Any
 from ldp.accounting.cost_composition import exact_sum
 from ldp.accounting.policy import periods_touched
 from ldp.data_files import AS_WRITTEN, Reading
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, errors_in
 from ldp.files import quoted
 from ldp.mechanisms import Mechanism
 from ldp.planning.mechanism_choice import registry_lines, report_bytes
 from ldp.planning.question import KINDS, MOST_USERS, Files, Question
 from ldp.protocol.channel import round_down, round_up
 from ldp.protocol.keys import DAY as DATE
-from ldp.protocol.keys import PLAIN, PLAINS, Form, Key, errors_in, read_keys, section, whole
+from ldp.protocol.keys import PLAIN, PLAINS, Form, Key, read_keys, section, whole
 from ldp.protocol.strict_json import read_toml
 from ldp.registry.definitions import NOBODY
 

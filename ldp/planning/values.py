@@ -13,7 +13,7 @@ import numpy as np
 from ldp import central
 from ldp.arrays import Generator
 from ldp.decoding import decode
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, errors_in
 from ldp.files import quoted
 from ldp.mechanisms import Mechanism, MemoisedHashing, MemoisedResponse
 from ldp.mechanisms.addressing import require_at_most
@@ -41,7 +41,7 @@ from ldp.planning.question import (
     texts_of,
 )
 from ldp.protocol.channel import require_whole
-from ldp.protocol.keys import Key, errors_in, read_keys, section, whole
+from ldp.protocol.keys import Key, read_keys, section, whole
 from ldp.simulation import Population, draw_estimates
 from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table

@@ -11,7 +11,6 @@ from sys import float_info
 from typing import Any, NamedTuple
 
 from ldp.errors import ParameterError
-from ldp.errors import errors_in as errors_in
 from ldp.protocol.strict_json import is_plain, shortened
 
 REQUIRED: Any = object()

@@ -425,8 +425,8 @@ def test_what_a_percentile_is_planned_for_stands_in_the_registry(tmp_path: Path)
     plan = product(tmp_path, START.replace("0.03", "0.1")).answer()
     (answer,) = plan.accepted
     assert answer.planned_for == (
-        "numbers of which 1.3 % or more are up to 10 % below the percentile, and as many up to "
-        "10 % above it, which is at least 0.0391 in size"
+        "numbers of which 1.3 % or more are spread over the 10 % below the percentile, and as many "
+        "over the 10 % above it; the percentile is at least 0.0391 in size"
     )
     plan_lines = plan.files()["metrics.toml"]
     assert f'planned_for = "{answer.planned_for}"' in plan_lines
