@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 
-from ldp.planning.percentiles import shares_near
 from ldp.planning.portfolio import PlannedMetric, Product
 from ldp.server import decode_distribution
 from ldp.simulation import draw_table
@@ -111,10 +110,12 @@ def answer_of(folder: Path, text: str) -> PlannedMetric | None:
 
 def is_assumed(sizes: Any, share: float, true: float, error: float) -> bool:
     """Return whether, up to FAR times the stated error away, as many people are near the percentile
-    as the plan assumes."""
+    as docs/planning.md says that a plan assumes."""
+    sides = np.array([share, 1 - share])
+    density = min(0.18, *1.5 * sides)
     for ratio in 1 + error * np.linspace(0, FAR, 41)[1:]:
         ends = np.searchsorted(sizes, [true / ratio, true * ratio], side="right") / PEOPLE
-        if (np.abs(ends - share) < np.multiply(SLACK, shares_near(share, ratio))).any():
+        if (np.abs(ends - share) < SLACK * sides * (1 - ratio ** (-density / sides))).any():
             return False
     return True
 
