@@ -10,7 +10,7 @@ chance (the number of reports in a batch, its day and its size, that ids differ)
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from functools import partial
 from importlib.util import find_spec
 from itertools import combinations, pairwise, product
@@ -24,6 +24,14 @@ from ldp.arrays import Generator, Ints
 from ldp.audit.binomial_checks import never_checks, outcome_checks
 from ldp.audit.cells import check_values
 from ldp.audit.conditions import Seen
+from ldp.audit.devices import (
+    MESSAGES,
+    WINDOW,
+    AuditedDevice,
+    GeneratedBits,
+    MakesClient,
+    SealingDevice,
+)
 from ldp.audit.draws import Draws
 from ldp.audit.encoder import start_checks
 from ldp.audit.judging import Audit, Checks, judge_again, prefixed
@@ -31,7 +39,7 @@ from ldp.audit.lives import Period, independent_checks, response_checks
 from ldp.audit.messages import record_checks
 from ldp.audit.together import shared_checks, together_checks
 from ldp.audit.tried_values import drawn_values, tried
-from ldp.client import Caps, Client, Recorded
+from ldp.client import Caps, Client
 from ldp.errors import ReportError
 from ldp.mechanisms import (
     CATALOGUE,
@@ -64,12 +72,10 @@ VALUES_OF_DAYS = (0, 1, 0, 2, 1)
 CATEGORIES = ("a", "b", "c", "d", "e", "f")
 YEARS = 60
 """Number of years within which devices with memoised responses begin."""
-WINDOW, WINDOWS_OF_EPOCH = timedelta(days=1), 2
+WINDOWS_OF_EPOCH = 2
 EPOCH = WINDOWS_OF_EPOCH * WINDOW
 EPOCHS = tuple(day // WINDOWS_OF_EPOCH for day in range(len(VALUES_OF_DAYS)))
 """The number of the epoch of each of these days."""
-HOURS = 5
-"""Hours by which a period begins later in the day: its hour is a remainder of its number."""
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 """Noon of the first day of an epoch."""
 SECRET_BYTES = 32
@@ -80,7 +86,7 @@ RESPONSE = RandomizedResponse(categories=CATEGORIES, epsilon=1.0)
 CERTAIN = RandomizedResponse(categories=CATEGORIES, epsilon=6.0)
 HIDDEN = RandomizedResponse(categories=("none", *CATEGORIES[:3]), epsilon=1.0)
 SOME = RandomizedResponse(categories=("none", "some"), epsilon=3.0)
-NEW, SEVERAL, UNSEEN, MESSAGES = "new", "several", "unseen", "messages"
+NEW, SEVERAL, UNSEEN = "new", "several", "unseen"
 """Metrics with fresh noise, beside one of every mechanism."""
 WORDS = ("lol", "afk", "brb")
 """Values that touch different bits in every cohort."""
@@ -94,10 +100,8 @@ MEMOISED: Mapping[str, tuple[MemoisedMechanism, tuple[str, ...], str]] = {
     "hidden": (FILTER, WORDS, "epoch"),
 }
 """Mechanism, values and memoisation of metrics whose responses are memoised."""
-MakesClient = Callable[..., Any]
-"""Function that makes a client from the arguments of `ldp.client.Client`."""
 MakesDevice = Callable[..., Any]
-"""Function that makes a `_Device` whose client has a registry."""
+"""Function that makes an `AuditedDevice` whose client has a registry."""
 COMMON_PARTS = ("reports", "lives", "periods")
 PARTS = (*COMMON_PARTS, *["messages"] * (find_spec("cryptography") is not None))
 """Parts of an audit: of any client, and of the Python client, where its requirements are
@@ -129,14 +133,14 @@ def repeated_starts(starts: Sequence[MakesClient], coins: Generator) -> list[Che
     """Return the checks that a restarted program sends neither the reports nor the ids of
     another start again, as it would with noise that follows from a constant. `starts`: functions
     that make clients, one for each start."""
-    registry, bits = _registry([_metric(NEW, RESPONSE)]), _GeneratedBits(coins)
+    registry, bits = _registry([_metric(NEW, RESPONSE)]), GeneratedBits(coins)
     with TemporaryDirectory(prefix="ldp-audit-") as folder:
         devices = [
-            _Device(Path(folder) / str(number), registry, bits, make, START)
+            AuditedDevice(Path(folder) / str(number), registry, bits, make, START)
             for number, make in enumerate(starts)
         ]
 
-        def encoded(device: _Device, value: Value) -> bytes:
+        def encoded(device: AuditedDevice, value: Value) -> bytes:
             return device.reports([(NEW, value)], {NEW: 1})[NEW][0]
 
         try:
@@ -173,11 +177,14 @@ def client_stages(
     memory = Path("/dev/shm")  # spares the disk; Linux only
     folder_of_all = memory if memory.is_dir() else None
     with TemporaryDirectory(prefix="ldp-audit-", dir=folder_of_all) as folder:
-        bits = _GeneratedBits(draws.coins)
+        bits = GeneratedBits(draws.coins)
 
         def device(
-            registry: Registry, start: datetime = START, kind: type[_Device] = _Device, **more: Any
-        ) -> _Device:
+            registry: Registry,
+            start: datetime = START,
+            kind: type[AuditedDevice] = AuditedDevice,
+            **more: Any,
+        ) -> AuditedDevice:
             home = Path(folder) / str(next(draws.devices))
             return kind(home, registry, bits, make, start, **more)
 
@@ -195,118 +202,6 @@ def played(parts: Sequence[str] = PARTS) -> str:
     number = fresh + lives + PERIODS * (2 + len(CATEGORIES)) * ("periods" in parts)
     messages = ", messages for a shuffler" * ("messages" in parts)
     return f"{number:,} reports, {len(CATALOGUE)} mechanisms{messages}"
-
-
-class _Device:
-    """A client in a folder of its own, whose name is its `number`, and the batches that left it.
-    `mistakes`: number of batches with another id than they were sent under or a day that is not
-    today, and of declined records."""
-
-    def __init__(
-        self,
-        home: Path,
-        registry: Registry,
-        bits: "_GeneratedBits",
-        make: MakesClient,
-        start: datetime,
-    ) -> None:
-        home.mkdir()
-        self.path, self.number = home / "client.db", int(home.name)
-        self.batches: list[Batch] = []
-        self.mistakes = 0
-        self._now = start
-        self._client = make(
-            self.path,
-            registry=registry,
-            destination=self,
-            clock=lambda: self._now,
-            bits=bits,
-            jitter=timedelta(0),
-            witness=home / "witness",
-        )
-        self._client.grant()
-
-    def send(self, identity: bytes, body: bytes) -> int:
-        batch = Batch.from_bytes(body)
-        self.mistakes += identity != batch.id or batch.day != self._now.date()
-        self.batches.append(batch)
-        return 0
-
-    def period(self, records: Sequence[tuple[str, Value]]) -> list[tuple[str, bytes]]:
-        """Record `records`, wait until the period is over and upload. Return metric and report of
-        everything that left, in order."""
-        before = len(self.batches)
-        for metric, value in records:
-            self.mistakes += not isinstance(self._client.record(metric, value), Recorded)
-        hour = (self._now.hour + HOURS) % 24
-        self._now = (self._now + WINDOW).replace(hour=hour)
-        why = self._client.upload().why
-        if why.startswith("ReportError"):
-            raise ReportError("a batch cannot be read")
-        return [
-            (item.metric, item.report) for batch in self.batches[before:] for item in batch.items
-        ]
-
-    def reports(
-        self, records: Sequence[tuple[str, Value]], sizes: Mapping[str, int]
-    ) -> dict[str, list[bytes]]:
-        """Return the reports of a period by metric; raise ReportError unless one batch has them,
-        and their numbers are those in `sizes`."""
-        sent, before = defaultdict[str, list[bytes]](list), len(self.batches)
-        for name, report in self.period(records):
-            sent[name].append(report)
-        numbers = {name: len(some) for name, some in sent.items()}
-        if len(self.batches) != before + 1 or numbers != sizes:
-            raise ReportError("a period is not one batch of its reports")
-        return sent
-
-    def secret(self) -> bytes:
-        path = self.path.with_name(f"{self.path.name}.secret")
-        return path.read_bytes() if path.exists() else b""
-
-    def close(self) -> None:
-        self._client.close()
-
-
-class _Sealing(_Device):
-    """A client that seals messages for a shuffler to a key of the audit."""
-
-    has_relay = True
-
-    def __init__(self, *plays: Any, private_key: Any) -> None:
-        from ldp.protocol.sealing_keys import PublicKey  # late: an extra
-
-        self._private_key, self.key = private_key, PublicKey(private_key.public)
-        super().__init__(*plays)
-        self._client.grant([MESSAGES])
-
-    def encode(self, value: Value) -> bytes:
-        """Return the messages of a period with one record; raise ReportError unless they are sealed
-        one by one, on that day, in one batch."""
-        before = len(self.batches)
-        self.period([(MESSAGES, value)])
-        if len(self.batches) != before + 1:
-            raise ReportError("a record's messages are not one batch")
-        batch = self.batches[-1]
-        contents = [self._private_key.open(item) for item in batch.items]
-        if any((content.day, content.item.metric) != (batch.day, MESSAGES) for content in contents):
-            raise ReportError("a message is of another day or metric")
-        return b"".join(content.item.report for content in contents)
-
-
-class _GeneratedBits:
-    """Bits from a generator, so that an audit can be repeated."""
-
-    def __init__(self, generator: Generator) -> None:
-        self._generator, self._block, self._at = generator, b"", 0
-
-    def draw(self, count: int) -> int:
-        size = (count + 7) >> 3
-        if self._at + size > len(self._block):
-            self._block, self._at = self._generator.bytes(max(size, 1 << 14)), 0
-        self._at += size
-        word = int.from_bytes(self._block[self._at - size : self._at], "little")
-        return word & ((1 << count) - 1)
 
 
 def _registry(metrics: Iterable[Metric]) -> Registry:
@@ -409,7 +304,7 @@ def _life_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[li
     devices, days = max(4, round(LIVES * scale)), range(len(VALUES_OF_DAYS))
     registry, sizes = _registry(_memoised_metrics()), dict.fromkeys(MEMOISED, TIMES)
     sent = {name: [list[list[bytes]]() for _ in days] for name in MEMOISED}
-    clients: list[_Device] = []
+    clients: list[AuditedDevice] = []
     for start in draws.plan.integers(YEARS * 366 // WINDOWS_OF_EPOCH, size=devices).tolist():
         clients.append(one := device(registry, START + start * EPOCH))
         for day in days:
@@ -460,7 +355,7 @@ def _about(name: str, day: int) -> Any:
     return _recorded(name, EPOCHS.index(epoch)) if epoch >= 0 else mechanism.placeholder
 
 
-def _secret_checks(clients: Sequence[_Device]) -> Iterator[Checks]:
+def _secret_checks(clients: Sequence[AuditedDevice]) -> Iterator[Checks]:
     """Yield the checks of the secrets, ids and mistakes of new devices, and close them."""
     secrets = [client.secret() for client in clients]
     for client in clients:
@@ -485,7 +380,9 @@ def _period_stages(device: MakesDevice, _: Generator, scale: float) -> Iterator[
     yield [*_sampling(device(registry), registry.metrics, periods)]
 
 
-def _sampling(device: _Device, metrics: Mapping[str, Metric], periods: int) -> Iterator[Checks]:
+def _sampling(
+    device: AuditedDevice, metrics: Mapping[str, Metric], periods: int
+) -> Iterator[Checks]:
     """Yield the checks of which records are sent, in which order and under which ids, and of
     reports with hidden presence."""
     size = len(CATEGORIES)
@@ -559,7 +456,7 @@ def _message_stages(device: MakesDevice, _: Generator, scale: float) -> Iterator
     registry = _registry([metric])._replace(sealing_keys=(fingerprint,))
     trusting = registry.groups[MESSAGES]._replace(trust="shuffler", consent="A relay mixes these.")
     registry = registry._replace(groups={MESSAGES: trusting})
-    one = device(registry, kind=_Sealing, private_key=private_key)
+    one = device(registry, kind=SealingDevice, private_key=private_key)
     assert isinstance(mechanism, Dummies)
     checks = record_checks(mechanism, one.encode, max(8, round(RECORDS * scale)))
     one.close()
