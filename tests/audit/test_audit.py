@@ -34,12 +34,13 @@ from ldp.audit.judging import (
     Checks,
     binomial_p,
     judge,
+    size_of,
 )
 from ldp.audit.law import MOST_OUTCOMES, number_of_outcomes
 from ldp.audit.reports import CALLS
 from ldp.audit.tried_values import drawn_values, tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
-from ldp.audit.verdict import audited, way_stages
+from ldp.audit.verdict import audited, encoder_stages, way_stages
 from ldp.errors import ParameterError
 from ldp.mechanisms import (
     CatalogueMechanism,
@@ -496,16 +497,28 @@ def test_the_chance_that_an_audit_misses_is_that_of_the_count_that_refutes_best(
     assert chance_missed([("both", np.array([500, 510]), of, half)], ALPHA) == 1
 
 
+SKETCH = HadamardCountMeanSketch(epsilon=2.0, rows=64, width=64, seed="00")
+MOST_COUNTS = 25_000_000
+"""Largest number of counts of a whole audit of SKETCH."""
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_an_audit_of_a_sketch_has_no_more_counts() -> None:
+    counts, _ = size_of([*chain.from_iterable(encoder_stages(SKETCH, TRIALS, (), Draws(0)))])
+    assert MOST_COUNTS / 2 < counts < MOST_COUNTS
+
+
 @pytest.mark.exact
 def test_truth_that_is_told_in_calls_of_a_period_of_up_to_33_is_never_missed() -> None:
     """Where all calls of one remainder tell the truth, none of them lies.
 
-    Then their count is not a matter of chance: it is a suspect among 25 million counts (a whole
-    audit of this sketch has 21,865,898), is the same in each further playing, and so a finding
-    beside as many suspects as there may be. In the twin, calls are numbered modulo 256, which mixes
+    Then their count is not a matter of chance: it is a suspect among MOST_COUNTS counts, is the
+    same in each further playing, and so a finding beside as many suspects as there may be. In the
+    twin, calls are numbered modulo 256, which mixes
     remainders, but a remainder of a power of two and turns of a few calls.
     """
-    claimed = HadamardCountMeanSketch(epsilon=2.0, rows=64, width=64, seed="00").channel.touched
+    claimed = SKETCH.channel.touched
     calls = np.arange(TRIALS)
     least = (2 * MOST_SUSPECTS / AUDIT_ALPHA) ** (1 / MOST_AGAIN)  # evidence of one playing
 
@@ -516,7 +529,7 @@ def test_truth_that_is_told_in_calls_of_a_period_of_up_to_33_is_never_missed() -
             if "in a row" in name:  # sums of calls that are noisy but for one remainder
                 continue
             p_values = binomial_p(seen, of, chances)[(seen == of) & (of > 0)]
-            is_suspect = p_values < SUSPECTED / 25e6
+            is_suspect = p_values < SUSPECTED / MOST_COUNTS
             if (is_suspect & (EXPONENT * p_values ** (EXPONENT - 1) > least)).any():
                 return True
         return False
