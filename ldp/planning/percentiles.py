@@ -137,16 +137,16 @@ def ways(epsilon: float, bounds: Range | None, by: tuple[str, ...] = ()) -> Iter
             yield BitFlip(epsilon=epsilon, bounds=bounds, buckets=buckets, bits=buckets)
 
 
-def typical_people(bounds: Range | None, times: int = 1) -> Population:
-    """Return PEOPLE numbers, `times` people of each: even in a range, or else lognormal of
-    deviation 1 about the middle of the magnitudes."""
+def typical_people(bounds: Range | None) -> Population:
+    """Return PEOPLE numbers, a person each: even in a range, or else lognormal of deviation 1 about
+    the middle of the magnitudes."""
     places = (np.arange(PEOPLE) + 0.5) / PEOPLE
     if bounds is None:
         sizes = np.exp([*map(NormalDist().inv_cdf, places)])
         numbers = sizes * (math.sqrt(MAGNITUDES[0] * MAGNITUDES[1]) / np.median(sizes))
     else:
         numbers = np.minimum(bounds[0] + (bounds[1] - bounds[0]) * places / 0.999, bounds[1])
-    return Population(tuple(map(repr, numbers.tolist())), counts=np.full(PEOPLE, times))
+    return Population(tuple(map(repr, numbers.tolist())), counts=np.full(PEOPLE, 1))
 
 
 def shares_near(q: float, ratio: Any) -> tuple[Any, Any]:
