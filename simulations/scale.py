@@ -90,9 +90,9 @@ def population(folder: Path, size: int) -> None:
     (folder / "values.csv").write_text("value,count\n" + "\n".join(lines))
 
 
-def simulated(folder: Path, users: int, *words: str) -> None:
+def simulated(folder: Path, users: int, *words: str, seed: int = 1) -> None:
     people = ("--population", "values.csv", "--users", str(users))
-    ldp(folder, "simulate", "asked", *ASKED, *people, "--seed", "1", *words)
+    ldp(folder, "simulate", "asked", *ASKED, *people, "--seed", str(seed), *words)
 
 
 def listed(keys: str) -> Callable[[Path, int], None]:
@@ -156,8 +156,8 @@ def cells(folder: Path, size: int) -> None:
     registry(folder, (SKETCH.replace("1024", str(rows), 1), "asked"))
     population_file = "value,frequency\na,1\nb,1"
     (folder / "values.csv").write_text(population_file)
-    for name in ("one", "other"):
-        simulated(folder, PEOPLE, "--table", f"{name}.table")
+    for seed, name in enumerate(("one", "other")):
+        simulated(folder, PEOPLE, "--table", f"{name}.table", seed=seed)
     totals = [f"{row},,1000" for row in range(rows)]
     counts = [f"{row},{place},500" for row in range(rows) for place in range(1024)]
     (folder / "counts.csv").write_text("\n".join(["row,column,count", *totals, *counts]))
