@@ -306,7 +306,8 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
     does not fit."""
     width = len(table.header)
     for line, cells in numbered_rows(lines[start:], table.where, start, table.delimiter):
-        if not "".join(cells).strip() and (width > 1 or not cells):
+        text = "".join(cells)
+        if not text.strip() and (width > 1 or not cells):
             continue
         if len(cells) < width or any(cells[width:]):
             raise ParameterError(
@@ -314,7 +315,8 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
                 f"is {table.delimiter.join(table.header)!r:.60}, the row "
                 f"{table.delimiter.join(cells)!r:.60}"
             )
-        if any(cell.startswith(" ") and cell.lstrip().startswith('"') for cell in cells):
+        quoted = cells if '"' in text else ()
+        if any(cell.startswith(" ") and cell.lstrip().startswith('"') for cell in quoted):
             raise ParameterError(f"{table.where(line)}: a blank stands before a quote")
         cells = _contents(cells[:width])
         if width > 1 and _is_heading(cells, table.header):

@@ -307,7 +307,7 @@ def read_counts(
         if tuple(read.header) != COLUMNS:
             raise ParameterError(f"{path}: must start with the line {','.join(COLUMNS)}")
         cells = zip(*map(read.numbers, COLUMNS), strict=True)
-    seen = set[tuple[int, int]]()
+    seen = np.zeros(numbers.shape, bool)
     for (line, _), texts in zip(read.rows, cells, strict=True):
         if not re.fullmatch(r"-?[0-9]{1,9},(-?[0-9]{1,9})?,-?[0-9]{1,18}", ",".join(texts)):
             raise DecodeError(
@@ -315,12 +315,12 @@ def read_counts(
             )
         row, column, count = (int(text or columns) for text in texts)
         is_in = 0 <= row < rows and 0 <= column < columns + (not texts[1])
-        if not is_in or (row, column) in seen:
+        if not is_in or seen[row, column]:
             raise DecodeError(
                 f"{read.where(line)}: a cell that is not in a table of {rows} x {columns}, or a "
                 "second time"
             )
-        seen.add((row, column))
+        seen[row, column] = True
         numbers[row, column] = count
     with errors_in(path, DecodeError):
         return Table.from_counts(mechanism, numbers[:, :-1], numbers[:, -1], windows)
