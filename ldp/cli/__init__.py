@@ -3,6 +3,7 @@
 Every mistake of a user ends as one line on stderr and exit status 2.
 """
 
+import gc
 import os
 import re
 import sys
@@ -85,6 +86,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    gc.set_threshold(50_000)  # rows of a table hold no cycles, and to look for them takes a third
     try:
         try:
             commands.main(standalone_mode=False)
