@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from operator import mul
 from typing import NamedTuple
 
@@ -290,13 +291,18 @@ def _grant(
     """Write into `granted` how many reports each device may send of each metric, except where its
     epoch `is_paid`. `order`: in which order a device grants its metrics; `charged`: number of
     prices charged before. All shapes are (devices, members). What was spent, for life and in the
-    window, is a state; devices in one state share the work."""
+    window, is a state; devices in one state, and metrics that are granted alike, share the work."""
     prices = [Fraction(member.price) for member in members]
+    grants = [
+        (mode_class(m), m.price, m.reports_per_window, m.mechanism.cost.epsilon) for m in members
+    ]
+    alike = np.array([*map(grants.index, grants)])
     different, at = _distinct(charged)
     known = [(sum(map(mul, row, prices), Fraction(0)), aside) for row in different.tolist()]
     numbers = {state: number for number, state in enumerate(known)}
     everybody = np.arange(len(at))
 
+    @cache
     def step(state: int, place: int) -> tuple[int, int]:
         (spent, in_window), metric = known[state], members[place]
         left = group.caps.allowance(spent, in_window)
@@ -308,7 +314,7 @@ def _grant(
         return grant.reports, numbers[after]
 
     for turn in order.T:
-        keys, which = np.unique(at * len(members) + turn, return_inverse=True)
+        keys, which = np.unique(at * len(members) + alike[turn], return_inverse=True)
         steps = [step(*divmod(key, len(members))) for key in keys.tolist()]
         reports, after = np.array(steps, dtype=np.int64).reshape(-1, 2)[which].T
         asks = ~is_paid[everybody, turn]
