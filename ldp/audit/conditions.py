@@ -345,18 +345,16 @@ def _by_two(
     counted = [getattr(s, of) for of in ("seen", "possible") for s in statistics]
     marks = np.stack([lies, reports.rows, reports.columns])
     counted_now = np.stack(counted, axis=1).astype(np.int32)
-    sums = count_by_two((left[1], right[1]), moduli, size, counted_now, marks, cells).astype(
-        np.int64
-    )
+    sums = count_by_two((left[1], right[1]), moduli, size, counted_now, marks, cells)
     name = f"by remainders of {left[0]} and {right[0]}, number"
     for i, statistic in enumerate(statistics):
-        trials, chances = sums[:, len(statistics) + i], np.full(size, statistic.chance)
+        trials, chances = sums[:, len(statistics) + i], np.broadcast_to(statistic.chance, size)
         yield f"{statistic.what} {name}", sums[:, i], trials, chances
     rows, chance = mechanism.shape.rows, float(mechanism.channel.untouched)
     chance = 1 / mechanism.shape.columns if mechanism.kind.is_signed else chance
-    yield f"repeated lies {name}", sums[:, -4], sums[:, -3], np.full(size, chance)
+    yield f"repeated lies {name}", sums[:, -4], sums[:, -3], np.broadcast_to(chance, size)
     if rows > 1 and not has_row:
-        yield f"repeated rows {name}", sums[:, -2], sums[:, -1], np.full(size, 1 / rows)
+        yield f"repeated rows {name}", sums[:, -2], sums[:, -1], np.broadcast_to(1 / rows, size)
 
 
 @cache

@@ -336,7 +336,7 @@ def _add(
     times, sums = Counter[str](), list[Any]()
     for what, *numbers in checks:
         check: Any = name(what), *numbers
-        key = check[0], times[what], check[3].tobytes()
+        key = check[0], times[what], hash(check[3].tobytes())
         times[what] += 1
         if key in pool:
             sums.append(key)

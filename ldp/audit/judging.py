@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints, binomial_above, binomial_up_to
+from ldp.arrays import AnyInts, Floats, binomial_above, binomial_up_to
 from ldp.audit.draws import Draws
 
 LEAST_DEVIATION, LEAST_P = 3.7, 1e-6
@@ -20,7 +21,7 @@ EXPONENT = 0.1
 under an honest encoder is at most 1 (Vovk and Wang 2021)."""
 
 
-Checks = tuple[str, Ints, Ints, Floats]
+Checks = tuple[str, AnyInts, AnyInts, Floats]
 """A name; observed counts; trials; claimed probabilities: arrays of one shape."""
 
 
@@ -55,7 +56,7 @@ class Audit:
         return not self.findings
 
 
-def binomial_p(observed: Ints, trials: Ints, chance: Floats) -> Floats:
+def binomial_p(observed: AnyInts, trials: AnyInts, chance: Floats) -> Floats:
     """Return the two-sided p-values of binomial counts, arrays of one shape: twice the smaller
     exact tail, at most 1. That is the lower one below the median, which lies within 1 of the
     mean, the upper one above it."""
@@ -146,8 +147,9 @@ def counted_again(
 def summed(check: Checks, other: Checks) -> Checks:
     """Return the sum of two checks with one name and probabilities: binomial counts of independent
     reports add to a binomial count."""
-    what, observed, trials, chance = check
-    return what, observed + other[1], trials + other[2], chance
+    what, *counts, chance = check
+    observed, trials = map(partial(np.add, dtype=np.int64), counts, other[1:3])
+    return what, observed, trials, chance
 
 
 def _one_of(check: Checks, at: int) -> Checks:
