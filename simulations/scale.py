@@ -222,6 +222,11 @@ class Growth:
     at_start: tuple[float, float] | None = None
     most: float | None = None
 
+    @property
+    def first(self) -> int:
+        """Return the size that stands for the start."""
+        return max(self.least, self.sizes[0] // 100)
+
     def measured(self, size: int) -> tuple[float, float]:
         """Return processor seconds and peak MiB for an input of this size."""
         with tempfile.TemporaryDirectory() as name:
@@ -368,9 +373,10 @@ def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
 
 
 def power_of(growth: Growth, figures: Sequence[tuple[float, float]], start: float) -> float:
-    """Return the power of the size with which time beyond the start grows."""
+    """Return the power of the size with which time grows, both beyond those of the start."""
     seconds = [max(processor - start, 0.0) for processor, _ in figures]
-    return slope(growth.sizes[: len(figures)], seconds) if len(figures) > 1 else 0.0
+    sizes = [size - growth.first for size in growth.sizes[: len(figures)]]
+    return slope(sizes, seconds) if len(figures) > 1 else 0.0
 
 
 def bars(
@@ -417,7 +423,7 @@ def main() -> int:
     for growth in GROWTHS:
         if not growth.words.startswith(options.only):
             continue
-        start = growth.measured(max(growth.least, growth.sizes[0] // 100))
+        start = growth.measured(growth.first)
         sizes = growth.sizes[: 1 if options.sample else None]
         figures = [growth.measured(size) for size in sizes]
         seconds, peaks = zip(*figures, strict=True)

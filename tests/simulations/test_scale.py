@@ -4,7 +4,7 @@ import click
 import pytest
 
 from ldp.cli import commands
-from simulations.scale import ELSEWHERE, GROWTHS, START, Growth, bars, slope
+from simulations.scale import ELSEWHERE, GROWTHS, START, Growth, bars, power_of, slope
 
 
 @pytest.mark.exact
@@ -28,6 +28,13 @@ def test_time_that_grows_too_fast_is_seen(power: float, is_met: bool) -> None:
 
 
 @pytest.mark.exact
+def test_time_in_proportion_to_a_size_near_the_start_has_power_1() -> None:
+    growth = Growth("decode", "rows", (5, 20, 100), lambda folder, size: None, 1.0)
+    figures = [(0.5 + 0.1 * size, 100.0) for size in growth.sizes]
+    assert power_of(growth, figures, 0.5 + 0.1 * growth.first) == pytest.approx(1)
+
+
+@pytest.mark.exact
 def test_a_start_and_a_size_above_their_bars_are_seen() -> None:
     growth = Growth(
         *("decode", "rows", (10, 20, 30), lambda folder, size: None, 1.0),
@@ -44,6 +51,6 @@ def test_a_start_and_a_size_above_their_bars_are_seen() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("growth", GROWTHS, ids=lambda growth: f"{growth.words}, {growth.of}")
 def test_a_command_is_measured(growth: Growth) -> None:
-    seconds, mib = growth.measured(max(growth.least, growth.sizes[0] // 100))
+    seconds, mib = growth.measured(growth.first)
     assert seconds > 0.01
     assert mib > 10
