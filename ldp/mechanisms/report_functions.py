@@ -42,8 +42,8 @@ def report_function(mechanism: "Mechanism") -> ReportFunction | None:
 
 def _bounds(mechanism: "Mechanism", choices: int) -> tuple[int, int]:
     """Return two numbers: the bound below which numbers of 64 bits have a uniform remainder after
-    division by `choices`, and the term that `is_below` adds to a uniform number so that bit 64 says
-    that the report is a lie."""
+    division by `choices`, and the term that `is_below` adds to a uniform number: bits 64 and up of
+    the sum are then 5 for a lie, else 4."""
     above = ONE - mechanism.report_thresholds[0] | LENGTH
     return ONE // choices * choices, above
 
@@ -64,7 +64,7 @@ def _category(mechanism: "Mechanism") -> ReportFunction:
             number, uniform = pair(urandom(16))
         other = number % others
         other += other >= cell
-        return reports[(cell, other)[(uniform | LENGTH) + above >> PRECISION & 1]]
+        return reports[(cell, other)[((uniform | LENGTH) + above >> PRECISION) - 4]]
 
     return report
 
@@ -87,7 +87,7 @@ def _cell_of_row(mechanism: "Mechanism") -> ReportFunction:
         (cell,) = cells_of(point, row)
         other = number % others
         other += other >= cell
-        column: int = (cell, other)[(uniform | LENGTH) + above >> PRECISION & 1]
+        column: int = (cell, other)[((uniform | LENGTH) + above >> PRECISION) - 4]
         return header + (column << row_bits | row).to_bytes(size, "little")
 
     return report
@@ -109,7 +109,7 @@ def _one_of_many_cells(mechanism: "Mechanism") -> ReportFunction:
         while number >= limit:
             number, uniform = pair(urandom(16))
         columns = cells.inside(number // others % touches), cells.outside(number % others)
-        column: int = columns[(uniform | LENGTH) + above >> PRECISION & 1]
+        column: int = columns[((uniform | LENGTH) + above >> PRECISION) - 4]
         return header + column.to_bytes(size, "little")
 
     return report
@@ -143,7 +143,7 @@ def _set_of_cells(mechanism: "Mechanism") -> ReportFunction:
                 subset[other] = _ONE
                 missing -= 1
         uniform = int.from_bytes(urandom(8), "little")
-        chosen = (place, other)[(uniform | LENGTH) + above >> PRECISION & 1]
+        chosen = (place, other)[((uniform | LENGTH) + above >> PRECISION) - 4]
         subset[chosen] = _ONE
         return header + int(subset, 2).to_bytes(size, "little")
 

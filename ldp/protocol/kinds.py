@@ -409,6 +409,5 @@ class Sign(Layout):
         true with probability `touched`."""
         (cell,) = cells
         column = uniform_below(source, self.columns)
-        is_negative = (column & cell).bit_count() & 1
-        is_flipped = 1 - bernoulli(source, touched)
-        return column << 1 | (is_negative ^ is_flipped)
+        true = column << 1 | (column & cell).bit_count() & 1
+        return (true ^ 1, true)[bernoulli(source, touched)]

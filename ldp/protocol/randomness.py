@@ -220,11 +220,12 @@ def _in_lanes(threshold: int, chosen_threshold: int, lanes: int) -> tuple[int, i
 def is_below(uniform: int, threshold: int) -> int:
     """Return 1 if the 64-bit `uniform` is below `threshold`, else 0.
 
-    The result is 0 exactly where uniform + 2**64 - threshold reaches 2**64. The time of a sum of
-    integers of one length does not depend on the integers; the time of a comparison does.
+    The result is 0 exactly where uniform + 2**64 - threshold reaches 2**64: bits 64 and up of the
+    total are 5 there, else 4. The time of a sum of integers of one length does not depend on the
+    integers; that of a comparison does, and that of `&` with the result 0.
     """
     total = (uniform | LENGTH) + (ONE - threshold | LENGTH)
-    return 1 ^ (total >> PRECISION & 1)
+    return 5 - (total >> PRECISION)
 
 
 def _compare(
