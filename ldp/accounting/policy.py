@@ -66,8 +66,8 @@ class Caps:
         )
 
     def increase_over(self, older: "Caps") -> str:
-        """Return what these caps allow more than `older`, in words, except for life; "" if nothing
-        more."""
+        """Return in words by which cap, other than that for life, these allow more than `older`; ""
+        by none."""
         report, older_report = (caps.report_epsilon or math.inf for caps in (self, older))
         now, before = self.window_epsilon, older.window_epsilon
         if self.window < older.window:

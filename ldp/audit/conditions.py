@@ -82,9 +82,9 @@ class Seen(NamedTuple):
 def condition_checks(
     seen_of_part: Seen, number: Ints, coins: Generator, most: int = MOST_OF_TWO
 ) -> Iterator[Checks]:
-    """Yield the checks of the statistics of a part by the remainders of each two numbers, by moduli
-    whose product is `most` or less. `number`: the number of each report's value; `coins` make
-    unequal chances equal."""
+    """Yield the checks of a part's statistics, grouped by the remainders of each two numbers modulo
+    two moduli whose product is `most` or less. `number`: the number of each report's value; `coins`
+    make unequal chances equal."""
     reports, numbers, lies, statistics, repeated, payloads = seen_of_part
     of_rows = [*repeated]
     if reports.mechanism.shape.rows > 1 and not reports.keeps_row:

@@ -106,8 +106,8 @@ class SealingDevice(AuditedDevice):
         self._client.grant([MESSAGES])
 
     def encode(self, value: Value) -> bytes:
-        """Return the messages of a period with one record; raise ReportError unless they are sealed
-        one by one, on that day, in one batch."""
+        """Return the messages of a period with one record. Raise ReportError unless they are sealed
+        one by one, on the day of their batch, in one batch."""
         before = len(self.batches)
         self.period([(MESSAGES, value)])
         if len(self.batches) != before + 1:

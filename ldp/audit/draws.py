@@ -25,8 +25,8 @@ class Draws:
         self.coins = np.random.default_rng([seed, 1 + playing])
 
     def repeat(self, number: int = 0) -> "Draws":
-        """Return the draws of a further playing, once the first is over: of the first such
-        one, or of another `number`."""
+        """Return the draws of a further playing, once the first is over. `number`: 0 for the first
+        of these."""
         return Draws(self._seed, (*self._choices,), 1 + number, self.devices)
 
     def chosen(self, choose: Callable[[], list[int]]) -> list[int]:

@@ -210,10 +210,10 @@ def _strangest(checks: Sequence[Checks], values: int, most: int) -> list[int]:
 def repeat_checks(
     mechanism: CatalogueMechanism, value: Value, encode: Encode, trials: int
 ) -> list[Checks]:
-    """Return the checks that reports of one value do not repeat each other's noise: how many of the
-    second half equal one of the first, given the first, is binomial. Pairs of any distance count,
-    so noise from a short seed shows. Parts of few different reports repeat anyway and are left
-    out; without others nothing is encoded."""
+    """Return the checks that reports of one value do not repeat each other's noise. Given the first
+    half, the number of reports of the second half that equal one of the first is binomial. Pairs of
+    any distance count, so noise from a short seed shows. Parts of few different reports repeat
+    anyway and are left out; if all parts are, nothing is encoded."""
     many = {kind: factor * min(trials, CHUNK) for kind, factor in REPEATS.items()}
     parts = [
         (number, part, part_value)

@@ -219,8 +219,8 @@ def _certificate(mechanism: Dummies, values: int, slots: int) -> DummyMessages:
 
 
 def enumerated(messages: DummyMessages, people: int, epsilon: float) -> float:
-    """Return delta at `epsilon` by its definition, for a batch of a few `people`: the sum over all
-    numbers of messages that could be opened, for somebody who knows everybody else's value."""
+    """Return delta at `epsilon` by its definition, for a batch of a few `people` and somebody who
+    knows all values but one: a sum over all counts of messages that the collector can see."""
     nothing = (0,) * messages.values
     others = reduce(_joined, [_person(messages, None)] * (people - 1), {nothing: 1.0})
     first, second = (_joined(others, _person(messages, value)) for value in (0, 1))

@@ -81,9 +81,9 @@ class RowsRead:
 
 
 def epsilon_of_rows(epsilon: float, rows: int | None) -> float:
-    """Return the part of `epsilon` that the histogram of so many public `rows` costs: the least at
-    which a count has a standard error of PRECISE of the rows, from LEAST_SHARE to MOST_SHARE of
-    epsilon; LEAST_SHARE where the number of rows is not public. What it leaves is exact: both parts
+    """Return the part of `epsilon` that the histogram of `rows` costs. It is the least at which a
+    count has a standard error of PRECISE times the rows, but at least LEAST_SHARE and at most
+    MOST_SHARE of epsilon; LEAST_SHARE where the number of rows is not public, None. It and the rest
     add to `epsilon` without rounding. Raises ParameterError for an epsilon out of range."""
     if not 1e-9 <= epsilon <= 1e9:
         raise ParameterError(f"epsilon must be from 1e-9 to 1e9, got {epsilon!r}")

@@ -55,8 +55,8 @@ class Sender:
         self._thread: threading.Thread | None = None
 
     def start(self, upload: Callable[[], object], every: timedelta) -> None:
-        """Call `upload` from a daemon thread until `stop`, the first time within SOON; a storage
-        that fails for once, which a strict client raises, does not end the thread."""
+        """Call `upload` from a daemon thread until `stop`, the first time within SOON. A
+        StorageError, which a strict client raises, does not end the thread."""
         if self._thread is not None or self._stopped.is_set():
             return
 

@@ -99,10 +99,10 @@ class Device:
     bits follow from `seed`.
 
     `folder`: folder of the device's file. `registry`: path of metrics.toml, or a loaded registry.
-    `destination`: a `Folder`, or with a registry for development a `Collector` on this machine; by
-    default a `Memory`, the only one for a registry with a group that has trust = "shuffler", whose
-    relay it stands for. `has_consent`: whether the owner agreed, also to each such group. Raises
-    ParameterError for another destination.
+    `destination`: a `Memory` (default), a `Folder`, or with a registry for development a
+    `Collector` on this machine. A registry with a group that has trust = "shuffler" needs a
+    `Memory`, which then stands for the relay too. `has_consent`: whether the owner agreed, also to
+    each such group. Raises ParameterError for another destination.
     """
 
     def __init__(

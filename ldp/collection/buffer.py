@@ -140,9 +140,9 @@ class Buffer(BatchFile):
             self._remember("ids", mark)
 
     def step(self, stored: str, entropy: Callable[[int], bytes] = os.urandom) -> str:
-        """Return the mark to write into the store and then to `confirm`, one above `stored`, the
-        store's mark now ("" for none). Raise BufferUnusable where the buffer or the store is older
-        than the other."""
+        """Return a new mark, to write into the store and then to `confirm`: one above `stored`, the
+        present mark of the store ("" for none). Raise BufferUnusable where the buffer or the store
+        is older than the other."""
         self.match(stored)
         name, _, number = stored.partition(" ")
         mark = f"{name or entropy(NAME_BYTES).hex()} {int(number or 0) + 1}"

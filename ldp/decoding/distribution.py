@@ -251,8 +251,8 @@ class Distribution(Result):
     @cached_property
     def error_draws(self) -> Floats:
         """Draws of the error of `below`, in standard errors: shape (bins - 1, DRAWS). The seed
-        follows from the table, so that a table has one interval and tests keep their level over
-        tables."""
+        follows from the table: a table always has the same interval, and tests keep their level
+        over different tables."""
         error = (self._alone**0.5)[:, None]
         # of independent draws z, z - r (r'z) has the covariance 1 - s s' of a row, s along r
         ratio = self._shared / error

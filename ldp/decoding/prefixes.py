@@ -37,8 +37,8 @@ MOST_TESTED = 1 << 23
 
 
 def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
-    """Return estimates of every word whose beginnings were all kept, decided by `rule` (Bonferroni
-    at 0.05 by default) among all of them, from the reports about whole words alone.
+    """Return estimates of every word whose beginnings were all kept, from the reports about whole
+    words alone. `rule` (Bonferroni at 0.05 by default) discovers among all of these words.
 
     Counts are scaled to all reports: those about whole words are a random part of them. The error
     rate over the tested words is controlled, whatever passes the shorter lengths. Raises

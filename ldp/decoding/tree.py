@@ -37,11 +37,11 @@ class Tree:
 
     @cached_property
     def edges(self) -> tuple[Ints, Ints]:
-        """Inner edges that tell most of what lies before a bin, and after it: the edges at which a
-        node begins that shares a parent with a node around the bin. The other edges have larger
-        errors that hardly differ from the errors of these. Shape (bins - 1, edges), for each bin
-        but the first; after it from right to left, as if the last bin were the first. Rows are
-        filled with the edge that is next to the bin."""
+        """Inner edges whose shares tell most of what lies before a bin, and of what lies after it.
+        At these edges a node begins that shares a parent with a node around the bin; at others the
+        errors are larger, and hardly differ from those here. Shape (bins - 1, edges), a row for
+        each bin but the first, filled up with the edge next to the bin. Those after it count from
+        right to left, as if the last bin were the first."""
         bin_, columns = np.arange(1, self.bins), []
         mirrored = self.bins - 1 - bin_
         for high, low in pairwise([self.bins, *self.widths]):

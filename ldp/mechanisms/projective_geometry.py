@@ -186,9 +186,9 @@ def _number_of(digits: int, field: int) -> int:
 class Hyperplane(ManyCells):
     """Sequence of the points orthogonal to the vector `normal`, over the `field`.
 
-    The coordinate at the last nonzero place of `normal` is solved for. The other coordinates are
-    free: for a product of 0 (the points of the hyperplane) they are those of a point of one
-    dimension less, for a product of 1 (the points outside) they are any.
+    The coordinate at the last nonzero place of `normal` is solved for, the others are free. For a
+    product of 0 (points of the hyperplane) they are the coordinates of a point of one dimension
+    less; for a product of 1 (points outside) they are any numbers of the field.
     """
 
     __slots__ = ("_field", "_inverse", "_normal", "_places", "_solved")

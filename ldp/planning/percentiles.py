@@ -89,8 +89,8 @@ class PercentileForecast:
 
     @property
     def is_hopeless(self) -> bool:
-        """Return whether the interval is open, or longer than HOPELESS times the percentile, or,
-        where a range is stated, longer than half of the range."""
+        """Return whether the interval is open or too long: longer than half of the range where one
+        is stated, else than HOPELESS times the percentile."""
         bounds = self.mechanism.bounds
         most = (bounds[1] - bounds[0]) / 2 if bounds else HOPELESS * abs(self.percentile.estimate)
         return self.width > most
@@ -138,8 +138,8 @@ def ways(epsilon: float, bounds: Range | None, by: tuple[str, ...] = ()) -> Iter
 
 
 def typical_people(bounds: Range | None) -> Population:
-    """Return PEOPLE numbers, a person each: even in a range, or else lognormal of deviation 1 about
-    the middle of the magnitudes."""
+    """Return PEOPLE numbers, a person each: evenly spaced in a range; without one lognormal, of
+    deviation 1 about the middle of the magnitudes."""
     places = (np.arange(PEOPLE) + 0.5) / PEOPLE
     if bounds is None:
         sizes = np.exp([*map(NormalDist().inv_cdf, places)])

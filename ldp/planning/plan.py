@@ -305,9 +305,9 @@ def lower_bound(domain: int, epsilon: float) -> float:
 
 
 def bound_ratio(mechanism: Mechanism, domain: int, reports: int = 1, squares: float = 0.0) -> float:
-    """Return the mean over all `domain` values of the variance of their counts, over the least that
-    any unbiased mechanism has at the epsilon of one report. `squares`: sum of the squared
-    frequencies of all values, which matters to sketches alone."""
+    """Return the mean variance of the counts of all `domain` values, divided by the least that any
+    unbiased mechanism has at the epsilon of one report. `squares`: sum of the squared frequencies
+    of all values, which matters to sketches alone."""
     others = squares * (domain - 1) / domain
     mean = float(mechanism.variance(reports, 1 / domain, others))  # it is linear in both
     return mean / (reports * lower_bound(domain, mechanism.cost.epsilon))

@@ -82,8 +82,8 @@ class Ask:
 
     @classmethod
     def read(cls, name: str, keys: Any, files: Files, users: int, start: date) -> "Ask":
-        """Return the question of a section, which may name `files`, of so many `users` from `start`
-        on. Raises ParameterError naming the key that is wrong."""
+        """Return the question in a section, which may name `files`: to this number of `users`, from
+        `start` on. Raises ParameterError naming the key that is wrong."""
         if not re.fullmatch("[A-Za-z0-9_-]{1,64}", name):
             raise ParameterError("a question's name is up to 64 letters, digits, _ and -")
         read_keys(keys, {}, may_have_others=True)  # it is a section

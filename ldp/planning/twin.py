@@ -49,8 +49,8 @@ def central_twin(
     quantiles: tuple[float, ...] = (),
     **request: Any,
 ) -> Twin:
-    """Return what a curator says of `people` and what `table`, of their reports, says; without one
-    their reports are drawn with `generator`. `request`: other fields of `Curated`.
+    """Return a curator's answers about `people` beside those of `table`, which counts their
+    reports; if it is None, reports are drawn with `generator`. `request`: fields of `Curated`.
 
     Numbers have a mean, or `quantiles` where the metric has them (QUANTILES by default). Values
     from a list have a histogram, and other values are strings above a threshold, at (epsilon,

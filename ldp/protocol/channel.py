@@ -138,9 +138,9 @@ def _decimal(exact: Fraction) -> Decimal:
 class Channel:
     """Exact probabilities P(cell reported | touched) and P(cell reported | untouched).
 
-    `differing`: the numbers of independently randomised cells that only the first and only the
-    second of the worst two values touches; (1, 0) for a report that is one column (Index),
-    (1, 1) for a sign. Raises ParameterError unless 0 < untouched < touched < 1.
+    `differing`: of the two values that differ most, the number of independently randomised cells
+    that the first alone touches, and that the second alone does; (1, 0) for a report that is one
+    column (Index), (1, 1) for a sign. Raises ParameterError unless 0 < untouched < touched < 1.
     """
 
     touched: Fraction
@@ -182,8 +182,8 @@ class Channel:
         return self.ratio(*self.differing)
 
     def ratio(self, first: int, second: int) -> Fraction:
-        """Return the worst ratio for a pair of values of which `first` cells are touched only by
-        the first and `second` cells only by the second.
+        """Return the worst ratio for two values: the first alone touches `first` cells, the second
+        alone `second` cells.
 
         Each cell that only a touches contributes touched/untouched when it is reported, each cell
         that only b touches (1 - untouched)/(1 - touched) when it is not; the larger of the two

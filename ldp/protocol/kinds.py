@@ -258,8 +258,8 @@ class Bits(Layout):
 
 
 class Subset(Bits):
-    """Layout of a report that names `ones` columns: with one probability any of the cells that a
-    value touches, uniformly among such sets of columns; else none of them, uniformly too."""
+    """Layout of a report that names a set of `ones` columns. With one probability the set has some
+    of the cells that a value touches, else none. All such sets are equally probable."""
 
     is_bitwise = False
 

@@ -112,8 +112,8 @@ def kept_versions(out: Path) -> list[tuple[str, int]]:
 
 
 def published_versions(out: Path) -> list[tuple[str, int]]:
-    """Return the pairs of metric and version in the data set in `out`, sorted: those of
-    `kept_versions`, and before those of a metric with a series, all its versions together."""
+    """Return the pairs of metric and version in the data set in `out`, sorted: `kept_versions`, and
+    for a metric with a series also (metric, ALL_VERSIONS), before its other pairs."""
     versions = kept_versions(out)
     of_all = {metric for metric, _ in versions if series_periods(out, metric)}
     return sorted([*versions, *((metric, ALL_VERSIONS) for metric in of_all)])

@@ -187,8 +187,8 @@ class Registry(Contents):
             )
 
     def growth(self, older: "Registry") -> dict[str, float]:
-        """Return the growth of the caps for life since `older`, in epsilon: of every group (of one
-        that trusts a shuffler, behind an honest relay), and of one device."""
+        """Return the growth of the caps for life since `older`, in epsilon: of every group, and of
+        one device. The cap of a group that trusts a shuffler holds behind an honest relay."""
         growth = {
             f"group {name!r}": group.caps.lifetime_epsilon
             - (older.groups[name].caps.lifetime_epsilon if name in older.groups else 0.0)

@@ -21,8 +21,8 @@ FORMAT = 1
 
 def resolved_bytes(registry: Registry) -> bytes:
     """Return the registry as JSON in UTF-8, the same bytes for equal registries: categories and
-    seeds in full, thresholds of section 4 as decimal text, lengths of time in seconds. Dictionaries
-    and owners are left out."""
+    seeds in full, thresholds (docs/wire.md, 4) as decimal text, lengths of time in seconds.
+    Dictionaries and owners are left out."""
     product: dict[str, Any] = {"name": registry.product}
     if registry.lifetime_epsilon != math.inf:
         product["lifetime_epsilon"] = registry.lifetime_epsilon

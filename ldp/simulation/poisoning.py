@@ -209,7 +209,7 @@ candidates are listed its reports are those of maximal-gain."""
 
 
 def input_numbers(mechanism: Mechanism, number: int, generator: Generator) -> ReportArrays:
-    """Return reports of honest encoders of the largest number."""
+    """Return reports about the largest number, by honest encoders."""
     numeric: Any = mechanism
     top = numeric.bounds[1] if numeric.bounds else max(filter(np.isfinite, numeric.bins.edges))
     points = points_of(mechanism, [float(top)] * number)

@@ -68,9 +68,8 @@ def undefended(poisoned: Poisoned) -> Floats:
 
 
 def statistics(poisoned: Poisoned) -> Floats:
-    """Return the shares without the fakes that a collector sets aside (`is_plausible`), with all
-    reports in one block. Of the honest reports this needs only rows and columns, which are
-    uniform."""
+    """Return the shares without the fakes that a collector sets aside when all reports are one
+    block (`is_plausible`). Of the honest ones only their uniform rows and columns matter there."""
     if poisoned.fakes is None:
         return undefended(poisoned)
     mechanism, (rows, payloads) = poisoned.honest.mechanism, poisoned.fakes

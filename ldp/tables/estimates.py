@@ -68,8 +68,8 @@ class CountBounds(Protocol):
         `miss`, half on either side; `population`: see `Result.interval`."""
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
-        """Return the fields of `Estimates`, by name, that differ for the honest reports if `fakes`
-        are among all: at least `bounds` and `p_value`; and the keys of `details` that differ."""
+        """Return by name the fields of `Estimates`, and the keys of its `details`, that change when
+        `fakes` are among the reports: at least `bounds` and `p_value`."""
 
 
 class Normal:
@@ -238,8 +238,8 @@ class Estimates(Result):
 
     def unexplained(self) -> float:
         """Return the number of reports that hold no candidate: reports less all estimates. Unbiased
-        and unclipped; its standard error is `sum_std_error`. For sets of answers it is the number
-        of answers, of `at_most` a report, that are missing or no candidate."""
+        and unclipped; its standard error is `sum_std_error`. Where each report has `at_most`
+        answers: the number of answers that are missing or no candidate."""
         return self.answers - float(self.count.sum())
 
     @property
