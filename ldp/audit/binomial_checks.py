@@ -82,8 +82,8 @@ def checks_by_number(
 def _in_a_row(
     what: str, seen: Ints | Bools, possible: Ints | Bools, chance: float
 ) -> Iterator[Checks]:
-    """Check that the sums of some successive reports are binomial, of those with as much possible
-    as most have."""
+    """Check that sums over successive reports are binomial, among those reports in which as much is
+    possible as in most."""
     often = np.bincount(possible, minlength=2)
     usual = int(often[1:].argmax()) + 1
     sums = seen[possible == usual].cumsum()

@@ -47,8 +47,8 @@ def reports_of(
 
 
 def separation(seen: Sequence[Ints], error: float, tails: bool = False) -> float:
-    """Return the largest ln of P(event | one) / P(event | other) that `seen` shows with probability
-    1 - `error` at least: seen[0] and seen[1] are numbers >= 0, one for each trial.
+    """Return a lower bound on the largest ln P(event | one) / P(event | other), which holds with
+    probability 1 - `error` or more: seen[0] and seen[1] are numbers >= 0, one for each trial.
 
     An event is one of the numbers; with `tails`, all from one number up, or all below it.
     """

@@ -56,8 +56,8 @@ from ldp.registry import Metric, Registry
 from ldp.registry.definitions import Group
 
 FIRST_DEVICES, DEVICES, DAYS = 2, 8, 128
-"""Devices that report with fresh noise: those of which the first stage is, and those of the second,
-the first among them; for how many days each does."""
+"""Number of devices that report with fresh noise in the first stage, and in the second, which
+includes these; number of days on which each reports."""
 MOST_OF_TWO = 25
 """Conditions on fresh noise that are checked hold for one report in this number, or for more."""
 LIVES, TIMES = 64, 4

@@ -273,8 +273,8 @@ class Payloads(NamedTuple):
         return Occurrence(what, seen & possible, possible, chance)
 
     def statistics(self) -> Iterator[Occurrence]:
-        """Yield how often the payload of a report is that of the one before about its value in its
-        row; also of the same device."""
+        """Yield how often a report has the payload of the report before it about the same value in
+        the same row; also among the reports of each device."""
         of = self.reports
         if of.mechanism.shape.rows > 1:
             yield self.repeated("payloads repeated", last_of(self.cells))

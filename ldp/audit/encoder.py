@@ -131,8 +131,8 @@ def value_checks(
 
 
 def with_sums(stages: Iterable[list[Checks]]) -> Iterator[list[Checks]]:
-    """Yield the checks of stages, then the sums of those of one name and probabilities over all
-    rounds and stages: a lie that does not depend on the value is told by all reports."""
+    """Yield the checks of stages, then the sums, over all rounds and stages, of checks with the
+    same name and probabilities: a lie that does not depend on the value is told by all reports."""
     pool: dict[Any, Checks] = {}
     sums = dict[Any, None]()
     for stage in stages:
@@ -248,8 +248,8 @@ def sequence_checks(
     mechanism: CatalogueMechanism, value: Value, device: MakeEncoder, trials: int
 ) -> list[Checks]:
     """Return the check that new devices do not make the reports of earlier ones, as with noise from
-    a seed of 16 bits: so many each that two devices make the same with probability RARE at most; no
-    check where that takes more than 15 * `trials`, as at a large epsilon."""
+    a seed of 16 bits. Each makes enough that two honest devices make the same with probability RARE
+    at most; no check where that takes more than 15 * `trials`, as at a large epsilon."""
     parts = parts_of(mechanism)
     chance = math.prod(largest_chance(part) / part.shape.rows for part in parts)
     if chance ** (15 * trials) > RARE:

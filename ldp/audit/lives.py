@@ -129,9 +129,9 @@ def response_checks(
     periods: Sequence[Period], responses: Sequence[int], memoise: str
 ) -> Iterator[Checks]:
     """Yield the checks of some periods of one metric of the same devices: those with equal numbers
-    in `responses` are about one permanent response. Others are independent; per value they are of
-    one cohort, and about one response where both values touch the same, which no two values of
-    equally many reports do."""
+    in `responses` are about one permanent response. Periods with different numbers are independent.
+    Per value they are of one cohort, too, and about one response where both values touch the same
+    cells; no two values with equally many reports do."""
     per_value, size = memoise == "per-value", periods[0].reports
     of_responses = dict(zip(responses[::-1], periods[::-1], strict=True)).values()
     alike = [period for period in of_responses if period.reports == size]
@@ -274,12 +274,12 @@ class _Unit:
         return (1 - self.permanent, self.shows[0]), (self.permanent, self.shows[1])
 
     def distribution(self, reports: int) -> Floats:
-        """Return P(k of so many reports name it), k = 0 .. reports."""
+        """Return P(k of the `reports` name it), k = 0 .. reports."""
         (other, zero), (one, shows) = self._weights
         return other * binomial_law(reports, zero) + one * binomial_law(reports, shows)
 
     def chance(self, reports: int = 1) -> float:
-        """Return P(so many reports about one permanent response all name it)."""
+        """Return P(all of the `reports`, about one permanent response, name it)."""
         return sum(weight * shows**reports for weight, shows in self._weights)
 
     def alike(self) -> list[tuple[float, float]]:
@@ -288,12 +288,12 @@ class _Unit:
         return [(weight, shows**2 + (1 - shows) ** 2) for weight, shows in self._weights]
 
     def cut(self, reports: int) -> int:
-        """Return how many of so many reports may name it without being read as a permanent response
-        that does: midway between what the two responses show on average."""
+        """Return the largest number of the `reports` that may name it while its permanent response
+        is taken not to: midway between what the two responses show on average."""
         return math.floor(reports * sum(self.shows) / 2 + 1e-9)  # whatever the last digit
 
     def decoded(self, reports: int) -> float:
-        """Return P(more than `cut` of so many reports name it)."""
+        """Return P(more than `cut` of the `reports` name it)."""
         return float(self.distribution(reports)[self.cut(reports) + 1 :].sum())
 
     def joint(self, other: "_Unit", reports: int, others: int, is_same_response: bool) -> Floats:

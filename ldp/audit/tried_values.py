@@ -175,7 +175,7 @@ def _edges(addressing: Levels) -> tuple[float, ...]:
 
 
 def _texts(alphabets: Sequence[str], length: int, generator: Generator) -> list[Value]:
-    """Return MANY texts of up to so many letters, each of one alphabet, half of them of at most 24
+    """Return MANY texts of up to `length` letters, each of one alphabet, half of them of at most 24
     letters; none is empty."""
     texts: list[Value] = []
     for number in range(MANY):

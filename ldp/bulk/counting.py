@@ -106,8 +106,8 @@ def gather_groups(
     bounds: Sequence[int],
     polynomials: NDArray[np.uint64] | None = None,
 ) -> tuple[Ints, Ints]:
-    """Return what `gather` does, and its sum over all points in every group of rows, of which group
-    i is rows bounds[i] to bounds[i + 1]: int64, shape of `points` and (groups,)."""
+    """Return what `gather` does, and its sum over all points in every group of rows, group i from
+    row bounds[i] to below bounds[i + 1]: int64, shape of `points` and (groups,)."""
     width = np.uint64(addressing.width)
     if polynomials is None:
         polynomials = coefficients(addressing, len(counts))
@@ -232,8 +232,9 @@ def count_by_two(
     `rests`: remainders of the two numbers by 1, 2, ...: shape (reports, moduli). `moduli`: two
     moduli and the place of their first sum, shape (pairs, 3). `marks`, shape (3, reports): of each
     report a column that is a lie, or -1; its row; its column. `cells`: uint8, shape (reports,
-    bytes), a bit a column, the lowest first: which columns it names, or of no columns where it has
-    the one of its mark; and which its value touches, or of no columns where lies are any.
+    bytes), a bit a column, the lowest first: which columns it names, and which its value touches.
+    The first is of no columns where a report names only the column of its mark, the second where
+    every column may be a lie.
     """
     place = {(m, o): (m, o, start) for m, o, start in moduli.tolist()}
     wider = [place.get((2 * m, o), place.get((m, 2 * o))) for m, o in place]

@@ -241,7 +241,7 @@ def _fraction(number: Any) -> Any:
 
 @compiled()
 def row_columns(columns: Any, polynomial: Any, points: Any, fractions: Any, width: Any) -> None:
-    """Write the columns of some hundred points under one row's `polynomial`, shape (3,), into
+    """Write the columns of a few hundred points under one row's `polynomial`, shape (3,), into
     `columns`; `fractions`: those of the points.
 
     The polynomial's value is a fraction of FIELD, so nothing is reduced: overflow drops whole ones.

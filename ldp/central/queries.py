@@ -239,8 +239,9 @@ def percentile(
 
 
 def edge_reach(noise: DiscreteLaplace, q: float, bins: int, level: float) -> Floats:
-    """Return how far at most noise moves L - q T at each inner edge with probability `level`, shape
-    (bins - 1,): a sum of the noise of the bins below, by 1 - q, and of the others, by -q.
+    """Return the distance within which noise moves L - q T with probability `level`, at each inner
+    edge, shape (bins - 1,): a sum of the noise of the bins below, times 1 - q, and of the others,
+    times -q.
 
     Normal, or by the fourth moment where that is farther (Cornish and Fisher 1938), and half a
     person for the steps.

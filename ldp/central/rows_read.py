@@ -24,8 +24,8 @@ LEAST_SHARE, MOST_SHARE = 0.01, 0.1
 PRECISE = 0.02
 """Standard error of a count, as a share of the rows, up to which its part of epsilon is raised."""
 TELLING = 0.1
-"""Largest standard error of a count, as a share of the rows, at which a release can be refused: of
-rows that are all readable fewer than one file in 2,000 is."""
+"""Largest standard error of a count, as a share of the rows, at which a release can be refused:
+then fewer than one in 2,000 files whose rows are all readable is refused."""
 LEAST_READABLE = 0.5
 """Share of readable rows below which nothing is released."""
 
@@ -99,8 +99,8 @@ def release_rows_read(
     counts: Sequence[int], *, epsilon: float, neighbours: Neighbours, noise: Noise
 ) -> RowsRead:
     """Return noisy shares of the rows within bounds, clipped and unreadable, whose true `counts`
-    these are. One row replaced changes two counts, one added one; then the number of rows is not
-    public, and shares are of the noisy sum."""
+    these are. Replacing a row changes two counts, adding one changes one. Where rows are added,
+    their number is not public, and shares are of the noisy sum."""
     knows_rows = neighbours is not Neighbours.ADD_REMOVE
     rows = sum(counts) if knows_rows else None
     mechanism = DiscreteLaplace(

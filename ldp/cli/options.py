@@ -137,8 +137,8 @@ def require_local(metric: Metric, command: str) -> None:
 def say(
     result: dict[str, Any], words: Words, as_json: bool, following: str = "", *places: object
 ) -> None:
-    """Print the result of a command: as JSON for a program, in which an infinite number is null, or
-    as `words` for a person, lines or one text, on a terminal with the command `following` to run
+    """Print the result of a command. A program gets JSON, in which an infinite number is null. A
+    person gets `words`, lines or one text, and on a terminal also the command `following` to run
     next, whose `places` are quoted for a shell."""
     text = words if isinstance(words, str) else "\n".join(words)
     click.echo(json.dumps(finite(result), allow_nan=False) if as_json else text)

@@ -436,9 +436,9 @@ class Distribution(Result):
         return f"Distribution over {len(self.bins):,} bins, from {counted(self.reports, 'report')}"
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw the shares of at most MOST_LINES groups of neighbouring bins, from the least to the
-        largest number that a few reports in a hundred are beyond, with intervals, and the
-        percentiles; otherwise as `Result.plot`."""
+        """Draw the shares of at most MOST_LINES groups of neighbouring bins, with intervals, and
+        the percentiles. A few reports in a hundred lie beyond either end of the drawing. Otherwise
+        as `Result.plot`."""
         axes, level = new_axes(axes), self.level
         ends = (self.quantile(BEYOND, level).estimate, self.quantile(1 - BEYOND, level).estimate)
         edges = self._edges[np.isfinite(self._edges)]
@@ -599,8 +599,8 @@ def normal_reach(level: float) -> float:
 
 
 def std_error_of_ends(low: float, high: float) -> float:
-    """Return the standard error of which a normal interval at LEVEL has this length; nan for one
-    with an end that says nothing (`known_ends`)."""
+    """Return the standard error whose normal interval at LEVEL has this length; nan for one with an
+    end that says nothing (`known_ends`)."""
     if None in known_ends(low, high):
         return math.nan
     return (high - low) / 2 / normal_reach(LEVEL)

@@ -2,10 +2,10 @@
 
 A candidate's cells, one in each row, are named by S of the n reports. S is a sum over reports of
 independent coins, "untouched" except for the reports whose value shares the cell, which are
-"touched". Whether a value shares a cell is one coin a row, of probability 1 / width, for all its
-reports there: with few rows, or heavy values, the error is skewed, and a normal tail far too light.
-So the distribution is computed: its characteristic function in closed form, inverted by FFT. A
-value that many hold does not collide with itself, and its reports have another noise: its
+"touched". Whether a value shares a cell is decided once a row, with probability 1 / width, for all
+its reports there: with few rows, or heavy values, the error is skewed, and a normal tail far too
+light. So the distribution is computed: its characteristic function in closed form, inverted by FFT.
+A value that many hold does not collide with itself, and its reports have another noise: its
 distribution is a different one.
 """
 

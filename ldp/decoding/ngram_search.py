@@ -48,14 +48,14 @@ PairSets = Mapping[tuple[int, int], set[tuple[str, str]]]
 
 
 def discover_ngrams(table: Table | JointTable, *, rule: Rule | None = None) -> Estimates:
-    """Return estimates of every string assembled from fragments, decided by `rule` (Bonferroni at
-    0.05 by default) among all of them.
+    """Return estimates of every string assembled from fragments. `rule` (Bonferroni at 0.05 by
+    default) discovers among all of them.
 
     1. For each position the significant fragments are kept, from the filters of all pairs with the
        position; on average CHANCE of them pass by noise.
     2. The joint distribution of the kept fragments of every two positions is estimated, all other
-       fragments as one; a pair is kept where its share is so many standard errors above 0 that
-       noise passes for CHANCE of all pairs.
+       fragments as one; a pair is kept where its share is far enough above 0, in standard errors,
+       that noise alone keeps CHANCE of all pairs.
     3. A string has one fragment a position, and every two of its fragments are a kept pair.
     4. The table of strings decides (`decode`) among these. Strings that do not pass are in the
        result, not detected.

@@ -115,7 +115,7 @@ class Identity:
 class CellSets(Identity, ABC):
     """Addressing with a set of columns for each category, all of one size; any two sets share
     equally many columns. Category i stands for row i + `first_row` of a symmetric matrix of zeros
-    and ones, whose ones are the set's columns."""
+    and ones; the ones of this row are the set's columns."""
 
     first_row: ClassVar[int] = 0
 

@@ -423,9 +423,9 @@ class Mechanism(CatalogueMechanism, ABC):
         are each tested one-sided at alpha / candidates (Bonferroni); infinite if none up to 1 is.
 
         Solves reports f = z_alpha std_error(0) + z_power std_error(f) + r for f; r is how much
-        farther the test of a number of reports reaches, which is skewed and whole (Cornish and
-        Fisher 1938). Raises ParameterError for arguments out of range and for alpha / candidates
-        below `LEAST_ALPHA`.
+        further the test reaches because a number of reports is skewed and whole (Cornish and Fisher
+        1938). Raises ParameterError for arguments out of range and for alpha / candidates below
+        `LEAST_ALPHA`.
         """
         from statistics import NormalDist  # late: devices do not plan
 

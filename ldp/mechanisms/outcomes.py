@@ -44,7 +44,8 @@ Outcomes = tuple[Outcome, ...]
 
 def outcomes(mechanism: CatalogueMechanism) -> tuple[Outcomes, ...]:
     """Return the classes of reports for each pair of values of `mechanism` that may be the worst:
-    one pair, but for sets of more than half the cells, which two values can share in several ways.
+    one pair, except for sets of more than half of the cells, two of which can overlap in several
+    ways.
 
     RAPPOR has (hashes + 1)**2 classes, a joint mechanism the product of the numbers of its parts.
 
@@ -105,8 +106,8 @@ def dominating_pair(mechanism: Mechanism) -> Pair:
 
 
 def upper_envelope(*pairs: Pair) -> Pair:
-    """Return the pair whose curve x -> sum (P - x Q)_+ is the largest of those of `pairs`; of
-    three or more it may lie above them where these cross.
+    """Return the pair whose curve x -> sum (P - x Q)_+ is the largest of those of `pairs`; for
+    three or more pairs it may lie above all of their curves where these cross.
 
     Each curve is convex and piecewise linear, and falls from 1 to 0 (no class has Q = 0); so is
     their maximum. Where its slope grows by Q there is a class of masses (x Q, Q).
@@ -148,9 +149,9 @@ def _curve(pair: Pair) -> Callable[[Fraction], Fraction]:
 
 
 def cell_factors(mechanism: Mechanism) -> tuple[Fraction, Fraction]:
-    """Return the factors of P(report | value) for a cell that the value touches, where the report
-    names the cell and where it does not, over those of a cell that the value does not touch. Of
-    sets the cell stands for all cells of the value; factors of signs are only proportional."""
+    """Return the factor of P(report | value) for a cell that the value touches, divided by that for
+    a cell that it does not touch: where the report names the cell, and where it does not. Of sets
+    the cell stands for all cells of the value; factors of signs are only proportional."""
     channel, layout = mechanism.channel, mechanism.layout
     touched, untouched = channel.touched, channel.untouched
     if mechanism.kind.is_signed:

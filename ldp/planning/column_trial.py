@@ -37,7 +37,7 @@ FEW_NUMBERS = 20
 MOST_OTHERS = 0.01
 """Largest share of people without a number in a column that is read as numbers."""
 MOST_DIFFERENT = 100_000
-"""Most different categories; so many different numbers are rounded, and take seconds then."""
+"""Most different categories. More different numbers than this are rounded, which takes seconds."""
 MOST_GROUPS = 8
 """Most categories whose errors are drawn: those of most people."""
 MANY_NUMBERS = 2000
@@ -206,7 +206,7 @@ def try_numbers(
 
 def _relative_error(question: Percentile, users: int) -> float:
     """Return the error of a percentile that half of the tables are expected to exceed, as a share
-    of the percentile; NaN for a useless error. The question's people are among so many `users`."""
+    of the percentile; NaN for a useless error. The question's people are among `users` people."""
     way: Any = question.way
     law = expected(way, question.known(question.users / users)._replace(users=users))
     errors = law.quantile_draws(question.q) - question.truth

@@ -43,9 +43,9 @@ OF_RANGE, FLIPS = (64, 256, 1024), (16, 64, 256)
 PEOPLE, SPREAD = 1000, 4
 """Number of typical numbers, and number of numbers that stand for those of a bin."""
 DENSITY, TAIL = 0.18, 1.5
-"""Least share of the people assumed near a percentile, for a factor of e, an eighth for a factor of
-2; and the least as a multiple of the people beyond it, as in a Pareto distribution of this index.
-The smaller of the two holds."""
+"""Least share of people that is assumed within a factor of e of a percentile (an eighth within a
+factor of 2), and the least as a multiple of the people beyond it, as in a Pareto distribution of
+this index. The smaller of the two holds."""
 REACH, FINE, FAR = 10, 128, (8, 3)
 """Number of doublings about the percentile in which assumed people are, number of their numbers in
 a doubling, and number of doublings from the least percentile assumed to the end of a range, without
@@ -150,8 +150,8 @@ def typical_people(bounds: Range | None) -> Population:
 
 
 def shares_near(q: float, ratio: Any) -> tuple[Any, Any]:
-    """Return the least shares of people that a plan assumes between 1 / `ratio` of the `q`-quantile
-    and it, and between it and `ratio` times it; of one ratio, or of an array of them."""
+    """Return the least shares of people that a plan assumes from the `q`-quantile divided by
+    `ratio` to it, and from it to `ratio` times it; `ratio`: a number or an array."""
     density = min(DENSITY, TAIL * q, TAIL * (1 - q))
     return tuple(side * (1 - ratio ** (-density / side)) for side in (q, 1 - q))
 
@@ -169,8 +169,9 @@ def spread_people(q: float, true: float, bounds: Range) -> Population:
 
 
 def places_of(bounds: Range | None) -> Floats:
-    """Return the quantiles for which a plan is made: the least in size that it assumes, and one in
-    the middle of those to the larger end; without a range one stands for all."""
+    """Return the values of the quantile for which a plan is made: the least in size that it
+    assumes, and the middle, by ratio, between it and the larger end. Without a range 1.0 stands for
+    all."""
     if bounds is None:
         return np.array([1.0])
     end = max(bounds[1], bounds[0], key=abs)

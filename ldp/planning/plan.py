@@ -47,8 +47,8 @@ MOST = {"users": MOST_USERS, "epsilon": int(MAX_EPSILON) * 1_000, "frequency": 1
 class Forecast:
     """Accuracy and price of one mechanism. Counts are in reports, one report a user.
 
-    `std_error`: of the question's value, `std_error_rare`: of one that nobody holds;
-    `bound_ratio`: mean variance over all values, above the least that any unbiased mechanism has;
+    `std_error`: of the question's value, `std_error_rare`: of one that nobody holds; `bound_ratio`:
+    mean variance over all values, divided by the least that any unbiased mechanism has;
     `fakes_move`: the frequency by which made-up reports, the plan's share `fakes` of all, can raise
     the estimate of a value of their choice; `fakes_error`: root mean squared error of the
     question's value then; `believed`: the most that a report can raise a belief of 50 %;

@@ -187,7 +187,8 @@ class Question(ABC):
 
     @abstractmethod
     def curator(self, generator: Generator, draws: int = DRAWS * VALUES) -> Curator:
-        """Return a trusted curator of the same epsilon, with the errors of so many `draws`."""
+        """Return a trusted curator of the same epsilon, with the errors of `draws` simulated
+        releases."""
 
     def _laplace(
         self, sensitivity: float, unit: float, draws: int, generator: Generator

@@ -24,9 +24,9 @@ from ldp.tables.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class Twin:
-    """Both answers to one metric. `kind`: what is `released`, in a word; `names` of statistics, and
-    `numbers`, a column for each: the NUMBERS that the curator and then those that the reports tell,
-    nan where these cannot be asked; `no_local`: why there is no local answer."""
+    """Both answers to one metric. `kind`: what is `released`, in a word; `names` of statistics;
+    `numbers`, a column for each of the NUMBERS: first those of the curator, then those from the
+    reports, nan where reports cannot tell them; `no_local`: why there is no local answer."""
 
     kind: str
     released: Histogram | ReleasedMean

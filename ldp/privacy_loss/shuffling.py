@@ -262,9 +262,9 @@ def amplify_by_shuffling(mechanism: Shuffled, *, reports: int, delta: float) -> 
 
 
 def honest_reports(*sizes: int, fakes: Fraction = Fraction(0)) -> int:
-    """Return the number of honest reports of a batch, at least: the smallest of the `sizes` that
-    are known of it (what a relay attests, what a collector opened) less a share `fakes` of the
-    largest, which may all be in it; 1, the person's own, at least. Raises ParameterError for a
+    """Return the least number of honest reports in a batch: the smallest of the `sizes` that are
+    known of it (what a relay attests, what a collector opened) less a share `fakes` of the largest,
+    because all fakes may be in it; at least 1, the person's own. Raises ParameterError for a
     negative size and a share outside [0, 1)."""
     if min(sizes) < 0 or not 0 <= fakes < 1:
         raise ParameterError("sizes of batches are 0 or more, and a share of fakes is below 1")

@@ -106,8 +106,8 @@ def read_uniform(
     data: bytes, sizes: Mapping[bytes, int], header_bytes: int
 ) -> tuple[bytes, date, bytes, int] | None:
     """Return a batch's id, its day, the beginning of its first item and the number of items, if its
-    length is that of as many items of one size; the caller compares their beginnings. Arguments,
-    and None for other bytes, as for `read_known`."""
+    length fits that number of items of one size. The caller must compare their beginnings.
+    Arguments, and None for other bytes, as for `read_known`."""
     try:
         magic, version, identity, day, count = _HEAD.unpack_from(data)
         sealed, start = _EPOCH + timedelta(days=day), HEAD_BYTES + ITEM_BYTES + header_bytes

@@ -67,8 +67,8 @@ def odd_values(held: Mapping[str, int], are_numbers: bool) -> list[str]:
     """Return words about values of a column that may stand for something else. `held`: the number
     of rows of each value.
 
-    Of numbers the first that begins as codes do, of categories the first that look alike and the
-    first that marks a missing value; of both, nines in several rows that are below 0 where no other
+    Of numbers: the first that begins as codes do. Of categories: the first that look alike, and the
+    first that marks a missing value. Of both: nines in several rows that are below 0 where no other
     number is, or further from all others than these are from each other.
     """
     words, order = list[str](), sorted(filter(is_number, held), key=number_of)

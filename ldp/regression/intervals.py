@@ -28,8 +28,8 @@ from ldp.arrays import Floats
 from ldp.errors import require_share
 
 STEPS, FAR, EXACT = 500, 1e6, 1e-8
-"""Number of steps, and of times the first step, after which an end that was not reached counts as
-infinite; share of it by which the last step moves an end that is reached."""
+"""Number of steps, and multiple of the first step, after which an end that was not reached counts
+as infinite; share of an end by which the last step towards it moves."""
 LEAST_SIGNAL = 2.0
 """Signal below which more than half of it is estimated to be noise, whose part is 1."""
 NO_BETTER = (

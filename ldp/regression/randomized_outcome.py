@@ -255,12 +255,12 @@ class RandomizedOutcomeRegression:
         return np.asarray(np.sqrt(np.diag(self.covariance_)))
 
     def coefficient_intervals(self, level: float = 0.95, *, wald: bool = False) -> Floats:
-        """Return intervals that hold a coefficient with probability `level` each: shape
-        (features + 1, 2), the intercept last, infinite where the fit did not converge.
+        """Return intervals that hold a coefficient with probability `level` each: shape (features +
+        1, 2), the intercept last, infinite where the fit did not converge.
 
-        They are Wald's: so many standard errors on both sides; for the logistic model without
-        weights and strata, unless `wald`, those of the profile likelihood, which hold near shares
-        of 0 and 1 too, where Wald's are too wide. Raises ParameterError for a level outside (0, 1).
+        They are Wald's, equally far on both sides. For the logistic model without weights and
+        strata, unless `wald`, they are those of the profile likelihood, which hold near shares of 0
+        and 1 too, where Wald's are too wide. Raises ParameterError for a level outside (0, 1).
         """
         from scipy.special import ndtri
 

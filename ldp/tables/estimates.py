@@ -57,7 +57,8 @@ class ErrorDistribution(Protocol):
         with probability p."""
 
     def tail(self, errors: Floats) -> Floats:
-        """Return the probability of an estimate so many standard `errors` above the true count."""
+        """Return the probability of an estimate that is `errors` standard errors above the true
+        count."""
 
 
 class CountBounds(Protocol):
