@@ -48,7 +48,7 @@ def _noting_what_waits(stores: Sequence[StorePath], metric: str, version: int) -
 @click.option("--out", type=FILE, help="Table file to write, unless --sql prints a query.")
 @click.option("--since", type=DAY, help="First day to include, as 2026-01-31.")
 @click.option("--until", type=DAY, help="Last day to include.")
-@click.option("--workers", type=click.IntRange(1, 256), default=2, help="Number of threads.")
+@click.option("--workers", type=click.IntRange(1, 256), default=2, help="Threads that count.")
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark"]),

@@ -68,7 +68,7 @@ class _Subject(NamedTuple):
 
 @click.command()
 @click.argument("metric", required=False)
-@click.option("--registry", type=FILE, help="The registry of METRIC.")
+@click.option("--registry", type=FILE, help="Registry that states METRIC.")
 @click.option(
     "--mechanism",
     metavar="NAME[, KEY = VALUE]",
@@ -82,7 +82,7 @@ class _Subject(NamedTuple):
     "--reports",
     "reports",
     type=int,
-    help="Number of honest reports in a batch, one a person, this one included.",
+    help="Number of honest reports that are in a batch, one a person, this one included.",
 )
 @click.option(
     "--sizes",
@@ -95,7 +95,7 @@ class _Subject(NamedTuple):
 @click.option(
     "--batches",
     type=click.IntRange(1, 100_000),
-    help="Number of batches with fresh reports of one person, as days; 1 of -n, all of a file.",
+    help="Number of batches that hold fresh reports of one person; 1 of -n, all of a file.",
 )
 @click.option("--fakes", type=SHARE, default="0 %", help="Share of a batch that may be made up.")
 @click.option(
@@ -105,7 +105,7 @@ class _Subject(NamedTuple):
     "--per-person",
     type=click.IntRange(1, 1000),
     default=1,
-    help="Number of reports of one person in a batch.",
+    help="Number of reports that one person has in a batch.",
 )
 @JSON
 @reading_options
@@ -122,10 +122,10 @@ def amplify_command(
 ) -> None:
     """Print what shuffling makes of a report's epsilon, with the conditions it takes.
 
-    Certified for the mechanism's own law (privacy blanket), never rounded down. Several batches
-    compose by their privacy losses. Of each batch in --sizes, as ldp collect with relay_key notes
-    them in its store, the smaller of what the relay attests and what the collector opened counts;
-    with --batches N the N smallest.
+    The epsilon is certified for the mechanism's own law (privacy blanket), and never rounded down.
+    Several batches compose by their privacy losses. Of each batch in --sizes the store of ldp
+    collect with relay_key notes what the relay attests and what the collector opened: the smaller
+    counts. With --batches N the N smallest batches count.
 
     \b
     Example: ldp amplify --mechanism apple-safari-energy --users 100000 --delta 1e-6

@@ -29,7 +29,7 @@ MOST_REPORTS = 10**15
     "--reports",
     type=click.IntRange(2, MOST_REPORTS),
     default=100_000,
-    help="Number of reports, fakes included.",
+    help="Number of reports to simulate, fakes included.",
 )
 @click.option(
     "--targets",
@@ -37,7 +37,7 @@ MOST_REPORTS = 10**15
     help="Number of rare values that are raised, and of frequent ones that are hidden; "
     "by default 5, or half.",
 )
-@click.option("--runs", type=click.IntRange(min=1), default=10, help="Number of collections drawn.")
+@click.option("--runs", type=click.IntRange(min=1), default=10, help="Collections to draw.")
 @SEED
 @JSON
 @reading_options

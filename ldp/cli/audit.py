@@ -37,8 +37,8 @@ STARTS = 4
 
 @click.command()
 @click.argument("metric", required=False)
-@click.option("--registry", type=FILE, help="The registry of METRIC.")
-@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="Name of a published setting.")
+@click.option("--registry", type=FILE, help="Registry that states METRIC.")
+@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="Published setting to audit.")
 @click.option(
     "--encoder",
     metavar="COMMAND",
@@ -48,9 +48,9 @@ STARTS = 4
 @click.option(
     "--all", "everything", is_flag=True, help="Audit every example and preset, and the client."
 )
-@click.option("--verify", type=FILE, help="Certificate to repeat, of which what differs is said.")
+@click.option("--verify", type=FILE, help="Certificate to repeat and compare.")
 @click.option(
-    "--trials", type=click.IntRange(100), default=TRIALS, help="Number of reports of each value."
+    "--trials", type=click.IntRange(100), default=TRIALS, help="Reports to draw of each value."
 )
 @click.option(
     "--seed", type=click.IntRange(0), default=0, help="Seed of the values that are tried."
@@ -72,13 +72,13 @@ def audit_command(
 ) -> None:
     """Hold a real encoder's bytes against the epsilon that is printed; status 1 if it fails.
 
-    Checks: the law against the stated epsilon, in fractions; every count of reports against that
+    It checks the law against the stated epsilon, in fractions; every count of reports against that
     law, of one encoder and of new ones, over many values (the metric's dictionary, too); an epsilon
     that the encoder has at least, from outside; and of memoised mechanisms what many days tell. Of
-    the client: the reports of every mechanism against its law, what is memoised (within a metric,
-    and between two), which records are sent, the order and the ids of sealed batches, the secret.
-    An honest encoder or client fails with probability 1e-6 at most. docs/audit.md says what is
-    checked, and what no audit can see.
+    the client it checks the reports of every mechanism against its law, what is memoised (within a
+    metric, and between two), which records are sent, the order and the ids of sealed batches, the
+    secret. An honest encoder or client fails with probability 1e-6 at most. docs/audit.md says what
+    is checked, and what no audit can see.
 
     --encoder holds a program in another language to the mechanism of METRIC or --preset, by its
     bytes alone: it reads the parameters, then one value a line, and answers with reports. With

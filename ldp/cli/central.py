@@ -39,10 +39,8 @@ COLUMNS = ("value", *NUMBERS, *(f"local_{name}" for name in NUMBERS))
 @click.argument("metric")
 @REGISTRY
 @click.option("--data", type=FILE, required=True, help="CSV file value,count of what people hold.")
-@click.option(
-    "--table", type=FILE, help="Table of their reports; by default it is drawn from --data."
-)
-@click.option("--epsilon", type=float, help="Epsilon of the release; by default the metric's own.")
+@click.option("--table", type=FILE, help="Table of reports; by default it is drawn from --data.")
+@click.option("--epsilon", type=float, help="Epsilon to spend, by default the metric's own.")
 @click.option(
     "--delta", type=float, default=1e-8, help="Delta of the release of strings that no list names."
 )

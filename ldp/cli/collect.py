@@ -67,7 +67,7 @@ _IDS = Typed("RANGE", _id_range)
     "--retain", type=SPAN, help="Time after which reports are deleted, as 90d; by default never."
 )
 @rare("--shuffle-least", COUNT, 65_536, "Number of reports of a metric that make a file.")
-@rare("--shuffle-longest", SPAN, "1h", "Longest time for which the first of them waits.")
+@rare("--shuffle-longest", SPAN, "1h", "Longest time for which a metric's first report waits.")
 @rare("--shuffle-smallest", COUNT, 100, "Least number of reports in a file; fewer wait on.")
 @rare("--allow-origin", str, (), "Origins of pages that may send, as https://app.example.")
 @rare("--sealed", FILE, (), "Keys that open sealed reports (ldp key), the newest first.")
@@ -97,8 +97,8 @@ def collect_command(
     """Take sealed batches over HTTP into a store of reports, until interrupted.
 
     A batch is answered when it is on the disk for good. On SIGHUP, what waits is moved at once.
-    docs/operating.md has the rest. With --dev, on this machine only: every report is printed in
-    words, and a page shows what they estimate.
+    docs/operating.md has the rest. With --dev it serves this machine only: every report is printed
+    in words, and a page shows what they estimate.
 
     \b
     Example: ldp collect --registry metrics.toml --store reports

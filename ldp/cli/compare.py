@@ -28,7 +28,7 @@ SEALED = 48
 @click.option(
     "--users", type=int, required=True, help="Number of users, who are drawn from the population."
 )
-@click.option("--delta", type=float, default=1e-8, help="Delta of the shuffled model.")
+@click.option("--delta", type=float, default=1e-8, help="Delta that the shuffled model has.")
 @click.option(
     "--bounds",
     type=(float, float),
@@ -39,7 +39,7 @@ SEALED = 48
 @click.option(
     "--mechanism",
     type=click.Choice([*CANDIDATES, *OF_NUMBERS]),
-    help="Mechanism of the local model; the planner's by default.",
+    help="Mechanism that the local model uses, by default the planner's.",
 )
 @SEED
 @JSON
@@ -47,7 +47,7 @@ SEALED = 48
 def compare_command(population: str, seed: int | None, as_json: bool, **question: Any) -> None:
     """Compare what nobody is trusted with to what a shuffler or a curator could do.
 
-    A simulation: nothing it prints is a release.
+    It simulates: nothing that it prints is a release.
 
     \b
     Example: ldp compare --population cities.csv --epsilon 2 --users 100000

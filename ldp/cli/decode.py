@@ -101,7 +101,7 @@ def _method(text: str) -> tuple[str, int | None]:
 @click.option(
     "--candidates",
     multiple=True,
-    help="File of candidates, one a line or CSV, - for stdin; for pairs once for each member.",
+    help="Candidates to count, one a line or CSV; - reads stdin. Pairs need one for each part.",
 )
 @click.option("--part", help="Name of one table of a file that holds several, as words of sfp.")
 @click.option(

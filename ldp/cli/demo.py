@@ -57,7 +57,7 @@ REGISTRY = (files("ldp.cli") / "demo.toml").read_text("utf-8")
 
 
 @click.command()
-@click.option("--users", type=click.IntRange(1), default=1_000_000, help="Number of keyboards.")
+@click.option("--users", type=click.IntRange(1), default=1_000_000, help="Keyboards to draw.")
 @click.option("--out", type=FILE, default=Path("demo"), help="Folder to write everything into.")
 @click.option("--first-act", is_flag=True, help="Stop after the first act, of emoji.")
 @SEED

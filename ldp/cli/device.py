@@ -35,7 +35,7 @@ REASONS = {
 
 @click.command()
 @click.argument("file", type=FILE)
-@click.option("--registry", type=FILE, help="The app's registry; else metrics.toml beside FILE.")
+@click.option("--registry", type=FILE, help="Registry to read, else metrics.toml beside FILE.")
 @click.option("--witness", type=FILE, help="File of the witness, where the app names one.")
 @JSON
 def device_command(file: Path, registry: Path | None, witness: Path | None, as_json: bool) -> None:

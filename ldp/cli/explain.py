@@ -25,7 +25,7 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 def explain_command(
     metric: str | None, registry: Path, belief: float, certainty: float, as_json: bool
 ) -> None:
-    """Say what reports of METRIC (of all of them without) reveal, in odds and plain words.
+    """Say what reports of METRIC (without it, of all metrics) reveal, in odds and plain words.
 
     Says what somebody could conclude who held --belief of one answer rather than another, and how
     many linked reports it takes to guess right with --certainty.

@@ -48,11 +48,11 @@ def metric_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that define a metric to a command."""
     answers = "Answers with commas between, or a file of them, or `numbers`, `numbers LOW to HIGH`."
     for option in (
-        click.option("--epsilon", type=float, default=2.0, help="Privacy loss of one report."),
+        click.option("--epsilon", type=float, default=2.0, help="Privacy loss that a report has."),
         click.option("--owner", help="E-mail address of who answers for the metric."),
         click.option("--answers", help=answers),
         click.option("--question", help="Question that people are asked, as they would read it."),
-        click.option("--metric", help="Name of the metric: a word."),
+        click.option("--metric", help="Name, a word, that the metric gets."),
     ):
         command = option(command)
     return command
@@ -60,7 +60,7 @@ def metric_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("folder", type=FILE, default=".")
-@click.option("--product", help="Name of the product.")
+@click.option("--product", help="Name that the product has.")
 @metric_options
 @click.option(
     "--dev", is_flag=True, help="Write a registry for your own screen, with windows of a minute."

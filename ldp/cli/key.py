@@ -16,10 +16,10 @@ from ldp.cli.options import FILE, JSON, say
 def key_command(file: Path, relay: bool, as_json: bool) -> None:
     """Make a collector's key, if FILE is not there yet, and print its public part.
 
-    FILE stays with the collector, which opens sealed reports with it (`sealed = [FILE]`).
-    Apps seal with the public key; `sealing_keys` in metrics.toml lists the fingerprint, so that
-    they seal with no other. It is a PEM file, as `openssl genpkey -algorithm x25519` writes; that
-    of a relay (`ldp relay --key FILE`) as with ed25519.
+    FILE stays with the collector, which opens sealed reports with it (`sealed = [FILE]`). Apps seal
+    with the public key; `sealing_keys` in metrics.toml lists the fingerprint, so that they seal
+    with no other. It is a PEM file, as `openssl genpkey -algorithm x25519` writes; the key of a
+    relay (`ldp relay --key FILE`) is one of ed25519.
 
     \b
     Example: ldp key collector.key

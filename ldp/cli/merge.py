@@ -23,7 +23,7 @@ from ldp.tables.joint_table import load_table
 )
 @JSON
 def merge_command(tables: tuple[Path, ...], out: Path, overlapping: bool, as_json: bool) -> None:
-    """Add tables of the same mechanism; exact in any order.
+    """Add tables of the same mechanism exactly, in any order.
 
     A day that is in two of them may be counted twice: nobody can tell from tables whether their
     reports are the same, so it is refused without --overlapping, and so are two equal tables.

@@ -66,9 +66,9 @@ REGISTRY = click.option(
     "--registry",
     type=FILE,
     required=True,
-    help="The registry of metrics.",
+    help="Registry that states the metrics.",
 )
-LEVEL = click.option("--level", type=float, default=0.95, help="Level of the intervals.")
+LEVEL = click.option("--level", type=float, default=0.95, help="Share of intervals that hold.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 SEED = click.option(
     "--seed",
@@ -82,7 +82,7 @@ QUANTILES = click.option(
     "quantiles",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     multiple=True,
-    help="Share of a percentile of numbers in bins; may be repeated. By default .5, .9, .95, .99.",
+    help="Share below a percentile to estimate; may be repeated. By default .5, .9, .95, .99.",
 )
 
 

@@ -26,15 +26,13 @@ def plan_command() -> None:
 
 
 @plan_command.command("list")
-@click.option("--domain", type=int, required=True, help="Number of possible values.")
-@click.option("--users", type=int, help="Number of users, with one report each.")
-@click.option("--epsilon", type=float, help="Privacy loss of one report.")
+@click.option("--domain", type=int, required=True, help="Number of values that are possible.")
+@click.option("--users", type=int, help="Number of users, who send one report each.")
+@click.option("--epsilon", type=float, help="Privacy loss that a report has.")
 @click.option("--frequency", type=float, help="Share of the users that hold a value of interest.")
 @click.option("--answers", type=int, help="Largest number of values that one user holds.")
-@click.option(
-    "--max-report-bytes", type=int, help="Largest size of a whole report, header included."
-)
-@click.option("--alpha", type=float, default=0.05, help="Error rate of discoveries.")
+@click.option("--max-report-bytes", type=int, help="Bytes that a report may have, header included.")
+@click.option("--alpha", type=float, default=0.05, help="Error rate that discoveries have.")
 @click.option(
     "--power", type=float, default=0.5, help="Probability with which a detectable value is found."
 )
@@ -44,8 +42,8 @@ def plan_list(fakes: float | None, as_json: bool, **question: Any) -> None:
     """Compare the mechanisms for values of a list, each tuned to the question, and recommend one.
 
     Leave out one of --users, --epsilon and --frequency, and it is solved for: the least with which
-    the recommended mechanism detects a value that this share of the users holds. With --fakes, what
-    this share of made-up reports does to the error, instead of 1 %.
+    the recommended mechanism detects a value that this share of the users holds. With --fakes it
+    says what this share of made-up reports does to the error, instead of 1 %.
 
     \b
     Example: ldp plan list --domain 2600 --users 1000000 --epsilon 4
@@ -66,7 +64,9 @@ def plan_list(fakes: float | None, as_json: bool, **question: Any) -> None:
     metavar="LOW HIGH",
     help="Range of the numbers; without it nobody knows the range.",
 )
-@click.option("--quantile", "q", type=float, default=0.95, help="Share of the percentile.")
+@click.option(
+    "--quantile", "q", type=float, default=0.95, help="Share below the percentile to plan."
+)
 @click.option("--by", type=int, default=1, help="Number of categories that have a percentile each.")
 @click.option("--population", help="CSV file of numbers like those that people will hold.")
 @click.option(
@@ -75,8 +75,8 @@ def plan_list(fakes: float | None, as_json: bool, **question: Any) -> None:
     type=FILE,
     help="Result of such numbers that ldp decode or ldp publish wrote.",
 )
-@click.option("--users", type=int, required=True, help="Number of users, with one report each.")
-@click.option("--epsilon", type=float, required=True, help="Privacy loss of one report.")
+@click.option("--users", type=int, required=True, help="Number of users, who send one report each.")
+@click.option("--epsilon", type=float, required=True, help="Privacy loss that a report has.")
 @JSON
 @reading_options
 def plan_number(
@@ -84,8 +84,8 @@ def plan_number(
 ) -> None:
     """Say what each way would tell of a percentile, in --range or of an unknown range.
 
-    With --by, of that of each category, and when that is hopeless. Without --population or --from
-    few people are assumed to be near it.
+    With --by it says this of each category, and when that is hopeless. Without --population or
+    --from few people are assumed to be near it.
 
     \b
     Example: ldp plan number --users 100000 --epsilon 2 --quantile 0.95

@@ -60,7 +60,7 @@ def _period(text: str) -> str:
 @rare("--fakes", SHARE, None, "Share of the reports that may be made up.")
 @rare("--postgres", str, None, "PostgreSQL database to copy to, as service=metrics.")
 @rare("--arms", str, (), "Pairs METRIC:METRIC, arms of experiments, that are compared.")
-@rare("--jobs", click.IntRange(1, 64), None, "Number of processes, by default up to 4.")
+@rare("--jobs", click.IntRange(1, 64), None, "Number of processes that count, by default up to 4.")
 @JSON
 def publish_command(
     registry: Path,

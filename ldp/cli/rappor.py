@@ -24,15 +24,15 @@ def rappor_command() -> None:
 
 
 @rappor_command.command("import")
-@click.option("--params", type=FILE, required=True, help="File of google/rappor's parameters.")
-@click.option("--counts", type=FILE, help="File of its counts.")
-@click.option("--reports", type=FILE, help="File of its clients' reports, which are summed.")
+@click.option("--params", type=FILE, required=True, help="google/rappor's params.csv to read.")
+@click.option("--counts", type=FILE, help="google/rappor's counts.csv to read.")
+@click.option("--reports", type=FILE, help="File of google/rappor's reports, which are summed.")
 @click.option(
     "--hash",
     "scheme",
     type=click.Choice(HASHES),
     default=HASHES[0],
-    help="Hash functions of the clients.",
+    help="Hash functions that the clients use.",
 )
 @click.option("--out", type=FILE, required=True, help="Table file to write.")
 @JSON
@@ -67,7 +67,7 @@ def import_(
 
 @rappor_command.command("export")
 @click.argument("table", type=FILE)
-@click.option("--candidates", type=FILE, required=True, help="File of candidates, one a line.")
+@click.option("--candidates", type=FILE, required=True, help="Candidates to write, one a line.")
 @click.option("--out", required=True, type=FILE, help="Folder to write into.")
 @JSON
 @reading_options

@@ -46,7 +46,7 @@ def registry_command() -> None:
 @registry_command.command()
 @_FILE
 @metric_options
-@click.option("--group", help="Group whose budget it shares; by default one of its own.")
+@click.option("--group", help="Group whose budget the metric shares; by default a new one.")
 @JSON
 def add(
     file: Path, epsilon: float, group: str | None, as_json: bool, **given_texts: str | None
@@ -98,7 +98,7 @@ def add(
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="EPSILON",
-    help="Accept that a life may lose so much more than --against says.",
+    help="Accept that a life may lose this much more epsilon than --against says.",
 )
 @click.option(
     "--fail-expiring", type=SPAN, help="Fail for a metric that expires within this time, as 30d."
@@ -235,7 +235,7 @@ CERTIFICATES = click.option(
 @click.option("--out", type=FILE, required=True, help="Page to write, as HTML.")
 @CERTIFICATES
 @click.option(
-    "--against", type=FILE, help="Record of the last sign-off, of which what changed is said."
+    "--against", type=FILE, help="Record of the last sign-off; the page says what changed."
 )
 @JSON
 def write_page(
@@ -243,9 +243,9 @@ def write_page(
 ) -> None:
     """Write the page that a privacy officer signs.
 
-    Metrics, owners and dates, the worst case of a day, a year and a life, what reports reveal in
-    the metrics' own answers, what is not covered, the audits' certificates, and what changed since
-    the last sign-off.
+    It states metrics, owners and dates, the worst case of a day, a year and a life, what reports
+    reveal in the metrics' own answers, what is not covered, the audits' certificates, and what
+    changed since the last sign-off.
 
     \b
     Example: ldp registry page metrics.toml --certificate city.json --out page.html
@@ -279,8 +279,8 @@ def sign_registry(
 ) -> None:
     """Write down who agreed to FILE, when, and the SHA-256 of registry, lock and certificates.
 
-    A record and no cryptographic signature: `ldp registry check --against` fails when one of them
-    is another. Every metric that has not expired needs a certificate of an audit that passed,
+    It is a record and no cryptographic signature: `ldp registry check --against` fails when one of
+    them is another. Every metric that has not expired needs a certificate of an audit that passed,
     with 5,000 trials or more and every cheat caught; certificates belong beside the record.
 
     \b

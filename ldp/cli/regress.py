@@ -59,7 +59,7 @@ def _method(text: str) -> tuple[str, dict[str, Any], Path | None]:
     type=FILE,
     help="CSV file column,low,high with public ranges of the target and of the columns to use.",
 )
-@click.option("--epsilon", type=float, help="Privacy loss of the release.")
+@click.option("--epsilon", type=float, help="Privacy loss that the release may have.")
 @click.option(
     "--delta", type=float, help="Delta of the release, far below 1 / rows; a pure method has none."
 )
@@ -106,8 +106,8 @@ def _method(text: str) -> tuple[str, dict[str, Any], Path | None]:
 @rare(
     "--model", click.Choice(MODELS), "linear", "Model of a randomised outcome, or of its log odds."
 )
-@rare("--weights", str, None, "Column of a survey's weights, as 1 / P(selected).")
-@rare("--strata", str, None, "Column of a survey's strata.")
+@rare("--weights", str, None, "Column that has a survey's weights, as 1 / P(selected).")
+@rare("--strata", str, None, "Column that has a survey's strata.")
 @rare("--of", click.Choice([*OF_WHOM]), "population", "People that a survey's intervals speak of.")
 @JSON
 @reading_options

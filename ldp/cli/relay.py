@@ -27,7 +27,7 @@ from ldp.registry import Registry
 @click.command()
 @service_options(8788)
 @click.option(
-    "--collector", required=True, metavar="URL", help="Address of the collector, as https://HOST."
+    "--collector", required=True, metavar="URL", help="Collector to send to, as https://HOST."
 )
 @click.option(
     "--buffer", type=FILE, required=True, help="Folder of what waits, and of ids of batches."
@@ -40,7 +40,7 @@ from ldp.registry import Registry
     "shuffler; fewer wait, and are dropped after the lateness.",
 )
 @click.option(
-    "--shortest", type=SPAN, default="1h", help="Least time for which the first of them waits."
+    "--shortest", type=SPAN, default="1h", help="Least time for which a batch's first report waits."
 )
 @click.option("--key", type=FILE, help="Key that signs the sizes of batches (ldp key --relay).")
 @rare("--delta", float, 1e-6, "Delta at which the shuffled_epsilon of a metric holds in a batch.")

@@ -10,7 +10,7 @@ from ldp.cli.reading import chosen_reading, reading_options
 
 @click.command()
 @click.argument("estimates", nargs=-1, required=True, type=FILE)
-@click.option("--title", help="Heading of the page; by default metrics and days.")
+@click.option("--title", help="Heading that the page gets, by default metrics and days.")
 @click.option(
     "--truth",
     multiple=True,
@@ -31,8 +31,8 @@ def report_command(
 ) -> None:
     """Make one self-contained HTML page of ESTIMATES: no network, opens from disk.
 
-    Takes files of ldp decode. Those of one metric on different days are compared: which differences
-    are more than noise.
+    It takes files of ldp decode. For files of one metric on different days it says which
+    differences are more than noise.
 
     \b
     Example: ldp report estimates.csv --out report.html

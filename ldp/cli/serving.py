@@ -37,11 +37,11 @@ def service_options(port: int) -> Callable[..., Any]:
     ahead = "Take batches by the clock as it is now, after a wrong one, and end."
     options = (
         CONFIG,
-        click.option("--registry", type=FILE, default="metrics.toml", help="Registry of metrics."),
+        click.option("--registry", type=FILE, default="metrics.toml", help="Registry to follow."),
         click.option("--listen", default=f"127.0.0.1:{port}", metavar="HOST:PORT", help=address),
         click.option("--reset-watermark", is_flag=True, help=ahead),
-        rare("--rate", COUNT, 20_000, "Largest number of requests a second."),
-        rare("--most-requests", COUNT, 512, "Largest number of requests at one time."),
+        rare("--rate", COUNT, 20_000, "Largest number of requests that are taken in a second."),
+        rare("--most-requests", COUNT, 512, "Largest number of requests that are open at once."),
         rare("--most-buffer", COUNT, 8192, "Number of MiB that may wait in the buffer."),
         rare("--admit", str, None, "Function of yours, MODULE:NAME, that decides who may send."),
     )

@@ -53,7 +53,7 @@ def simulate_command(
 ) -> None:
     """Simulate METRIC for a population: report by report, or the table at once.
 
-    With --scenario instead: a collection over many days, what it costs people, and what somebody
+    With --scenario simulate a collection over many days: what it costs people, and what somebody
     learns who links their reports. --reports is then optional, and --truth names a folder.
 
     \b

@@ -70,9 +70,9 @@ def trial_command(
 ) -> None:
     """Simulate reports of a column of DATA, one a row, and say what they would tell.
 
-    At each epsilon: the mechanism that a plan recommends, what its reports find, and the error,
-    beside the data and a trusted curator. Categories or numbers are told apart, and it is said
-    which. Nothing here is private: all of it is made from the data.
+    For each epsilon it prints the mechanism that a plan recommends, what its reports find, and the
+    error, beside the data and a trusted curator. It says whether it takes the values for categories
+    or for numbers. Nothing here is private: all of it is made from the data.
 
     \b
     Example: ldp try trips.csv --column destination --out try.html
