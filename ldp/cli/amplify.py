@@ -72,10 +72,10 @@ class _Subject(NamedTuple):
 @click.option(
     "--mechanism",
     metavar="NAME[, KEY = VALUE]",
-    help="A mechanism by its name with parameters, as 'cms, epsilon = 4' or 'rr, epsilon = 1, "
+    help="Mechanism to certify, with parameters, as 'cms, epsilon = 4' or 'rr, epsilon = 1, "
     "categories = 20', or a published setting.",
 )
-@click.option("--epsilon", type=float, help="Epsilon of one report, of whatever mechanism.")
+@click.option("--epsilon", type=float, help="Epsilon that a report of any mechanism has.")
 @click.option(
     "-n",
     "--users",
@@ -87,7 +87,7 @@ class _Subject(NamedTuple):
 @click.option(
     "--sizes",
     type=FILE,
-    help="Store of METRIC, or CSV file attested,opened with a line a batch, in place of -n.",
+    help="Store to read, or CSV file attested,opened with a line a batch, in place of -n.",
 )
 @click.option(
     "--target", type=float, help="Epsilon that a report in a batch shall have, in place of -n."

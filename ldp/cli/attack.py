@@ -24,7 +24,7 @@ MOST_REPORTS = 10**15
 @click.argument("metric")
 @REGISTRY
 @FAKES
-@click.option("--population", type=FILE, help="CSV file value,count or value,frequency.")
+@click.option("--population", type=FILE, help="CSV file value,count or value,frequency to read.")
 @click.option(
     "--reports",
     type=click.IntRange(2, MOST_REPORTS),

@@ -38,7 +38,7 @@ COLUMNS = ("value", *NUMBERS, *(f"local_{name}" for name in NUMBERS))
 @click.command()
 @click.argument("metric")
 @REGISTRY
-@click.option("--data", type=FILE, required=True, help="CSV file value,count of what people hold.")
+@click.option("--data", type=FILE, required=True, help="CSV file value,count that people hold.")
 @click.option("--table", type=FILE, help="Table of reports; by default it is drawn from --data.")
 @click.option("--epsilon", type=float, help="Epsilon to spend, by default the metric's own.")
 @click.option(

@@ -121,7 +121,7 @@ def _method(text: str) -> tuple[str, int | None]:
 @click.option(
     "--rule",
     type=Typed("RULE", _rule),
-    help="Rule of discoveries: fdr=0.05, the share of false ones (the default but for words), "
+    help="Rule to discover by: fdr=0.05, the share of false ones (the default but for words), "
     "bonferroni=0.05, the probability of any false one, none=0.05, of each by itself, or "
     "threshold=500, a least count.",
 )
@@ -134,7 +134,7 @@ def _method(text: str) -> tuple[str, int | None]:
     help="Print counts that could be counts: a smaller error in all, and a bias, which is stated.",
 )
 @FAKES
-@rare("--rappor-map", FILE, None, "File of candidates and the bits they set, of google/rappor.")
+@rare("--rappor-map", FILE, None, "Map to read of google/rappor: candidates and their bits.")
 @JSON
 @reading_options
 def decode_command(source: Path, part: str | None, **typed: Any) -> None:

@@ -46,7 +46,7 @@ QUESTIONS = {
 
 def metric_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that define a metric to a command."""
-    answers = "Answers with commas between, or a file of them, or `numbers`, `numbers LOW to HIGH`."
+    answers = "Answers to offer, commas between, or a file, or `numbers`, `numbers LOW to HIGH`."
     for option in (
         click.option("--epsilon", type=float, default=2.0, help="Privacy loss that a report has."),
         click.option("--owner", help="E-mail address of who answers for the metric."),

@@ -24,9 +24,9 @@ def rappor_command() -> None:
 
 
 @rappor_command.command("import")
-@click.option("--params", type=FILE, required=True, help="google/rappor's params.csv to read.")
-@click.option("--counts", type=FILE, help="google/rappor's counts.csv to read.")
-@click.option("--reports", type=FILE, help="File of google/rappor's reports, which are summed.")
+@click.option("--params", type=FILE, required=True, help="Parameters of google/rappor to read.")
+@click.option("--counts", type=FILE, help="Counts of google/rappor to read.")
+@click.option("--reports", type=FILE, help="Reports of google/rappor's clients to sum.")
 @click.option(
     "--hash",
     "scheme",

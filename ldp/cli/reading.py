@@ -41,9 +41,9 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for the format of a data file to a command; `chosen_reading` returns their
     values."""
     for name, kind, words in (
-        ("--encoding", None, "Encoding of the text of data, as cp1252; by default UTF-8."),
-        ("--decimal", click.Choice([".", ","]), "Decimal sign of the numbers of data."),
-        ("--delimiter", Typed("SIGN", _delimiter), "Separator of columns of data, as ; or tab."),
+        ("--encoding", None, "Encoding that data have, as cp1252; by default UTF-8."),
+        ("--decimal", click.Choice([".", ","]), "Decimal sign that numbers of data have."),
+        ("--delimiter", Typed("SIGN", _delimiter), "Sign that separates columns, as ; or tab."),
     ):
         command = rare(name, kind, None, words, expose_value=False, callback=_keep)(command)
     return command

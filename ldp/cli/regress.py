@@ -103,9 +103,7 @@ def _method(text: str) -> tuple[str, dict[str, Any], Path | None]:
     "Columns of categories to predict a randomised answer from: a coefficient for each but the "
     "first in order.",
 )
-@rare(
-    "--model", click.Choice(MODELS), "linear", "Model of a randomised outcome, or of its log odds."
-)
+@rare("--model", click.Choice(MODELS), "linear", "Model to fit, of an outcome or of its log odds.")
 @rare("--weights", str, None, "Column that has a survey's weights, as 1 / P(selected).")
 @rare("--strata", str, None, "Column that has a survey's strata.")
 @rare("--of", click.Choice([*OF_WHOM]), "population", "People that a survey's intervals speak of.")

@@ -21,7 +21,7 @@ from ldp.registry.explaining import label
 @click.argument("metric", required=False)
 @REGISTRY
 @click.option("--population", help="CSV file value,count or value,frequency; - reads stdin.")
-@click.option("--column", help="Column of --population, a table with a line a person.")
+@click.option("--column", help="Column to read of --population, a table with a line a person.")
 @click.option(
     "--scenario",
     type=FILE,
@@ -31,7 +31,7 @@ from ldp.registry.explaining import label
     "--users", type=int, help="Number of users to sample; by default the counts are as they are."
 )
 @click.option("--reports", type=FILE, help="Store to add the reports to.")
-@click.option("--day", type=DAY, help="Day of ingestion of the reports, by default today.")
+@click.option("--day", type=DAY, help="Day on which the reports came, by default today.")
 @click.option("--table", type=FILE, help="Table to draw at once, without reports.")
 @click.option("--truth", type=FILE, help="CSV file to write the true counts to.")
 @SEED

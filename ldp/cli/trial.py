@@ -45,7 +45,7 @@ def _epsilons(text: str) -> tuple[float, ...]:
     "epsilons",
     type=Typed("numbers", _epsilons),
     default="1,2,4",
-    help="Epsilon of a report; several with commas between.",
+    help="Epsilon that a report has; commas separate several.",
 )
 @click.option(
     "--as",

@@ -234,6 +234,10 @@ def leaves(command: click.Command, context: click.Context) -> Iterator[tuple[str
         yield from leaves(inner, click.Context(inner, parent=context, info_name=name))
 
 
+CLAUSE = (
+    r"^(Accept|Audit|Fail|Keep|Leave|Make|Print|Release|Say|Serve|Show|Stop|Take|Write)\b|\b(to|is|"
+    r"are|was|has|have|may|that|which|what|who|whose|where|somebody|nobody|reads|says|wins)\b"
+)
 LEAVES = dict(leaves(commands, click.Context(commands, info_name="ldp")))
 
 
@@ -247,6 +251,18 @@ def test_a_command_has_at_most_ten_options(name: str) -> None:
         and not (option.hidden or option.name in ("as_json", "help"))
     ]
     assert len(options) <= 10, options
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", LEAVES)
+def test_a_help_is_a_sentence_about_its_own_option(name: str) -> None:
+    """It has a verb or a clause, and points at no other option by "its" or "their"."""
+    for option in LEAVES[name].params:
+        if isinstance(option, click.Option):
+            words = str(option.help)
+            assert re.match("[A-Z].*[.]$", words), words
+            assert re.search(CLAUSE, words), words
+            assert not re.match(r"\w+ of (its|their|them)\b", words), words
 
 
 @pytest.mark.exact
