@@ -283,8 +283,8 @@ class Payloads(NamedTuple):
             yield self.repeated("payloads of the device repeated", earlier)
 
     def by_remainders(self) -> Iterator[Checks]:
-        """Yield the checks of how often a report has the payload of the one before of its value and
-        row whose call, or device, has the same remainder."""
+        """Yield the checks of how often a report has the payload of the last report before it with
+        the same value, the same row and the same remainder of its call, or device."""
         at = np.flatnonzero(np.bincount(self.cells)[self.cells] > 1)
         arrays = self.numbers[at], self.chances[at], self.cells[at]
         some = Payloads(self.reports, *arrays, self.coins)

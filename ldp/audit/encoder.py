@@ -38,9 +38,9 @@ MakeEncoder = Callable[[], Encode]
 
 
 class Way(NamedTuple):
-    """Way to make reports: function that makes a `device`. New ones take turns, in which each makes
-    from 1 to `most` reports; with None one device makes all. `keeps_row`: whether a device's
-    reports are all in one row, and those about one value have one permanent response."""
+    """Way to make reports: function that makes a `device`. New devices take turns of 1 to `most`
+    reports; with None one device makes all reports. `keeps_row`: whether a device's reports are all
+    in one row, and those about one value have one permanent response."""
 
     device: MakeEncoder
     most: int | None = None

@@ -249,8 +249,8 @@ def _person(messages: DummyMessages, value: int | None) -> dict[SentColumns, flo
 
 
 ColumnChange = Callable[[list[int], int, int, list[list[int]]], list[int]]
-"""Change of the columns of a record's messages, from these, the value's, that of empty ones, and
-the records that the encoder sent before."""
+"""Function that changes the columns of a record's messages. It takes these, the column of the
+value, the column of empty messages, and the records that were sent before."""
 
 
 def _dummies(columns: list[int], own: int, empty: int) -> list[int]:

@@ -27,7 +27,7 @@ BLOCKS = (1, 2, 4, 8, 16, 32)
 MOST_SPAN = 64
 """Calls and devices after which a condition is the same again, or fewer; largest modulus."""
 SMALL = (0.01, 0.001)
-"""Small p-values, of which the metrics that have a smaller one are counted."""
+"""Small p-values; for each, the metrics that have a smaller one are counted."""
 LEAST_DEVIATION = 2.5
 """Standard deviations below which a p-value is not taken to be small."""
 

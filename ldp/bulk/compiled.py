@@ -12,9 +12,10 @@ SlicePart = TypeVar("SlicePart")
 
 
 def compiled(few: int = 0, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator: `numba.njit` without the interpreter's lock, and with `options`, once the
-    calls of a process had more than `few` numbers in their largest arguments. numba takes half a
-    second to import; for less work Python returns the same, to the bit where no float is added.
+    """Return a decorator that compiles a function by `numba.njit`, with `options` and without the
+    interpreter's lock, once its calls had more than `few` numbers in their largest arguments.
+    Before, Python runs it, because numba takes half a second to import. Results are the same, to
+    the bit where no float is added.
 
     Compiled code goes to numba's cache: beside the module, in the user's cache folder, or in
     NUMBA_CACHE_DIR. Where none of them is writable (a read-only container without a home folder),

@@ -135,8 +135,8 @@ def metric_section(
     today: date,
     group: str | None = None,
 ) -> tuple[str, str, str]:
-    """Return the name of a metric, its lines in metrics.toml, with a group of its own unless one is
-    named, and what an app may ask for. Raises ParameterError."""
+    """Return the name of a metric, its lines in metrics.toml, and what an app may ask for. The
+    lines have a new group unless `group` names one. Raises ParameterError for a wrong text."""
     require_epsilon(epsilon, "--epsilon")
     metric = "-".join(texts["metric"].split())
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", metric):

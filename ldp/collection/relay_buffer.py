@@ -81,8 +81,9 @@ class RelayBuffer(BatchFile):
         """Make a batch of all reports of a queue that wait, and return how many it has: at least
         `smallest`, or 0. The batch leaves as sealed batches of `day` with random ids, each with the
         item that `attest` returns for it; `order` permutes a list in place, uniformly. `by_day`:
-        whether the reports are of one day of sealing, the first of which enough wait. `most`:
-        largest number of reports, -1 for all where a limit would part the messages of a person."""
+        whether the reports are of one day of sealing, the first with enough reports that wait.
+        `most`: largest number of reports, -1 for all where a limit would part the messages of a
+        person."""
         with self._transaction():
             rows = self._waiting(queue, smallest, most, by_day)
             if len(rows) < smallest:

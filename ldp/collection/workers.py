@@ -139,8 +139,8 @@ class Writer(threading.Thread, Generic[B]):
 
     def follow(self) -> None:
         """Raise the buffer's day where the clock was ahead of it for SETTLED_SECONDS. Lower the
-        watermark where the clock is behind by less than the lateness, as after a new buffer's first
-        reading that was wrong. Empty the log if that failed."""
+        watermark where the clock is behind by less than the lateness, as after a wrong first
+        reading of a new buffer. Empty the log if an earlier try failed."""
         if self._buffer.must_erase:
             self.perform(lambda buffer: buffer.erase())
         now, ahead = self._monotonic(), self.days_ahead

@@ -57,8 +57,8 @@ class PartWeights:
     @classmethod
     def of(cls, factor: Floats, counts: AnyInts, margin: Floats) -> Self:
         """Return the weights from the likelihoods `factor`, shape (reports, values), the number of
-        equal reports `counts` and the most likely shares of 0 or more, `margin`, shape (values,),
-        from which Newton's method goes to the maximum without that bound."""
+        equal reports `counts` and `margin`, the most likely shares of 0 or more, shape (values,).
+        From these Newton's method goes to the maximum without that bound."""
         part = np.asarray(counts / counts.sum())
         for _ in range(MOST_STEPS):
             density = factor @ margin
@@ -288,8 +288,8 @@ def associate(
     `candidates`: a list for each part, or None for a part with categories. Where values are hashed,
     candidates that `rule` detects in the part alone (default: 5 % false discoveries) have a cell;
     the rest is OTHER. Raises DecodeError for a table without whole reports, for no reports, for a
-    part without candidates and for more than MOST_CELLS cells. Time: some 5 times patterns x
-    cells**2 / 4.
+    part without candidates and for more than MOST_CELLS cells. Time: in proportion to patterns x
+    cells**2.
     """
     mechanism = table.mechanism
     if not isinstance(table, JointTable):

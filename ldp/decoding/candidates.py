@@ -427,8 +427,9 @@ def _pooled(mechanism: Mechanism, more: float) -> float:
 
 
 def noise_from_squares(residual: Floats, variance: Floats, precision: Floats) -> Floats:
-    """Return the best linear prediction of each residual by its square less the `variance` that
-    the mechanism gives it at the observed share: shape of `residual`, mean 0 by `precision`.
+    """Return the best linear prediction of each residual from the excess of its square over the
+    `variance` that the mechanism gives it at the observed share: shape of `residual`, mean 0
+    weighted by `precision`.
 
     A string that is missing from the list raises the few bits that it sets by much and lowers none
     by much, so residuals are skewed: they are correlated with their squares. To first order no

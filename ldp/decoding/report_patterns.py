@@ -230,12 +230,12 @@ class PatternEquations:
 
     def remaining(self, design: FilterDesign, fit: Sparse) -> tuple[float, float]:
         """Return the part of a random string's column that the chosen ones leave, and the variance
-        of the residual along such columns over that of noise.
+        of the residual along such columns divided by that of noise.
 
-        Equations have unequal weights; a column lies mostly where its weights are
-        large. With S the mean of x x' over the columns x of random strings and H the projection on
-        those chosen, the part is 1 - tr(H S) / tr(S), which is 1 - df / n where S is the identity,
-        and the variance r'S r / tr((1 - H) S).
+        Equations have unequal weights; a column lies mostly where its weights are large. With S the
+        mean of x x' over the columns x of random strings and H the projection on those chosen, the
+        part is 1 - tr(H S) / tr(S), which is 1 - df / n where S is the identity, and the variance
+        r'S r / tr((1 - H) S).
         """
         columns = design.columns(fit.chosen)
         inverse = np.linalg.pinv(columns.T @ columns, hermitian=True)

@@ -67,7 +67,7 @@ class TreeFit:
     factor, shape (nodes,), above 0); the bins add to a number that is given, or to an estimate if
     `is_open`.
 
-    The root, of all bins, is no node: it stands before the first level in what follows.
+    The root, which has all bins, is no node; below it is the level before the first.
     """
 
     tree: Tree

@@ -29,8 +29,8 @@ LEAST_PROBABILITY = 2**-12
 
 def checked_shares(probability: Any, sending: Any, least: float) -> tuple[float, float]:
     """Return `probability` and `sending` as floats. Raise ParameterError unless both are from
-    `least` to 1, and if a value may be left out while every slot holds a dummy, because then the
-    number of messages tells whether it was."""
+    `least` to 1. Raise it also where a value may be left out while every slot holds a dummy: the
+    number of messages would tell whether it was."""
     for name, share in (("probability", probability), ("sending", sending)):
         if isinstance(share, bool) or not isinstance(share, int | float):
             raise ParameterError(f"{name} must be a number")

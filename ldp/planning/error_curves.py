@@ -53,8 +53,8 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ErrorCurves(Frame):
-    """Errors by epsilon. `frame`: its columns; `curves`: what is drawn, `of` that quantity;
-    `heads` and `cells`: the table that is shown; `notes`: the text below it."""
+    """Errors by epsilon. `about`: the data; `frame`: columns; `curves`: lines to draw, of the
+    quantity `of`; `heads` and `cells`: the table that is shown; `notes`: the text below it."""
 
     about: str
     frame: Columns

@@ -49,8 +49,8 @@ LEAST_ROWS = 64
 MOST_CELLS = 1 << 28
 """Largest number of cells of a sketch's table: a gigabyte of counts."""
 NEAR_VARIANT, NEAR_BEST = 1.01, 1.05
-"""Largest variances, over the least among variants of a mechanism and among mechanisms, at which
-the smallest report is taken: it costs at most 0.5 and 2.5 % of a standard error."""
+"""Largest variances, divided by the least among variants of a mechanism and among mechanisms, at
+which the smallest report is taken: it costs at most 0.5 and 2.5 % of a standard error."""
 SEED = "00"
 """Seed of candidates, of which the variance alone is used; a metric has another seed."""
 

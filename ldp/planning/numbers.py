@@ -240,7 +240,7 @@ class Percentile(Question):
         self, mechanism: Way, part: float | None = None, tables: int = 0
     ) -> PercentileForecast:
         """Return the forecast of a mechanism for a category with a `part` of the people, from so
-        many drawn `tables`, if any. It is that of the one of `cases` with the longest interval, as
+        many drawn `tables`, if any. It is that of the case in `cases` whose interval is longest, as
         a share of the percentile."""
 
         cases = [case.known(part) for case in self.cases]

@@ -63,8 +63,8 @@ class Curator:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curated:
-    """Request to a curator of `people` about a metric: at which epsilon, and delta of strings that
-    no list names, at which `level` of intervals and which `quantiles`."""
+    """Request to a curator of `people` about a metric: the epsilon, the delta for strings that no
+    list names, the `level` of intervals, and `quantiles`."""
 
     metric: "Metric"
     people: Population

@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 MOST_VALUES = 10**9
 """Most values of a question."""
 BELOW = 0.99
-"""Epsilon of one memoised report, over that of all: there is hardly any instantaneous noise."""
+"""Epsilon of one memoised report as a share of that of all: with hardly any instantaneous noise."""
 MEMOISED_ROWS = 4096
-"""Hash functions of memoised hashing, of which a person has one."""
+"""Number of hash functions of memoised hashing; each person has one."""
 BETWEEN = "/"
 """Separator of the values of a cell."""
 WORDS = "words"

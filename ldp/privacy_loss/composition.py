@@ -86,8 +86,8 @@ CurvePoint = tuple[Fraction, Fraction]
 
 
 class Losses(NamedTuple):
-    """Classes of a release under two distributions, and the probability `infinite` under the first
-    of what the second never gives."""
+    """Classes of a release: their probabilities under two distributions. `infinite`: probability,
+    under the first, of releases that the second never gives."""
 
     pair: Pair
     infinite: Fraction = Fraction(0)

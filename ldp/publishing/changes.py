@@ -179,7 +179,7 @@ def numbers_of(
     table: pa.Table, summary: Mapping[str, Any]
 ) -> Mapping[LineKey, tuple[float, float]]:
     """Return estimate and standard error of each count, as shares of the reports, and of each mean
-    in one period. Errors that reach further than those of a normal distribution are widened as far.
+    in one period. Where errors reach further than normal ones, standard errors are as much wider.
     Both are NaN for a period that claims no error rate, and for numbers of which only some reports
     tell."""
     names = ("statistic", "value", "estimate", "std_error", "reports")

@@ -49,7 +49,7 @@ def guess_sentence(
     belief: float = 0.5,
 ) -> str:
     """Return one sentence: how often somebody who saw `evidence` can guess right between two
-    `answers` (any two without), of which they believed the first with probability `belief`."""
+    `answers` (any two if left out), when they believed the first with probability `belief`."""
     right = 100 * posterior(belief, epsilon)
     if belief == 0.5:
         held = "{} and {}".format(*answers) if answers else "two answers"

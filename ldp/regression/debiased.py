@@ -56,8 +56,8 @@ class Sparse:
 def nonnegative_path(design: Design, target: Floats, equations: int) -> Sparse:
     """Return the fit whose penalty has the least cross-validation.
 
-    `target`: shape (equations,), of unit variance; `equations`: number of those that constrain.
-    Time: a pass over the columns for each of some 20 penalties.
+    `target`: shape (equations,), of unit variance; `equations`: number of equations that constrain
+    the fit. Time: a pass over the columns for each of some 20 penalties.
     """
     work = _Working(design, target)
     z = work.scores(target)

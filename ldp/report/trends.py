@@ -78,12 +78,12 @@ def _points_of(result: SavedResult) -> dict[str, SharePoint]:
 
 def compared_days(days: Sequence[SavedResult]) -> list[ShareChange]:
     """Return the changes from each day to the next, and from the first to the last, of every value
-    that has an estimate and a standard error on both, by falling evidence.
+    that has an estimate and a standard error on both, the strongest evidence first.
 
     The variance of a share is that of its estimate plus K f (1 - f) / n, because people are drawn
     from a population and a person sends up to K reports. Here f is taken over both days and four
-    more people, two of whom hold the value. Errors that reach further than those of a normal
-    distribution are widened as far. p-values are two-sided."""
+    more people, two of whom hold the value. Where errors reach further than normal ones, standard
+    errors are as much wider. p-values are two-sided."""
     points = [*map(_points_of, days)]
     people = [day.facts["reports"] / day.facts.get("reports_per_person", 1) for day in days]
     changes = []

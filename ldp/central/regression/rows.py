@@ -3,7 +3,7 @@
 Columns are clipped to public bounds and mapped to [-1, 1], rows to a public norm, and everything to
 the nearest multiple of 1 / GRID. A number is split into two parts of fewer digits, whose products
 add up in doubles without rounding, in any order; the four sums are then added, which rounds once.
-So one person changes a sum by the sensitivity, and ROUNDED of it, at most.
+So one person changes a sum by at most the sensitivity plus the share ROUNDED of it.
 """
 
 from dataclasses import dataclass, replace
