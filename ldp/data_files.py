@@ -200,11 +200,11 @@ def number_forms(text: str) -> dict[str, str]:
 def plain_numbers(
     cells: Iterable[str], where: Callable[[str], str], advice: str, decimal: str | None = None
 ) -> dict[str, str]:
-    """Return for each cell of a column the number as programs write it, all others as they are.
+    """Return the cells of a column: numbers as programs write them, all others as they are.
 
     Without `decimal` the sign is that of all cells that can be read in one way only. Raise
-    ParameterError, with `where` the cell stands, for one that can be read in two ways, with
-    `advice`, or in none with that sign."""
+    ParameterError, which says `where`, for a cell that can be read in two ways, with `advice`, or
+    in none with that sign."""
     forms, numbers = {cell: number_forms(cell) for cell in dict.fromkeys(cells)}, dict[str, str]()
     signs = "".join({sign for form in forms.values() if len(form) == 1 for sign in form})
     for cell, form in forms.items():

@@ -121,7 +121,7 @@ def life_checks(
 
 
 def one_by_one(encode: Callable[[Value], bytes]) -> Callable[[Value, int], Sequence[bytes]]:
-    """Return a device that makes reports of a value by encoding it as often."""
+    """Return a device that makes reports of a value by encoding it once for each report."""
     return lambda value, times: [encode(value) for _ in range(times)]
 
 

@@ -212,8 +212,8 @@ def percentile(
     categories of `histogram` are bins in order, between `edges`, shape (bins + 1,).
 
     With L people below an edge and T in all, the quantile is where L - q T crosses 0, and noise
-    moves that by a weighted sum of all counts' noise. The interval has the bins whose two edges are
-    not on the wrong side by more than such a sum is off with probability 1 - `level`. Raises
+    moves that by a weighted sum of all counts' noise. The interval leaves out bins with an edge on
+    the wrong side by more than such a sum is off with probability 1 - `level`. Raises
     ParameterError for q or level outside (0, 1).
     """
     require_share(q, "q")

@@ -140,13 +140,13 @@ def _method(text: str) -> tuple[str, int | None]:
 def decode_command(source: Path, part: str | None, **typed: Any) -> None:
     """Estimate how many reports of TABLE held each value, number, word or pair.
 
-    Words that nobody listed are found in tables of sfp, prefix and rappor-ngrams. Of a joint
-    metric each combination of values is estimated, and a test is printed that its parts are
-    independent: a part with a dictionary has a cell for each candidate that it discovers by itself,
-    and one for all other values.
+    Words that nobody listed are found in tables of sfp, prefix and rappor-ngrams. Of a joint metric
+    each combination of values is estimated, and a test is printed that its parts are independent: a
+    part with a dictionary has a cell for each candidate that it discovers by itself, and one for
+    all other values.
 
     Decoding again, with other candidates too, costs no privacy: it reads the table only. With
-    --fakes intervals hold for the other reports, whatever that share of all says.
+    --fakes intervals hold for the honest reports, whatever the made-up ones say.
 
     \b
     Example: ldp decode city.table --out estimates.csv

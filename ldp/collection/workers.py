@@ -155,8 +155,8 @@ class Writer(threading.Thread, Generic[B]):
             self.perform(lambda buffer: buffer.lower(today, self._lateness))
 
     def oldest_kept(self, keep: timedelta) -> date | None:
-        """Return the oldest day whose files are kept, if files are kept for `keep`, by the earlier
-        of the clock and `day`; None in the first SETTLED_SECONDS."""
+        """Return the oldest day whose files are kept, where `keep` is for how long: by the clock or
+        `day`, the earlier one; None in the first SETTLED_SECONDS."""
         if self._monotonic() - self._began < SETTLED_SECONDS:
             return None
         day = self.earlier_day

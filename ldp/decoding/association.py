@@ -458,7 +458,7 @@ def likelihoods(axis: Variable, rows: RowNumbers, payloads: Bytes) -> Floats:
 
 def cell_ratios(mechanism: Mechanism, payloads: Bytes) -> Floats:
     """Return for every cell of the reports' rows the probability of the report if the value touches
-    the cell over that if it does not: float64, shape (reports, columns)."""
+    the cell, divided by that if it does not: float64, shape (reports, columns)."""
     columns, ratios = mechanism.shape.columns, map(float, cell_factors(mechanism))
     if mechanism.kind is Index:
         column = payloads @ (1 << 8 * np.arange(payloads.shape[1]))

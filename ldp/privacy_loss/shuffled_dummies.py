@@ -57,7 +57,7 @@ class DummyMessages:
     """Messages of a person: the value, one of `values`, with probability `sending`, and in each of
     `slots` places a dummy with `probability`, from LEAST_SHARE to 1.
 
-    Raises ParameterError for numbers out of range, as `checked_shares` does too.
+    Raises ParameterError for numbers out of range, and where `checked_shares` does.
 
     >>> histogram = DummyMessages.calibrated(2_600, reports=100_000, epsilon=1.0, delta=1e-6)
     >>> histogram.slots, round(histogram.messages, 2), round(histogram.std_error(100_000), 2)

@@ -97,7 +97,7 @@ def debias(design: Design, fit: Sparse, left: float, scale: float) -> tuple[Floa
     """Return the coefficients without shrinkage and their standard errors, of every column: shape
     (columns,) each. `left`: part of a column that those in the fit leave, 1 - df / n where all
     equations have the same weight; `scale`: variance of the residuals for each degree of freedom;
-    two columns that are the same have an infinite error, and a column without information."""
+    two columns that are the same have an infinite error, as has a column without information."""
     information = design.norms**2 * max(1 - MOST, left)
     if fit.chosen.size:
         information[fit.chosen] = 1 / inverse_diagonal(design.gram(fit.chosen, fit.chosen))
