@@ -326,7 +326,7 @@ GROWTHS = (
     Growth(
         "audit --preset apple-safari-energy --trials SIZE",
         *("trials", (10_000, 30_000, 100_000), nothing, 3000, 100),
-        start=640,  # 26 million counts
+        start=760,  # 26 million counts
     ),
     Growth(
         "amplify --mechanism apple-safari-energy --users SIZE --delta 1e-6",
