@@ -3,7 +3,8 @@
 `report_function` returns such a function, which takes the operating system's bits. Its reports have
 the distribution of `Layout.draw` of the mechanism's kind, and take less time. The touched cell and
 another cell (a lie) are both drawn, and a sum of integers of one length (`is_below`) chooses
-between them, so that the time does not tell which of the two is reported.
+between them, so that the time does not tell which of the two is reported. The uniform of that sum
+is the exclusive or of two, so that it is independent of the length of either.
 """
 
 import os
@@ -64,7 +65,7 @@ def _category(mechanism: "Mechanism") -> ReportFunction:
             number, uniform = pair(urandom(16))
         other = number % others
         other += other >= cell
-        return reports[(cell, other)[((uniform | LENGTH) + above >> PRECISION) - 4]]
+        return reports[(cell, other)[(((uniform | LENGTH) ^ number) + above >> PRECISION) - 4]]
 
     return report
 
@@ -87,7 +88,7 @@ def _cell_of_row(mechanism: "Mechanism") -> ReportFunction:
         (cell,) = cells_of(point, row)
         other = number % others
         other += other >= cell
-        column: int = (cell, other)[((uniform | LENGTH) + above >> PRECISION) - 4]
+        column: int = (cell, other)[(((uniform | LENGTH) ^ number) + above >> PRECISION) - 4]
         return header + (column << row_bits | row).to_bytes(size, "little")
 
     return report
@@ -109,7 +110,7 @@ def _one_of_many_cells(mechanism: "Mechanism") -> ReportFunction:
         while number >= limit:
             number, uniform = pair(urandom(16))
         columns = cells.inside(number // others % touches), cells.outside(number % others)
-        column: int = columns[((uniform | LENGTH) + above >> PRECISION) - 4]
+        column: int = columns[(((uniform | LENGTH) ^ number) + above >> PRECISION) - 4]
         return header + column.to_bytes(size, "little")
 
     return report
@@ -142,8 +143,8 @@ def _set_of_cells(mechanism: "Mechanism") -> ReportFunction:
                     break
                 subset[other] = _ONE
                 missing -= 1
-        uniform = int.from_bytes(urandom(8), "little")
-        chosen = (place, other)[((uniform | LENGTH) + above >> PRECISION) - 4]
+        uniform = int.from_bytes(urandom(8) + b"\2", "little")
+        chosen = (place, other)[(uniform + above >> PRECISION) - 4]
         subset[chosen] = _ONE
         return header + int(subset, 2).to_bytes(size, "little")
 

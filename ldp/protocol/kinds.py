@@ -208,7 +208,7 @@ class Index(Layout):
         if isinstance(source, SystemBits):
             other = outside(cells, uniform_below(source, others)) if others else 0
             cell = cells[uniform_below(source, touches) if touches > 1 else 0]
-            return (other, cell)[is_below(source.draw(PRECISION), touched)]
+            return (other, cell)[is_below(source.uniform(), touched)]
         is_touched = bernoulli(source, touched)
         if isinstance(source, KeyedBits):
             other = outside(cells, uniform_below(copy(source), others)) if others else 0

@@ -50,6 +50,10 @@ class SystemBits:
         word = int.from_bytes(os.urandom((count + 7) >> 3), "little")
         return word & ((1 << count) - 1)
 
+    def uniform(self) -> int:
+        """Draw an integer in [0, 2**64), to which LENGTH is added."""
+        return self.draw(PRECISION) | LENGTH
+
     def draw_bytes(self, size: int) -> bytes:
         """Draw `size` bytes."""
         return os.urandom(size)
@@ -67,17 +71,26 @@ class ReportBits(SystemBits):
         self._tops, self._left = b"", 8 * (size - tops)
         if tops:
             self._tops, data = data[:tops], data[tops:]
-        self._word = int.from_bytes(data, "little")
+        self._word = int.from_bytes(data + b"\1", "little")  # of one length, whatever the bits
 
     def draw(self, count: int) -> int:
         """Draw `count` fair bits as an integer in [0, 2**count)."""
         if count > self._left:
             self._left = max(count, MORE_BITS)
-            self._word = SystemBits.draw(self, self._left)
+            self._word = SystemBits.draw(self, self._left) | 1 << self._left
         word = self._word
         self._word = word >> count
         self._left -= count
         return word & ((1 << count) - 1)
+
+    def uniform(self) -> int:
+        """Draw an integer in [0, 2**64), to which LENGTH is added before others are taken away."""
+        if self._left < PRECISION:
+            return super().uniform()
+        word = self._word
+        self._word = word >> PRECISION
+        self._left -= PRECISION
+        return (word | LENGTH) & (LENGTH | _LOW)
 
     def draw_bytes(self, size: int) -> bytes:
         """Draw `size` bytes."""
@@ -163,7 +176,7 @@ def bernoulli(
         if lanes > FEW_LANES:
             return _compare_bytes(source, threshold, lanes, chosen, chosen_threshold)
         if lanes == 1:
-            return is_below(source.draw(PRECISION), chosen_threshold if chosen else threshold)
+            return is_below(source.uniform(), chosen_threshold if chosen else threshold)
         words = source.draw(8 * _LANE_BYTES * lanes)
         return _add_up(words, threshold, lanes, chosen, chosen_threshold)
     if lanes <= FEW_LANES and isinstance(source, KeyedBits):
@@ -218,14 +231,14 @@ def _in_lanes(threshold: int, chosen_threshold: int, lanes: int) -> tuple[int, i
 
 
 def is_below(uniform: int, threshold: int) -> int:
-    """Return 1 if the 64-bit `uniform` is below `threshold`, else 0.
+    """Return 1 if the 64-bit `uniform`, to which LENGTH is added, is below `threshold`, else 0.
 
     The result is 0 exactly where uniform + 2**64 - threshold reaches 2**64: bits 64 and up of the
     total are 5 there, else 4. The time of a sum of integers of one length does not depend on the
-    integers; that of a comparison does, and that of `&` with the result 0.
+    integers; that of a comparison does, and that of other operations with the result 0.
     """
-    total = (uniform | LENGTH) + (ONE - threshold | LENGTH)
-    return 5 - (total >> PRECISION)
+    total = uniform + (ONE - threshold | LENGTH)
+    return (1, 0)[(total >> PRECISION) - 4]
 
 
 def _compare(

@@ -29,12 +29,11 @@ _CHECKSUM_BYTES = 16
 
 
 def pack_report(header: bytes, layout: "Layout | JointLayout", row: int, number: int) -> bytes:
-    """Return a report: `header`, row, payload `number`. The arguments are not checked."""
-    return (
-        header
-        + row.to_bytes(layout.row_bytes, "little")
-        + number.to_bytes(layout.payload_bytes, "little")
-    )
+    """Return a report: `header`, row, payload `number`. The arguments are not checked. Two bytes
+    more are written at first, because the time of writing a number of bytes tells of 0."""
+    size = layout.payload_bytes
+    payload = (number + (1 << 8 * size + 8)).to_bytes(size + 2, "little")
+    return header + row.to_bytes(layout.row_bytes, "little") + payload[:size]
 
 
 def split_report(data: bytes, header: bytes, layout: "Layout | JointLayout") -> tuple[int, bytes]:

@@ -58,7 +58,8 @@ def test_every_row_and_column_has_its_share_of_the_random_numbers(
 ) -> None:
     """Numbers below rows x touched x other columns are equally likely.
 
-    The report is true exactly where the second number is below the threshold.
+    The report is true exactly where the exclusive or of both numbers is below the threshold: for
+    each first number at as many second ones.
     """
     served: Iterator[tuple[int, int]] = iter(())
     monkeypatch.setattr(os, "urandom", lambda size: struct.pack("<QQ", *next(served)))
@@ -70,7 +71,8 @@ def test_every_row_and_column_has_its_share_of_the_random_numbers(
     for uniform in (0, threshold - 1, threshold, ONE - 1):
         seen = Counter[tuple[int, int]]()
         for number in range(choices):
-            served = iter([(number + ONE // choices * choices - choices, uniform)])
+            first = number + ONE // choices * choices - choices
+            served = iter([(first, first ^ uniform)])
             seen[parts(mechanism, report("c"))] += 1
         cells = {(row, cell) for row in range(rows) for cell in mechanism.cells("c", row)}
         is_true = uniform < threshold
