@@ -8,6 +8,7 @@ import {
   bareNames,
   dayOf,
   ending,
+  isUnsent,
   type Device,
   newDevice,
   type SealedBatch,
@@ -41,7 +42,7 @@ import {
   Unreachable,
 } from "./sending.js";
 import { type Statement, statementOf } from "./statements.js";
-import { ValueError } from "./values.js";
+import { copied, ValueError } from "./values.js";
 
 export type Consent = "unknown" | "granted" | "withdrawn";
 export type Reason =
@@ -142,7 +143,7 @@ export class Client {
     if (![jitter, keepSent].every((n) => n === n >>> 0)) {
       throw new TypeError("jitter and keepSent are whole numbers, 0 or more");
     }
-    this.#options = options;
+    this.#options = { ...options, secret: copied(secret!) };
     this.#bits = options.bits ?? systemBits();
     this.#clock = options.clock ?? (() => Date.now());
     this.#destination = typeof collector === "string" ? new Collector(collector) : collector;
@@ -181,9 +182,11 @@ export class Client {
     return isWritten;
   }
 
-  /** Take one record. The value of a joint metric is a list, one value for each member. */
+  /** Take one record. The value of a joint metric is a list, one value for each member. What the app
+   * makes of a list or of bytes after the call changes nothing. */
   async record(metric: string, value: Value): Promise<Recorded> {
-    const result = await this.#safely(() => this.#record(metric, value), declined);
+    const record = () => this.#record(metric, copied(value)); // before any wait
+    const result = await this.#safely(record, declined);
     if (!result.recorded && this.#consent === "granted") {
       const count = ({ declined }: Device) =>
         (declined[result.reason] = (declined[result.reason] ?? 0) + 1);
@@ -276,7 +279,7 @@ export class Client {
   /** What the sealed reports that wait to be sent say. */
   async pending(): Promise<Statement[]> {
     const batches = await this.sent();
-    return batches.flatMap(({ state, statements }) => (["waiting", "held"].includes(state) ? statements : []));
+    return batches.filter(isUnsent).flatMap(({ statements }) => statements);
   }
 
   /** Every batch that was sealed, with what its reports say while it waits, or is kept. */
@@ -362,11 +365,11 @@ export class Client {
             ? refused("consent", "the group allows more now: ask again")
             : refused("cap", `group ${metric.group} has spent its lifetime`);
         }
-        const [{ group }, end] = [metric, ending(now, scene.window)];
-        if (isSealed(device, group, end)) {
+        const end = ending(now, scene.window);
+        if (isSealed(device, metric.group, end)) {
           return refused("cap", "this window was sealed before the clock went back");
         }
-        if (metric.epoch && !epoch && budget(device, registry, group, end).window < 0n) {
+        if (metric.epoch && !epoch && budget(device, registry, metric.group, end).window < 0n) {
           return refused("cap", "this window has nothing left to set aside for an epoch");
         }
         mode.enter(scene, cleaned, now);
@@ -464,7 +467,7 @@ export class Client {
   }
 
   #load(document: RegistryDocument): Registry {
-    const registry = new Registry(document, this.#options.mechanisms);
+    const registry = new Registry(structuredClone(document), this.#options.mechanisms);
     if (registry.isDevelopment && this.#destination && !this.#destination.isLocal) {
       throw new RegistryError("development = true sends to this machine only");
     }
@@ -565,4 +568,3 @@ const declined = (error: unknown): Recorded => {
   if (error instanceof ValueError) return refusal("value", error.message);
   return refusal(error instanceof RegistryError ? "registry" : "error", errorLine(error));
 };
-

@@ -183,7 +183,7 @@ export const byKey = (a: Key, b: Key): number =>
 const named = ({ metric, version, meaning }: Key): string => `${metric} ${version} ${meaning}`;
 
 /** Whether a batch has not left, and may. */
-export const isUnsent = ({ state }: SealedBatch): boolean => state === "waiting" || state === "held";
+export const isUnsent = ({ state }: Pick<SealedBatch, "state">): boolean => state === "waiting" || state === "held";
 
 export const DAY = 86_400;
 export const dayOf = (seconds: number): string => new Date(1000 * seconds).toISOString().slice(0, 10);

@@ -37,7 +37,6 @@ export class KeyedResponses {
     private readonly metric = "",
     epoch?: string,
   ) {
-    if (secret.length < 16) throw new RangeError("a secret has 16 bytes or more");
     this.secret = epoch === undefined ? secret : digest(secret, message("epoch", epoch));
     const [part, { keyed }] = memorised(encoder);
     this.row = keyed ? keyed.row(this.secret) : indexBelow(this.noise("cohort"), part.rows);

@@ -59,8 +59,8 @@ export function hiddenPeriods(device: Device, registry: Registry, now: number): 
       device.calendars[group] = last;
       const next = ending(last, window);
       const first = current - next < MOST_PERIODS * window ? next : current;
-      const count = Math.max(0, (current - first) / window + 1);
-      return Array.from({ length: count }, (_, i) => ({ end: first + i * window, group }));
+      const length = (current - first) / window + 1;
+      return Array.from({ length }, (_, i) => ({ end: first + i * window, group }));
     });
 }
 
@@ -82,7 +82,7 @@ export function seal(device: Device, around: Surroundings, due: readonly Due[], 
     for (const { metric } of content) reports[metric] = (reports[metric] ?? 0) + 1;
     device.batches.push({
       ...{ id, reports, state: "waiting", day: dayOf(now) },
-      lastDay: dayOf(now - (now % DAY) + lateness - (lateness % DAY)),
+      lastDay: dayOf(now - (now % DAY) + lateness),
       notBefore: now + indexBelow(bits, 1 + around.jitter),
       body: packBatch(id, Math.floor(now / DAY), content),
     });

@@ -12,6 +12,10 @@ export const refuse = (why: string): never => {
   throw new ValueError(why);
 };
 
+/** A list, or bytes, that the app cannot write over later; any other value as it is. */
+export const copied = <T extends Value>(value: T): T =>
+  (value as unknown as T[] | null)?.map?.(copied) ?? (value as any);
+
 /** The bytes of a text, or bytes as they are. */
 export function bytesOf(value: Value): Uint8Array {
   if (value instanceof Uint8Array) return value;

@@ -568,6 +568,25 @@ test("18 devices of one account give one response, in one product", async () => 
   assert.notEqual(tags[0], tags[2]);
 });
 
+test("what the app writes over after a call changes no record, no secret and no registry", async () => {
+  const [document, secret, city] = [publicRegistry(), Buffer.alloc(32, 7), Buffer.from("Oslo")];
+  const device = await granted({ registry: document, secret, bits: { draw: () => 0n } }); // the truth
+  document.metrics.city.mechanism.categories.reverse();
+  secret.fill(0);
+  const recorded = device.client.record("city", city);
+  city.write("Hell");
+  await recorded;
+  await device.client.record("font", "serif");
+  const other = await granted({ registry: publicRegistry(), secret: Buffer.alloc(32, 7) });
+  await other.client.record("font", "serif");
+  const tag = ({ document }) => document.periods.find(({ metric }) => metric === "font").pool[0].tag;
+  assert.equal(tag(device), tag(other));
+  device.sleep(1);
+  await device.client.upload();
+  const { report } = device.inbox.items.find(({ metric }) => metric === "city");
+  assert.equal(publicRegistry().metrics.city.mechanism.categories[report.at(-1)], "Oslo");
+});
+
 test("20 and 21 hidden: every period sends the same number, whatever was recorded", async () => {
   for (const records of [0, 1, 9]) {
     const device = await granted();
