@@ -323,7 +323,7 @@ def _check_limits(
             )
     if most_odds == math.inf:
         raise ParameterError("--most-odds must be a finite number: every odds are below infinity")
-    epsilon = loaded.worst_case_of_all()["day"]
+    epsilon = loaded.day_that_differs()
     if most_odds is not None and odds(epsilon) > most_odds:
         raise RegistryError(
             f"{loaded.path}: any 24 hours of one device can {odds_text(epsilon)}, --most-odds is "

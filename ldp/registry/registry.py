@@ -298,6 +298,21 @@ class Registry(Contents):
             for span in (*SPANS, "life")
         }
 
+    def day_that_differs(self) -> float:
+        """Return the most epsilon of one device about any 24 hours: that of `worst_case_of_all`,
+        or, where it is more, of values memoised per value that change."""
+        worst = {group: self.worst_case(group) for group in self.groups}
+        if not any("changing_per_value" in figures for figures in worst.values()):
+            return self.worst_case_of_all()["day"]
+        return exact_sum(
+            max(
+                figures["day"],
+                periods_touched(SPANS["day"], self.groups[group].caps.window)
+                * figures.get("changing_per_value", 0.0),
+            )
+            for group, figures in worst.items()
+        )
+
     def marks(self) -> int:
         """Return the largest number of groups of devices that the clear part of one period's
         batches separates. It is the product, over the metrics with public presence, of the possible

@@ -151,6 +151,10 @@ def test_what_a_changing_value_tells_is_said_wherever_the_caps_are(
     assert facts(registry)["groups"]["places"]["changing_per_value"] == pytest.approx(35.15559)
     metric = json.loads(resolved_bytes(registry))["metrics"]["place"]
     assert metric["changing_per_value"] == pytest.approx(35.15559)
+    monkeypatch.setattr("sys.argv", ["ldp", "registry", "check", str(path), "--most-odds", "60"])
+    with pytest.raises(SystemExit):  # two days that differ, though 24 hours are charged 4.09
+        main()
+    assert "guess right nearly always (epsilon 70.32), --most-odds is 60" in capsys.readouterr().err
     path.write_text(kept.replace("p = 0.25", "p = 0").replace("q = 0.75", "q = 1"))
     registry = Registry.load(path)
     assert "by at most epsilon unlimited" in " ".join(in_text(explanation(registry)).split())
