@@ -171,7 +171,7 @@ class Composed(ABC):
         """
         if not 0 <= delta < 1:
             raise ParameterError(f"delta must be at least 0 and below 1, got {delta!r}")
-        if delta == 0 or not self.losses:
+        if delta == 0 or not self.losses or self._infinite >= delta:
             return self.pure
         law = self._law(lambda tilt, total, mean: tilt * mean - total + math.log(delta))
         epsilon = law.epsilon(delta) + law.slack
@@ -185,8 +185,15 @@ class Composed(ABC):
             raise ParameterError(f"epsilon must be >= 0, got {epsilon!r}")
         if epsilon >= self.pure.epsilon:
             return 0.0
+        if self._infinite >= 1:
+            return 1.0
         law = self._law(lambda tilt, total, mean: mean - epsilon)
         return min(1.0, law.delta(max(0.0, epsilon - law.slack)))
+
+    @cached_property
+    def _infinite(self) -> float:
+        """Probability that a loss is infinite, rounded up."""
+        return round_up(sum((n * one.infinite for one, n in self.losses.items()), Fraction(0)))
 
     @cached_property
     def _terms(self) -> Terms:
@@ -225,13 +232,12 @@ class Composed(ABC):
             for row, count in enumerate(losses.counts)
         ]
         size = 1 << math.ceil(math.log2((top - bottom) / step + 4))
-        infinite = round_up(sum((n * one.infinite for one, n in self.losses.items()), Fraction(0)))
         law = bound(terms, tilt * step, math.floor(bottom / step) - 1, size)
         return _Law(
             losses=np.multiply(law.places, step, dtype=np.float64),
             # at least 1e-300: upwards, and subnormal numbers are slow
             masses=np.exp(np.clip(law.logarithms(), math.log(1e-300), 0)),
-            beyond=math.exp(law.beyond) + infinite,
+            beyond=math.exp(law.beyond) + self._infinite,
             slack=float(losses.counts @ (shift + 8 * ROUNDING * largest)),
         )
 

@@ -243,6 +243,15 @@ def test_a_mechanism_of_which_only_epsilon_is_known() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.usefixtures("rough")
+@pytest.mark.parametrize("local", [40.0, 64.0])
+def test_batches_that_hide_nothing_cost_the_sum(local: float) -> None:
+    bound = compose_shuffled([(AnyMechanism(local), 1000, 2), (rr(2, 1.0), 1000, 1)], per_person=2)
+    assert bound.at(1e-6) == bound.pure
+    assert (bound.delta(10.0), bound.delta(bound.pure.epsilon)) == (1.0, 0.0)
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("local", "epsilon"), tiered([(1.0, 0.3), (1.0, 0.05), (8.0, 0.05), (1.0, 1.0)])
 )
