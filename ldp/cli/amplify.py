@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,12 +59,13 @@ RELAY = (
 
 class _Subject(NamedTuple):
     """What reports are drawn by; `is_fresh`: False if several reports share what is memoised;
-    `definition` of a metric."""
+    `definition` of a metric; `per_person`: most fresh reports that a device seals in a day."""
 
     name: str
     mechanism: Shuffled
     is_fresh: bool = False
     definition: Metric | None = None
+    per_person: int = 1
 
 
 @click.command()
@@ -104,8 +106,7 @@ class _Subject(NamedTuple):
 @click.option(
     "--per-person",
     type=click.IntRange(1, 1000),
-    default=1,
-    help="Number of reports that one person has in a batch.",
+    help="Number of reports that one person has in a batch; by default METRIC's of a day, or 1.",
 )
 @JSON
 @reading_options
@@ -116,7 +117,7 @@ def amplify_command(
     batches: int | None,
     fakes: Fraction,
     delta: float,
-    per_person: int,
+    per_person: int | None,
     as_json: bool,
     **names: Any,
 ) -> None:
@@ -160,6 +161,7 @@ def amplify_command(
         raise ParameterError(f"{sizes} has {counts.total()} of {batches} batches: omit --batches")
     if not counts:
         raise ParameterError(f"{sizes}: no batch has a size that a relay attests")
+    per_person = per_person or subject.per_person
     result = _costs(subject, counts, delta, per_person)
     result["unattested"] = unattested
     result["conditions"] = shuffling_conditions(subject.mechanism, min(counts), per_person)
@@ -185,8 +187,14 @@ def _subject(
 ) -> _Subject:
     """Return the mechanism that the options name, or that of the metric."""
     if metric is not None and registry is not None:
-        definition = Registry.load(registry).metric(metric)
-        return _Subject(metric, definition.mechanism, not definition.memoise, definition)
+        loaded = Registry.load(registry)
+        definition = loaded.metric(metric)
+        known = metric, definition.mechanism, not definition.memoise, definition
+        if definition.memoise:
+            return _Subject(*known)
+        paid = definition._replace(reports_per_window=loaded.most_reports(definition))
+        window = loaded.groups[definition.group].caps.window
+        return _Subject(*known, paid.reports_of_one(timedelta(days=1), window))
     if mechanism is not None:
         name, parameters = name_and_parameters(mechanism, "rr, epsilon = 2, categories = 20")
         if name in PRESETS and not parameters:
@@ -240,6 +248,7 @@ def _costs(
     )
     single = group(amplify_by_shuffling(mechanism, reports=least, delta=delta), per_person)
     local = group(Cost(epsilon=mechanism.cost.epsilon), per_person)
+    single = local if single.delta >= 1 else single
     result: dict[str, Any] = {
         "name": subject.name,
         "mechanism": mechanism.name,

@@ -45,6 +45,39 @@ def test_amplify_prints_both_costs_and_the_conditions(
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
+    ("keys", "window", "cap", "per_person"),
+    [
+        ("reports_per_window = 1", "1d", 8, 1),
+        ("reports_per_window = 1", "7d", 8, 1),
+        ("reports_per_window = 5", "1d", 8, 4),
+        ("reports_per_window = 3", "1h", 8, 72),
+    ],
+)
+def test_amplify_counts_the_reports_that_a_device_may_seal_in_a_day(
+    keys: str,
+    window: str,
+    cap: int,
+    per_person: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of five reports of epsilon 2 a cap of 8 pays for four."""
+    path = tmp_path / "metrics.toml"
+    path.write_text(
+        f'[product]\nname = "p"\n[group.g]\nwindow = "{window}"\nwindow_epsilon = {cap}\n'
+        'lifetime_epsilon = 400\n[metric.m]\nversion = 1\ngroup = "g"\ndescription = "Q"\n'
+        'owners = ["a"]\nexpires = 2099-12-31\nmechanism = "rr"\nepsilon = 2\n'
+        f'categories = ["no", "yes"]\n{keys}\n'
+    )
+    assert run(f"amplify m --registry {path} -n 300 --delta 1e-6 --json", monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["per_person"], result["local"]["epsilon"]) == (per_person, 2 * per_person)
+    assert result["shuffled"]["delta"] < 1
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
     ("words", "local", "shuffled", "conditions"),
     tiered(
         [
