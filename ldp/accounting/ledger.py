@@ -13,6 +13,7 @@ from itertools import takewhile
 from threading import RLock
 
 from ldp.accounting.cost import Cost
+from ldp.accounting.cost_composition import sequential
 from ldp.accounting.policy import Caps, length_in_words
 from ldp.errors import BudgetExceeded, ParameterError
 from ldp.protocol.channel import round_down, round_up
@@ -61,12 +62,15 @@ class Ledger:
         self._accounts = {name: _Account() for name in caps}
         self._latest: datetime | None = None
         self._lock, self._is_charging = RLock(), False
+        self._costs = list[Cost]()
+        """The last cost; none before the first charge."""
 
     def charge(self, group: str, cost: Cost, *, now: datetime) -> None:
         """Record `cost`; raise BudgetExceeded, and record nothing, when a cap would be passed.
 
         Threads may share a ledger; a signal handler that charges within a charge is refused. Raises
-        ParameterError for an unknown group, a time without a zone, or a cost with a delta.
+        ParameterError for an unknown group, a time without a zone, a cost with a delta, or one of
+        other neighbours than the charges before.
         """
         caps = self._caps_of(group)
         if cost.delta:
@@ -76,7 +80,9 @@ class Ledger:
                 raise BudgetExceeded(f"group {group!r}: a charge within a charge is refused")
             self._is_charging = True
             try:
+                sequential([*self._costs, cost])
                 self._charge(group, caps, cost.epsilon, self._forward(now))
+                self._costs = [cost]
             finally:
                 self._is_charging = False
 

@@ -105,6 +105,13 @@ def test_costs_of_different_neighbours_refuse_to_combine() -> None:
     for combine in (sequential, parallel, lambda costs: advanced(costs, 1e-6)):
         with pytest.raises(ParameterError, match="neighbour"):
             combine(costs)
+    ledger = Ledger({"typing": CAPS, "other": CAPS})
+    ledger.charge("typing", costs[0], now=START)
+    for name in ("typing", "other"):  # one person's, which add
+        with pytest.raises(ParameterError, match="neighbour"):
+            ledger.charge(name, costs[1], now=START)
+    ledger.charge("other", costs[0], now=START)
+    assert (ledger.spent("typing"), ledger.spent("other")) == (1.0, 1.0)
 
 
 @pytest.mark.exact
