@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
 from threading import Timer
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from ldp.errors import ParameterError, Unreachable
@@ -137,11 +138,15 @@ class Collector:
         if self._put:
             method, path = "PUT", f"{path}/{identity.hex()}"
         with closing(self._connection(address)) as connection:
+            latest = monotonic() + TIMEOUT_SECONDS
             deadline = Timer(TIMEOUT_SECONDS, _abort, (connection,))
             deadline.daemon = True
             deadline.start()
             try:
                 headers = {**self._headers, ID_HEADER: identity.hex()}
+                connection.connect()
+                if monotonic() >= latest:  # a name or several addresses took too long
+                    raise TimeoutError
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
                 text, retry_after = answer.read(1 << 20), answer.getheader("Retry-After", "")

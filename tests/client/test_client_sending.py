@@ -18,6 +18,7 @@ from ldp.client import (
     Folder,
     ParameterError,
     destinations,
+    sending,
 )
 from ldp.client.device_file import StorageError
 from ldp.client.results import Uploaded
@@ -306,6 +307,38 @@ def test_a_collector_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
     assert monotonic() - started < 30
     listening.close()
     thread.join(5)
+
+
+@pytest.mark.exact
+def test_nothing_leaves_after_a_withdrawal_however_long_a_name_takes(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name is found after the withdrawal stopped to wait for the batch on its way."""
+    for module in (destinations, sending):
+        monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.2)
+    asked, found, look_up = Event(), Event(), socket.getaddrinfo
+
+    def slowly(*address: Any, **options: Any) -> Any:
+        asked.set()
+        assert found.wait(30)
+        return look_up(*address, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slowly)
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        client = app.open(destination=Collector(address))
+        assert client.grant()
+        client.record("city", "Oslo")
+        app.now += DAY
+        thread = Thread(target=client.upload, daemon=True)
+        thread.start()
+        assert asked.wait(30)
+        assert client.withdraw()
+        found.set()
+        thread.join(30)
+        peer, _ = listening.accept()
+        with peer:
+            assert peer.recv(1 << 16) == b""
 
 
 @pytest.mark.exact
