@@ -2,8 +2,13 @@
 
 import { concat, fromHex, toBytes, toHex, toInteger, utf8 } from "./bytes.js";
 
-export const [MEDIA_TYPE, ID_HEADER] = ["application/vnd.ldp.batch", "Ldp-Batch"];
-const [LEAST_BYTES, MOST_BYTES, MOST_ITEMS, HEAD_BYTES, ITEM_BYTES] = [1024, 1 << 20, 500, 32, 9];
+export const MEDIA_TYPE = "application/vnd.ldp.batch";
+export const ID_HEADER = "Ldp-Batch";
+const LEAST_BYTES = 1024;
+const MOST_BYTES = 1 << 20;
+const MOST_ITEMS = 500;
+const HEAD_BYTES = 32;
+const ITEM_BYTES = 9;
 
 export interface Item {
   readonly metric: string;

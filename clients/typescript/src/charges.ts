@@ -68,7 +68,8 @@ function timesIn({ recent }: Account, after: number, before: number): number {
 /** What a group may still be charged for life; below 0 past a cap. */
 export function lifeLeft(device: Device, registry: Registry, group: string): bigint {
   const { terms, accounts } = device;
-  const [caps, shown] = [registry.groups[group], terms.groups[group]];
+  const caps = registry.groups[group];
+  const shown = terms.groups[group];
   if (!caps || !shown) return 0n;
   const cap = least(exact(caps.lifetime_epsilon), exact(shown.lifetime_epsilon));
   const left = cap - total(counted(device, registry, group));
@@ -80,7 +81,8 @@ export function lifeLeft(device: Device, registry: Registry, group: string): big
  * span of time: of windows of another length, or after this one where the clock went back. A window
  * that was sealed or forgotten has nothing left. */
 export function budget(device: Device, registry: Registry, group: string, end: number): Budget {
-  const [caps, shown] = [registry.groups[group], device.terms.groups[group]];
+  const caps = registry.groups[group];
+  const shown = device.terms.groups[group];
   if (!caps || !shown) return { life: 0n, window: 0n, report: 0 };
   const life = lifeLeft(device, registry, group);
   const reserved = setAside(device, registry, group, end);

@@ -253,7 +253,8 @@ export class Client {
       () =>
         this.#read((device) => {
           if (!device) return empty;
-          const [consent, now] = [this.#consentOf(device), this.#now()];
+          const consent = this.#consentOf(device);
+          const now = this.#now();
           const clock = Math.floor(this.#clock() / 1000);
           const count = (state: string) =>
             device.batches.filter((b) => b.state === state).length + (device.unlisted[state] ?? 0);
@@ -332,7 +333,8 @@ export class Client {
     const consent = await this.#read((device) => this.#consentOf(device));
     if (consent !== "granted") return refusal("consent", "the owner does not agree");
     const registry = await this.#registry();
-    const [metric, problem] = [registry.metrics[name], registry.problems[name]];
+    const metric = registry.metrics[name];
+    const problem = registry.problems[name];
     if (problem) return refusal("registry", problem);
     if (!metric) return refusal("unknown metric", "no such metric is registered");
     const cleaned = registry.cleaned(metric, value);
@@ -355,7 +357,8 @@ export class Client {
         if (!device.terms.metrics.includes(name)) {
           return refused("consent", "the metric is new: ask again");
         }
-        const [scene, mode] = [sceneOf(around, device, metric), modeOf(metric)];
+        const scene = sceneOf(around, device, metric);
+        const mode = modeOf(metric);
         const epoch = mode.current?.(scene, now);
         if (epoch && !epoch.response) {
           return refused("cap", "this epoch sends nothing more after the withdrawal");
@@ -517,7 +520,8 @@ export class Client {
   /** Run `work` on the document, unless it is of another product. */
   #stored<T>(work: Work<T>, durable: boolean): Promise<T> {
     return this.#options.storage.transaction((device) => {
-      const [kept, own] = [device?.product, this.#loaded?.product];
+      const kept = device?.product;
+      const own = this.#loaded?.product;
       if (kept && own && kept !== own) {
         throw new StorageError(`the storage is of product ${kept}, not ${own}`);
       }

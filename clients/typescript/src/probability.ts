@@ -47,7 +47,8 @@ export function keep(epsilon: bigint, others: bigint, own = 1n): bigint {
 /** One of `own` columns is told, or one of the `others`. */
 export function answers(epsilon: bigint, others: bigint, own = 1n): Channel {
   const told = keep(epsilon, others, own);
-  const [touched, untouched] = [told / own, (ONE - told) / others];
+  const touched = told / own;
+  const untouched = (ONE - told) / others;
   return { touched, untouched, told, ratio: [told * others, (ONE - told) * own] };
 }
 

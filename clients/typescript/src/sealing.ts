@@ -14,7 +14,8 @@ const MOST_WAITING = 4 << 20;
 const HELD_DAYS = 30;
 /** Most periods of a hidden group that are sealed at once; where more are over, the latest. */
 const MOST_PERIODS = 30;
-/** Most batches that are listed without their bytes; earlier ones are counted. */
+/** Most batches that are listed without their bytes, beside one a day for HELD_DAYS; earlier ones are
+ * counted. */
 const MOST_LISTED = 100;
 
 /** A period of a group: its end in seconds since 1970. "": metrics that are gone. */
@@ -98,7 +99,8 @@ function chargedItems(device: Device, around: Surroundings, group: string, end: 
   );
   let left = budget(device, registry, group, end);
   const items = inRandomOrder(metrics, bits).flatMap((metric) => {
-    const [scene, mode] = [sceneOf(around, device, metric), modeOf(metric)];
+    const scene = sceneOf(around, device, metric);
+    const mode = modeOf(metric);
     const grant = mode.grant(scene, end, left);
     left = { ...left, life: left.life - grant.life, window: left.window - grant.window };
     const { reports, times } = mode.take(scene, end, grant);
@@ -154,7 +156,8 @@ export function settle(device: Device, registry: Registry): boolean {
  * bytes; delete the bytes of those that were sent and kept for
  * `keepSent` days, and count those beyond MOST_LISTED only. */
 export function drop(device: Device, now: number, keepSent: number): void {
-  const [today, firstKept] = [dayOf(now), dayOf(Math.max(0, now - keepSent * DAY))];
+  const today = dayOf(now);
+  const firstKept = dayOf(Math.max(0, now - keepSent * DAY));
   const sent = device.batches.filter((batch) => !isUnsent(batch));
   for (const batch of sent) {
     if (!keepSent || batch.day < firstKept || batch.day > today) batch.body = null;
@@ -163,16 +166,20 @@ export function drop(device: Device, now: number, keepSent: number): void {
   for (const batch of unsent) {
     batch.state = batch.day <= today && today <= batch.lastDay ? "waiting" : "held";
   }
-  const isHeld = ({ state }: { state: string }): number => Number(state === "held");
-  const taken = sent.filter(({ state }) => state === "acknowledged").map(({ day }) => day).sort();
-  const last = [...new Set(taken)].at(-HELD_DAYS) ?? "";
+  const taken = sent.filter(({ state }) => state === "acknowledged");
+  const ofDay = new Map(taken.map((batch) => [batch.day, batch]));
+  const last = [...ofDay.keys()].sort().at(-HELD_DAYS) ?? "";
   let total = 0;
-  for (const batch of unsent.sort((a, b) => isHeld(a) - isHeld(b))) {
+  for (const batch of unsent.sort((a, b) => b.state.localeCompare(a.state))) { // held ones last
     total += batch.body!.length;
     const isOver = batch.state === "held" && batch.lastDay < last;
     if (isOver || total > MOST_WAITING) Object.assign(batch, { state: "dropped", body: null, notBefore: 0 });
   }
-  const unlisted = new Set(sent.filter(({ body }) => !body).slice(0, -MOST_LISTED));
+  // of each of these days one stays, by which they are counted
+  const unlisted = new Set(
+    sent.filter(({ body }) => !body).slice(0, -MOST_LISTED)
+      .filter((batch) => batch.day < last || ofDay.get(batch.day) !== batch),
+  );
   for (const { state } of unlisted) device.unlisted[state] = (device.unlisted[state] ?? 0) + 1;
   device.batches = device.batches.filter((batch) => !unlisted.has(batch));
 }

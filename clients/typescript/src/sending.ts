@@ -11,7 +11,8 @@ export function limited(stop?: AbortSignal): AbortSignal {
 }
 
 /** Bounds of the waits after failures, in seconds; the bound doubles with every failure. */
-const [FIRST_WAIT, LONGEST_WAIT] = [60, 6 * 3600];
+const FIRST_WAIT = 60;
+const LONGEST_WAIT = 6 * 3600;
 
 /** Where sealed batches go; it must accept the same bytes again. */
 export interface Destination {
@@ -76,7 +77,8 @@ export class Collector implements Destination {
 export const NO_DESTINATION = "there is no destination";
 const HELD = "is held: the clock shows another time than when it was sealed";
 const NOTHING = "nothing is recorded that was not sent";
-const [FAILED, RANDOM_MOMENT] = ["waits after a failure", "waits for its random moment"];
+const FAILED = "waits after a failure";
+const RANDOM_MOMENT = "waits for its random moment";
 
 const waitingOf = (device: Device) => device.batches.filter(({ state }) => state === "waiting");
 const hasFailed = ({ nextTry }: Device, clock: number): boolean =>

@@ -496,6 +496,33 @@ test("12 batches that are too old are held until the clock is right", async () =
   assert.deepEqual((await device.client.upload()).acknowledged, 1);
 });
 
+test("12 a held batch is dropped after thirty later days, however many batches a day has", async () => {
+  const document = lastingRegistry();
+  for (const group of Object.values(document.groups)) group.window = DAY / 6;
+  document.metrics = { city: document.metrics.city };
+  const device = await granted({ registry: document });
+  const send = async () => {
+    await device.client.record("city", "Oslo");
+    device.sleep(1 / 6);
+    await device.client.upload();
+  };
+  device.inbox.error = new Unreachable("no");
+  await send();
+  device.sleep(20);
+  device.inbox.error = null;
+  const seen = [];
+  for (let batch = 1; batch <= 6 * 60; batch += 1) {
+    await send();
+    if ([28, 32, 60].includes(batch / 6)) {
+      const { held, dropped, acknowledged } = await device.client.status();
+      seen.push([held, dropped, acknowledged, device.document.batches.length]);
+    }
+  }
+  const listed = seen.map((counts) => counts.pop());
+  assert.deepEqual(seen, [[1, 0, 168], [0, 1, 192], [0, 1, 360]]);
+  assert.ok(Math.max(...listed) <= 120, `${listed}`); // a hundred, and one of earlier days
+});
+
 test("13 a batch waits at random, has one of a few sizes, and names no device", async () => {
   const device = await granted({ jitter: 3600 });
   for (let i = 0; i < 5; i += 1) await device.client.record("city", "Oslo");
