@@ -1,6 +1,6 @@
 """Measure what every command costs at its start, and as its input grows.
 
-`make campaign-scale` takes about fifteen minutes. Each command runs on inputs of three sizes, and
+`make campaign-scale` takes about six minutes. Each command runs on inputs of three sizes, and
 on a hundredth of the least size, which stands for its start. It prints processor time and peak
 memory, and exits 1 when a bar is missed. Time, beyond the start, may grow with the power 1.15 of
 the size at most (least squares in logarithms). Some commands have a bar on their start (LIGHT,

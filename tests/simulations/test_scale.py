@@ -1,10 +1,13 @@
 """`make campaign-scale` measures every command, and notices cost that grows too fast."""
 
+import json
+from pathlib import Path
+
 import click
 import pytest
 
 from ldp.cli import commands
-from simulations.scale import ELSEWHERE, GROWTHS, START, Growth, bars, power_of, slope
+from simulations.scale import ELSEWHERE, GROWTHS, START, Growth, bars, page, power_of, slope
 
 
 @pytest.mark.exact
@@ -45,6 +48,14 @@ def test_a_start_and_a_size_above_their_bars_are_seen() -> None:
     seconds, mib, size, *_ = bars(growth, figures, (0.7, 110.0))
     assert (seconds.met, mib.met, size.met) == (False, True, False)
     assert all(bar.met for bar in bars(growth, [(0.5, 100.0)] * 3, (0.5, 110.0)))
+
+
+@pytest.mark.exact
+def test_the_page_has_the_table_of_the_committed_result() -> None:
+    results = json.loads(Path("simulations/results/scale.json").read_text("utf-8"))
+    assert page(results) in Path("docs/benchmarks.md").read_text("utf-8")
+    measured = {(growth.words, growth.of) for growth in GROWTHS}
+    assert {(row["command"], row["of"]) for row in results["rows"]} == measured
 
 
 @pytest.mark.slow
