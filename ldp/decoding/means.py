@@ -160,8 +160,7 @@ def _mean(table: Table, mechanism: Numeric, share: float | None = None) -> MeanE
     elif n * noise < QUIET:
         variance += 2 * (middle**2 + (1 - middle) ** 2) / honest**2
         outer = [(end - first) / per_range for end in (least, most)]
-        centres = [_nearer_to_middle(end, honest) for end in outer]
-        places = partial(_places_about, centres, variance)
+        places = partial(_places_about, outer, honest, variance)
     low, high = mechanism.bounds
     fakes_move = FAKES * (high - low) * mechanism.reach
     to_numbers = (high - low) / per_range
@@ -201,17 +200,19 @@ def _places_of_one_bit(
     return float(low[0]) / reports, float(high[1]) / reports
 
 
-def _nearer_to_middle(place: float, reports: int) -> float:
-    """Return the mean place of the reports and of two more at either end of the range."""
-    return (reports * min(max(place, 0.0), 1.0) + 2) / (reports + 4)
+def _nearer_to_middle(place: float, reports: int, more: float = 2.0) -> float:
+    """Return the mean place of the reports and of `more` at either end of the range."""
+    return (reports * min(max(place, 0.0), 1.0) + more) / (reports + 2 * more)
 
 
-def _places_about(centres: Sequence[float], variance: float, miss: float) -> Ends:
-    """Return the ends of a normal interval about the least and the largest of the `centres`, to
-    which two reports at either end were added (Agresti and Coull 1998): numbers that are rare may
-    have no report."""
-    reach = Normal().upper(miss / 2) * variance**0.5
-    return centres[0] - reach, centres[1] + reach
+def _places_about(ends: Sequence[float], reports: int, variance: float, miss: float) -> Ends:
+    """Return the ends of a normal interval about the least and the largest place in `ends`, with up
+    to two reports added at either end, fewer at low levels (Agresti and Coull 1998): numbers that
+    are rare may have no report."""
+    reach = Normal().upper(miss / 2)
+    more = min(2.0, reach**2 / 2)
+    low, high = (_nearer_to_middle(end, reports, more) for end in ends)
+    return low - reach * variance**0.5, high + reach * variance**0.5
 
 
 def _places_of_few(mechanism: Numeric, mean_bins: Ends, reports: int, miss: float) -> Ends:

@@ -66,17 +66,22 @@ def test_the_interval_of_few_reports_holds(kind: str, epsilon: float, reports: i
         assert law[(mean - reach <= 5) & (mean + reach >= 5)].sum() < 0.1
 
 
-@pytest.mark.parametrize(("rare", "reports"), [(0.005, 150), (0.02, 100), (0.01, 300), (0.02, 400)])
-def test_the_interval_holds_where_noise_is_small_and_large_numbers_are_rare(
-    rare: float, reports: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The twin, a normal interval about the mean itself, held in half to nine tenths."""
+def _quiet_tables(rare: float, reports: int) -> list[Table]:
+    """Return 600 tables of people at 0, but a share `rare` at 1, by hardly any noise."""
     mechanism = Piecewise(bounds=(0.0, 1.0), epsilon=12.0, bins=64)
     law = np.full(64, float(mechanism.channel.untouched))
     for start, share in ((0, 1 - rare), (mechanism.addressing.steps, rare)):
         law[start : start + mechanism.width] += share * mechanism.channel.gain
     drawn = np.random.default_rng(1).multinomial(reports, law / law.sum(), size=600)
-    tables = [Table(mechanism, row[None].astype(np.uint32), np.array([reports])) for row in drawn]
+    return [Table(mechanism, row[None].astype(np.uint32), np.array([reports])) for row in drawn]
+
+
+@pytest.mark.parametrize(("rare", "reports"), [(0.005, 150), (0.02, 100), (0.01, 300), (0.02, 400)])
+def test_the_interval_holds_where_noise_is_small_and_large_numbers_are_rare(
+    rare: float, reports: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin, a normal interval about the mean itself, held in half to nine tenths."""
+    tables = _quiet_tables(rare, reports)
 
     def coverage() -> float:
         ends = np.array([decode_mean(table).interval() for table in tables])
@@ -88,3 +93,26 @@ def test_the_interval_holds_where_noise_is_small_and_large_numbers_are_rare(
     assert honest[0] <= low < high <= honest[1]
     monkeypatch.setattr("ldp.decoding.means.QUIET", 0.0)
     assert coverage() < 0.93
+
+
+@pytest.mark.parametrize(("rare", "level"), [(0.0, 0.5), (0.002, 0.5), (0.0, 0.8), (0.0, 0.999)])
+def test_intervals_of_all_levels_hold_where_noise_is_small(
+    rare: float, level: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twins add two reports at either bound at every level, or as many as the level has
+    squared errors: the interval of a low or a high level lies beside a mean at the bound."""
+    tables = _quiet_tables(rare, 130)
+
+    def coverage() -> float:
+        ends = np.array([decode_mean(table).interval(level) for table in tables])
+        return float(((ends[:, 0] <= rare) & (rare <= ends[:, 1])).mean())
+
+    assert coverage() > level - 0.01
+    added = norm.isf((1 - level) / 2) ** 2 / 2 if level > 0.9 else 2.0
+    monkeypatch.setattr(
+        "ldp.decoding.means._nearer_to_middle",
+        lambda place, reports, _=2.0: (
+            (reports * min(max(place, 0.0), 1.0) + added) / (reports + 2 * added)
+        ),
+    )
+    assert coverage() < 0.5
