@@ -213,33 +213,36 @@ class RandomizedOutcomeRegression:
         weight = weight / weight.mean()
         scale = np.abs(columns).max(axis=0)
         columns = columns / np.where(scale > 0, scale, 1.0)
-        gram = (columns * weight[:, None]).T @ columns
-        if np.linalg.matrix_rank(gram, hermitian=True) < len(gram):
+        if np.linalg.matrix_rank(columns) < len(scale):
             raise DecodeError(
                 "the covariates do not determine the coefficients: one is constant, or a sum of "
                 "others; leave it out"
             )
+        # covariates far from 0 are hardly told from the intercept: their products would lose digits
+        x, triangle = np.linalg.qr(columns)
+        gram = (x * weight[:, None]).T @ x
         by_strata = strata is not None or weights is not None
         self._likelihood = None
         solve = self._linear if self.model == "linear" else self._logistic
-        b, scores, slopes, bread, by_offset = solve(columns, answers, weight, gram)
+        b, scores, slopes, bread, by_offset = solve(x, answers, weight, gram)
         if of_people:
             debiased = (answers - self.design.yes_if_no) / self.design.gain
             middle = slopes.T @ (slopes * self._answer_variances(debiased)[:, None])
         elif by_strata:
             if self.model == "logistic":
-                pull = self._pull(columns, b, bread, slopes)
+                pull = self._pull(x, b, bread, slopes)
                 scores = scores / (1 - pull)[:, None]
             middle = _by_strata(scores, strata)
         else:
             middle = scores.T @ scores if self.model == "linear" else bread
         if self.model == "linear":
-            middle = middle + self._of_few_rows(columns, answers, weight, b, of_people)
+            middle = middle + self._of_few_rows(x, answers, weight, b, of_people)
         inverse = np.linalg.inv(bread)
         shift = inverse @ by_offset
         covariance = inverse @ middle @ inverse
         covariance += self.design.yes_if_no_variance * np.outer(shift, shift)
-        self.covariance_ = covariance / np.outer(scale, scale)
+        b, back = np.linalg.solve(triangle, b), np.linalg.inv(triangle)
+        self.covariance_ = back @ covariance @ back.T / np.outer(scale, scale)
         if not self.converged_:
             self.covariance_ = np.full_like(covariance, math.inf)
         elif self.model == "logistic" and not by_strata:
@@ -270,45 +273,43 @@ class RandomizedOutcomeRegression:
         if wald or self._likelihood is None:
             return np.column_stack([middle - reach, middle + reach])
         columns, answers, b, scale = self._likelihood
-        return (
-            np.array(
-                [
-                    [
-                        self._end(columns, answers, b, place, way * reach[place] * scale[place])
-                        for way in (-1, 1)
-                    ]
-                    for place in range(len(b))
-                ]
-            )
-            / scale[:, None]
-        )
+        ends = []
+        for place, far in enumerate(reach * scale):
+            order = np.roll(np.arange(len(b)), -place - 1)  # `place` is last
+            x, triangle = np.linalg.qr(columns[:, order])
+            unit = triangle[-1, -1]
+            ends += [
+                self._end(x * unit, answers, triangle @ b[order] / unit, way * far)
+                for way in (-1, 1)
+            ]
+        return np.reshape(ends, (-1, 2)) / scale[:, None]
 
-    def _end(self, x: Floats, y: Floats, b: Floats, place: int, step: float) -> float:
-        """Return the end of the profile likelihood's interval for one coefficient, `step` from its
-        estimate by Wald; infinite where none is found (Venzon and Moolgavkar 1988). The likelihood
-        falls there as far as at Wald's end if it were a parabola: further where a part of P(yes |
-        no) was estimated."""
-        weight, others = np.ones(len(y)), np.arange(len(b)) != place
+    def _end(self, x: Floats, y: Floats, b: Floats, step: float) -> float:
+        """Return the end of the profile likelihood's interval for the last coefficient, `step` from
+        its estimate by Wald; infinite where none is found (Venzon and Moolgavkar 1988). The
+        likelihood falls there as far as at Wald's end if it were a parabola: further where a part
+        of P(yes | no) was estimated."""
+        weight = np.ones(len(y))
         observed = self._derivatives(b, x, y, weight)[2]
         inverse = np.linalg.inv(observed)
-        lowest = self._log_likelihood(x @ b, y, weight) - step**2 / (2 * inverse[place, place])
+        lowest = self._log_likelihood(x @ b, y, weight) - step**2 / (2 * inverse[-1, -1])
         # of a step: a log odds at most, or a fiftieth
-        farthest = math.sqrt(inverse[place, place])
+        farthest = math.sqrt(inverse[-1, -1])
         farthest = min(max(1.0, abs(step) / 50), farthest)
-        at = b + inverse[:, place] * math.copysign(farthest, step) / inverse[place, place]
+        at = b + inverse[:, -1] * math.copysign(farthest, step) / inverse[-1, -1]
         for _ in range(STEPS):
             scores, _, observed, _, _ = self._derivatives(at, x, y, weight)
             score = scores.sum(axis=0)
-            gaps = np.append(lowest - self._log_likelihood(x @ at, y, weight), score[others])
-            slopes = np.vstack([score, observed[others]])
+            gaps = np.append(lowest - self._log_likelihood(x @ at, y, weight), score[:-1])
+            slopes = np.vstack([score, observed[:-1]])
             try:
                 change = np.linalg.solve(slopes, gaps)
             except np.linalg.LinAlgError:
                 break
-            at = at + change / max(1.0, abs(change[place]) / farthest)
-            if abs(change[place]) <= 1e-6 * farthest:
-                is_right = (at[place] - b[place]) * step > 0
-                return float(at[place]) if is_right else math.copysign(math.inf, step)
+            at = at + change / max(1.0, abs(change[-1]) / farthest)
+            if abs(change[-1]) <= 1e-6 * farthest:
+                is_right = (at[-1] - b[-1]) * step > 0
+                return float(at[-1]) if is_right else math.copysign(math.inf, step)
         return math.copysign(math.inf, step)
 
     def _answer_variances(self, debiased: Floats) -> Floats:

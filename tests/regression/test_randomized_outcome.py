@@ -632,6 +632,26 @@ def test_a_covariate_far_from_0_has_the_interval_of_one_near_it() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("kind", ["linear", "logistic"])
+@pytest.mark.parametrize("weights", [None, np.tile([1.0, 2.0], 250)])
+def test_times_of_one_minute_have_the_slope_of_seconds(kind: Any, weights: Any) -> None:
+    """Unix times of 300 seconds had 1.2 times the slope, and those of 60 none at all."""
+    generator = np.random.default_rng(5)
+    seconds = generator.integers(0, 60, 500)
+    said = generator.random(500) < 0.2 + 0.01 * seconds
+    near, far = (
+        RandomizedOutcomeRegression(FORCED, kind).fit(x[:, None], said, weights=weights)
+        for x in (seconds, seconds + 1_700_000_000)
+    )
+    assert far.coef_ == pytest.approx(near.coef_, rel=1e-5)
+    assert far.std_errors_[0] == pytest.approx(near.std_errors_[0], rel=1e-5)
+    intervals = [model.coefficient_intervals()[0] for model in (near, far)]
+    assert intervals[1] == pytest.approx(intervals[0], rel=1e-4)
+    with pytest.raises(DecodeError, match="one is constant, or a sum"):
+        far.fit(np.column_stack([seconds, seconds * 0.1 + 0.3]), said)
+
+
+@pytest.mark.exact
 def test_weights_have_no_unit() -> None:
     generator = np.random.default_rng(4)
     x, weight = generator.random((200, 1)), 1 + generator.random(200)
