@@ -30,6 +30,7 @@ from ldp.decoding.error_law import law_of_random_cells
 from ldp.decoding.report_patterns import UNEXPLAINED, PatternEquations
 from ldp.errors import DecodeError
 from ldp.mechanisms import Mechanism
+from ldp.protocol.kinds import Index
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
 from ldp.regression.least_squares import inverse_diagonal
@@ -248,11 +249,13 @@ class BitEquations:
 
             sum over c of (A_c**2 noise_c + Z_c (diag b - b b') Z_c') / reports_c - b (1 - b) / n.
 
-        The last term is the variance of drawing the table from a population; the result is at least
-        the noise of the bits. A is that of least squares, C**+ for the chosen columns C; what the
-        penalty took comes back as `correction` of the residual, shape (candidates,), so the sum has
-        the weights 1' C**+ + correction' X' (1 - C C**+). Above MOST_WORK products the result is
-        the variance around the population, which is a little more.
+        Reports of one column have the variance of a multinomial instead, less what their residuals,
+        which scale the result, vary more than bits. The last term is the variance of drawing the
+        table from a population; the result is at least the noise of the bits. A is that of least
+        squares, C**+ for the chosen columns C; what the penalty took comes back as `correction` of
+        the residual, shape (candidates,), so the sum has the weights 1' C**+ + correction' X' (1 -
+        C C**+). Above MOST_WORK products the result is the variance around the population, which is
+        a little more.
         """
         from scipy.sparse.linalg import cg
 
@@ -270,6 +273,8 @@ class BitEquations:
         together = (design.fitted(fit.chosen, summed) + back).reshape(rows, columns)
         sums = inverse.sum(axis=1, keepdims=True)
         variance, noise = np.zeros((2, held_by.size))
+        channel, is_index = self.table.mechanism.channel, self.table.mechanism.kind is Index
+        q, gain = float(channel.untouched), channel.gain
         for c in np.flatnonzero(self.reports[:, 0] > 0).tolist():
             weight, reports = design.weight[c], self.reports[c]
             x = design.cells(fit.chosen, c)
@@ -279,6 +284,13 @@ class BitEquations:
             z = (x @ a.T).T - mean * a.sum(axis=1, keepdims=True)
             squares, single = a**2, 1 / weight**2 - held / reports
             noise += squares @ np.maximum(single, 0)
+            if is_index:
+                chance = np.clip(q + gain * (share + (1 - b.sum()) * mean), 1e-9, 1 - 1e-9)
+                odds = np.sqrt(chance / (1 - chance))
+                more = (odds.sum() ** 2 - odds @ odds) / (columns * (columns - 1))
+                spread = (squares @ chance - (a @ chance) ** 2) / gain**2
+                variance += spread / reports[0] / (1 + more)
+                continue
             variance += squares @ single + (z**2 @ b - (z @ b) ** 2) / reports
         return np.asarray(np.maximum(variance - held_by * (1 - held_by) / n, noise))
 
