@@ -119,13 +119,15 @@ def words(world: World) -> list[str]:
 
 
 SLEEPING = """
-import sys, time
+import signal, sys, time
 from ldp.cli import commands
 from ldp.publishing.period import PeriodTask
+signal.signal(signal.SIGINT, signal.default_int_handler)
 PeriodTask.run = lambda _: time.sleep(60)
 commands(sys.argv[1:])
 """
-"""Program of a main process that makes no progress."""
+"""Program of a main process that makes no progress, and heeds Ctrl-C also where a shell started
+the tests in the background."""
 FIRST_DAY = "battery v1 2026-01-01"
 
 
