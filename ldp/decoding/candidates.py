@@ -249,13 +249,16 @@ class BitEquations:
 
             sum over c of (A_c**2 noise_c + Z_c (diag b - b b') Z_c') / reports_c - b (1 - b) / n.
 
-        Reports of one column have the variance of a multinomial instead, less what their residuals,
-        which scale the result, vary more than bits. The last term is the variance of drawing the
-        table from a population; the result is at least the noise of the bits. A is that of least
-        squares, C**+ for the chosen columns C; what the penalty took comes back as `correction` of
-        the residual, shape (candidates,), so the sum has the weights 1' C**+ + correction' X' (1 -
-        C C**+). Above MOST_WORK products the result is the variance around the population, which is
-        a little more.
+        A report that names one column (Index) has a multinomial's variance in place of both: with P
+        the chances of the columns, p and q, (A_c**2 P - (A_c P)**2) / ((p - q)**2 reports_c r). The
+        caller multiplies by the residuals' variance over that of independent bits; the columns of
+        one report make it r = 1 + the mean of sqrt(P_j P_k / ((1 - P_j) (1 - P_k))), j != k.
+
+        The last term is the variance of drawing the table from a population; the result is at least
+        the noise of the bits. A is that of least squares, C**+ for the chosen columns C; what the
+        penalty took comes back as `correction` of the residual, shape (candidates,), so the sum has
+        the weights 1' C**+ + correction' X' (1 - C C**+). Above MOST_WORK products the result is
+        the variance around the population, which is a little more.
         """
         from scipy.sparse.linalg import cg
 
@@ -281,7 +284,6 @@ class BitEquations:
             a = np.vstack([((x.T @ inverse).T - mean * sums) * weight, together[c]]) * weight
             share = x.T @ b
             held = (1 - 2 * mean) * share + mean**2 * b.sum() - (share - mean * b.sum()) ** 2
-            z = (x @ a.T).T - mean * a.sum(axis=1, keepdims=True)
             squares, single = a**2, 1 / weight**2 - held / reports
             noise += squares @ np.maximum(single, 0)
             if is_index:
@@ -291,6 +293,7 @@ class BitEquations:
                 spread = (squares @ chance - (a @ chance) ** 2) / gain**2
                 variance += spread / reports[0] / (1 + more)
                 continue
+            z = (x @ a.T).T - mean * a.sum(axis=1, keepdims=True)
             variance += squares @ single + (z**2 @ b - (z @ b) ** 2) / reports
         return np.asarray(np.maximum(variance - held_by * (1 - held_by) / n, noise))
 
