@@ -62,8 +62,7 @@ class Ledger:
         self._accounts = {name: _Account() for name in caps}
         self._latest: datetime | None = None
         self._lock, self._is_charging = RLock(), False
-        self._costs = list[Cost]()
-        """The last cost; none before the first charge."""
+        self._last: tuple[Cost, ...] = ()  # the last cost that was charged
 
     def charge(self, group: str, cost: Cost, *, now: datetime) -> None:
         """Record `cost`; raise BudgetExceeded, and record nothing, when a cap would be passed.
@@ -80,9 +79,9 @@ class Ledger:
                 raise BudgetExceeded(f"group {group!r}: a charge within a charge is refused")
             self._is_charging = True
             try:
-                sequential([*self._costs, cost])
+                sequential([*self._last, cost])  # refuses other neighbours
                 self._charge(group, caps, cost.epsilon, self._forward(now))
-                self._costs = [cost]
+                self._last = (cost,)
             finally:
                 self._is_charging = False
 

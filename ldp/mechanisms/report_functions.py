@@ -143,7 +143,7 @@ def _set_of_cells(mechanism: "Mechanism") -> ReportFunction:
                     break
                 subset[other] = _ONE
                 missing -= 1
-        uniform = int.from_bytes(urandom(8) + b"\2", "little")
+        uniform = int.from_bytes(urandom(8) + b"\2", "little")  # with LENGTH
         chosen = (place, other)[(uniform + above >> PRECISION) - 4]
         subset[chosen] = _ONE
         return header + int(subset, 2).to_bytes(size, "little")
