@@ -59,7 +59,9 @@ def outcomes(mechanism: CatalogueMechanism) -> tuple[Outcomes, ...]:
     """
     if mechanism.needs_shuffler:
         raise ParameterError(f"{mechanism.name} has no bound before a relay shuffles")
-    parts = (_pairs(part, part.channel) for part in parts_of(mechanism))
+    parts = [_pairs(part, part.channel) for part in parts_of(mechanism)]
+    if len(parts) == 1:
+        return parts[0]
     return tuple(
         _merge(
             Outcome(*(prod(masses, start=Fraction(1)) for masses in zip(*classes, strict=True)))
@@ -74,8 +76,8 @@ def _pairs(mechanism: Mechanism, channel: Channel) -> tuple[Outcomes, ...]:
     touches: of four cells, (1, 3), (2, 2) and (3, 1) where a value touches up to three."""
     many, few = channel.differing
     splits = (replace(channel, differing=(one, many + few - one)) for one in range(few, many + 1))
-    classes = (_merge(_OUTCOMES[mechanism.kind](mechanism, split)) for split in splits)
-    return tuple(dict.fromkeys(classes))
+    classes = [_merge(_OUTCOMES[mechanism.kind](mechanism, split)) for split in splits]
+    return tuple(dict.fromkeys(classes) if len(classes) > 1 else classes)
 
 
 def permanent_outcomes(mechanism: CatalogueMechanism) -> tuple[Outcomes, ...]:
@@ -95,9 +97,9 @@ def dominating_pair(mechanism: Mechanism) -> Pair:
     """
     pairs = dict[frozenset[tuple[Fraction, Fraction]], Pair]()
     for classes in outcomes(mechanism):
-        groups: dict[Fraction, list[tuple[Fraction, Fraction]]] = defaultdict(list)
+        groups: dict[tuple[int, int], list[tuple[Fraction, Fraction]]] = defaultdict(list)
         for first, second, _ in classes:
-            groups[first / second].append((first, second))
+            groups[(first / second).as_integer_ratio()].append((first, second))
         columns = (zip(*group, strict=True) for group in groups.values())
         pair = tuple((_total(firsts), _total(seconds)) for firsts, seconds in columns)
         swapped = tuple((second, first) for first, second in pair)
@@ -243,13 +245,14 @@ def _binomial(trials: int, probability: Fraction) -> list[Fraction]:
 
 def _merge(classes: Iterable[Outcome]) -> Outcomes:
     """Return the classes with those of equal ratios merged, without empty ones."""
-    groups: dict[tuple[Fraction, Fraction], list[Outcome]] = defaultdict(list)
+    groups: dict[tuple[tuple[int, int], ...], list[Outcome]] = defaultdict(list)
     for outcome in classes:
         if outcome.first:
             ratios = outcome.second / outcome.first, outcome.blanket / outcome.first
-            groups[ratios].append(outcome)
+            # a hash of numbers takes a fifth of a fraction's
+            groups[tuple(ratio.as_integer_ratio() for ratio in ratios)].append(outcome)
     return tuple(Outcome(*map(_total, zip(*group, strict=True))) for group in groups.values())
 
 
 def _total(masses: Sequence[Fraction]) -> Fraction:
-    return sum(masses, Fraction(0))
+    return sum(masses[1:], masses[0])
