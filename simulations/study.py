@@ -1,4 +1,8 @@
-"""Define a study: how its rows become a CSV file, a figure and bars, and how it is run."""
+"""Define a study: how its rows become a picture, bars and a CSV file, and how it is run.
+
+The picture describes itself: its SVG states, as JSON, when and by which commit it was drawn, the
+bars, and of a study of one setting the row. Of several settings the rows are in a CSV file.
+"""
 
 import argparse
 import csv
@@ -10,9 +14,10 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 from matplotlib import rc_context
@@ -20,7 +25,7 @@ from matplotlib.figure import Figure
 
 from ldp.arrays import Floats
 from ldp.files import write_whole
-from simulations.campaign import Bar, provenance, write
+from simulations.campaign import Bar, provenance
 from simulations.campaign import shown as shown_bars
 
 Setting = Mapping[str, Any]
@@ -55,37 +60,54 @@ class Study:
         begun = time.process_time()
         return self.row(place), time.process_time() - begun
 
-    def write(self, rows: list[Row], folder: Path) -> None:
-        """Write NAME.csv and NAME.svg."""
-        text = io.StringIO()
-        table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        table.writeheader()
-        table.writerows({key: shown(value) for key, value in row.items()} for row in rows)
-        write_whole(folder / f"{self.name}.csv", text.getvalue())
-        picture = io.StringIO()
-        figure = self.draw(rows)
+    def write(self, rows: list[Row], folder: Path, about: Mapping[str, Any]) -> None:
+        """Write NAME.svg, which states `about` and the bars, and NAME.csv of several settings."""
+        table = [{key: shown(value) for key, value in row.items()} for row in rows]
+        stated = {**about, "study": self.words, "bars": [asdict(bar) for bar in self.bars(rows)]}
+        if len(table) == 1:
+            stated["row"] = table[0]
+        else:
+            text = io.StringIO()
+            writer = csv.DictWriter(text, list(table[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(table)
+            write_whole(folder / f"{self.name}.csv", text.getvalue())
+        picture, figure = io.StringIO(), self.draw(rows)
         figure.tight_layout()
+        metadata = {"Date": None, "Description": json.dumps(stated, indent=1, allow_nan=False)}
         with rc_context({"svg.hashsalt": self.name}):  # the same bytes every time
-            figure.savefig(picture, format="svg", metadata={"Date": None})
+            figure.savefig(picture, format="svg", metadata=metadata)
         write_whole(folder / f"{self.name}.svg", picture.getvalue())
 
     def read(self, folder: Path) -> list[Row]:
-        """Return the rows of the CSV file, with settings as they were given and figures as numbers.
+        """Return the rows of a result, with settings as they were given and figures as numbers.
 
-        Raises ValueError unless the file has a row for each setting.
+        Raises ValueError unless there is a row for each setting.
         """
-        path = folder / f"{self.name}.csv"
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        listed = list(csv.DictReader(io.StringIO(text)))
+        listed, path = list[dict[str, str]](), folder / f"{self.name}.csv"
+        if path.exists():
+            listed = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+        elif row := about_picture(folder / f"{self.name}.svg").get("row"):
+            listed = [row]
         if len(listed) != len(self.settings):
             raise ValueError(
-                f"{path} has {len(listed)} rows for {len(self.settings)} settings; draw it with "
-                f"`python -m simulations.{folder.name} {self.name}`"
+                f"{folder} has {len(listed)} rows for {len(self.settings)} settings; draw them "
+                f"with `python -m simulations.{folder.name} {self.name}`"
             )
         return [
             {**{name: float(text) for name, text in row.items() if name not in setting}, **setting}
             for row, setting in zip(listed, self.settings, strict=True)
         ]
+
+
+def about_picture(path: Path) -> dict[str, Any]:
+    """Return what a study's picture states of itself; nothing where there is none."""
+    if not path.exists():
+        return {}
+    root = ElementTree.parse(path).getroot()
+    text = root.findtext(".//{http://purl.org/dc/elements/1.1/}description") or "{}"
+    stated: dict[str, Any] = json.loads(text)
+    return stated
 
 
 def shown(value: Any) -> str:
@@ -108,13 +130,11 @@ CODE = ("ldp", "simulations/data", ":(glob)simulations/**/*.py")
 """Files that decide a result, as git names paths from the top of the checkout."""
 
 
-def is_current(result: Path) -> bool:
-    """Return whether the commit that drew a result has the code and data of this checkout."""
-    if not result.exists():
-        return False
-    commit = json.loads(result.read_text())["commit"]
+def is_current(picture: Path) -> bool:
+    """Return whether the commit that drew a picture has the code and data of this checkout."""
+    commit = about_picture(picture).get("commit")
     changed = subprocess.run(
-        ("git", "diff", "--quiet", commit, "--", *CODE),
+        ("git", "diff", "--quiet", str(commit), "--", *CODE),
         cwd=Path(__file__).parents[1],
         capture_output=True,
         check=False,
@@ -145,7 +165,7 @@ def main(studies: Mapping[str, Study], folder: Path, words: str) -> int:
     with ProcessPoolExecutor(given.workers) as workers:
         drawn: dict[str, list[Future[tuple[Row, float]]]] = {}
         for name in chosen:
-            if given.resume and is_current(given.out / f"{name}.json"):
+            if given.resume and is_current(given.out / f"{name}.svg"):
                 print(f"{name}: drawn by this code")
                 continue
             places = range(len(studies[name].settings))
@@ -154,9 +174,6 @@ def main(studies: Mapping[str, Study], folder: Path, words: str) -> int:
             study = studies[name]
             print(f"{name}: {study.words}", flush=True)
             rows, seconds = map(list, zip(*(one.result() for one in futures), strict=True))
-            study.write(rows, given.out)
-            bars = study.bars(rows)
-            result = {"study": study.words, "seconds": round(sum(seconds), 1), "bars": bars}
-            write(given.out / f"{name}.json", made, result)
-            missed |= shown_bars(bars)
+            study.write(rows, given.out, {**made, "seconds": round(sum(seconds), 1)})
+            missed |= shown_bars(study.bars(rows))
     return missed

@@ -1,10 +1,9 @@
 """The committed results of the studies are complete, drawn, within their bars, and repeatable."""
 
 import csv
-import json
 import math
+import re
 import secrets
-import shutil
 import sys
 from pathlib import Path
 
@@ -61,17 +60,23 @@ def same(one: Row, other: Row, chains: tuple[str, ...] = ()) -> bool:
 def test_a_studys_results_are_complete_drawn_and_within_their_bars(
     study: Study, folder: Path
 ) -> None:
-    rows = study.read(folder)
-    with (folder / f"{study.name}.csv").open(encoding="utf-8") as file:
-        listed = list(csv.DictReader(file))
+    rows, stated = study.read(folder), form.about_picture(folder / f"{study.name}.svg")
+    listed = [stated["row"]] if len(study.settings) == 1 else listed_in(study, folder)
     assert len(rows) == len(study.settings) == len(listed)
     for row, setting in zip(listed, study.settings, strict=True):
         assert {name: row[name] for name in setting} == {
             name: shown(value) for name, value in setting.items()
         }
-    assert (folder / f"{study.name}.svg").read_text().startswith("<?xml")
     missed = [bar for bar in study.bars(rows) if not bar.met]
     assert not missed
+    bars = {bar.what: bar.met for bar in study.bars(rows)}
+    assert bars == {bar["what"]: bar["met"] for bar in stated["bars"]}
+    assert re.fullmatch("[0-9a-f]{12}", stated["commit"]), "drawn by a changed tree"
+
+
+def listed_in(study: Study, folder: Path) -> list[dict[str, str]]:
+    with (folder / f"{study.name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 @pytest.mark.exact
@@ -114,14 +119,17 @@ def test_a_changed_figure_is_noticed() -> None:
 @pytest.mark.exact
 def test_a_study_is_drawn_and_written_again_from_its_results(tmp_path: Path) -> None:
     for study, folder in HOMES.values():
-        shutil.copy(folder / f"{study.name}.csv", tmp_path)
         rows = [
             {**{name: row[name] for name in setting}, **row}
-            for row, setting in zip(study.read(tmp_path), study.settings, strict=True)
+            for row, setting in zip(study.read(folder), study.settings, strict=True)
         ]
-        study.write(rows, tmp_path)
-        written, committed = (place / f"{study.name}.csv" for place in (tmp_path, folder))
-        assert written.read_text() == committed.read_text()
+        about = form.about_picture(folder / f"{study.name}.svg")
+        study.write(rows, tmp_path, about)
+        if len(rows) > 1:
+            assert listed_in(study, tmp_path) == listed_in(study, folder)
+        again = form.about_picture(tmp_path / f"{study.name}.svg")
+        assert again.keys() == about.keys()
+        assert again.get("row") == about.get("row")
 
 
 @pytest.mark.slow
@@ -137,15 +145,16 @@ def test_a_resumed_run_skips_what_the_same_code_has_drawn(
         return capsys.readouterr().out
 
     assert "drawn by this code" not in run("--resume")  # nothing is there yet
-    assert json.loads((tmp_path / "choices.json").read_text())["seconds"] >= 0
-    result = tmp_path / "choices.json"
-    made = json.loads(result.read_text())
+    picture = tmp_path / "choices.svg"
+    made = form.about_picture(picture)
+    assert made["seconds"] >= 0
+    text = picture.read_text().replace(made["commit"], "COMMIT")
     head = made["commit"].removesuffix("-dirty")
-    for commit, is_skipped in ((f"{head}-dirty", False), ("0" * 12, False)):
-        result.write_text(json.dumps({**made, "commit": commit}))
-        assert form.is_current(result) is is_skipped
+    for commit in (f"{head}-dirty", "0" * 12):
+        picture.write_text(text.replace("COMMIT", commit))
+        assert not form.is_current(picture)
     monkeypatch.setattr(form, "CODE", ("LICENSE",))  # which no test changes
-    result.write_text(json.dumps({**made, "commit": head}))
+    picture.write_text(text.replace("COMMIT", head))
     assert run("--resume") == "choices: drawn by this code\n"
     assert "choices: the exponential" in run()
 
