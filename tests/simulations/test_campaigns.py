@@ -434,6 +434,17 @@ def test_results_that_are_drawn_again_leave_the_commit_clean(
 
 
 @pytest.mark.exact
+def test_committed_results_are_of_a_clean_tree() -> None:
+    """Two were not: the code that had drawn them was nowhere to be seen."""
+    folder = ROOT / RESULTS
+    texts = {path.name: path.read_text("utf-8") for path in folder.rglob("*.*")}
+    commits = {name: re.findall(r"\"commit\": \"([^\"]*)\"", text) for name, text in texts.items()}
+    assert sum(map(len, commits.values())) > 90
+    for name, some in commits.items():
+        assert all(re.fullmatch("[0-9a-f]{8,40}", commit) for commit in some), name
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("wrong", [{"error": 1.4}, {"epsilon": None}])
 def test_a_plan_that_misses_numbers_or_refuses_all_misses_the_bars(wrong: Any) -> None:
     row = portfolio_numbers.Row(
