@@ -106,10 +106,6 @@ class Ledger:
         self._caps_of(group)
         return round_up(self._accounts[group].total)
 
-    def spent_in_window(self, group: str, *, now: datetime) -> float:
-        """Return the epsilon charged to `group` in the last window: (now - window, now]."""
-        return round_up(self._in_window(group, now))
-
     def remaining(self, group: str, *, now: datetime) -> float:
         """Return the largest epsilon that `group` may be charged now, rounded down."""
         caps = self._caps_of(group)
