@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldp.central import Laplace, Noise
-from ldp.central.regression.calibration import Budget, PrivateFit
-from ldp.central.regression.laplace import LaplaceMoments, Sensitivities, symmetric
+from ldp.central.regression.calibration import Budget
+from ldp.central.regression.laplace import LaplaceMoments, PrivateFit, Sensitivities, symmetric
 from ldp.central.regression.rows import ROUNDED, Rows
 
 TRIM = 4.0

@@ -17,7 +17,8 @@ from ldp.accounting import Neighbours
 from ldp.accounting.bisection import bisect
 from ldp.arrays import Floats
 from ldp.central import Noise
-from ldp.central.regression.calibration import Budget, PrivateFit
+from ldp.central.regression.calibration import Budget
+from ldp.central.regression.laplace import PrivateFit
 from ldp.central.regression.rows import Rows
 
 RADIUS = 1.0

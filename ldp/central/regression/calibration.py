@@ -18,7 +18,6 @@ the variance off the diagonal, is free.
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -27,7 +26,6 @@ from ldp.arrays import Floats
 from ldp.central import Noise, gaussian_mu
 from ldp.central.regression.rows import ROUNDED, Rows
 from ldp.errors import ParameterError
-from ldp.regression.intervals import Equations
 from ldp.regression.noisy_moments import Moments, Scales
 
 ROUNDING = 1 + 1e-9 + ROUNDED
@@ -123,21 +121,3 @@ def release_moments(rows: Rows, scales: Scales, noise: Noise) -> Moments:
         least: Floats = np.linalg.eigvalsh(rows.xx)[:1].astype(np.float64)
         eigenvalue = float(noise.gaussian(least, scales.eigenvalue)[0])
     return Moments((whole + whole.T) / 2, noise.gaussian(rows.xy, scales.xy), eigenvalue, scales)
-
-
-class NoisyMoments(Protocol):
-    """Noisy moments of either kind: `Moments` or `LaplaceMoments`."""
-
-    @property
-    def equations(self) -> Equations:
-        """The normal equations with the variances of their noise."""
-
-
-@dataclass(frozen=True, eq=False)
-class PrivateFit:
-    """Result of a fit: `coefficients`, shape (columns,), of mapped features and target; their cost;
-    and the noisy moments, where a method releases those."""
-
-    coefficients: Floats
-    cost: Cost
-    moments: NoisyMoments | None = None

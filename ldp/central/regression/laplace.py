@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from ldp.accounting import Neighbours
+from ldp.accounting import Cost, Neighbours
 from ldp.arrays import Floats
 from ldp.central import Laplace, Noise
-from ldp.central.regression.calibration import Budget, PrivateFit
+from ldp.central.regression.calibration import Budget
 from ldp.central.regression.rows import Rows, product
 from ldp.errors import ParameterError
 from ldp.regression.intervals import LAPLACE_EXCESS, Equations
@@ -172,6 +172,16 @@ def symmetric(upper: Floats, columns: int) -> Floats:
     matrix = np.zeros((columns, columns))
     matrix[np.triu_indices(columns)] = upper
     return np.asarray(matrix + np.triu(matrix, 1).T)
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateFit:
+    """Result of a fit: `coefficients`, shape (columns,), of mapped features and target; their cost;
+    and the noisy moments, where a method releases those."""
+
+    coefficients: Floats
+    cost: Cost
+    moments: Moments | LaplaceMoments | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ import numpy as np
 
 from ldp.arrays import Floats
 from ldp.central import Noise
-from ldp.central.regression.calibration import Budget, PrivateFit, calibrate, release_moments
-from ldp.central.regression.laplace import FromLaplace
+from ldp.central.regression.calibration import Budget, calibrate, release_moments
+from ldp.central.regression.laplace import FromLaplace, PrivateFit
 from ldp.central.regression.rows import GRID, Rows, product
 from ldp.regression import ridge
 from ldp.regression.noisy_moments import Moments
@@ -37,11 +37,10 @@ def residuals(rows: Rows, coefficients: Floats) -> Floats:
     return np.asarray(np.clip(np.rint(np.nan_to_num(left) * GRID), -most, most) / GRID)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Boosted:
     """ROUNDS steps S**-1 X'r, S being that of `ridge.floored`."""
 
-    words: str = "clipped residuals in rounds, no interval (after Tang and others 2023)"
+    words = "clipped residuals in rounds, no interval (after Tang and others 2023)"
 
     def fit(self, rows: Rows, budget: Budget, noise: Noise) -> PrivateFit:
         """Release X'X and the rounds' X'r of `rows` with `noise`; return the coefficients."""
