@@ -74,6 +74,7 @@ def test_the_gaussian_delta_at_the_ends() -> None:
     assert 0 <= gaussian_delta(2.0**64, 6.07e9) <= 1, "rounding must not overflow"
     assert gaussian_delta(1.0, 0.0) == 0.0
     assert gaussian_delta(1.0, math.inf) == 1.0
+    assert gaussian_delta(1e308, 1e-4) == 0.0  # their ratio is infinite
     assert gaussian_delta(1e4, 100.0) == pytest.approx(norm.sf(50), rel=0.5)  # no overflow
     assert gaussian_delta(0.0, 1.0) == pytest.approx(2 * norm.cdf(0.5) - 1)
     assert gaussian_epsilon(math.inf, 1e-6) == math.inf

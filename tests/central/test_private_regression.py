@@ -424,7 +424,7 @@ def test_a_seed_makes_a_simulation_that_says_so_and_repeats() -> None:
     with pytest.warns(SimulationWarning, match="do not release"):
         one = simulated(random_state=3).fit(X, y)
     with pytest.warns(SimulationWarning):
-        other = simulated(random_state=3).fit(X, y)
+        other = simulated(random_state=np.random.default_rng(3)).fit(X, y)
     assert (one.coef_ == other.coef_).all()
     assert one.is_simulation_
 

@@ -6,11 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldp.accounting import Neighbours
-from ldp.arrays import Floats, Generator, unmasked
+from ldp.arrays import Floats, unmasked
 from ldp.central import Noise, Releases, Simulated
 from ldp.central.regression.calibration import Budget
 from ldp.central.regression.laplace import FromLaplace, LaplaceMoments
@@ -296,8 +295,6 @@ def _noise(random_state: Any) -> Noise:
         SimulationWarning,
         stacklevel=3,
     )
-    if isinstance(random_state, Generator):
-        return Simulated(random_state)
     if isinstance(random_state, np.random.RandomState):
-        random_state = check_random_state(random_state).randint(2**31)
+        random_state = random_state.randint(2**31)
     return Simulated(np.random.default_rng(random_state))
