@@ -3,7 +3,7 @@
 Each also subclasses the builtin that a caller would expect, so `except ValueError` works too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any
@@ -94,3 +94,17 @@ def require_share(share: Any, name: str) -> Any:
     if not (is_number and 0 < share < 1):
         raise ParameterError(f"{name} must lie strictly between 0 and 1")
     return share
+
+
+def require_probability(number: Any, name: str) -> Any:
+    """Return the `number`, an int or a float; raise ParameterError, with `name`, unless it is from
+    0 to 1."""
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
+        raise ParameterError(f"{name} must be a number from 0 to 1")
+    return number
+
+
+def require_one_of(value: Any, texts: Collection[str], name: str) -> None:
+    """Raise ParameterError, with `name`, unless the value is one of the `texts`."""
+    if not isinstance(value, str) or value not in texts:
+        raise ParameterError(f"{name} must be one of {', '.join(texts)}")

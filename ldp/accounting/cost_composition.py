@@ -15,7 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from ldp.accounting.cost import Cost, Neighbours
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_share
 from ldp.protocol.channel import EXACT, round_up
 
 LARGE = Decimal(10_000)
@@ -58,12 +58,6 @@ def parallel(costs: Iterable[Cost]) -> Cost:
     )
 
 
-def require_delta(delta: float) -> None:
-    """Raise ParameterError unless `delta` lies strictly between 0 and 1."""
-    if not 0 < delta < 1:
-        raise ParameterError(f"delta must lie strictly between 0 and 1, got {delta!r}")
-
-
 def advanced(costs: Iterable[Cost], delta: float) -> Cost:
     """Return the cost of the releases of `sequential`, at a smaller epsilon that fails with
     probability `delta`:
@@ -80,7 +74,7 @@ def advanced(costs: Iterable[Cost], delta: float) -> Cost:
     >>> round(year.epsilon, 2), year.delta
     (14.12, 1e-09)
     """
-    require_delta(delta)
+    require_share(delta, "delta")
     releases = list(costs)
     basic = sequential(releases)
     if basic.epsilon == math.inf:

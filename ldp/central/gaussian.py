@@ -10,8 +10,7 @@ import math
 from scipy.special import erfcx, log_ndtr
 
 from ldp.accounting.bisection import bisect
-from ldp.accounting.cost_composition import require_delta
-from ldp.errors import ParameterError, require_positive
+from ldp.errors import ParameterError, require_positive, require_share
 
 SLACK = 1e-6
 """Share of delta that is left for the rounding of doubles when a mu is chosen."""
@@ -96,4 +95,4 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 def require_budget(epsilon: float, delta: float) -> None:
     """Raise ParameterError unless epsilon is finite and > 0, and 0 < delta < 1."""
     require_positive(epsilon, "epsilon")
-    require_delta(delta)
+    require_share(delta, "delta")

@@ -17,7 +17,7 @@ from ldp.arrays import Floats, unmasked
 from ldp.arrays import Ints as Integers
 from ldp.central.gaussian import gaussian_mu, require_budget
 from ldp.central.noise import Noise, Releases
-from ldp.errors import ParameterError, require_positive, require_share
+from ldp.errors import ParameterError, require_one_of, require_positive, require_share
 from ldp.protocol.channel import round_up, set_real_numbers
 
 MOST_COUNT = 2**62
@@ -146,8 +146,7 @@ class Gaussian(_Mechanism):
         super().__post_init__()
         set_real_numbers(self, "epsilon", "delta")
         require_budget(self.epsilon, self.delta)
-        if self.calibration not in ("analytic", "classical"):
-            raise ParameterError('calibration must be "analytic" or "classical"')
+        require_one_of(self.calibration, ("analytic", "classical"), "calibration")
         if self.calibration == "classical" and self.epsilon >= CLASSICAL_LIMIT:
             raise ParameterError(
                 "the classical Gaussian mechanism is proved for epsilon < 1 only; "

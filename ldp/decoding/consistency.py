@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ldp.arrays import Floats
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import DecodeError, require_one_of
 from ldp.files import counted
 from ldp.tables.estimates import Estimates
 
@@ -27,8 +27,7 @@ def consistent(estimates: Estimates, how: str) -> Estimates:
     other values are added to those on the list. "none": unbiased. Raises ParameterError for
     anything else, and DecodeError for no candidates.
     """
-    if how not in CONSISTENCIES:
-        raise ParameterError(f"consistency must be one of {', '.join(CONSISTENCIES)}")
+    require_one_of(how, CONSISTENCIES, "consistency")
     if how == "none":
         return replace(estimates, projected=None)
     raw, n = estimates.count, estimates.reports

@@ -12,7 +12,7 @@ from ldp.decoding import direct, geometry, histogram, mean_sketch, message_count
 from ldp.decoding.binomials import HARDLY_ANY_LIES
 from ldp.decoding.bloom_maps import candidate_bits, has_single_bits, require_places
 from ldp.decoding.report_patterns import require_decodable, require_independent
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import DecodeError, ParameterError, require_one_of
 from ldp.mechanisms.addressing import CellSets, Identity
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.dummies import MessageColumns
@@ -90,8 +90,7 @@ def decode(
         raise DecodeError(
             f"a {table.mechanism.name} table is decoded with the puzzle it is part of"
         )
-    if method not in ("auto", *METHODS):
-        raise ParameterError(f"method must be one of auto, {', '.join(METHODS)}")
+    require_one_of(method, ("auto", *METHODS), "method")
     if method not in ("auto", *fitting):
         raise DecodeError(f"method {method!r} does not fit a {table.mechanism.name} table")
     if candidates is None:

@@ -78,8 +78,7 @@ class BitFlip(Mechanism):
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         require_outside(self.outside)
         require_whole(self.buckets, "buckets", 2, MOST_BUCKETS)
-        if type(self.bits) is not int or not 1 <= self.bits <= self.buckets:
-            raise ParameterError("bits must be a whole number from 1 to that of the buckets")
+        require_whole(self.bits, "bits", 1, self.buckets)
         if self.buckets * self.bits > MAX_CELLS:
             raise ParameterError(f"buckets times bits must be at most {MAX_CELLS}")
         # raises for an epsilon too small for the thresholds

@@ -15,7 +15,7 @@ from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity, require_categories
 from ldp.mechanisms.base import FAKES, Case, Mechanism, ReportEncoder, Shape, threshold
-from ldp.protocol.channel import Channel, require_whole
+from ldp.protocol.channel import Channel, real_number, require_whole
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import BitSource, SystemBits, bernoulli, uniform_below
@@ -32,9 +32,7 @@ def checked_shares(probability: Any, sending: Any, least: float) -> tuple[float,
     `least` to 1. Raise it also where a value may be left out while every slot holds a dummy: the
     number of messages would tell whether it was."""
     for name, share in (("probability", probability), ("sending", sending)):
-        if isinstance(share, bool) or not isinstance(share, int | float):
-            raise ParameterError(f"{name} must be a number")
-        if not least <= share <= 1:
+        if not least <= real_number(share, name) <= 1:
             raise ParameterError(f"{name} must be from {least:g} to 1")
     if probability == 1 > sending:
         raise ParameterError("probability must be below 1 where sending is")

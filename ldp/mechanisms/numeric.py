@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import cached_property
 from numbers import Integral, Real
 
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_one_of
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.protocol.channel import (
@@ -60,8 +60,7 @@ def require_range(bounds: object, name: str = "bounds") -> Range:
 
 def require_outside(outside: object) -> None:
     """Raise ParameterError unless `outside` is "clip" or "refuse"."""
-    if outside not in ("clip", "refuse"):
-        raise ParameterError('outside must be "clip" or "refuse"')
+    require_one_of(outside, ("clip", "refuse"), "outside")
 
 
 def number_of(value: Value) -> int | float:

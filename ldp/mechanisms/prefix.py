@@ -13,7 +13,8 @@ from ldp.mechanisms.base import FAKES, Case
 from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.sketch import SEED
 from ldp.mechanisms.words import LETTERS
-from ldp.protocol.spelling import Prefixes, Spelling
+from ldp.protocol.channel import require_whole
+from ldp.protocol.spelling import MOST_LETTERS, Prefixes, Spelling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +47,8 @@ class PrefixExtension(LocalHashing):
     groups: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("groups", "length"):
-            if type(getattr(self, name)) is not int or getattr(self, name) < 1:
-                raise ParameterError(f"{name} must be a whole number, 1 or more")
+        require_whole(self.length, "length", 1, MOST_LETTERS)
+        require_whole(self.groups, "groups", 1, self.length)
         if self.length % self.groups:
             raise ParameterError("length must be a multiple of groups")
         super().__post_init__()

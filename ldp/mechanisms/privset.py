@@ -14,7 +14,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Answers, require_at_most, require_categories
 from ldp.mechanisms.base import Case, Setting, Shape
 from ldp.mechanisms.categorical import Categorical, SetChannel
-from ldp.protocol.channel import keep_probability, require_epsilon
+from ldp.protocol.channel import keep_probability, require_epsilon, require_whole
 from ldp.protocol.kinds import Subset
 
 SETS = (frozenset("ab"), frozenset("d"), frozenset[str]())
@@ -67,8 +67,7 @@ class PrivSet(Categorical):
         if self.size == 0 and type(self.size) is int:
             epsilon = require_epsilon(self.epsilon)
             object.__setattr__(self, "size", tuned_set_size(epsilon, categories, self.at_most))
-        if type(self.size) is not int or not 1 <= self.size <= categories:
-            raise ParameterError("size must be a whole number, at most that of the categories")
+        require_whole(self.size, "size", 1, categories)
         super().__post_init__()
 
     @cached_property

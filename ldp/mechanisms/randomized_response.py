@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, floor
-from numbers import Real
 
-from ldp.errors import ParameterError
+from ldp.errors import require_share
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.mechanisms.categorical import Categorical
@@ -47,9 +46,7 @@ class CoinResponse(Mechanism):
 
     def __post_init__(self) -> None:
         for name, probability in (("alpha", self.alpha), ("beta", self.beta)):
-            if not isinstance(probability, Real) or not 0 < probability < 1:
-                raise ParameterError(f"{name} must be a number strictly between 0 and 1")
-            object.__setattr__(self, name, float(probability))
+            object.__setattr__(self, name, float(require_share(probability, name)))
         require_epsilon(round_up(self.channel.exact_epsilon))
 
     @cached_property

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_one_of, require_probability
 from ldp.mechanisms.addressing import (
     Addressing,
     Answers,
@@ -128,19 +128,17 @@ class Rappor(MemoisedMechanism):
         require_whole(self.cohorts, "cohorts", 1, MOST_COHORTS)
         if self.bits < 2 * self.hashes:
             raise ParameterError("bits must be at least twice the hashes, and 2 or more")
-        if not isinstance(self.scheme, str) or self.scheme not in SCHEMES:
-            raise ParameterError(f"scheme must be one of {', '.join(SCHEMES)}")
+        require_one_of(self.scheme, SCHEMES, "scheme")
         if self.permanent == "":
             assign(self, "permanent", SCHEMES[self.scheme])
-        if not isinstance(self.permanent, str) or self.permanent not in PERMANENT:
-            raise ParameterError(f"permanent must be one of {', '.join(PERMANENT)}")
+        require_one_of(self.permanent, PERMANENT, "permanent")
         require_at_most(self.at_most, self.bits)
-        rounded_f = PERMANENT[self.permanent].round_f(_probability("f", self.f))
+        rounded_f = PERMANENT[self.permanent].round_f(Fraction(require_probability(self.f, "f")))
         if self.f and not rounded_f:
             raise ParameterError(f"f is so small that {self.permanent} would round it to 0")
         assign(self, "f", float(rounded_f))
-        assign(self, "p", _rounded(_probability("p", self.p), math.ceil))
-        assign(self, "q", _rounded(_probability("q", self.q), math.floor))
+        assign(self, "p", _rounded(self.p, "p", math.ceil))
+        assign(self, "q", _rounded(self.q, "q", math.floor))
         if not self.p < self.q or not self.f < 1:
             raise ParameterError("p must be below q, and f below 1")
         self._require_scheme()
@@ -230,12 +228,7 @@ class Rappor(MemoisedMechanism):
         return Fraction(self.q), Fraction(self.p)
 
 
-def _probability(name: str, value: float) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ParameterError(f"{name} must be a number from 0 to 1")
-    return Fraction(value)
-
-
-def _rounded(probability: Fraction, towards: Any) -> float:
+def _rounded(probability: float, name: str, towards: Any) -> float:
     """Return `probability` as a multiple of 2**-64, rounded by `towards` (floor or ceil)."""
-    return float(Fraction(towards(probability * ONE), ONE))
+    exact = Fraction(require_probability(probability, name))
+    return float(Fraction(towards(exact * ONE), ONE))

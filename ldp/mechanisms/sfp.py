@@ -12,8 +12,9 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.base import Case
 from ldp.mechanisms.cms import CountMeanSketch
 from ldp.mechanisms.joint_base import Part
-from ldp.mechanisms.sketch import SEED
+from ldp.mechanisms.sketch import MAX_ROWS, SEED
 from ldp.mechanisms.words import UnlistedWords
+from ldp.protocol.channel import require_whole
 from ldp.protocol.hashing import derived_seed
 from ldp.protocol.spelling import Fragments, Spelling
 
@@ -111,8 +112,7 @@ class SequenceFragmentPuzzle(UnlistedWords):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.fragment_rows) is not int or self.fragment_rows < 1:
-            raise ParameterError("fragment_rows must be a whole number, 1 or more")
+        require_whole(self.fragment_rows, "fragment_rows", 1, MAX_ROWS)
         _ = self.parts, self.layout
 
     @cached_property

@@ -9,7 +9,6 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 
-from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import require_categories
 from ldp.mechanisms.base import Case, Setting
 from ldp.mechanisms.categorical import Categorical, SetChannel
@@ -19,6 +18,7 @@ from ldp.protocol.channel import (
     nearest_whole,
     power_plus_one,
     require_epsilon,
+    require_whole,
 )
 from ldp.protocol.kinds import Subset
 
@@ -58,8 +58,7 @@ class SubsetSelection(Categorical):
         columns = len(require_categories(self.categories))
         if self.size == 0 and type(self.size) is int:
             object.__setattr__(self, "size", tuned_size(require_epsilon(self.epsilon), columns))
-        if type(self.size) is not int or not 1 <= self.size < columns:
-            raise ParameterError("size must be a whole number, and below that of the categories")
+        require_whole(self.size, "size", 1, columns - 1)
         super().__post_init__()
 
     @cached_property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from ldp.errors import ParameterError
+from ldp.errors import require_one_of
 from ldp.mechanisms.addressing import Addressing, Answers, require_at_most, require_categories
 from ldp.mechanisms.base import Case, Setting
 from ldp.mechanisms.categorical import Categorical
@@ -64,8 +64,7 @@ class UnaryEncoding(Categorical):
     at_most: int | None = None
 
     def __post_init__(self) -> None:
-        if self.variant not in ("symmetric", "optimized"):
-            raise ParameterError('variant must be "symmetric" or "optimized"')
+        require_one_of(self.variant, ("symmetric", "optimized"), "variant")
         require_at_most(self.at_most, len(require_categories(self.categories)))
         super().__post_init__()
 

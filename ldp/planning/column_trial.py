@@ -18,7 +18,7 @@ from ldp.data_files import number_forms, plain_numbers
 from ldp.decoding import decode
 from ldp.decoding.by_category import decode_by_category
 from ldp.decoding.distribution import decode_distribution
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_one_of
 from ldp.files import counted
 from ldp.mechanisms.numeric import is_number, number_of
 from ldp.planning.error_curves import BOUND, CURATOR, Curve, ErrorCurves, epsilons_of
@@ -264,8 +264,7 @@ def try_column(
     [('rr', 3), ('rr', 3)]
     """
     epsilons = epsilons_of(epsilon)
-    if read_as not in ("auto", "categories", "numbers"):
-        raise ParameterError("read_as must be auto, categories or numbers")
+    require_one_of(read_as, ("auto", "categories", "numbers"), "read_as")
     with suppress(AttributeError):
         name = name or str(values.name or "")  # that of a Series
     people, about, notes, facts = _column(values, by, read_as, name or "values")

@@ -13,7 +13,7 @@ import numpy as np
 from ldp import central
 from ldp.arrays import Generator
 from ldp.decoding import decode
-from ldp.errors import ParameterError, errors_in
+from ldp.errors import ParameterError, errors_in, require_probability
 from ldp.files import quoted
 from ldp.mechanisms import Mechanism, MemoisedHashing, MemoisedResponse
 from ldp.mechanisms.addressing import require_at_most
@@ -92,8 +92,7 @@ class Shares(Question):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_whole(self.domain, "domain", 2, MOST_VALUES)
-        if not 0 <= self.frequency <= 1:
-            raise ParameterError("frequency must lie in [0, 1]")
+        require_probability(self.frequency, "frequency")
         if not 0 < self.alpha < 1 or not 0 < self.power < 1:
             raise ParameterError("alpha and power must lie strictly between 0 and 1")
         require_at_most(self.answers, self.domain, "answers")

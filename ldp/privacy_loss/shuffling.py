@@ -24,16 +24,16 @@ import numpy as np
 
 from ldp.accounting.bisection import least_number
 from ldp.accounting.cost import Cost
-from ldp.accounting.cost_composition import require_delta, sequential
+from ldp.accounting.cost_composition import sequential
 from ldp.arrays import Floats
-from ldp.errors import ParameterError, require_positive
+from ldp.errors import ParameterError, require_positive, require_share
 from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.outcomes import Outcome, Outcomes, outcomes
 from ldp.privacy_loss.composition import ROUNDED, WIDTH, Composed, Losses, losses_of, require_fresh
 from ldp.privacy_loss.lattice import ROUNDING, bound, split
 from ldp.privacy_loss.shuffled_dummies import DummyMessages
-from ldp.protocol.channel import MAX_EPSILON, round_up
+from ldp.protocol.channel import MAX_EPSILON, require_whole, round_up
 
 SIZE = 1 << 20
 """Number of points of the lattice; within 0.1 % in epsilon up to ten million reports."""
@@ -135,10 +135,9 @@ def compose_shuffled(
     """
     counts: Counter[tuple[Shuffled, int]] = Counter()
     for mechanism, reports, number in batches:
-        _require_reports(reports)
+        require_whole(reports, "reports", 1, MOST_REPORTS)
         for count in (number, per_person):
-            if type(count) is not int or count < 1:
-                raise ParameterError("numbers of batches and of reports are whole, 1 or more")
+            require_whole(count, "a number of batches or reports", 1, MOST_REPORTS)
         counts[mechanism, reports] += number
     totals: Counter[Shuffled] = Counter()
     for (mechanism, _), number in counts.items():
@@ -193,7 +192,7 @@ def shuffled_delta(mechanism: Shuffled, *, reports: int, epsilon: float, size: i
     fewer than one report or a negative epsilon. Time: under a second for 2**20 points (`size`, a
     power of 2).
     """
-    _require_reports(reports)
+    require_whole(reports, "reports", 1, MOST_REPORTS)
     if not epsilon >= 0:
         raise ParameterError(f"epsilon must be >= 0, got {epsilon!r}")
     if isinstance(mechanism, Dummies):
@@ -223,8 +222,8 @@ def amplify_by_shuffling(mechanism: Shuffled, *, reports: int, delta: float) -> 
     >>> round(amplify_by_shuffling(energy, reports=100_000, delta=1e-6).epsilon, 3)
     0.082
     """
-    _require_reports(reports)
-    require_delta(delta)
+    require_whole(reports, "reports", 1, MOST_REPORTS)
+    require_share(delta, "delta")
     if isinstance(mechanism, Dummies):
         mechanism = DummyMessages.of(mechanism)
     if isinstance(mechanism, DummyMessages):
@@ -278,7 +277,7 @@ def least_reports(
     most, at this `delta`, where a share `fakes` of them may be fake. Raises ParameterError for an
     `epsilon` that is not above 0, a delta outside (0, 1), a share outside [0, 1), and where a
     million million reports are too few. Time: some seconds."""
-    require_delta(delta)
+    require_share(delta, "delta")
     if not (epsilon > 0 and 0 <= fakes < 1):
         raise ParameterError(f"epsilon must be > 0 and 0 <= fakes < 1, got {epsilon!r} and {fakes}")
 
@@ -363,8 +362,3 @@ def _centring(values: Floats, masses: Floats) -> float:
         mean = float((masses * values) @ np.exp(tilt * (values - 1)))
         low, high = (tilt, high) if mean < 0 else (low, tilt)
     return tilt
-
-
-def _require_reports(reports: int) -> None:
-    if type(reports) is not int or not 1 <= reports <= MOST_REPORTS:
-        raise ParameterError(f"reports must be a whole number from 1 to 10**12, got {reports!r}")

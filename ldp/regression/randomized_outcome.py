@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldp.arrays import Floats, column_codes, unmasked
-from ldp.errors import DecodeError, ParameterError, require_share
+from ldp.errors import DecodeError, ParameterError, require_probability, require_share
 
 MODELS = ("linear", "logistic")
 LEAST_GAIN = 1e-9
@@ -59,7 +59,7 @@ class OutcomeDesign:
 
     def __post_init__(self) -> None:
         for name in ("yes_if_yes", "yes_if_no"):
-            _require_share(name, getattr(self, name))
+            require_probability(getattr(self, name), name)
         if abs(self.gain) < LEAST_GAIN:
             raise ParameterError("answers tell nothing: yes is as likely whatever the outcome is")
 
@@ -79,7 +79,7 @@ class OutcomeDesign:
         """Return the design of forced response: the truth with probability `truth`, "yes" with
         probability `yes`, else "no"."""
         for name, share in (("truth", truth), ("yes", yes), ("truth + yes", truth + yes)):
-            _require_share(name, share)
+            require_probability(share, name)
         return cls(yes_if_yes=truth + yes, yes_if_no=yes)
 
     @classmethod
@@ -91,7 +91,7 @@ class OutcomeDesign:
         is estimated, from `unrelated_people` others who were asked it directly, errors allow for
         it."""
         for name, share in (("sensitive", sensitive), ("unrelated_yes", unrelated_yes)):
-            _require_share(name, share)
+            require_probability(share, name)
         if not unrelated_people >= 1:
             raise ParameterError("unrelated_people must be 1 or more")
         rest = 1 - sensitive
@@ -141,11 +141,6 @@ DESIGNS: Mapping[str, str] = {
     "rates": "rates, yes_if_yes = 0.75, yes_if_no = 0.25",
 }
 """Designs and how they are written."""
-
-
-def _require_share(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ParameterError(f"{name} must be a number from 0 to 1")
 
 
 class RandomizedOutcomeRegression:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ldp.arrays import Bools, Floats
-from ldp.errors import ParameterError, require_share
+from ldp.errors import ParameterError, require_one_of, require_share
 from ldp.files import counted, finite
 from ldp.tables.fakes import Fakes, NoBound
 from ldp.tables.frame import Columns
@@ -103,8 +103,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         require_share(self.alpha, "alpha")
-        if self.control not in CONTROLS:
-            raise ParameterError(f"control must be one of {', '.join(CONTROLS)}")
+        require_one_of(self.control, CONTROLS, "control")
         if self.threshold is not None and not 0 < self.threshold < math.inf:
             raise ParameterError("threshold must be a number of reports above 0")
 

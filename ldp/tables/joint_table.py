@@ -44,9 +44,7 @@ class JointTable:
 
     def __getitem__(self, part: str) -> Table:
         """Return the table of the part with this name; raises KeyError."""
-        if part not in self.part_names:
-            raise KeyError(part)
-        return self.tables[self.part_names.index(part)]
+        return dict(zip(self.part_names, self.tables, strict=True))[part]
 
     @property
     def part_names(self) -> tuple[str, ...]:

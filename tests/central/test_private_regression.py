@@ -449,7 +449,7 @@ def test_a_delta_that_allows_to_publish_a_row_is_warned_of() -> None:
         ({"epsilon": 0.0}, "epsilon must be finite and > 0"),
         ({"epsilon": math.inf}, "epsilon must be finite and > 0"),
         ({"delta": 0.0}, "delta must lie strictly"),
-        ({"method": "magic"}, "known: ridge"),
+        ({"method": "magic"}, "method must be one of ridge"),
         ({"neighbours": "all"}, "neighbours must be one of"),
         ({"norm": 1.0}, "norm must be finite and > 1"),
     ],

@@ -362,7 +362,7 @@ def test_what_a_plan_prints_is_a_metric_of_the_registry(name: str, tmp_path: Pat
         ({"users": 10}, "epsilon and frequency are missing"),
         ({"users": 10, "epsilon": 0.1}, "not even a value that everybody holds"),
         ({"users": 3, "frequency": 0.0}, "not even epsilon = 64 would do"),
-        ({"users": 10, "epsilon": 1.0, "frequency": 2.0}, "frequency must lie"),
+        ({"users": 10, "epsilon": 1.0, "frequency": 2.0}, "frequency must be a number from 0 to 1"),
         ({"users": 0, "epsilon": 1.0, "frequency": 0.5}, "users must be"),
         ({"users": 9, "epsilon": 0.0, "frequency": 0.5}, "epsilon must be"),
         ({"users": 9, "epsilon": 1.0, "frequency": 0.5, "power": 1.0}, "alpha and power"),

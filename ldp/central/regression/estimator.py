@@ -15,7 +15,7 @@ from ldp.central.regression.calibration import Budget
 from ldp.central.regression.laplace import FromLaplace, LaplaceMoments
 from ldp.central.regression.methods import METHODS, PURE, Method
 from ldp.central.regression.rows import Rows
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import DecodeError, ParameterError, require_one_of
 from ldp.regression.bounds import Bounds, Unmapped
 from ldp.regression.intervals import Equations
 
@@ -129,8 +129,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_all_finite=False)
         y = np.where(absent, np.nan, np.asarray(y, dtype=np.float64))
         method = self._method()
-        if self.neighbours not in NEIGHBOURS:
-            raise ParameterError(f"neighbours must be one of {', '.join(NEIGHBOURS)}")
+        require_one_of(self.neighbours, NEIGHBOURS, "neighbours")
         neighbours = NEIGHBOURS[self.neighbours]
         epsilon, delta = float(self.epsilon), float(self.delta)
         budget = Budget(epsilon=epsilon, delta=delta, neighbours=neighbours)
@@ -255,10 +254,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return Rows.of(*mapped, intercept=self.fit_intercept, norm=self.norm)
 
     def _method(self) -> Method:
-        if self.method not in METHODS:
-            raise ParameterError(
-                f"unknown method {self.method!r}; known: {', '.join(map(str, METHODS))}"
-            )
+        require_one_of(self.method, METHODS, "method")
         return METHODS[self.method]
 
     def _bounds(self, columns: int) -> tuple[Bounds, Bounds]:
