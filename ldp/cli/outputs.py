@@ -45,9 +45,8 @@ def guarded(name: str, command: click.Command) -> click.Command:
     for word, one in command.commands.items() if isinstance(command, click.Group) else ():
         guarded(f"{name} {word}", one)
     options = {option.name for option in command.params}
-    callback, written = command.callback, [*options.intersection(["out"]), *OUTPUTS.get(name, ())]
-    if callback is None:
-        return command
+    callback: Any = command.callback
+    written = [*options.intersection(["out"]), *OUTPUTS.get(name, ())]
 
     @wraps(callback)
     def checked(**values: Any) -> Any:

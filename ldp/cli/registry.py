@@ -253,8 +253,7 @@ def write_page(
     loaded = Registry.load(file)
     today = datetime.now(UTC).date()
     loaded.check(today)
-    inputs = [*loaded.files, *certificates, *([against] if against else [])]
-    _require_other(out, inputs)
+    _require_plain(out, *loaded.files, *certificates, *([against] if against else []))
     signed = read_sign_off(against) if against else None
     certified = read_certificates(certificates)
     write_whole(out, page_text(loaded, certified, signed, today))
@@ -288,7 +287,7 @@ def sign_registry(
     """
     loaded = Registry.load(file)
     record = out or file.with_name(BESIDE)
-    _require_other(record, [*loaded.files, *certificates])
+    _require_plain(record, *loaded.files, *certificates)
     for path in certificates:
         if real_path(path).parent != real_path(record).parent:
             raise ParameterError(f"{path}: a certificate belongs beside the record, {record}")
@@ -302,10 +301,8 @@ def _metrics(loaded: Registry) -> str:
     return counted(len(loaded.metrics), "metric")
 
 
-def _require_other(out: Path, inputs: list[Path]) -> None:
-    if real_path(out) in map(real_path, inputs):
-        raise ParameterError(f"{out} is also an input; name another file for the output")
-    if hidden := [path.name for path in (out, *inputs) if not is_plain(path.name)]:
+def _require_plain(*files: Path) -> None:
+    if hidden := [file.name for file in files if not is_plain(file.name)]:
         raise ParameterError(f"the name of a file must be a text of one line: {hidden[0]!a}")
 
 

@@ -91,6 +91,7 @@ def test_a_calibrated_gaussian_keeps_its_delta_and_wastes_nothing(
     assert gaussian_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-4)
     mechanism = Gaussian(epsilon=epsilon, delta=delta, sensitivity=3.0)
     assert gaussian_delta(epsilon, 3.0 / mechanism.std_error) <= delta
+    assert (mechanism.cost.epsilon, mechanism.cost.delta) == (epsilon, delta)
 
 
 @pytest.mark.exact

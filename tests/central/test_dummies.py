@@ -72,6 +72,17 @@ def test_the_error_is_at_most_2_6_times_the_curators() -> None:
 
 
 @pytest.mark.exact
+def test_small_batches_cost_what_their_delta_says_and_too_small_ones_are_unlimited() -> None:
+    messages = DummyMessages(values=4, slots=4, probability=0.5)
+    cost = messages.shuffled_cost(reports=30, delta=1e-6)
+    assert 0.999e-6 < messages.delta(cost.epsilon, reports=30) <= 1e-6
+    assert 2.39 < cost.epsilon < 2.391
+    assert messages.shuffled_cost(reports=10, delta=1e-6).epsilon == math.inf
+    assert messages.delta(0.0, reports=1000) < 0.03
+    assert messages.shuffled_cost(reports=1000, delta=0.03).epsilon == 0.0
+
+
+@pytest.mark.exact
 def test_many_slots_are_summed_without_a_loss_of_digits() -> None:
     """In 60-digit decimals, the bound of 200,000 slots is above the sum, by less than 1e-9."""
     messages = DummyMessages(values=2_500, slots=2, probability=0.5)

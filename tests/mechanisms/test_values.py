@@ -158,6 +158,15 @@ def test_every_mechanism_of_words_has_a_value_for_none() -> None:
 
 
 @pytest.mark.exact
+def test_no_number_stands_for_none() -> None:
+    """Without a value for none a registry refuses hidden presence."""
+    numbers = [kind for kind in CATALOGUE.values() if kind.examples()[0].mechanism.outside]
+    assert len(numbers) >= 5
+    for kind in numbers:
+        assert {example.mechanism.placeholder for example in kind.examples()} == {None}
+
+
+@pytest.mark.exact
 def test_a_value_that_is_not_listed_is_told_as_the_other_one(tmp_path: Path) -> None:
     registry = registered(tmp_path, CATEGORIES + 'other = "other"\n', CATEGORIES)
     named, unnamed = registry.metrics.values()
