@@ -208,8 +208,8 @@ def _pooled(table: Table, weighted: float | None) -> tuple[float, ...]:
             "sent under one permanent response, as sum K**2 / sum K over the clients "
             "(--weighted-reports-per-client X, or a CSV file reports,clients)"
         )
+    if weighted is not None and not 1 <= weighted < np.inf:
+        raise ParameterError("weighted_reports_per_client must be 1 or more")
     if weighted is None or weighted == 1 or not mechanism.is_memoisable:
         return ()
-    if not 1 <= weighted < np.inf:
-        raise ParameterError("weighted_reports_per_client must be 1 or more")
     return (weighted - 1,)

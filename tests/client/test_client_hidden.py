@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ldp import RandomizedResponse
-from ldp.client import runtime
+from ldp.client import Recorded, runtime
 from ldp.client.memoisation_modes import Fresh, HiddenFresh
 from ldp.client.responses import Report, Responses
 from ldp.client.sealing import MOST_PERIODS
@@ -312,6 +312,25 @@ def test_hidden_epochs_tell_one_value_each_and_only_of_the_epoch_before(
         assert len(differing) * PRICE <= charged + 1e-9
     if prices > ONE:  # the first epoch can be about nothing, and takes one price
         assert len({tuple(about) for about in abouts}) > 1
+
+
+@pytest.mark.exact
+def test_hidden_a_response_that_was_charged_stays_when_the_clock_goes_back(home: Any) -> None:
+    """The epoch would tell two values else, for one price.
+
+    The first of 50 later records would be drawn in 50 of 51 cases.
+    """
+    one = home(EPOCH + HIDDEN)
+    one.client.withdraw()
+    one.now = EPOCH_BEGINS + 4 * DAY
+    one.client.grant()
+    one.day("Oslo")
+    charged = one.rows("SELECT ends, response FROM frozen WHERE charged")
+    one.now = EPOCH_BEGINS
+    answers = [one.client.record("city", "Bergen") for _ in range(50)]
+    assert answers == 50 * [Recorded()]
+    assert charged
+    assert {*charged} <= {*one.rows("SELECT ends, response FROM frozen WHERE charged")}
 
 
 @pytest.mark.statistical

@@ -236,6 +236,10 @@ def test_intervals_are_of_the_table_or_of_a_population_at_a_level_inside_0_and_1
     share = np.clip(some.unbiased / some.reports, 0, 1)
     more = some.std_error**2 + some.reports * share * (1 - share)
     assert np.allclose(wider, 2 * np.hypot(1.959964 * np.sqrt(more), 1))
+    low, _ = some.at(reports_per_person=7.0).interval(population=True)
+    share = (some.reports * share + 14) / (some.reports + 28)
+    people = 6 * some.reports * share * (1 - share)
+    assert np.allclose(some.unbiased - low, np.hypot(1.959964 * np.sqrt(more + people), 1))
     assert some.detected(Rule(threshold=1e9)).sum() == 0
     with pytest.raises(ParameterError, match="level must lie"):
         some.interval(1.0)

@@ -216,12 +216,12 @@ def test_only_a_permanent_response_is_pooled() -> None:
     assert once.interval() == twice.interval()
     low, high = twice.interval(population=True)
     assert (high - low > np.subtract(*reversed(once.interval(population=True)))).all()
-    with pytest.raises(ParameterError, match="1 or more"):
+    with pytest.raises(ParameterError, match="weighted_reports_per_client must be 1 or more"):
         decode(table, ("a",), weighted_reports_per_client=0.5)
     basic = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75)
     pooled = pooled_table(basic, np.array([50, 1, 1, 1]), 2, np.random.default_rng(1))
     for wrong in (0.5, float("inf"), float("nan")):
-        with pytest.raises(ParameterError, match="1 or more"):
+        with pytest.raises(ParameterError, match="weighted_reports_per_client must be 1 or more"):
             decode(pooled, weighted_reports_per_client=wrong)
 
 

@@ -15,6 +15,7 @@ from ldp.decoding.distribution import Distribution, decode_distribution
 from ldp.decoding.means import decode_mean, decode_regression
 from ldp.errors import ParameterError
 from ldp.mechanisms import (
+    Dummies,
     HierarchicalHistogram,
     OneBitMean,
     Piecewise,
@@ -22,7 +23,8 @@ from ldp.mechanisms import (
     RegressionMoments,
 )
 from ldp.registry import Registry
-from ldp.simulation import draw_table
+from ldp.simulation import Population, draw_table
+from ldp.simulation.tables import draw_people_table
 from ldp.tables.estimates import Estimates
 from simulations.publish import START
 from tests.publications import World
@@ -85,8 +87,25 @@ def test_a_distribution_has_people_once_for_all_its_levels() -> None:
         few, many = here.quantile(0.5), often.quantile(0.5)
         assert many.low <= few.low < few.high <= many.high
         assert few.estimate == pytest.approx(many.estimate, rel=1e-3)
-    errors = once.at(reports_per_person=K).error_draws.std(axis=1)
-    np.testing.assert_allclose(errors, 1, atol=0.15)
+    often = once.at(reports_per_person=K)
+    np.testing.assert_allclose(often.error_draws.std(axis=1), 1, atol=0.15)
+    weight, share = np.arange(len(once.share)) / len(once.share), np.clip(once.share, 0, 1)
+    share = share / max(1.0, float(share.sum()))
+    (_, alone, _), (_, together, _) = once.linear(weight), often.linear(weight)
+    spread = weight**2 @ share - (weight @ share) ** 2
+    assert together**2 - alone**2 == pytest.approx((K - 1) * spread / REPORTS, rel=0.05)
+
+
+@pytest.mark.exact
+def test_messages_are_of_a_population_too() -> None:
+    messages = Dummies(categories=("a", "b", "c"), slots=4, probability=0.5)
+    people = Population(messages.categories, counts=np.array([1000, 500, 500]))
+    drawn: Any = draw_people_table(messages, people, np.random.default_rng(1))
+    found = decode(drawn)
+    share = found.count / people.users
+    for end, far in zip(found.interval(), found.interval(population=True), strict=True):
+        added = (far - found.count) ** 2 - (end - found.count) ** 2
+        np.testing.assert_allclose(added, Z**2 * share * (1 - share) * people.users)
 
 
 @pytest.mark.exact

@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import chi2
 
 from ldp import BitFlip, HadamardResponse, PrefixExtension, ProjectiveGeometry, Rappor
-from ldp.mechanisms import MemoisedBitFlip
+from ldp.decoding.mean_sketch import estimated_squares
+from ldp.mechanisms import MemoisedBitFlip, MemoisedHashing, MemoisedResponse
 from ldp.server import Estimates, decode, discover_prefixes
 from ldp.simulation import draw_table
 from ldp.tables.table import Table
@@ -95,6 +96,38 @@ def test_of_pooled_bit_flips_it_grows_with_the_reports_of_a_client() -> None:
     more = 4 * table.total * float(mechanism.permanent_channel.variance(share).sum())
     assert alone.sum_std_error
     assert pooled.sum_std_error == pytest.approx(np.sqrt(alone.sum_std_error**2 + more))
+
+
+@pytest.mark.exact
+def test_of_pooled_columns_it_grows_with_the_reports_of_a_client() -> None:
+    """Columns of three candidates are one column, which a holder of any of them touches."""
+    mechanism = MemoisedResponse(categories=LETTERS[:4], epsilon=1.0, lifetime_epsilon=2.0)
+    generator = np.random.default_rng(1)
+    table = draw_table(mechanism, LETTERS[:4], counts=HELD[:4], generator=generator)
+    alone, pooled = (decode(table, LETTERS[:3], weighted_reports_per_client=k) for k in (1, 5))
+    assert mechanism.permanent_channel
+    true, other = mechanism.permanent_channel.chances
+    held = min(1.0, alone.count.sum() / table.total)
+    named = held * (true + 2 * other) + (1 - held) * 3 * other
+    spread = held * (true + 2 * other) ** 2 + (1 - held) * (3 * other) ** 2
+    more = 4 * table.total * (named - spread) / (true - other) ** 2
+    assert alone.sum_std_error
+    assert pooled.sum_std_error == pytest.approx(np.sqrt(alone.sum_std_error**2 + more))
+
+
+@pytest.mark.exact
+def test_collisions_are_told_from_the_noise_that_a_clients_reports_share() -> None:
+    """With more reports of a client less of the cells' squares is left for the values."""
+    mechanism = MemoisedHashing(epsilon=1.0, lifetime_epsilon=2.0, rows=64, seed="00")
+    generator = np.random.default_rng(1)
+    table = draw_table(mechanism, LETTERS, counts=100 * HELD, generator=generator)
+    alone, pooled = (estimated_squares(table, table.named_counts(), more) for more in (0.0, 2.0))
+    assert mechanism.permanent_channel
+    rows, width = mechanism.shape
+    one, none = (mechanism.permanent_channel.variance(share) for share in (1.0, 0.0))
+    noise = 2 * table.total * (one + (width - 1) * none + 1 - 1 / rows)
+    assert pooled > 0
+    assert alone - pooled == pytest.approx(noise * rows / (1 - 1 / width))
 
 
 @pytest.mark.slow
