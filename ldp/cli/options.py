@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldp.cli.parsing import SHARE, Typed
-from ldp.errors import LdpError, ParameterError
+from ldp.errors import ParameterError
 from ldp.files import finite, is_pipe
 from ldp.protocol.keys import duration
 from ldp.registry.definitions import Metric
@@ -55,10 +55,7 @@ class _Store(_File):
             return super().convert(value, parameter, context)
         from ldp.collection.object_store import store_path  # late: it loads pyarrow
 
-        try:
-            return store_path(str(value))
-        except LdpError as error:
-            self.fail(str(error), parameter, context)
+        return Typed("STORE", store_path).convert(str(value), parameter, context)
 
 
 FILE, STORE = _File(path_type=Path), _Store(path_type=Path)

@@ -14,7 +14,7 @@ from ldp.cli.options import FILE, JSON, SEED, aligned, generator, say, wrap
 from ldp.cli.parsing import Typed
 from ldp.cli.reading import reading_options
 from ldp.data_files import MOST_NAMES
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, errors_in
 from ldp.files import write_whole
 from ldp.protocol.channel import require_epsilon
 
@@ -88,12 +88,10 @@ def trial_command(
         kind, cells = "numbers", sheet.numbers(name)
     groups = None if by is None else [cell or None for cell in read_column(data, by)[1].cells(by)]
     epsilons = tuple({f"{epsilon:g}": epsilon for epsilon in epsilons}.values())
-    try:
+    with errors_in(data):
         trials = try_column(
             cells, by=groups, epsilon=epsilons, read_as=kind, name=heading, seed=generator(seed)
         )
-    except ParameterError as error:
-        raise ParameterError(f"{data}: {error}") from None
     heads = [trials.heads] if trials.facts["read_as"] == "numbers" else VALUE_HEADS
     table = aligned([*heads, *trials.cells])
     lines = [trials.about, MADE, "", *table, "", *wrap(trials.notes)]

@@ -230,8 +230,6 @@ def covariance(information: Floats) -> Floats:
     Z (Z' I Z)**-1 Z', Z a basis of the changes that keep the sum."""
     from scipy.linalg import helmert
 
-    if len(information) < 2:
-        return np.zeros_like(information)  # one share is all there is
     # orthonormal columns that each add to 0
     basis = helmert(len(information)).T
     inverse = np.linalg.pinv(basis.T @ information @ basis, hermitian=True, rcond=1e-12)

@@ -70,8 +70,6 @@ def discover_ngrams(table: Table | JointTable, *, rule: Rule | None = None) -> E
     if not isinstance(table, JointTable) or not isinstance(mechanism, RapporNgrams):
         raise DecodeError("n-grams are found in tables of a rappor-ngrams metric alone")
     patterns, rule = whole_of(table), rule or Rule(control="bonferroni")
-    if not patterns.total:
-        raise DecodeError("there are no reports")
     spelling = mechanism.spelling
     if fragment_number(spelling) > MOST_FRAGMENTS:
         raise DecodeError(f"more than {MOST_FRAGMENTS:,} fragments: shorter ones are needed")

@@ -38,12 +38,10 @@ MOST_REPORTS = 10**18
 
 
 def smallest_type(most: int, signed: bool = False) -> np.dtype[np.integer]:
-    """Return the smallest integer type for counts up to `most` (down to -most when signed). Raises
-    DecodeError where there is none."""
-    for size, name in wire.COUNT_TYPES.items():
-        if most < 1 << (8 * size - signed):
-            return np.dtype("<" + (name.replace("u", "i") if signed else name))
-    raise DecodeError("a table cannot count that many reports")
+    """Return the smallest integer type for counts up to `most` (down to -most when signed), which
+    is MOST_REPORTS at most."""
+    name = next(of for size, of in wire.COUNT_TYPES.items() if most < 1 << (8 * size - signed))
+    return np.dtype("<" + (name.replace("u", "i") if signed else name))
 
 
 _UNREADABLE = (
