@@ -291,8 +291,6 @@ class Registry(Contents):
         """Return `worst_case` of all groups together, the most epsilon of one device: groups add,
         up to the device's cap."""
         groups = [self.worst_case(group) for group in self.groups]
-        if any(math.isinf(worst["life"]) for worst in groups):
-            return dict.fromkeys((*SPANS, "life"), math.inf)
         return {
             span: min(self.lifetime_epsilon, exact_sum(worst[span] for worst in groups))
             for span in (*SPANS, "life")

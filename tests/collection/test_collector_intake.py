@@ -79,6 +79,21 @@ def test_a_mixed_batch_is_known_by_what_its_items_begin_with() -> None:
     assert intake._sort_known(body, known, date.max) is None
 
 
+@pytest.mark.exact
+def test_many_reports_of_two_metrics_are_not_taken_for_those_of_the_first() -> None:
+    """The batch has the length of as many reports of one metric."""
+    from ldp.collection import intake
+
+    metric = registry(SCRATCH).metric("city")._replace(version=1, expires=TODAY)
+    known = intake.CollectedMetrics(x=metric, y=metric)
+    report = metric.mechanism.encoder().encode("Oslo")
+    listed = [Item(name, 1, report) for name in "xy" for _ in range(50)]
+    lots = sort_batch(batch(listed), known, TODAY).lots
+    assert [(lot.metric, lot.reports) for lot in lots] == [("x", 50), ("y", 50)]
+    late = sort_batch(batch(listed[:50]), known, date.max)
+    assert [refusal.code for refusal in late.refused] == ["expired"] * 50
+
+
 EVERY = [
     *((one.mechanism, one.values[0]) for kind in CATALOGUE.values() for one in kind.examples()),
     (CountMeanSketch(epsilon=4.0, rows=256, width=64, seed="00"), "a"),

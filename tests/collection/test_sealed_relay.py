@@ -95,7 +95,9 @@ def test_a_batch_waits_for_its_time(tmp_path: Path) -> None:
         relay.send(batch(texts(relay, 3)))
         relay.work()
         worker = relay.collector._worker
-        assert (worker.waiting, RelayBuffer(relay.buffer).outgoing()) == (3, [])
+        buffer = RelayBuffer(relay.buffer)
+        assert buffer.shuffle("places", 4, TODAY) == 0, "too few for a batch"
+        assert (worker.waiting, buffer.outgoing()) == (3, [])
         worker._since["places"] -= 3600
         relay.work()
         assert len(RelayBuffer(relay.buffer).outgoing()) == 1
@@ -291,6 +293,7 @@ def test_a_batch_that_the_collector_will_not_take_keeps_no_other_waiting(
             relay.work()
         assert sorted(to.ids) == sorted(waiting)
         assert relay.collector._worker._reader.outgoing() == [to.refused]
+        assert [*relay.collector._worker.failures] == ["batches cannot be forwarded"]
 
 
 @pytest.mark.exact

@@ -16,6 +16,7 @@ from ldp.registry import Registry, read_values
 from ldp.registry.definitions import Queue
 from ldp.registry.explaining import label
 from ldp.registry.lookalikes import lookalike_notes
+from ldp.registry.resolved import resolved_bytes
 from tests.command_line import run
 from tests.folders import ROOT
 
@@ -356,6 +357,8 @@ def test_a_group_is_a_queue_and_a_metric_that_is_shuffled_to_a_target_has_its_ow
     text = text.replace("[product]", f'[product]\nsealing_keys = ["{key}"]')
     registry = Registry.load(written(tmp_path, text))
     assert registry.sealing_keys == (key,)
+    # a client that cannot seal refuses such a registry
+    assert json.loads(resolved_bytes(registry))["product"]["sealing_keys"] == [key]
     assert {name: queue.size for name, queue in registry.queues().items()} == {
         "typing/city/1": 256,
         "typing": 128,
