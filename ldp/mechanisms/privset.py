@@ -10,8 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from math import comb
 
-from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import Answers, require_at_most, require_categories
+from ldp.mechanisms.addressing import Answers, require_categories
 from ldp.mechanisms.base import Case, Setting, Shape
 from ldp.mechanisms.categorical import Categorical, SetChannel
 from ldp.protocol.channel import keep_probability, require_epsilon, require_whole
@@ -61,9 +60,7 @@ class PrivSet(Categorical):
 
     def __post_init__(self) -> None:
         categories = len(require_categories(self.categories))
-        if self.at_most is None:
-            raise ParameterError("privset needs at_most, the number of answers of a person")
-        require_at_most(self.at_most, categories)
+        require_whole(self.at_most, "at_most", 1, categories)
         if self.size == 0 and type(self.size) is int:
             epsilon = require_epsilon(self.epsilon)
             object.__setattr__(self, "size", tuned_set_size(epsilon, categories, self.at_most))

@@ -80,8 +80,8 @@ class PeriodTask:
     """One period of a subject, of `days` days from `first` on, with all its `files` in the store
     and its `state` if it was counted. `is_unfinished`: whether its results are not those of the
     kept table; `out`: folder of the publication; `skip_damaged`: whether to leave damaged files
-    out; `workers`: number of threads; `fakes`: largest share of the reports that may be made up,
-    for metrics whose intervals can allow for it."""
+    out; `fakes`: largest share of the reports that may be made up, for metrics whose intervals can
+    allow for it."""
 
     subject: Subject
     out: Path
@@ -91,7 +91,6 @@ class PeriodTask:
     state: PeriodState | None
     is_unfinished: bool
     skip_damaged: bool
-    workers: int
     fakes: float | None = None
 
     @property
@@ -163,7 +162,7 @@ class PeriodTask:
         table = count_files(
             files,
             self.subject.mechanism,
-            workers=self.workers,
+            workers=2,
             on_damaged=skip if self.skip_damaged else None,
             on_file=lambda path: counted.add(names[path]),
             whole=self.subject.mechanism.needs_whole,

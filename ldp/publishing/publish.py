@@ -69,8 +69,8 @@ class Publication:
 class Job:
     """Options of a run. `today`: day in UTC; `since`: periods that begin before this day are left
     alone; `skip_damaged`: whether to leave damaged files out; `fakes`: largest share of a period's
-    reports that may be made up; `processes`: how many metrics are counted at a time, each with
-    `workers` threads; `on_period` is called after each period."""
+    reports that may be made up; `processes`: how many metrics are counted at a time; `on_period` is
+    called after each period."""
 
     registry: Registry
     stores: Sequence[StorePath]
@@ -81,7 +81,6 @@ class Job:
     skip_damaged: bool = False
     fakes: float | None = None
     processes: int = 1
-    workers: int = 2
     on_period: Callable[[CountedPeriod], None] = lambda _: None
 
 
@@ -175,7 +174,6 @@ def _due_tasks(job: Job, metric: str, version: int, is_stored: bool) -> list[Per
             state=states.get(first),
             is_unfinished=first in waiting,
             skip_damaged=job.skip_damaged,
-            workers=job.workers,
             fakes=job.fakes,
         )
         for first in sorted({*complete, *waiting})

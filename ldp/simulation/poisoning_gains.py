@@ -43,14 +43,12 @@ from ldp.tables.table import Table
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Poisoned:
     """Collection of the `honest` table and of the reports `fakes`, None for none. `share`: share of
-    fakes that the decoder allows for; `clean`: the same collection without fakes, where it is
-    known."""
+    fakes that the decoder allows for."""
 
     values: tuple[str, ...]
     honest: Table
     fakes: ReportArrays | None
     share: float
-    clean: "Poisoned | None" = None
 
     def table(self, batch: ReportArrays | None) -> Table:
         """Return the table of the honest reports and those of `batch`."""
@@ -82,7 +80,7 @@ def statistics(poisoned: Poisoned) -> Floats:
     block = np.append(rows, among.astype(np.uint32)), np.concatenate([payloads, others])
     good = is_plausible(mechanism, *block, poisoned.values)[: rows.size]
     if not good.any():
-        return undefended(poisoned.clean or replace(poisoned, fakes=None))
+        return undefended(replace(poisoned, fakes=None))
     batch = (rows[good], payloads[good])
     return undefended(poisoned if good.all() else replace(poisoned, fakes=batch))
 
@@ -193,7 +191,7 @@ class Laboratory:
             for name, attack in ATTACKS.items():
                 aims, row = attack.aims(scene, generator), results[name]
                 batch = attack.reports(scene, aims, fakes, generator)
-                poisoned = replace(clean, fakes=batch, clean=clean)
+                poisoned = replace(clean, fakes=batch)
                 for defence, shares_of in self.defences.items():
                     moved = attack.way * (shares_of(poisoned) - before[defence])[aims]
                     row.gain[defence] = row.gain.get(defence, 0) + float(moved.sum()) / self.runs
