@@ -96,6 +96,16 @@ def test_duckdb_estimates_what_decode_does(
 
 
 @pytest.mark.exact
+def test_duckdb_reads_categories_as_they_are(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    mechanism = RandomizedResponse(categories=("O'Hare", "a''b", "c\\d", "Åre, \n"), epsilon=2.0)
+    write(tmp_path, mechanism, mechanism.categories)
+    query = counting_query("duckdb", "m", 1, mechanism, [tmp_path], estimates=True)
+    with duckdb.connect() as database:
+        assert {value for value, *_ in database.sql(query).fetchall()} == {*mechanism.categories}
+
+
+@pytest.mark.exact
 def test_queries_end_in_estimates_of_six_mechanisms_and_more(tmp_path: Path) -> None:
     names = {mechanism.name for mechanism, _ in ESTIMATED}
     assert names >= {"coin", "rr", "unary", "subset", "privset", "hadamard", "pgr"}

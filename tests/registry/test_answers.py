@@ -88,6 +88,21 @@ def test_a_report_that_does_not_lie_names_the_answer(tmp_path: Path, mechanism: 
 
 
 @pytest.mark.exact
+def test_a_report_on_coarse_ranges_counts_those_that_there_are(tmp_path: Path) -> None:
+    """The bits behind them are noise alone, and stand for no range."""
+    rest = 'mechanism = "hierarchical-histogram"\nepsilon = 1.0\nbounds = [0, 64]\nbuckets = 64'
+    made = registry(tmp_path, {"wait": rest})
+    mechanism: Any = made.metric("wait").mechanism
+    totals, encoder = dict[int, int](), mechanism.encoder()
+    for _ in range(200):
+        report = encoder.encode(5.0)
+        said = StatementReader(made).read(Item("wait", 1, report))
+        totals[mechanism.row_and_payload(report)[0]] = said.total
+    assert totals == {row: mechanism.addressing.groups(row) for row in range(mechanism.shape.rows)}
+    assert len({*totals.values()}) > 1
+
+
+@pytest.mark.exact
 def test_a_coin_says_yes_or_no(tmp_path: Path) -> None:
     made = registry(tmp_path, {"ill": 'mechanism = "coin"\nalpha = 0.999999999\nbeta = 0.5'})
     for answer in ("yes", "no"):
