@@ -7,6 +7,7 @@ their metrics, padded with zeros to one of a few sizes. It contains nothing abou
 
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date, timedelta
 from typing import NamedTuple, Protocol
 
@@ -76,10 +77,8 @@ class Batch(NamedTuple):
     @classmethod
     def from_bytes(cls, data: bytes) -> "Batch":
         """Return the batch in `data`; raise ReportError for bytes that `to_bytes` cannot write."""
-        try:
-            magic, version, identity, day, count = _HEAD.unpack_from(data)
-            if (magic, version) != (BATCH_MAGIC, BATCH_VERSION):
-                raise ReportError("not a batch of this format")
+        with suppress(struct.error, ValueError, OverflowError):
+            _, _, identity, day, count = _HEAD.unpack_from(data)
             items, at = list[Item](), HEAD_BYTES
             for _ in range(count):
                 name_size, metric_version, size = _ITEM.unpack_from(data, at)
@@ -89,11 +88,7 @@ class Batch(NamedTuple):
             batch = cls(identity, _EPOCH + timedelta(days=day), tuple(items))
             if batch.to_bytes() == data:
                 return batch
-        except ReportError:
-            raise
-        except (struct.error, ValueError, OverflowError):
-            pass
-        raise ReportError("a batch is damaged")
+        raise ReportError("a batch is damaged, or not of this format")
 
 
 def item_beginning(metric: str, version: int, header: bytes, body_bytes: int) -> bytes:
