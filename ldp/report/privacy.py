@@ -14,6 +14,9 @@ NO_LABEL = (
     "them."
 )
 
+FRESH = "", ""
+"""Memoisation and epoch of a label whose reports have fresh noise each."""
+
 
 def report_epsilon(file: SavedResult) -> float:
     """Return the epsilon of one whole report of a `file`; for a part of a joint metric this is more
@@ -74,10 +77,11 @@ def _several(summary: Mapping[str, Any], epsilon: float, known: list[Label]) -> 
     if summary.get("memoised") and lifetime is not None:
         if not memoise:
             yield "They share a randomised response; for how long is not known."
-        for how, epoch in sorted(memoise):
+        for how, epoch in sorted(memoise - {FRESH}):
             seen = f"all reports of {epoch}" if epoch else "all reports about one value"
-            yield f"{REMEMBERED[how or False].format(epoch=epoch)} {guess_sentence(lifetime, seen)}"
-        return
+            yield f"{REMEMBERED[how].format(epoch=epoch)} {guess_sentence(lifetime, seen)}"
+        if FRESH not in memoise:
+            return
     yield REMEMBERED[False]
     if days > 1:
         yield (

@@ -125,6 +125,12 @@ def test_the_privacy_label_says_what_a_report_costs_and_what_a_device_may_spend(
     read = label(labels=[{**asdict(LABEL), "memoise": "per-value"}], **kept)
     assert "saw all reports about one value" in read
     assert "When a value changes is not covered" in read
+    assert "fresh noise" not in read
+    both = [{**asdict(LABEL), "memoise": memoise} for memoise in ("per-value", "")]
+    read = label(labels=both, **kept)
+    assert "saw all reports about one value" in read
+    assert "Every report has fresh noise." in read
+    assert read.count("(epsilon 5)") == 1, "of what is memoised only"
     read = label(**kept)
     assert "for how long is not known" in read
     assert "Not known here: the caps are in a registry" in read
