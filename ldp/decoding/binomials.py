@@ -10,13 +10,14 @@ all possible made-up reports, because one more report names the cell at most onc
 are saddlepoint approximations: Barndorff-Nielsen 1986, with Daniels' continuity correction of 1987.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints, binomial_above
+from ldp.arrays import Floats, Ints, binomial_above, binomial_ends
 from ldp.protocol.channel import Channel
 from ldp.tables.fakes import Fakes
 
@@ -94,6 +95,26 @@ class BinomialBounds:
         seen = np.clip(self.named_counts - fakes * all_name, 0, about)
         low, high = share_interval(seen, about, self.channel, tail)
         return low * (honest / about), high * (honest / about)
+
+
+class BinomialLaw(NamedTuple):
+    """Distribution of a count that is Binomial(`number`, `share`), around its mean."""
+
+    number: int
+    share: float
+
+    def upper(self, p: float) -> float:
+        """Return the distance above the mean, in standard deviations, of the least count that is
+        reached with probability p or less."""
+        return self._above(1 + binomial_ends(p, *self)[1])
+
+    def lower(self, p: float) -> float:
+        """Return the distance below the mean of the largest such count."""
+        return -self._above(binomial_ends(p, *self)[0] - 1)
+
+    def _above(self, count: int) -> float:
+        mean = self.number * self.share
+        return (count - mean) / math.sqrt(mean * (1 - self.share))
 
 
 def share_interval(

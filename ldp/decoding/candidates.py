@@ -26,7 +26,7 @@ from ldp.arrays import Floats, Places, Points, binomial_above
 from ldp.bulk import add_to_cells, sum_cells
 from ldp.decoding.binomials import FEW_LIES, HARDLY_ANY_LIES
 from ldp.decoding.direct import pooled_variance
-from ldp.decoding.error_law import law_of_random_cells
+from ldp.decoding.error_law import ErrorLaw, law_of_random_cells
 from ldp.decoding.report_patterns import UNEXPLAINED, PatternEquations
 from ldp.errors import DecodeError
 from ldp.mechanisms import Mechanism
@@ -34,7 +34,7 @@ from ldp.protocol.kinds import Index
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
 from ldp.regression.least_squares import inverse_diagonal
-from ldp.tables.estimates import ErrorDistribution, Estimates, Normal, Rule
+from ldp.tables.estimates import Estimates, Normal, Rule
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
@@ -217,7 +217,7 @@ class BitEquations:
         freedom = max(1, self.contrasts - fit.chosen.size)
         return 1 - fit.chosen.size / self.contrasts, float((residual**2).sum()) / freedom
 
-    def law(self, design: BloomDesign, fit: Sparse) -> ErrorDistribution:
+    def law(self, design: BloomDesign, fit: Sparse) -> ErrorLaw | Normal:
         """Return the distribution of the products of residuals with random cells. A candidate's
         cells are random, whatever unlisted strings left in the residuals."""
         used, hashes = self.table.reports > 0, self.map.shape[2]

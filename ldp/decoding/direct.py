@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldp.arrays import Ints
-from ldp.decoding.binomials import BinomialBounds
-from ldp.decoding.error_law import Collisions
+from ldp.decoding.binomials import BinomialBounds, BinomialLaw
 from ldp.errors import DecodeError, errors_in
 from ldp.mechanisms import Mechanism
 from ldp.protocol.channel import Channel
@@ -80,7 +79,7 @@ def estimate_counts(
         p_value=Normal().tail(count / noise) if more else exact.p_value,
         reports=n,
         noise=noise,
-        law=Normal() if more else Collisions(channel=channel, reports=n).law(),
+        law=Normal() if more else BinomialLaw(n, float(channel.untouched)),
         bounds=None if more else exact,
         rule=rule,
     )

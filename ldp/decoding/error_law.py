@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ldp.arrays import Floats, Ints
 from ldp.protocol.channel import Channel
-from ldp.tables.estimates import ErrorDistribution, Normal
+from ldp.tables.estimates import Normal
 
 SMALLEST_P = 1e-15
 """Smallest p-value: smaller ones are below the rounding of the FFT."""
@@ -75,7 +75,7 @@ class ErrorLaw:
         return float((self.start + self.step * place - self.mean) / self.std)
 
 
-def law_of_random_cells(cells: Floats, draws: int) -> ErrorDistribution:
+def law_of_random_cells(cells: Floats, draws: int) -> ErrorLaw | Normal:
     """Return the distribution of the sum of `draws` cells that are drawn at random from `cells`, in
     standard deviations around its mean. A candidate's product with residuals is such a sum, because
     its hashes are random. By FFT of the cells' own distribution, in steps of
@@ -100,16 +100,16 @@ def law_of_random_cells(cells: Floats, draws: int) -> ErrorDistribution:
 class Collisions:
     """Values that share cells with a candidate, as estimated from a table of `reports` reports.
 
-    `rows`, `width`: of the sketch; an infinite width has no collisions. `heavy`: counts of values
-    whose collisions are counted one by one; `small_squares`: sum of squared counts of the other
-    known values, whose many collisions are normal in sum; `unknown`: sum of squared counts
-    that no known value explains; `unknown_most`: the largest count that one such value can have.
+    `rows`, `width`: of the sketch. `heavy`: counts of values whose collisions are counted one by
+    one; `small_squares`: sum of squared counts of the other known values, whose many collisions are
+    normal in sum; `unknown`: sum of squared counts that no known value explains; `unknown_most`:
+    the largest count that one such value can have.
     """
 
     channel: Channel
     reports: int
-    rows: int = 1
-    width: float = math.inf
+    rows: int
+    width: int
     heavy: Sequence[float] = ()
     small_squares: float = 0.0
     unknown: float = 0.0
@@ -199,11 +199,10 @@ class Collisions:
         cumulant = self.reports * (np.log1p(q * np.expm1(x)) - q * x)
         cumulant += rest * (np.log1p(excess / self.width) - share * x)
         cumulant += self.small_squares / (self.rows * self.width) * ((p - q) * x) ** 2 / 2
-        if math.isfinite(self.width):
-            for count in lumps:
-                collides = excess * count / self.rows - math.log(self.width)
-                cumulant += self.rows * np.logaddexp(math.log1p(-1 / self.width), collides)
-                cumulant -= share * count * x
+        for count in lumps:
+            collides = excess * count / self.rows - math.log(self.width)
+            cumulant += self.rows * np.logaddexp(math.log1p(-1 / self.width), collides)
+            cumulant -= share * count * x
         return float(((cumulant - math.log(SMALLEST_P)) / x).min())
 
 

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from ldp.arrays import Floats, Ints
-from ldp.decoding.binomials import BinomialBounds
+from ldp.decoding.binomials import BinomialBounds, BinomialLaw
 from ldp.decoding.direct import pooled_variance
 from ldp.errors import DecodeError
 from ldp.mechanisms.bit_flip import BitFlip
@@ -45,7 +45,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
         p_value=Normal().tail(count / noise) if more else exact.p_value,
         reports=n,
         noise=noise,
-        law=Normal(),
+        law=Normal() if more else BinomialLaw(round(n / scale.mean()), float(channel.untouched)),
         bounds=None if more else exact,
         rule=rule,
         sum_std_error=_sum_std_error(table, bucket, share, scale[bucket], more),

@@ -12,18 +12,15 @@ with it.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ldp.arrays import Floats, Ints, binomial_above, binomial_ends
-from ldp.decoding.binomials import count_interval
+from ldp.decoding.binomials import BinomialLaw, count_interval
 from ldp.decoding.direct import known_points
-from ldp.decoding.error_law import Collisions
 from ldp.errors import DecodeError
 from ldp.mechanisms.dummies import Dummies
-from ldp.protocol.channel import Channel
 from ldp.tables.estimates import Estimates, Normal, Rule
 from ldp.tables.fakes import Fakes
 from ldp.tables.table import Table
@@ -45,9 +42,6 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     named_counts = table.named_counts()[0, points].astype(np.int64)
     count: Floats = (named_counts.astype(np.float64) - dummies * share) / mechanism.sending
     bounds = MessageBounds(named_counts, count, mechanism, table.total)
-    # the law needs `untouched` only
-    exact = Fraction(share)
-    channel = Channel(touched=(1 + exact) / 2, untouched=exact)
     estimates = Estimates(
         values=candidates,
         count=count,
@@ -55,7 +49,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
         p_value=bounds.p_value,
         reports=people,
         noise=math.sqrt(mechanism.variance(people)),
-        law=Collisions(channel=channel, reports=dummies).law(),
+        law=BinomialLaw(dummies, share),
         bounds=bounds,
         rule=rule,
         details={

@@ -45,7 +45,7 @@ from ldp.errors import DecodeError
 from ldp.mechanisms import CatalogueMechanism, Rappor
 from ldp.mechanisms.base import FAKES
 from ldp.regression.debiased import Sparse
-from ldp.tables.estimates import ErrorDistribution, Normal
+from ldp.tables.estimates import Normal
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
@@ -250,7 +250,7 @@ class PatternEquations:
         by the variance of noise."""
         return sum(_doubt(design, string) for string in self.unlisted)
 
-    def law(self, design: FilterDesign, fit: Sparse) -> ErrorDistribution:
+    def law(self, design: FilterDesign, fit: Sparse) -> Normal:
         """Return the normal distribution: an estimate is a sum over many reports."""
         return Normal()
 

@@ -56,10 +56,6 @@ class ErrorDistribution(Protocol):
         """Return the d for which an estimate is more than d standard errors below the true count
         with probability p."""
 
-    def tail(self, errors: Floats) -> Floats:
-        """Return the probability of an estimate that is `errors` standard errors above the true
-        count."""
-
 
 class CountBounds(Protocol):
     """Intervals of all candidates, by the distribution of what was counted."""

@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
-from ldp import RandomizedResponse, UnaryEncoding
+from ldp import RandomizedResponse, SubsetSelection, UnaryEncoding
 from ldp.arrays import Floats
+from ldp.decoding import decode
 from ldp.decoding.binomials import BinomialBounds
 from ldp.decoding.error_law import Collisions
-from ldp.mechanisms import Mechanism
+from ldp.mechanisms import BitFlip, Mechanism
+from ldp.simulation import draw_table
 
 NAMES = tuple(f"c{i}" for i in range(40))
 LEVEL = 0.95
@@ -24,7 +26,7 @@ def _coverage(
     channel, seen = mechanism.support, np.arange(reports + 1)
     p, q = float(channel.touched), float(channel.untouched)
     count = channel.holders(seen, reports)
-    law = Collisions(channel=channel, reports=reports).law()
+    law = Collisions(channel=channel, reports=reports, rows=1, width=1 << 60).law()
     error = np.sqrt(mechanism.variance(reports, np.clip(count / reports, 0, 1)))
     rough = count - law.upper(0.025) * error, count + law.lower(0.025) * error
     found: tuple[list[float], list[float]] = [], []
@@ -106,3 +108,30 @@ def test_intervals_of_many_reports_are_normal(reports: int) -> None:
     error = np.sqrt(mechanism.variance(reports, count / reports))
     assert high - count == pytest.approx(1.96 * error, rel=0.01)
     assert count - low == pytest.approx(1.96 * error, rel=0.01)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("reports", [40, 400, 1_000_000])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        RandomizedResponse(categories=NAMES, epsilon=6.0),
+        UnaryEncoding(categories=NAMES, epsilon=1.0),
+        SubsetSelection(categories=NAMES, epsilon=0.5),
+        BitFlip(bounds=(0, 4), buckets=4, bits=4, epsilon=2.0),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_the_noise_floor_is_the_least_count_that_is_discovered(
+    mechanism: Mechanism, reports: int
+) -> None:
+    """The twin, a normal floor, lies below that count where it is of few reports."""
+    channel, generator = mechanism.support, np.random.default_rng(1)
+    values = getattr(mechanism, "categories", ("0.5",))[:1]
+    found = decode(draw_table(mechanism, values, counts=np.array([reports]), generator=generator))
+    largest = found.rule.largest(found.p_value)
+    chances = binom.sf(np.arange(reports + 1), reports, float(channel.untouched))
+    named = np.flatnonzero(chances <= largest)[:1] + 1
+    (least,) = channel.holders(named, reports)
+    assert found.noise_floor() == pytest.approx(least)
+    assert least > norm.isf(largest) * found.noise or reports > 400

@@ -254,7 +254,8 @@ def test_intervals_of_a_held_bucket_hold_where_sampling_outweighs_noise() -> Non
     """
     mechanism = BitFlip(bounds=(0, 6), buckets=6, bits=1, epsilon=6.0)
     counts, held, narrow, noise = np.array([800, 600, 400, 200]), 0, 0, 0
-    law = Collisions(channel=mechanism.channel, reports=int(counts.sum()) // 6).law()
+    reports = int(counts.sum()) // 6
+    law = Collisions(channel=mechanism.channel, reports=reports, rows=1, width=1 << 60).law()
     generator = np.random.default_rng(1)
     for _ in range(500):
         values = ("0.5", "1.5", "2.5", "3.5")
