@@ -62,12 +62,14 @@ class _Part(NamedTuple):
     def names(self, point: int) -> bool:
         """Return whether the part names the answer of this `point`: it names all cells of the
         answer, or one of them where a report is one column. An answer that touches no cell is named
-        if no cell is."""
+        if no cell is, but a bucket that the row is not about never."""
         layout = self.mechanism.layout
         cells = self.mechanism.candidate_addressing.cells(point, self.row)
         if isinstance(layout, Index):
             return self.number in cells
-        return all(layout.names(self.number, cell) for cell in cells) if cells else not self.number
+        if not cells:
+            return not (self.number or isinstance(self.mechanism.addressing, Buckets))
+        return all(layout.names(self.number, cell) for cell in cells)
 
 
 class StatementReader:
@@ -205,7 +207,7 @@ def listing(metric: Metric) -> Listing:
 def _numbers(bounds: Any) -> Listing:
     """Return numbers as answers, in `bounds` or, if None, without a known range."""
     if bounds is None:
-        return Listing("numbers", 0, "any number", ("one number", "another"))
+        return Listing("numbers", 0, "any number", ("the least number", "the largest"))
     pairs = bounds if isinstance(bounds[0], tuple) else (bounds,)
     low, high = (", ".join(f"{pair[end]:g}" for pair in pairs) for end in (0, 1))
     if len(pairs) > 1:
@@ -228,14 +230,18 @@ def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
     those of an answer in the device's set, and outside it."""
     if_held = if_not = Fraction(1)
     for part in parts_of(mechanism):
-        p, q, shared = part.channel.touched, part.channel.untouched, part.overlap
+        p, q, shared = part.channel.touched, part.channel.untouched, Fraction(part.overlap)
+        if isinstance(part.addressing, Products):  # of two numbers: as large at both ends
+            shared = 1 - Fraction(len(part.addressing.bounds), part.shape.rows)
         if part.kind is Index:
             if_held *= part.touches * p
             if_not *= shared * p + (part.touches - shared) * q
         else:
             is_many = part.kind.is_bitwise and _largest_set(part) is None
             cells = max(part.channel.differing) if is_many else 1
-            if_held, if_not = if_held * p**cells, if_not * q**cells
+            rows, columns = part.shape
+            about = Fraction(columns, rows) if isinstance(part.addressing, Buckets) else 1
+            if_held, if_not = if_held * about * p**cells, if_not * about * q**cells
     return float(if_held), float(if_not)
 
 
@@ -270,7 +276,8 @@ def true_naming(mechanism: CatalogueMechanism, value: Value) -> float | None:
         rows, columns = part.shape
         point = part.candidate_addressing.point(part_value)
         sizes = [len({*part.candidate_addressing.cells(point, row)}) for row in range(rows)]
-        share *= sum(p**size if size else (1 - q) ** columns for size in sizes) / rows
+        none = 0.0 if isinstance(part.addressing, Buckets) else (1 - q) ** columns
+        share *= sum(p**size if size else none for size in sizes) / rows
     return share
 
 

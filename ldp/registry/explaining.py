@@ -400,7 +400,7 @@ def _linked_sentence(
     about = "" if linked["is_exact"] else "about "
     what = {"reports": "of your reports", "epochs": f"of your periods of {epoch}"}[unit]
     same = " about the same answer, and has to know that all are yours" if least > 1 else ""
-    needs = f"{goal} needs {about}{least:,} {what}{same}"
+    needs = f"{goal} needs at least {about}{least:,} {what}{same}"
     shared = ", shared with the other questions" if linked["is_shared"] else ""
     by_chance = " By chance fewer can tell as much." if least > 1 else ""
     if least > linked["affordable"]:
