@@ -25,6 +25,8 @@ export interface Question {
   /** So many linked reports with fresh noise, or more, let a guess be right so often. */
   readonly linked: number;
   readonly memoise: string;
+  /** Epsilon of a charge: with `memoise` of all reports about one value, or of an epoch. */
+  readonly charged: number;
   /** Epsilon that one report can tell about a value that changes: with `memoise` "per-value". */
   readonly changing: number;
   readonly presence: string;
@@ -57,7 +59,7 @@ export function explanation(
     ...{ reports: metric.reports_per_window, window: registry.groups[metric.group]!.window },
     ...{ epsilon: metric.epsilon, belief: 1 / (1 + Math.exp(-metric.epsilon)) },
     linked: Math.ceil(Math.log(CERTAINTY / (1 - CERTAINTY)) / metric.epsilon),
-    changing: metric.changing_per_value ?? Infinity,
+    ...{ charged: metric.price, changing: metric.changing_per_value ?? Infinity },
     ...{ memoise: metric.memoise ?? "", presence: metric.presence, expires: metric.expires },
   }));
   const groups = Object.entries(registry.groups).map(([name, caps]) => ({
@@ -65,9 +67,10 @@ export function explanation(
     isConditional: registry.metricsOf(name).some(({ memoise }) => memoise === "per-value"),
     dayEpsilon: Math.min(
       caps.lifetime_epsilon,
+      registry.lifetime,
       caps.window_epsilon * (Math.ceil(DAY / caps.window) + 1),
     ),
-    lifetimeEpsilon: caps.lifetime_epsilon,
+    lifetimeEpsilon: Math.min(caps.lifetime_epsilon, registry.lifetime),
     remaining: rest(device, registry, name, now),
   }));
   return { product: registry.product, consent, questions, groups, problems: registry.problems };
@@ -97,8 +100,8 @@ const percent = (share: number): string => `${Math.ceil(1000 * share) / 10} %`;
 
 const MEMOISED: Record<string, string> = {
   "": "Every report has fresh noise, and what several tell adds up.",
-  epoch: "All reports of an epoch are about one value and count once, together.",
-  "per-value": "A value is always answered from the same randomised response, and counted once.",
+  epoch: "Reports of an epoch are about one value, and all tell up to epsilon ",
+  "per-value": "Reports of a value share a randomised response, and all tell up to epsilon ",
 };
 
 export function inText({ product, consent, questions, groups, problems }: Explanation): string {
@@ -110,7 +113,8 @@ export function inText({ product, consent, questions, groups, problems }: Explan
       `  ${most} ${q.reports} ${q.reports === 1 ? "report" : "reports"} each ${span(q.window)}, ` +
         `until ${q.expires}, each randomised before it is kept (epsilon ${q.epsilon}).`,
       `  Who believed in an answer of yours with 50 % believes it with at most ` +
-        `${percent(q.belief)} after one report. ${MEMOISED[q.memoise]}`,
+        `${percent(q.belief)} after one report. ${MEMOISED[q.memoise]}` +
+        (q.memoise && `${q.charged}.`),
     );
     if (q.belief >= 0.999) {
       lines.push(

@@ -259,6 +259,17 @@ test("explain says how many linked reports tell an answer, and what a changing v
   });
 });
 
+test("explain says what all reports of a memoised answer tell, and the cap of the device", async () => {
+  const document = registry();
+  document.product.lifetime_epsilon = 10.5;
+  const text = await new Device({ registry: document }).client.explain();
+  for (const { memoise, price } of Object.values(document.metrics)) {
+    if (memoise) assert.ok(text.includes(`, and all tell up to epsilon ${price}.`));
+  }
+  assert.equal(text.match(/ and all tell up to/g).length, 3);
+  assert.match(text, /^places: .* 10\.5 in any 24 hours, 10\.5 per stored site data; /m);
+});
+
 test("explain says that a large epsilon is no protection on its own", async () => {
   const document = registry();
   const { city } = document.metrics;
