@@ -415,8 +415,11 @@ class Distribution(Result):
             return [of_mean]
         mean, _, moved = self.linear(middle)
         variance, error, (down, up) = self.linear((middle - mean) ** 2)
+        # about another mean, as the true one may be, squares have another error
+        errors = [self.linear((middle - end) ** 2)[1] for end in (mean, row.low, row.high)]
+        more = normal_reach(level) * (max(errors) - error)
         # the honest mean is another, and squares are least there
-        around = down + max(moved) ** 2, up
+        around = down + max(moved) ** 2 + more, up + more
         most = (high - low) ** 2 / 4
         of_variance = _normal("variance", variance, error, level, 0.0, most, around)
         ends = (max(0.0, of_variance.low**0.5 - half), of_variance.high**0.5 + half)

@@ -612,3 +612,22 @@ def test_bins_of_one_person_have_intervals_that_hold(
         row = decode_distribution(table).histogram()[number]
         held += row.low <= 300 / 256 <= row.high
     assert (held > 170) == bool(few_lies)
+
+
+@pytest.mark.statistical
+def test_the_interval_of_a_variance_holds_where_noise_is_large() -> None:
+    """All hold the least number, so the variance is 0. An interval of 99.9 % misses in 1 of 1,000.
+
+    More than 9 of 1,000 miss with probability ALPHA at most. The twin has the error of squares
+    around the estimated mean, which is least where the estimate of the variance is largest.
+    """
+    mechanism, level = BitFlip(bounds=(0.0, 64.0), buckets=32, bits=32, epsilon=0.5), 0.999
+    assert binom.sf(9, 1000, 1 - level) < ALPHA
+    generator, missed, twin = np.random.default_rng(3), 0, 0
+    for _ in range(1000):
+        table = draw_table(mechanism, [1.0], counts=np.array([1000]), generator=generator)
+        _, variance = decode_distribution(table).moments(level)
+        missed += variance.low > 0
+        low = variance.estimate - distribution.normal_reach(level) * variance.std_error
+        twin += low > 1  # the square of half a bin
+    assert missed <= 9 < twin
