@@ -9,7 +9,7 @@ from typing import Any
 
 from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.errors import require_share
-from ldp.files import finite
+from ldp.files import counted, finite
 from ldp.mechanisms.outcomes import outcomes, permanent_outcomes
 from ldp.protocol.channel import rounded_up
 from ldp.registry import Metric, Registry
@@ -411,10 +411,8 @@ def _linked_sentence(
     life = f"{linked['affordable']:,} in its life{shared}.{by_chance}"
     if unit == "epochs":
         return f"{needs}; your device may tell of {life}"
-    return (
-        f"{needs}; your device sends so many in {length_in_words(linked['windows'] * window)} at "
-        f"the earliest, and at most {life}"
-    )
+    windows = f"{counted(linked['windows'], 'window')} of {length_in_words(window)}"
+    return f"{needs}; your device sends so many in {windows} or more, and at most {life}"
 
 
 def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[str]:

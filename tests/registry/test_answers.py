@@ -410,7 +410,8 @@ def test_linked_reports_are_counted_by_what_shares_noise(tmp_path: Path) -> None
         'To tell "a" from "b" and be right 99 times in 100 somebody needs at least 7 of your '
         "reports about the same answer, and has to know that all are yours" in words
     )
-    assert "3,200 in its life, shared with the other questions. By chance fewer can" in words
+    assert "so many in 7 windows of 1 day or more, and at most 3,200 in its life, shared" in words
+    assert "shared with the other questions. By chance fewer can" in words
     fresh = {"fresh": 'mechanism = "rr"\ncategories = ["a", "b"]\nepsilon = 2.0'}
     alone = in_text(explanation(registry(tmp_path, fresh)))
     assert "at most 3,200 in its life. By chance" in " ".join(alone.split())
