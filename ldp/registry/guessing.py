@@ -73,8 +73,8 @@ def linked_reports(masses: Masses, belief: float = 0.5, certainty: float = 0.99)
     share_after = partial(_normal_share, masses, belief)
     least = least_number(lambda number: share_after(number) >= certainty, MOST_REPORTS)
     least = max(reports, least or MOST_REPORTS)
-    step = 10 ** (len(str(least)) - 2)
-    return Linked(-(-least // step) * step, is_exact=False)
+    step = 10 ** max(0, len(str(least)) - 2)
+    return Linked(least // step * step, is_exact=False)
 
 
 def _normal_share(masses: Masses, belief: float, reports: int) -> float:

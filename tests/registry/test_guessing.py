@@ -110,6 +110,22 @@ def test_many_reports_are_counted_by_the_normal_law_and_nearly_right(
 
 
 @pytest.mark.exact
+def test_a_number_that_is_about_right_is_whole_and_not_rounded_up() -> None:
+    """Four answers of one report have 81 classes: their sums are too many after a few reports.
+
+    By the normal law, 10,042,000 reports are enough of two answers at epsilon 0.003.
+    """
+    letters = ("a", "b", "c")
+    mechanisms = [RandomizedResponse(categories=letters, epsilon=e) for e in (1.7, 1.3, 0.9, 0.55)]
+    parts = map(masses_of, mechanisms)
+    pairs = [[*zip(*some, strict=True)] for some in product(*parts)]
+    linked = linked_reports([(prod(first), prod(second)) for first, second in pairs])
+    assert str(linked.reports) == "5"
+    masses = masses_of(RandomizedResponse(categories=("a", "b"), epsilon=0.003))
+    assert linked_reports(masses, certainty=0.999999) == Linked(10_000_000, is_exact=False)
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("mechanism", "least"),
     [
