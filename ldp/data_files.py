@@ -98,10 +98,16 @@ class DataTable(NamedTuple):
     reading: Reading
     typed: frozenset[str] = frozenset()
     """Columns that the file stores as numbers."""
+    is_spaced: bool = False
+    """Whether blanks after a delimiter belong to no cell."""
 
     @property
     def names(self) -> str:
-        """Names of the columns for an error, on one line."""
+        """Names of the columns for an error, on one line; not those of a private file that may be
+        the cells of a person."""
+        is_doubtful = len(self.header) == 1 or any(map(number_forms, self.header))
+        if self.reading.is_private and is_doubtful:
+            return "a first line that may be a row"
         return repr(", ".join(self.header))[1:-1][:MOST_NAMES]
 
     def where(self, line: int) -> str:
@@ -269,13 +275,14 @@ def _table(path: Path, lines: list[str], reading: Reading) -> DataTable:
         )
     delimiter = wanted or (wide[0] if wide else ",")
     header, length = headers[delimiter]
+    is_spaced = _is_spaced(lines[first], delimiter)
     if not header:
         raise ParameterError(f"{path}, line {first + 1}: not a CSV file: a quote is misplaced")
     if reading.is_private and {"\ufffd", "\0"} & {*"".join(header)}:
         raise ParameterError(f"{path}: the header is {NO_TEXT.format(reading.encoding or 'UTF-8')}")
     while len(header) > 1 and not header[-1]:
         header.pop()
-    table = DataTable(path, header, [], delimiter, reading)
+    table = DataTable(path, header, [], delimiter, reading, is_spaced=is_spaced)
     read = _private_rows if reading.is_private else _rows
     table.rows.extend(read(table, lines, first + length))
     if len(header) == 1 and not wanted and table.rows and not reading.is_private:
@@ -288,13 +295,20 @@ def _table(path: Path, lines: list[str], reading: Reading) -> DataTable:
     return table
 
 
+def _is_spaced(line: str, delimiter: str) -> bool:
+    """Return whether a header line has a blank after each delimiter."""
+    after = [*filter(None, line.strip().split(delimiter)[1:])]
+    return bool(after) and all(text.startswith(" ") for text in after)
+
+
 def _header(lines: list[str], delimiter: str) -> tuple[list[str], int]:
     """Return the names of columns and the number of lines that they stand on; no names where
     `delimiter` leaves a quote misplaced."""
     # late: devices read no tables
     import csv
 
-    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    is_spaced = bool(lines) and _is_spaced(lines[0], delimiter)
+    rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=is_spaced, strict=True)
     try:
         return [cell.strip() for cell in _contents(next(rows))], rows.line_num
     except csv.Error:
@@ -305,7 +319,8 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
     """Yield the rows from line `start` on, without blank ones; raise ParameterError for a line that
     does not fit."""
     width = len(table.header)
-    for line, cells in numbered_rows(lines[start:], table.where, start, table.delimiter):
+    rows = numbered_rows(lines[start:], table.where, start, table.delimiter, table.is_spaced)
+    for line, cells in rows:
         text = "".join(cells)
         if not text.strip() and (width > 1 or not cells):
             continue
@@ -330,15 +345,17 @@ def numbered_rows(
     where: Callable[[int], str],
     start: int,
     delimiter: str,
+    is_spaced: bool = False,
     strict: bool = True,
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each row of CSV text, with the number of its first line after `start`.
     Raise ParameterError, with `where` the line is, for other text; a misplaced quote is other text
-    if `strict`."""
+    if `strict`, and blanks after delimiters are left out if `is_spaced`."""
     # late: devices read no tables
     import csv
 
-    rows, line = csv.reader(lines, delimiter=delimiter, strict=strict), start + 1
+    rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=is_spaced, strict=strict)
+    line = start + 1
     try:
         for cells in rows:
             yield line, cells
@@ -369,7 +386,8 @@ def _private_rows(
     width = len(table.header)
     for line, text in enumerate(lines[start:], start + 1):
         try:
-            ((_, cells),) = numbered_rows([text], table.where, 0, table.delimiter)
+            rows = numbered_rows([text], table.where, 0, table.delimiter, table.is_spaced)
+            ((_, cells),) = rows
         except ValueError:
             cells = []
         is_right = len(cells) >= width and not any(cells[width:])

@@ -317,6 +317,25 @@ def test_a_row_changes_no_other_in_any_encoding(encoding: str, row: bytes, tmp_p
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("reading", [Reading(), PRIVATE])
+def test_blanks_after_delimiters_are_those_of_the_header(reading: Reading, tmp_path: Path) -> None:
+    path = written(tmp_path, '"id", "city"\n1, Oslo\n2,  "a, b"\n3,Hell\n')
+    assert read_table(path, reading).cells("city") == ["Oslo", "a, b", "Hell"]
+    path = written(tmp_path, "id,city\n1, Oslo\n")
+    assert read_table(path, reading).cells("city") == [" Oslo"]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("row", ["Oslo,5", "3.5,Tromso,7", "Secret"])
+def test_a_private_file_without_a_header_shows_no_row(row: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f"{row}\n")
+    with pytest.raises(ParameterError, match=r"no column 'x', but a first line that may be a r"):
+        read_table(path, PRIVATE).place("x")
+    with pytest.raises(ParameterError, match=r"line 1 must be value, .* sets\); of another"):
+        Population.from_csv(path, PRIVATE)
+
+
+@pytest.mark.exact
 def test_an_open_quote_in_a_private_header_shows_no_row(tmp_path: Path) -> None:
     path = written(tmp_path, b'x,y,"note\n1,2,3\n3,4,secret"\n')
     with pytest.raises(ParameterError, match="a quote is misplaced"):
@@ -403,6 +422,8 @@ def test_a_population_is_read_in_every_layout(tmp_path: Path) -> None:
         ('value,count\nOslo,"1,234"\n', "line 2: '1,234' may be 1234 or 1.234"),
         ("value,count\n,6\n", "line 2 must hold a value"),
         ("town,count\nOslo,6\n", "line 1 must be value, .*, not 'town,count'"),
+        ("value,count\na,1e15\nb,1\n", "data.csv: a population has at most 10+ people"),
+        ("value,frequency\na,33.3\nb,33.3\nc,33.3\nAll,100\n", "line 5: 'All' may be the total"),
     ],
 )
 def test_a_mistake_in_a_population_names_line_and_value(

@@ -325,7 +325,8 @@ def _column(
         raise ParameterError(f"the column {name} has no values{where}")
     everybody = Population(tuple(held), counts=np.array([*held.values()]))
     of_numbers = are_numbers(everybody) if read_as == "auto" else read_as == "numbers"
-    others = [value for value in held if not is_number(value)]
+    has_number: Any = is_number if of_numbers else number_forms
+    others = [value for value in held if not has_number(value)]
     if of_numbers and len(others) == len(held):
         raise ParameterError(f"no cell of {name} is a number; read it as categories")
     measured = [value for value in others if any(_unit_of(value))]
@@ -399,7 +400,7 @@ def _as_numbers(different: Any, places: Any, read_as: str, name: str) -> tuple[A
 def _unit_of(value: str) -> tuple[str | None, ...]:
     """Return the signs before and after a number, as a currency, brackets, a unit or what makes it
     a time such as 1:30; () for a text."""
-    match = _MEASURE.fullmatch(value.strip())
+    match = _MEASURE.fullmatch(re.sub(r"\s|(?<=\d)’", " ", value).strip())
     return match.groups() if match else ()
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import combinations
-from math import comb
+from math import comb, isclose
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -26,7 +26,7 @@ from ldp.arrays import (
     whole_counts,
 )
 from ldp.data_files import ARROW, AS_WRITTEN, KINDS, SHOWN, Reading, place_of, read_table
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, errors_in
 from ldp.files import csv_text
 from ldp.mechanisms.numeric import is_number, number_of
 from ldp.registry import Metric
@@ -203,9 +203,10 @@ class Population:
         are_sets = names == ["answers"]
         is_joint = names == PAIR or (names == parts and len(names) > 1)
         if not (names == ["value"] or are_sets or is_joint) or kind not in ("", *KINDS):
+            what = "" if reading.is_private else f", not {','.join(header)!r:.60}"
             raise ParameterError(
                 f"{path}: line 1 must be value, value,count or value,frequency (or category,value "
-                f"or a,b,count of pairs, or answers,count of sets), not {','.join(header)!r:.60}; "
+                f"or a,b,count of pairs, or answers,count of sets){what}; "
                 "of another table `ldp simulate` takes --column"
             )
         columns = [
@@ -238,15 +239,18 @@ class Population:
             lines.setdefault(value, line)
         if not any(weights.values()):
             raise ParameterError(f"{path}: nobody holds any value")
-        is_total = 2 * weights[value] == sum(weights.values()) and not is_number(value)
+        rounding = 0.005 if kind == "frequency" else 0.0
+        is_total = isclose(2 * weights[value], sum(weights.values()), rel_tol=rounding)
+        is_total = is_total and not is_number(value)
         if is_total and len(weights) > 3 and kind and not reading.is_private:
             what = "may be the total of all others: leave it out, or write it first"
             raise ParameterError(f"{where}: {_cut(value)} {what}")
         origin: dict[str, Any] = {"path": str(path), "lines": (*lines.values(),)}
         held = np.array([*weights.values()])
-        if kind == "frequency":
-            return cls((*weights,), frequencies=held / sum(weights.values()), **origin)
-        return cls((*weights,), counts=held.astype(np.int64), **origin)
+        with errors_in(path):
+            if kind == "frequency":
+                return cls((*weights,), frequencies=held / sum(weights.values()), **origin)
+            return cls((*weights,), counts=held.astype(np.int64), **origin)
 
     @classmethod
     def numbers_from_csv(cls, path: str | Path, reading: Reading = AS_WRITTEN) -> "Population":

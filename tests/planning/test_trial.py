@@ -115,6 +115,8 @@ UNITS = (
     "($ {})",
     "{}-",
     "{}\u00bd",
+    "1\u202f0{}\u00a0\u20ac",
+    "1\u20190{} kg",
 )
 CODES = ("R{}", "#{}", "v1.{}", "10.0.0.{}", "{}-{}", "2026-01-{}", "item {}", "{} green bottles")
 
@@ -143,6 +145,8 @@ def test_numbers_with_a_unit_are_not_left_out_of_the_others(form: str) -> None:
     values = [*values[:-1], "NA", "-"]
     about = "2 values without a number, as 'NA' in row 22 (--as numbers or read_as leaves out such"
     assert about in try_column(values, epsilon=1, seed=1).about
+    grouped = [value if value in ("NA", "-") else f"1’0{value}" for value in values]
+    assert about in try_column(grouped, epsilon=1, seed=1).about
     missing = try_column(values, read_as="numbers", epsilon=1, seed=1)
     assert missing.facts["left_out"] == 2
 
