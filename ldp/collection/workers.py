@@ -143,15 +143,15 @@ class Writer(threading.Thread, Generic[B]):
         reading of a new buffer. Empty the log if an earlier try failed."""
         if self._buffer.must_erase:
             self.perform(lambda buffer: buffer.erase())
-        now, ahead = self._monotonic(), self.days_ahead
+        now, today = self._monotonic(), self._clock()
+        ahead = (today - self.day).days
         if ahead <= 1:
             self._not_far = now
         if ahead <= 0:
             self._not_ahead = now
         elif now - self._not_ahead >= SETTLED_SECONDS:
             self.perform(lambda buffer: buffer.rise(self._lateness, now))
-        if ahead < 0 and not self.is_behind:
-            today = self._clock()
+        if ahead < 0 and today >= self._buffer.watermark:
             self.perform(lambda buffer: buffer.lower(today, self._lateness))
 
     def oldest_kept(self, keep: timedelta) -> date | None:

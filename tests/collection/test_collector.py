@@ -158,6 +158,16 @@ def test_the_watermark_follows_the_clock_and_takes_its_ids_along(tmp_path: Path)
 
 
 @pytest.mark.exact
+def test_a_clock_that_leaps_between_two_readings_lowers_nothing(tmp_path: Path) -> None:
+    readings = [TODAY - timedelta(days=1), TODAY - timedelta(days=4000)]
+    with Service(tmp_path, monotonic=lambda: 0.0) as service:
+        writer, before = service.collector._writer, service.collector._writer._buffer.watermark
+        writer._clock = lambda: readings[0] if len(readings) == 1 else readings.pop(0)
+        writer.follow()
+        assert writer._buffer.watermark == before - timedelta(days=1)
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("years", [-50, -1, 1, 10])
 @pytest.mark.parametrize("hours", [0, 1, 24, 72])
 def test_a_wrong_clock_turns_nobody_away_for_longer_than_it_is_wrong(

@@ -1,6 +1,7 @@
 """A collector withstands too much, too slow, and what is not HTTP."""
 
 import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from ldp.collection import service as services
 from ldp.collection.service import Limits
 from ldp.protocol.batch import MEDIA_TYPE, Batch
 from ldp.registry import Registry
-from simulations.collector import VALUES, Served, crowded, stopped_at_once
+from simulations.collector import REGISTRY, VALUES, Served, crowded, stopped_at_once
 from tests.collecting import Service, batch, items, registry, waiting
 
 
@@ -37,6 +38,17 @@ def test_malformed_requests_do_not_fill_the_log(tmp_path: Path) -> None:
     assert log.count("\n") == 1
     assert "Invalid HTTP request" in log
     assert "127.0.0.1" not in log
+
+
+@pytest.mark.exact
+def test_a_terminal_that_closes_ends_a_collector_of_a_developer_as_sigterm_does(
+    tmp_path: Path,
+) -> None:
+    own = REGISTRY.replace("[product]", "[product]\ndevelopment = true")
+    (tmp_path / "metrics.toml").write_text(own)
+    served = Served(tmp_path, "--dev")
+    served.start()
+    assert served.end(signal.SIGHUP) == 0
 
 
 @pytest.mark.exact
