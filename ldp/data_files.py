@@ -330,8 +330,7 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
                 f"is {table.delimiter.join(table.header)!r:.60}, the row "
                 f"{table.delimiter.join(cells)!r:.60}"
             )
-        quoted = cells if '"' in text else ()
-        if any(cell.startswith(" ") and cell.lstrip().startswith('"') for cell in quoted):
+        if '"' in text and any(re.match(r' \s*"', cell) for cell in cells):
             raise ParameterError(f"{table.where(line)}: a blank stands before a quote")
         cells = _contents(cells[:width])
         if width > 1 and _is_heading(cells, table.header):
@@ -492,6 +491,8 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
     try:
         source = dataset.dataset(path, format=path.suffix[1:].replace("arrow", "feather"))
         header = source.schema.names
+        if not header:
+            raise ParameterError(f"{path} has no columns")
         if not {*names} <= {*header}:
             return DataTable(path, header, [], ",", reading)
         header = [name for name in header if not names or name in names]

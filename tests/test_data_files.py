@@ -116,6 +116,12 @@ def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> N
     (parquet.write_table if suffix == ".parquet" else feather.write_feather)(days, path)
     with pytest.raises(ParameterError, match="holds a date or time that Python has not"):
         read_table(path)
+    for reading in (Reading(), PRIVATE):
+        empty = pyarrow.table({})
+        (parquet.write_table if suffix == ".parquet" else feather.write_feather)(empty, path)
+        with pytest.raises(ParameterError, match=r"data\.\w+ has no columns$"):
+            Population.from_csv(path, reading)
+    (parquet.write_table if suffix == ".parquet" else feather.write_feather)(days, path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-60] + bytes([255] * 48) + whole[-12:])
     with pytest.raises(

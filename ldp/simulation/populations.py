@@ -237,19 +237,18 @@ class Population:
                 value, weight = ("", "") if is_joint else "", 1  # one line is one person
             weights[value] += weight
             lines.setdefault(value, line)
-        if not any(weights.values()):
+        total, rounding = sum(weights.values()), 0.005 if kind == "frequency" else 0.0
+        if not total:
             raise ParameterError(f"{path}: nobody holds any value")
-        rounding = 0.005 if kind == "frequency" else 0.0
-        is_total = isclose(2 * weights[value], sum(weights.values()), rel_tol=rounding)
-        is_total = is_total and not is_number(value)
-        if is_total and len(weights) > 3 and kind and not reading.is_private:
+        is_total = len(weights) > 3 and isclose(2 * weights[value], total, rel_tol=rounding)
+        if is_total and kind and not (is_number(value) or reading.is_private):
             what = "may be the total of all others: leave it out, or write it first"
             raise ParameterError(f"{where}: {_cut(value)} {what}")
         origin: dict[str, Any] = {"path": str(path), "lines": (*lines.values(),)}
         held = np.array([*weights.values()])
         with errors_in(path):
             if kind == "frequency":
-                return cls((*weights,), frequencies=held / sum(weights.values()), **origin)
+                return cls((*weights,), frequencies=held / total, **origin)
             return cls((*weights,), counts=held.astype(np.int64), **origin)
 
     @classmethod
