@@ -104,7 +104,7 @@ class DeviceFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.RLock()
-        self._connection: Database | None = None
+        self._database: Database | None = None
         self._log_is_full = self._is_used = False
         self._identity = (0, 0)
         try:
@@ -166,12 +166,12 @@ class DeviceFile:
     def close(self) -> None:
         """Close the connection; the next transaction opens it again."""
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            if self._database is not None:
+                self._database.close()
+                self._database = None
 
     def __del__(self) -> None:
-        if (database := getattr(self, "_connection", None)) is not None:
+        if (database := getattr(self, "_database", None)) is not None:
             database.close()
 
     def _empty_log(self, database: Database) -> None:
@@ -182,9 +182,9 @@ class DeviceFile:
             self._log_is_full = bool(busy)
 
     def _connect(self) -> Database:
-        if self._connection is not None and self._identity != self._identify():
+        if self._database is not None and self._identity != self._identify():
             self.close()
-        if self._connection is None:
+        if self._database is None:
             identity = self._identify()
             database = sqlite3.connect(
                 self._path,
@@ -200,8 +200,8 @@ class DeviceFile:
             except BaseException:
                 database.close()
                 raise
-            self._connection, self._identity = database, identity
-        return self._connection
+            self._database, self._identity = database, identity
+        return self._database
 
     def _identify(self) -> tuple[int, int]:
         """Return what identifies the file at the path; raise StorageError if it is gone."""

@@ -147,7 +147,7 @@ class Client:
         self._consent: Consent = "unknown"
         # why a consent was not written
         self._unwritten = ""
-        self._is_withdrawing = self._is_closed = False
+        self._withdraws = self._is_closed = False
         _CLIENTS.add(self)
 
     @property
@@ -168,7 +168,7 @@ class Client:
             for name in shuffler_groups:
                 if name not in groups or not groups[name].needs_shuffler:
                     raise ParameterError(f"there is no group {name!r} that trusts a shuffler")
-            if self._is_withdrawing:  # what waits was recorded before the withdrawal
+            if self._withdraws:  # what waits was recorded before the withdrawal
                 self._set_consent("withdrawn")
             return self._set_consent("granted", shuffler_groups)
 
@@ -186,7 +186,7 @@ class Client:
         """Note that the owner does not agree; delete the pool and the sealed batches. When this
         returns, the client sends nothing more. Charges stay. Return whether the withdrawal was
         written; if not, this client records and sends nothing, and every call tries to write it."""
-        self._is_withdrawing = True
+        self._withdraws = True
         is_written = self._safely(lambda: self._set_consent("withdrawn"), lambda _: False)
         self._sender.wait()
         return is_written
@@ -397,7 +397,7 @@ class Client:
 
     def _may_send(self, database: Database) -> bool:
         """Return whether batches may leave; raise StorageError for a restored copy of the file."""
-        if self._is_withdrawing or self._read_consent(database) != "granted":
+        if self._withdraws or self._read_consent(database) != "granted":
             return False
         self._witness.confirm(database)
         return True
@@ -420,7 +420,7 @@ class Client:
         if is_confirmed:
             with suppress(StorageError, OSError), device.transaction() as database:
                 self._witness.confirm(database)
-        self._consent, self._is_withdrawing = consent, False
+        self._consent, self._withdraws = consent, False
         return True
 
     def _delete(self, database: Database) -> None:
@@ -496,7 +496,7 @@ class Client:
             rows = database.execute("SELECT state, count(*) FROM batches GROUP BY state")
             states = dict(rows.fetchall())
             storage = self._witness.problem(database)
-            consent = "withdrawn" if self._is_withdrawing else self._read_consent(database)
+            consent = "withdrawn" if self._withdraws else self._read_consent(database)
             may_send = consent == "granted" and not storage
             why, next_upload = self._sender.outlook(database) if may_send else (consent, None)
             latest = last_day(database, self._registry)
@@ -538,7 +538,7 @@ class Client:
 
     def _may_write(self) -> bool:
         """Return whether the owner may have agreed; write down a pending withdrawal first."""
-        if self._is_withdrawing:
+        if self._withdraws:
             self._set_consent("withdrawn")
         return self._has_file()
 

@@ -100,7 +100,7 @@ class BatchFile(ABC):
             # the folder may be open to others
             for path in self._path.parent.glob("buffer.db*"):
                 path.chmod(0o600)
-            self._connection = sqlite3.connect(
+            self._sqlite = sqlite3.connect(
                 self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
@@ -136,7 +136,7 @@ class BatchFile(ABC):
         noted = os.pread(self._noted.fileno(), 21, 0).strip()
         address = f"{self._path.absolute().as_uri()}?mode=ro"
         reader = sqlite3.connect(address, uri=True, timeout=60)
-        with closing(reader), self._buffer_errors():
+        with closing(reader), self._as_unusable():
             tables = "SELECT name FROM sqlite_master WHERE name = 'state'"
             commits = _commits(reader) if reader.execute(tables).fetchone() else 0
         if noted.isdigit() and commits < int(noted):
@@ -151,7 +151,7 @@ class BatchFile(ABC):
         that is not a buffer of this format."""
         # refuses another file before anything changes
         self._is_empty()
-        with self._buffer_errors():
+        with self._as_unusable():
             for pragma in (
                 f"page_size = {PAGE_BYTES}",
                 "journal_mode = WAL",
@@ -159,13 +159,13 @@ class BatchFile(ABC):
                 "secure_delete = ON",
                 f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
             ):
-                self._connection.execute(f"PRAGMA {pragma}").fetchall()
+                self._sqlite.execute(f"PRAGMA {pragma}").fetchall()
         with self._transaction():
             if self._is_empty():  # another process may have made the tables meanwhile
                 for statement in self.form.script.split(";"):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA application_id = {self.form.application}")
-                self._connection.execute(f"PRAGMA user_version = {self.form.number}")
+                    self._sqlite.execute(statement)
+                self._sqlite.execute(f"PRAGMA application_id = {self.form.application}")
+                self._sqlite.execute(f"PRAGMA user_version = {self.form.number}")
 
     def _is_empty(self) -> bool:
         """Return whether the file is empty, and not a buffer; raise BufferUnusable for another."""
@@ -185,7 +185,7 @@ class BatchFile(ABC):
     def _load(self) -> None:
         """Read the state: `watermark`, the oldest day of sealing that is taken, and `day`, the
         latest day of the clock that is believed; both are date.min in a new file."""
-        with self._buffer_errors():
+        with self._as_unusable():
             state = dict(self._rows("SELECT name, value FROM state"))
             self.watermark = date.fromisoformat(state.get("watermark", date.min.isoformat()))
             self.day = date.fromisoformat(state.get("day", date.min.isoformat()))
@@ -228,7 +228,7 @@ class BatchFile(ABC):
         with self._transaction():
             for table in self._tables():
                 if table < _id_table(watermark):
-                    self._connection.execute(f"DROP TABLE {table}")
+                    self._sqlite.execute(f"DROP TABLE {table}")
                     past = date.fromisoformat(table.removeprefix("ids_")) + timedelta(days=1)
                     self._forgotten = max(self._forgotten, past)
             for name, value in (
@@ -272,7 +272,7 @@ class BatchFile(ABC):
         if not sorted_batch.lots:
             return self._known(pending) or Answer(202, _refusals_json(refused), is_new=True)
         try:
-            self._connection.execute(
+            self._sqlite.execute(
                 f"INSERT INTO {self._table(sorted_batch.day)} VALUES (?, ?, ?)",
                 (sorted_batch.id, pending.digest, refused or None),
             )
@@ -292,7 +292,7 @@ class BatchFile(ABC):
         for number, day, digest, lot in batch.opened:
             if not self.watermark <= day <= newest:
                 batch.refused.append(Refusal(number, "wrong_day"))
-            elif self._connection.execute(
+            elif self._sqlite.execute(
                 f"INSERT OR IGNORE INTO {self._table(day)} VALUES (?, ?, NULL)", (digest, b"")
             ).rowcount:
                 batch.lots.append(lot)
@@ -303,7 +303,7 @@ class BatchFile(ABC):
     def _first_answer(self, pending: PendingBatch) -> Answer | None:
         """Return the answer that this batch got before, a conflict if another batch has its id, or
         None."""
-        row = self._connection.execute(
+        row = self._sqlite.execute(
             f"SELECT digest, refused FROM {_id_table(pending.batch.day)} WHERE id = ?",
             (pending.batch.id,),
         ).fetchone()
@@ -314,7 +314,7 @@ class BatchFile(ABC):
 
     def _remember(self, name: str, value: str) -> None:
         """Write a value of the file's state."""
-        self._connection.execute(
+        self._sqlite.execute(
             "INSERT INTO state VALUES (?, ?) "
             "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             (name, value),
@@ -323,7 +323,7 @@ class BatchFile(ABC):
     def _table(self, day: date) -> str:
         table = _id_table(day)
         if table not in self._days:
-            self._connection.execute(
+            self._sqlite.execute(
                 f"CREATE TABLE IF NOT EXISTS {table} "
                 "(id BLOB PRIMARY KEY, digest BLOB NOT NULL, refused TEXT) WITHOUT ROWID"
             )
@@ -333,12 +333,12 @@ class BatchFile(ABC):
     def erase(self) -> None:
         """Empty the log, which holds deleted content, or set `must_erase` where another program is
         reading the file: to wait for it would keep all senders waiting."""
-        with self._buffer_errors():
-            self._connection.execute("PRAGMA busy_timeout = 0")
+        with self._as_unusable():
+            self._sqlite.execute("PRAGMA busy_timeout = 0")
             try:
                 ((busy, *_),) = self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
             finally:
-                self._connection.execute(f"PRAGMA busy_timeout = {1000 * BUSY_SECONDS}")
+                self._sqlite.execute(f"PRAGMA busy_timeout = {1000 * BUSY_SECONDS}")
         self.must_erase = bool(busy)
 
     def bytes_used(self) -> int:
@@ -349,15 +349,15 @@ class BatchFile(ABC):
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.close()
+        self._sqlite.close()
         self._noted.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_connection"):  # not where it could not be opened
+        if hasattr(self, "_sqlite"):  # not where it could not be opened
             self.close()
 
     @contextmanager
-    def _buffer_errors(self) -> Iterator[None]:
+    def _as_unusable(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
@@ -365,17 +365,17 @@ class BatchFile(ABC):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._buffer_errors():
-            self._connection.execute("BEGIN IMMEDIATE")
-            rows, commits = self._connection.total_changes, 0
+        with self._as_unusable():
+            self._sqlite.execute("BEGIN IMMEDIATE")
+            rows, commits = self._sqlite.total_changes, 0
             try:
                 yield
-                if self._connection.total_changes > rows:
-                    self._remember("commits", str(commits := _commits(self._connection) + 1))
-                self._connection.execute("COMMIT")
+                if self._sqlite.total_changes > rows:
+                    self._remember("commits", str(commits := _commits(self._sqlite) + 1))
+                self._sqlite.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                if self._sqlite.in_transaction:
+                    self._sqlite.execute("ROLLBACK")
                 self._load()
                 raise
         with suppress(OSError):  # where the number is too small it shows no damage
@@ -388,12 +388,12 @@ class BatchFile(ABC):
         ]
 
     def _rows(self, statement: str, *values: Any) -> list[Any]:
-        with self._buffer_errors():
-            return self._connection.execute(statement, values).fetchall()
+        with self._as_unusable():
+            return self._sqlite.execute(statement, values).fetchall()
 
     def _iterate(self, statement: str, *values: Any) -> Iterator[Any]:
-        with self._buffer_errors():
-            yield from self._connection.execute(statement, values)
+        with self._as_unusable():
+            yield from self._sqlite.execute(statement, values)
 
 
 def _commits(connection: sqlite3.Connection) -> int:

@@ -173,7 +173,7 @@ class Buffer(BatchFile):
         with self._transaction():
             for name, metric in metrics.items():
                 text = json.dumps(metric.mechanism.parameters(), sort_keys=True)
-                self._connection.execute(
+                self._sqlite.execute(
                     "INSERT INTO metrics (metric, version, mechanism) VALUES (?, ?, ?) "
                     "ON CONFLICT DO NOTHING",
                     (name, metric.version, text),
@@ -209,7 +209,7 @@ class Buffer(BatchFile):
         opened = Counter[int]()
         for lot in lots:
             opened[self._numbers[lot.metric, lot.version]] += lot.reports
-        self._connection.executemany(
+        self._sqlite.executemany(
             "INSERT INTO relayed VALUES (?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET opened = opened + excluded.opened",
             [
@@ -233,7 +233,7 @@ class Buffer(BatchFile):
         interpreter's lock."""
         for start in range(0, len(rows), INSERTED_ROWS):
             some = rows[start : start + INSERTED_ROWS]
-            self._connection.execute(
+            self._sqlite.execute(
                 "INSERT INTO lots (metric, reports, bodies, digest) VALUES "
                 + ", ".join(["(?, ?, ?, ?)"] * len(some)),
                 [*chain.from_iterable(some)],
@@ -245,7 +245,7 @@ class Buffer(BatchFile):
 
     def metric(self, number: int) -> BufferedMetric:
         """Return the metric that has this number in the buffer."""
-        with self._buffer_errors():
+        with self._as_unusable():
             ((name, version, text),) = self._rows(
                 "SELECT metric, version, mechanism FROM metrics WHERE number = ?", number
             )
@@ -255,7 +255,7 @@ class Buffer(BatchFile):
 
     def name_of(self, number: int) -> tuple[str, int]:
         """Return the name and the version of the metric that has this number in the buffer."""
-        with self._buffer_errors():
+        with self._as_unusable():
             ((name, version),) = self._rows(
                 "SELECT metric, version FROM metrics WHERE number = ?", number
             )
@@ -271,7 +271,7 @@ class Buffer(BatchFile):
             "SELECT first, last, day, name, is_written FROM plans WHERE metric = ?", metric
         )
         for first, last, day, name, is_written in rows:
-            with self._buffer_errors():
+            with self._as_unusable():
                 return FilePlan(first, last, date.fromisoformat(day), name, bool(is_written))
         return None
 
@@ -291,7 +291,7 @@ class Buffer(BatchFile):
             return None
         plan = FilePlan(first, last, today, entropy(NAME_BYTES).hex())
         with self._transaction():
-            self._connection.execute(
+            self._sqlite.execute(
                 "INSERT INTO plans (metric, first, last, day, name) VALUES (?, ?, ?, ?, ?)",
                 (metric, first, last, today.isoformat(), plan.name),
             )
@@ -329,19 +329,19 @@ class Buffer(BatchFile):
     def mark_written(self, metric: int) -> None:
         """Note that the file of a metric's plan is on the disk, so that it is not written again."""
         with self._transaction():
-            self._connection.execute("UPDATE plans SET is_written = 1 WHERE metric = ?", (metric,))
+            self._sqlite.execute("UPDATE plans SET is_written = 1 WHERE metric = ?", (metric,))
 
     def forget(self, metric: int, plan: FilePlan) -> bool:
         """Delete lots of a written plan, overwritten first, at most FORGOTTEN_BYTES so that commits
         need not wait; delete the plan with the last lot. Return whether there are more lots."""
         with self._transaction():
             first, last, _ = self._oldest(metric, FORGOTTEN_BYTES, plan.last)
-            self._connection.execute(
+            self._sqlite.execute(
                 "DELETE FROM lots WHERE metric = ? AND sequence BETWEEN ? AND ?",
                 (metric, first, last),
             )
             if not last or last == plan.last:
-                self._connection.execute("DELETE FROM plans WHERE metric = ?", (metric,))
+                self._sqlite.execute("DELETE FROM plans WHERE metric = ?", (metric,))
         return 0 < last < plan.last
 
 

@@ -41,11 +41,11 @@ class RelayBuffer(BatchFile):
                 size, day = len(sealed) // reports, batch.day.isoformat()
                 rows = ((queue, sealed[at : at + size], day) for at in range(0, len(sealed), size))
                 statement = "INSERT OR IGNORE INTO waiting VALUES (?, ?, ?)"
-                self._tally(queue, waiting=self._connection.executemany(statement, rows).rowcount)
+                self._tally(queue, waiting=self._sqlite.executemany(statement, rows).rowcount)
 
     def _tally(self, queue: str, **numbers: int) -> None:
         """Add to the tallies of a queue."""
-        self._connection.executemany(
+        self._sqlite.executemany(
             "INSERT INTO tallies VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
             "SET number = number + excluded.number",
             [(queue, name, number) for name, number in numbers.items()],
@@ -62,7 +62,7 @@ class RelayBuffer(BatchFile):
     def drop(self, queue: str, oldest: date) -> int:
         """Delete reports of a queue that were sealed before `oldest`; return their number."""
         with self._transaction():
-            number = self._connection.execute(
+            number = self._sqlite.execute(
                 "DELETE FROM waiting WHERE queue = ? AND day < ?", (queue, oldest.isoformat())
             ).rowcount
             self._tally(queue, waiting=-number, dropped=number)
@@ -88,7 +88,7 @@ class RelayBuffer(BatchFile):
             rows = self._waiting(queue, smallest, most, by_day)
             if len(rows) < smallest:
                 return 0
-            self._connection.executemany(
+            self._sqlite.executemany(
                 "DELETE FROM waiting WHERE queue = ? AND sealed = ?",
                 ((queue, sealed) for (sealed,) in rows),
             )
@@ -100,7 +100,7 @@ class RelayBuffer(BatchFile):
                 statement = Attestation(queue, name, len(items), digest)
                 signed = (attest(statement),) if attest else ()
                 identity = secrets.token_bytes(ID_BYTES)
-                self._connection.execute(
+                self._sqlite.execute(
                     "INSERT INTO outgoing VALUES (?, ?, ?, ?)",
                     (identity, queue, len(part), Batch(identity, day, (*part, *signed)).to_bytes()),
                 )
@@ -112,13 +112,13 @@ class RelayBuffer(BatchFile):
         only those that were sealed on the first day of which `smallest` wait."""
         day = None
         if by_day:
-            row = self._connection.execute(
+            row = self._sqlite.execute(
                 "SELECT day FROM waiting WHERE queue = ? GROUP BY day HAVING count(*) >= ? "
                 "ORDER BY day LIMIT 1",
                 (queue, smallest),
             ).fetchone()
             (day,) = row or ("",)
-        return self._connection.execute(
+        return self._sqlite.execute(
             "SELECT sealed FROM waiting WHERE queue = ? AND day = ifnull(?, day) LIMIT ?",
             (queue, day, most),
         ).fetchall()
@@ -141,7 +141,7 @@ class RelayBuffer(BatchFile):
             ((queue, reports),) = self._rows(
                 "SELECT queue, reports FROM outgoing WHERE id = ?", identity
             )
-            self._connection.execute("DELETE FROM outgoing WHERE id = ?", (identity,))
+            self._sqlite.execute("DELETE FROM outgoing WHERE id = ?", (identity,))
             lost = reports if refused is None else refused
             self._tally(queue, outgoing=-reports, forwarded=reports - lost, refused=lost)
 

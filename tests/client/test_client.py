@@ -510,9 +510,9 @@ def test_a_clock_that_was_once_absurd_is_survived(app: App) -> None:
 @pytest.mark.exact
 def test_an_interrupted_transaction_is_rolled_back_by_the_next_call(app: App) -> None:
     file = app.client._open_file()
-    assert file._connection is not None
-    file._connection.execute("BEGIN IMMEDIATE")
-    file._connection.execute("DELETE FROM state")
+    assert file._database is not None
+    file._database.execute("BEGIN IMMEDIATE")
+    file._database.execute("DELETE FROM state")
     assert app.client.record("city", "Oslo")
 
 

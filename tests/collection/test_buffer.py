@@ -37,13 +37,13 @@ def test_moving_a_metric_does_not_read_the_reports_of_others(tmp_path: Path) -> 
     """Every statement finds its rows by an index, whose pages hold no reports."""
     filled(tmp_path, 2)
     buffer, statements = Buffer(tmp_path / "buffer"), list[str]()
-    buffer._connection.set_trace_callback(statements.append)
+    buffer._sqlite.set_trace_callback(statements.append)
     ((number, _),) = buffer.report_counts().items()
     plan = buffer.decide(number, TODAY, 1 << 20)
     assert plan is not None
     assert buffer.bodies(number, plan).lots
     assert not buffer.forget(number, plan)
-    buffer._connection.set_trace_callback(None)
+    buffer._sqlite.set_trace_callback(None)
     on_lots = [text for text in statements if "lots" in text]
     assert len(on_lots) == 5
     for text in on_lots:

@@ -172,7 +172,7 @@ def test_every_order_is_as_likely(tmp_path: Path) -> None:
         seen: dict[bytes, int] = {}
         for _ in range(720):
             with buffer._transaction():
-                buffer._connection.executemany(
+                buffer._sqlite.executemany(
                     "INSERT INTO waiting VALUES ('q', ?, '2026-11-21')", [(b"a",), (b"b",), (b"c",)]
                 )
             buffer.shuffle("q", 3, TODAY, **settings)
@@ -447,7 +447,7 @@ def test_a_batch_of_any_size_goes_into_sealed_batches(
     buffer = RelayBuffer(tmp_path)
     rows = [("q", at.to_bytes(4, "big") + bytes(size - 4)) for at in range(number)]
     with buffer._transaction():
-        buffer._connection.executemany("INSERT INTO waiting VALUES (?, ?, '2026-11-21')", rows)
+        buffer._sqlite.executemany("INSERT INTO waiting VALUES (?, ?, '2026-11-21')", rows)
     assert buffer.shuffle("q", 1, TODAY, attest=RELAY.attest) == number
     batches = [Batch.from_bytes(buffer.body(identity)) for identity in buffer.outgoing()]
     key, names = RelayPublicKey(RELAY.public), set()
