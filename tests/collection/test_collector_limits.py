@@ -47,7 +47,12 @@ def test_a_terminal_that_closes_ends_a_collector_of_a_developer_as_sigterm_does(
     own = REGISTRY.replace("[product]", "[product]\ndevelopment = true")
     (tmp_path / "metrics.toml").write_text(own)
     served = Served(tmp_path, "--dev")
-    served.start()
+    # nohup, under which the tests may run, has it ignored
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        served.start()
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert served.end(signal.SIGHUP) == 0
 
 
