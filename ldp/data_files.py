@@ -99,7 +99,7 @@ class DataTable(NamedTuple):
     typed: frozenset[str] = frozenset()
     """Columns that the file stores as numbers."""
     is_spaced: bool = False
-    """Whether blanks after a delimiter belong to no cell."""
+    """True if blanks after a delimiter belong to no cell."""
 
     @property
     def names(self) -> str:
