@@ -416,8 +416,8 @@ class Distribution(Result):
         mean, _, moved = self.linear(middle)
         variance, error, (down, up) = self.linear((middle - mean) ** 2)
         # about another mean, as the true one may be, squares have another error
-        errors = [self.linear((middle - end) ** 2)[1] for end in (mean, row.low, row.high)]
-        more = normal_reach(level) * (max(errors) - error)
+        errors = [self.linear((middle - end) ** 2)[1] for end in (row.low, row.high)]
+        more = normal_reach(level) * (max(error, *errors) - error)
         # the honest mean is another, and squares are least there
         around = down + max(moved) ** 2 + more, up + more
         most = (high - low) ** 2 / 4
