@@ -358,6 +358,7 @@ class BatchFile(ABC):
 
     @contextmanager
     def _as_unusable(self) -> Iterator[None]:
+        """Raise the errors of the block as BufferUnusable."""
         try:
             yield
         except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:

@@ -249,7 +249,7 @@ def _merge(classes: Iterable[Outcome]) -> Outcomes:
     for outcome in classes:
         if outcome.first:
             ratios = outcome.second / outcome.first, outcome.blanket / outcome.first
-            # a hash of numbers takes a fifth of a fraction's
+            # integers are hashed faster than fractions
             groups[tuple(ratio.as_integer_ratio() for ratio in ratios)].append(outcome)
     return tuple(Outcome(*map(_total, zip(*group, strict=True))) for group in groups.values())
 
