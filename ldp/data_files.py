@@ -397,11 +397,7 @@ def _private_lines(path: Path, reading: Reading) -> list[str]:
     """Return the lines of a file, each decoded by itself, so that no byte of one changes another;
     lines end as the header does."""
     data, encoding = _read_bytes(path, reading)
-    try:
-        is_by_line = b"\n".decode(encoding, "replace") == "\n"
-    except (LookupError, UnicodeError):
-        raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
-    if not is_by_line:
+    if b"\n".decode(encoding, "replace") != "\n":
         raise ParameterError(
             f"{path}: in {encoding.upper()} a row could change how others are read: export it as "
             "UTF-8"
@@ -433,7 +429,18 @@ def _read_bytes(path: str | Path, reading: Reading) -> tuple[bytes, str]:
     if known or re.match(_JSON, start):
         raise ParameterError(f"{path} is {(known or ['JSON'])[0]}: a CSV file was expected")
     marked = next((encoding for mark, encoding in BOMS.items() if data.startswith(mark)), "utf-8")
-    return data, reading.encoding or marked
+    return data, _encoding(reading, marked)
+
+
+def _encoding(reading: Reading, default: str) -> str:
+    """Return the encoding that is stated, or a default; raise ParameterError where it decodes no
+    text."""
+    encoding = reading.encoding or default
+    try:
+        b"\n".decode(encoding, "replace")
+    except (LookupError, UnicodeError):
+        raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
+    return encoding
 
 
 def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
@@ -448,8 +455,8 @@ def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
         line = len(before.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
         wrong = f"byte {error.start} (0x{data[error.start]:02x}) is {NO_TEXT}"
         raise ParameterError(f"{path}, line {line}: {wrong.format(encoding.upper())}") from None
-    except (LookupError, UnicodeError):
-        raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
+    except UnicodeError:
+        raise ParameterError(f"{path} is {NO_TEXT.format(encoding.upper())}") from None
     if "\0" in text:
         advice = NO_TEXT.format("UTF-8").replace("cp1252", "utf-16-le")
         raise ParameterError(f"{path}: byte {text.index(chr(0))} is 0: {advice}")
@@ -465,11 +472,9 @@ def _decoded(
     for row, cell in enumerate(cells, 1):
         try:
             texts.append((cell or b"").decode(encoding, errors))
-        except UnicodeDecodeError:
+        except UnicodeError:
             wrong = f"the column {name!r} holds bytes that are {NO_TEXT.format(encoding.upper())}"
             raise ParameterError(f"{path}, row {row}: {wrong}") from None
-        except LookupError:
-            raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
     return texts
 
 
@@ -516,7 +521,7 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
             ):
                 typed.add(name)
             elif "binary" in text or reading.is_private:
-                encoding = reading.encoding or "utf-8"
+                encoding = _encoding(reading, "utf-8")
                 # as bytes: times that Python has not, texts that are none
                 if "binary" not in text:
                     column = column.cast(pyarrow.string(), safe=False).cast(pyarrow.binary())

@@ -5,6 +5,7 @@ independent writer makes.
 """
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -247,8 +248,11 @@ def test_an_option_says_what_the_file_does_not(tmp_path: Path) -> None:
         ParameterError, match=r"line 2: '1\.5' is no number with the decimal sign ,"
     ):
         read.numbers("a")
-    with pytest.raises(ParameterError, match="--encoding hex is no encoding of text"):
-        read_text(path, Reading(encoding="hex"))
+    for encoding, private in product(("hex", "idna", "undefined"), (False, True)):
+        with pytest.raises(ParameterError, match=f"--encoding {encoding} is no encoding of text"):
+            read_table(path, Reading(encoding=encoding, is_private=private))
+    with pytest.raises(ParameterError, match="is not PUNYCODE text"):
+        read_text(path, Reading(encoding="punycode"))
     hidden = read_table(written(tmp_path, 'a\u200b,"b\n",' + "c\u2028" * 500 + "\n"))
     with pytest.raises(ParameterError) as caught:
         hidden.place("a")
