@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,8 @@ from ldp.tables.result import (
 
 KINDS = ("values", "numbers", "numbers-by-category", "association", "regression")
 """Kinds of results that are read."""
-MOST_BYTES = (1 << 31) - 1
-"""Largest size of a block that is read at once."""
+BLOCK, MOST_BYTES = 1 << 17, (1 << 31) - 1
+"""Size, in bytes, of the blocks in which a file is searched; largest size of one that is read."""
 MEMBER = re.compile(r"value_[1-9]\d*")
 """Name of the column of one member of a combination."""
 
@@ -73,10 +73,14 @@ class SavedResult(Result):
         """Read the CSV file `path` and the summary beside it; raise DecodeError naming the file
         that is wrong."""
         path = Path(path)
-        with _reading(path):
-            content = path.read_bytes()
-            first = TextIOWrapper(BytesIO(content), "utf-8", newline="")
-            header = next(csv.reader(first), [])
+        with _reading(path), open(path, "rb") as file:
+            digest, lines, whole = sha256(), 1, False
+            for block in iter(partial(file.read, BLOCK), b""):
+                digest.update(block)
+                lines += block.count(b"\n")
+                whole = whole or b'"' in block or b"\n" not in block
+        with _reading(path), open(path, encoding="utf-8", newline="") as text:
+            header = next(csv.reader(text), [])
         unknown = [n for n in header if n not in COLUMNS and not MEMBER.fullmatch(n)]
         if "estimate" not in header or unknown:
             raise DecodeError(
@@ -84,14 +88,12 @@ class SavedResult(Result):
                 "again"
             )
         summary = read_summary(path)
-        if sha256(content).hexdigest() != summary.get(CSV_DIGEST):
+        if digest.hexdigest() != summary.get(CSV_DIGEST):
             raise DecodeError(
                 f"{path} has changed since {summary_path(path)} was written: write both again"
             )
-        if len(content) >= MOST_BYTES:
-            raise DecodeError(f"{path}: {len(content):,} bytes are more than can be read at once")
         with _reading(path):
-            columns = _read_columns(content, header)
+            columns = _read_columns(path, header, lines, whole)
         level = summary["level"]
         return cls(level=level, name=path.stem, path=str(path), saved=columns, facts=summary)
 
@@ -167,22 +169,29 @@ class SavedResult(Result):
         return places
 
 
-def _read_columns(content: bytes, header: Sequence[str]) -> Columns:
-    """Return the columns of a file; NaN for an empty cell of a column of numbers. The file is read
-    in one block, because the LF is lost where two blocks meet between CR and LF of a value."""
+def _read_columns(path: Path, header: Sequence[str], lines: int, whole: bool) -> Columns:
+    """Return the columns of a file of `lines` lines; NaN for an empty cell of a column of numbers.
+    Where texts are quoted, or a line is long, the file is read `whole`: between two blocks that
+    meet between CR and LF of a value the LF would be lost."""
+    size = path.stat().st_size + 1 if whole else 2 * BLOCK
+    if size > MOST_BYTES:
+        raise DecodeError(f"{path}: {size - 1:,} bytes are more than can be read at once")
     # a third of the memory of a list
-    text = np.dtypes.StringDType()
+    text, rows = np.dtypes.StringDType(), 0
     types = {name: pa.string() if is_text(name) else pa.float64() for name in header}
-    table = arrow_csv.read_csv(
-        pa.BufferReader(content),
-        read_options=arrow_csv.ReadOptions(block_size=len(content) + 1),
+    columns = {name: np.empty(lines, text if is_text(name) else np.float64) for name in header}
+    with arrow_csv.open_csv(
+        pa.OSFile(str(path)),  # of a path it would unpack what a name ends in
+        read_options=arrow_csv.ReadOptions(block_size=size),
         parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(column_types=types, null_values=[""]),
-    )
-    return {
-        name: column.to_numpy().astype(text if is_text(name) else np.float64)
-        for name, column in zip(header, table.columns, strict=True)
-    }
+        memory_pool=pa.system_memory_pool(),
+    ) as batches:
+        for batch in batches:
+            for of, column in zip(columns.values(), batch.columns, strict=True):
+                of[rows : rows + batch.num_rows] = column.to_numpy(zero_copy_only=False)
+            rows += batch.num_rows
+    return {name: of[:rows] for name, of in columns.items()}
 
 
 def read_summary(path: Path) -> dict[str, Any]:
