@@ -64,9 +64,9 @@ def merge(folder: Path) -> float:
     inside = within(folder, "merge")
     scale.registry(inside, (scale.SKETCH.replace("1024", "4096", 1), "asked"))
     (inside / "values.csv").write_text("value,frequency\na,1\nb,1")
-    ldp(inside, f"{SIMULATED} 1000000 --table 0.table")
-    for place in range(1, MERGED):
-        (inside / f"{place}.table").hardlink_to(inside / "0.table")
+    for place in range(MERGED):
+        words = SIMULATED.replace("--seed 1", f"--seed {place}")
+        ldp(inside, f"{words} 1000000 --table {place}.table")
     names = (" ".join(f"{i}.table" for i in range(number)) for number in (3, MERGED))
     three, all_of_them = (ldp(inside, f"merge {some} --out all.table").peak_mib for some in names)
     return max(0.0, all_of_them - three)

@@ -25,6 +25,7 @@ from simulations import (
     strings,
 )
 from simulations import words as found_words
+from simulations.benchmarks import large, measuring
 from simulations.benchmarks.ours import BENCHMARKS
 from simulations.campaign import RESULTS, provenance
 from simulations.rappor_cases import CASES, Row, Run, Score, Share, bars
@@ -371,12 +372,29 @@ def test_benchmarks_run_and_the_bars_on_size_are_met() -> None:
     `make bench` runs all, with the memory of a million reports and candidates.
     """
     sizes = [one.key for one in BENCHMARKS if one.unit in ("bytes", "packages")]
-    quick = ["installed", "unary_batch_memory", "encode", "import", "rr_batch"]
+    quick = ["installed", "unary_batch_memory", "report_memory", "encode", "import", "rr_batch"]
     done = module("simulations.benchmarks", "--no-peers", "--only", *sizes, *quick)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("| encode") == 1
     assert "random bytes" in done.stdout
     assert "Calibration" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_large_benchmarks_run_on_small_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = large.ldp
+
+    def small(folder: Path, words: str) -> measuring.Run:
+        return run(folder, re.sub("10+000", "1000", words))
+
+    monkeypatch.setattr(large, "ldp", small)
+    monkeypatch.setattr(large, "MERGED", 4)
+    keys = {"plan_million", "merge_memory", "associate", "ngrams_million", "simulate_table"}
+    for one in large.BENCHMARKS:
+        assert one.key not in keys or one.measure(tmp_path) >= 0
 
 
 @pytest.mark.exact
