@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv as arrow_csv
+from pyarrow import csv as arrow
 
 from ldp.arrays import Floats
 from ldp.errors import DecodeError, ParameterError
@@ -75,7 +74,7 @@ class SavedResult(Result):
         path = Path(path)
         with _reading(path), open(path, "rb") as file:
             digest, lines, whole = sha256(), 1, False
-            for block in iter(partial(file.read, BLOCK), b""):
+            while block := file.read(BLOCK):
                 digest.update(block)
                 lines += block.count(b"\n")
                 whole = whole or b'"' in block or b"\n" not in block
@@ -178,18 +177,22 @@ def _read_columns(path: Path, header: Sequence[str], lines: int, whole: bool) ->
         raise DecodeError(f"{path}: {size - 1:,} bytes are more than can be read at once")
     # a third of the memory of a list
     text, rows = np.dtypes.StringDType(), 0
-    types = {name: pa.string() if is_text(name) else pa.float64() for name in header}
-    columns = {name: np.empty(lines, text if is_text(name) else np.float64) for name in header}
-    with arrow_csv.open_csv(
-        pa.OSFile(str(path)),  # of a path it would unpack what a name ends in
-        read_options=arrow_csv.ReadOptions(block_size=size),
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
-        convert_options=arrow_csv.ConvertOptions(column_types=types, null_values=[""]),
+    types, columns = dict[str, Any](), dict[str, Any]()
+    for name in header:
+        has_texts = is_text(name)
+        types[name] = pa.string() if has_texts else pa.float64()
+        columns[name] = np.empty(lines, text if has_texts else float)
+    # of a path it would unpack what a name ends in
+    with arrow.open_csv(
+        pa.OSFile(str(path)),
+        read_options=arrow.ReadOptions(block_size=size),
+        parse_options=arrow.ParseOptions(newlines_in_values=True),
+        convert_options=arrow.ConvertOptions(column_types=types, null_values=[""]),
         memory_pool=pa.system_memory_pool(),
     ) as batches:
         for batch in batches:
             for of, column in zip(columns.values(), batch.columns, strict=True):
-                of[rows : rows + batch.num_rows] = column.to_numpy(zero_copy_only=False)
+                of[rows : rows + len(column)] = column
             rows += batch.num_rows
     return {name: of[:rows] for name, of in columns.items()}
 
