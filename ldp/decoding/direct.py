@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from ldp.arrays import Ints
 from ldp.decoding.binomials import BinomialBounds, BinomialLaw
-from ldp.errors import DecodeError, errors_in
+from ldp.errors import DecodeError, LdpError
 from ldp.mechanisms import Mechanism
 from ldp.protocol.channel import Channel
 from ldp.protocol.kinds import Subset
@@ -43,10 +43,12 @@ def of_cells(
 
 def known_points(mechanism: Mechanism, candidates: tuple[str, ...]) -> list[int]:
     """Return the points of the candidates; raises DecodeError for one unknown to the mechanism."""
-    points = []
+    points, point = list[int](), mechanism.candidate_addressing.point
     for candidate in candidates:
-        with errors_in(f"candidate {candidate!r}", DecodeError):
-            points.append(mechanism.candidate_addressing.point(candidate))
+        try:
+            points.append(point(candidate))
+        except LdpError as error:
+            raise DecodeError(f"candidate {candidate!r}: {error}") from None
     return points
 
 
