@@ -229,7 +229,8 @@ def path_of(destination: Destination | None, registry: Registry) -> "tuple[Publi
             "a registry with development = true sends to a folder, to memory, or to "
             'Collector("http://127.0.0.1:8787") of `ldp collect --dev` only'
         )
-    for metric in registry.metrics.values():
+    if metrics := registry.metrics.values():
+        metric = max(metrics, key=lambda of: len(of.name) + of.mechanism.layout.body_bytes)
         report = bytes(HEADER_BYTES + metric.mechanism.layout.body_bytes)
         item = Item(metric.name, metric.version, report)
         _require_fitting(f"report of metric {metric.name!r}", item)
