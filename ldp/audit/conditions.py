@@ -9,9 +9,10 @@ one pair and the earlier one of another: only after a lie can a report repeat on
 would depend on each other. So every count is exactly binomial.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,8 @@ LATER = 0.75
 """Probability that a report is compared with an earlier report that is itself compared with none.
 """
 UNCHANGED = "whether the value is the one before"
+TURNS = (2, 4)
+"""Numbers of remainders of calls or devices in a row that are counted together, too."""
 
 
 class Seen(NamedTuple):
@@ -347,9 +350,18 @@ def _by_two(
     counted_now = np.stack(counted, axis=1).astype(np.int32)
     sums = count_by_two((left[1], right[1]), moduli, size, counted_now, marks, cells)
     name = f"by remainders of {left[0]} and {right[0]}, number"
-    for i, statistic in enumerate(statistics):
-        trials, chances = sums[:, len(statistics) + i], np.broadcast_to(statistic.chance, size)
-        yield f"{statistic.what} {name}", sums[:, i], trials, chances
+    parts = [(name, sums)]
+    for axis, (of, *_) in enumerate((left, right)):
+        has_turns = of.startswith(("call", "device"))
+        for length in TURNS if has_turns else ():
+            turns = _turns(left[2], right[2], most, axis, length)
+            if turns.size:
+                by_turn = sums[turns].sum(1, dtype=np.int32)
+                parts.append((f"{name} of {of} by {length}", by_turn))
+    for (end, some), (i, statistic) in product(parts, enumerate(statistics)):
+        trials = some[:, len(statistics) + i]
+        chances = np.broadcast_to(statistic.chance, trials.size)
+        yield f"{statistic.what} {end}", some[:, i], trials, chances
     rows, chance = mechanism.shape.rows, float(mechanism.channel.untouched)
     chance = 1 / mechanism.shape.columns if mechanism.kind.is_signed else chance
     yield f"repeated lies {name}", sums[:, -4], sums[:, -3], np.broadcast_to(chance, size)
@@ -370,6 +382,20 @@ def _moduli(limit: int, other_limit: int, most: int) -> tuple[Ints, int]:
                 pairs.append((modulus, other, size))
                 size += modulus * other
     return np.array(pairs, dtype=np.int64).reshape(-1, 3), size
+
+
+@cache
+def _turns(limit: int, other_limit: int, most: int, axis: int, length: int) -> Ints:
+    """Return the places of counts of `_moduli` by successive remainders of one number, that of this
+    `axis`: shape (turns, length)."""
+    turns = [np.zeros((0, length), np.int64)]
+    for *both, start in _moduli(limit, other_limit, most)[0].tolist():
+        modulus = both[axis]
+        if modulus > length and not modulus % length:
+            places = start + np.arange(math.prod(both))
+            places = np.moveaxis(places.reshape(both), axis, 1)
+            turns.append(places.reshape(-1, length))
+    return np.concatenate(turns)
 
 
 def numbers_of_values(mechanism: Mechanism, values: Sequence[Value]) -> tuple[Ints, Ints]:

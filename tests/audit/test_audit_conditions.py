@@ -4,6 +4,7 @@ The twins are the same encoders without a cheat. Bits are seeded, so results rep
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -19,7 +20,7 @@ from ldp.audit import judging
 from ldp.audit.binomial_checks import sum_checks
 from ldp.audit.black_box import reports_of
 from ldp.audit.cells import check_values
-from ldp.audit.conditions import Seen, _moduli, condition_checks, evened
+from ldp.audit.conditions import Seen, _moduli, _turns, condition_checks, evened
 from ldp.audit.draws import Draws
 from ldp.audit.encoder import Way
 from ldp.audit.judging import (
@@ -395,7 +396,7 @@ def test_what_is_compared_is_binomial_given_how_often_it_could_be_seen(
     for limit in ("CALLS", "DEVICES"):
         monkeypatch.setattr(f"ldp.audit.reports.{limit}", 4)
     which = np.array([0, 1, 0, 0, 1, 0] if mechanism is ANSWERS else [0, 1, 0, 0])
-    values, layout, calls = mechanism.categories, mechanism.layout, np.arange(which.size) % 2
+    values, layout, calls = mechanism.categories, mechanism.layout, np.arange(which.size) % 4
     cells = [mechanism.cells(values[at], 0) for at in which]
     channel = mechanism.channel
     joint: dict[tuple[str, int], dict[tuple[int, int], float]] = {}
@@ -407,7 +408,7 @@ def test_what_is_compared_is_binomial_given_how_often_it_could_be_seen(
         )
         sent = [(0, payload.to_bytes(layout.payload_bytes, "little")) for payload in payloads]
         reports = Reports.of(mechanism, values, which, sent, calls, np.zeros_like(calls))
-        numbers = [("call", calls, 2), ("value", which, 2)]
+        numbers = [("call", calls, 4), ("value", which, 2)]
         coins = np.random.default_rng(6)
         seen_of_part = Seen.of(reports, numbers, which, coins)
         for what, counts, trials, claimed in condition_checks(seen_of_part, which, coins):
@@ -418,6 +419,7 @@ def test_what_is_compared_is_binomial_given_how_often_it_could_be_seen(
                     key = int(trials[at]), int(counts[at])
                     law[key] = law.get(key, 0.0) + chance
     assert any(possible > 1 for law in joint.values() for possible, _ in law)
+    assert any(what.endswith("of call by 2") for what, _ in joint)
     for (what, _), law in joint.items():
         for possible in {possible for possible, _ in law}:
             some = [law.get((possible, seen), 0.0) for seen in range(possible + 1)]
@@ -460,6 +462,16 @@ def test_sums_by_two_are_those_of_a_slow_way() -> None:
                 expected[key, 2:4] += (columns[i] == lies[before], 1)
             expected[key, 4:] += (rows[i] == rows[before], 1)
     assert (sums == expected).all()
+    for axis, length in ((0, 2), (1, 2), (1, 4)):
+        slow = Counter[tuple[int, ...]]()
+        for both in moduli[:, :2].tolist():
+            if both[axis] % length == 0 and both[axis] > length:
+                of_both = left % both[0], right % both[1]
+                of_both[axis][:] //= length
+                for i, key in enumerate(zip(*of_both, strict=True)):
+                    slow[*both, *map(int, key)] += int(counted[i, 0])
+        turns = sums[_turns(6, 9, 40, axis, length)].sum(axis=1)[:, 0]
+        assert sorted(turns) == sorted([*slow.values(), *[0] * (turns.size - len(slow))])
 
 
 @pytest.mark.exact
