@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import cycle, product
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,19 @@ MANY, NUMBERS = 192, 64
 """Texts and sets that are drawn, of each dictionary as many; numbers that are drawn."""
 LONGEST = 4096
 """Bytes of the longest text that is drawn."""
+SCRIPTS = (
+    (0xC0, 0x180),
+    (0x3B1, 0x3CA),
+    (0x410, 0x450),
+    (0x4E00, 0x9FA6),
+    (0xAC00, 0xD7A4),
+)
+"""Latin letters beyond ASCII, Greek, Cyrillic, Chinese and Korean ones: first, and after the last.
+"""
 ALPHABETS = (
-    "abcdefghijklmnopqrstuvwxyz",
-    " 0123456789.-_/ABCXYZ",
-    "äßéñøłčžşİ",
-    "абвгджшыюяλΩπ",
-    "日本語中文한국어",
+    ascii_lowercase,
+    f" .-_/{digits}{ascii_uppercase}",
+    *("".join(map(chr, range(*ends))) for ends in SCRIPTS),
     "😂👍🏽👩‍👩‍👧❤️🇩🇪",
     "עبيتحกขि\u0301\u200f",
 )
@@ -175,12 +183,13 @@ def _edges(addressing: Levels) -> tuple[float, ...]:
 
 
 def _texts(alphabets: Sequence[str], length: int, generator: Generator) -> list[Value]:
-    """Return MANY texts of up to `length` letters, each of one alphabet, half of them of at most 24
-    letters; none is empty."""
+    """Return MANY texts of up to `length` letters, each of one alphabet; half of them words of the
+    first one, of at most 24 letters; none is empty."""
     texts: list[Value] = []
     for number in range(MANY):
-        letters = alphabets[number % len(alphabets)]
-        most = min(length, 24) if number % 2 else length
+        is_word = number % 2
+        letters = alphabets[0 if is_word else number // 2 % len(alphabets)]
+        most = min(length, 24) if is_word else length
         size = int((most + 1) ** generator.random())  # every magnitude alike
         places = generator.integers(len(letters), size=size)
         texts.append("".join(letters[place] for place in places))
