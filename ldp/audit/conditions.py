@@ -43,8 +43,13 @@ LATER = 0.75
 """Probability that a report is compared with an earlier report that is itself compared with none.
 """
 UNCHANGED = "whether the value is the one before"
-TURNS = (2, 4)
-"""Numbers of remainders of calls or devices in a row that are counted together, too."""
+TURNS = {
+    "call": (4,),
+    "device": (4,),
+    "call // 8": (2, 4),
+    "device // 8": (2, 4),
+}
+"""Numbers of remainders in a row that are counted together, too, by the name of their number."""
 
 
 class Seen(NamedTuple):
@@ -352,8 +357,7 @@ def _by_two(
     name = f"by remainders of {left[0]} and {right[0]}, number"
     parts = [(name, sums)]
     for axis, (of, *_) in enumerate((left, right)):
-        has_turns = of.startswith(("call", "device"))
-        for length in TURNS if has_turns else ():
+        for length in TURNS.get(of, ()):
             turns = _turns(left[2], right[2], most, axis, length)
             if turns.size:
                 by_turn = sums[turns].sum(1, dtype=np.int32)

@@ -395,6 +395,7 @@ def test_what_is_compared_is_binomial_given_how_often_it_could_be_seen(
     """
     for limit in ("CALLS", "DEVICES"):
         monkeypatch.setattr(f"ldp.audit.reports.{limit}", 4)
+    monkeypatch.setattr("ldp.audit.conditions.TURNS", {"call": (2,)})
     which = np.array([0, 1, 0, 0, 1, 0] if mechanism is ANSWERS else [0, 1, 0, 0])
     values, layout, calls = mechanism.categories, mechanism.layout, np.arange(which.size) % 4
     cells = [mechanism.cells(values[at], 0) for at in which]
