@@ -79,7 +79,19 @@ def test_the_hashes_and_responses_without_vectors_are_those_of_python() -> None:
         response = rappor.memory.response(secret, "words/1", cell)
         pair = [rappor.memory.cohort(secret, "words/1"), str(response)]
         responses.append(([rappor.parameters(), secret.hex(), "words/1", str(cell)], pair))
-    content = {"columns": asked, "responses": [question for question, _ in responses]}
+    letters, drawn = [*"abcdefghijkl"], []
+    sets: dict[str, Any] = {"scheme": "identity", "categories": letters, "at_most": 2, "f": 0.5}
+    answers = Rappor(p=0.25, q=0.75, **sets)
+    encoder = answers.encoder(secret=secret, metric="words/1")
+    for size in range(13):  # from larger sets the secret chooses two, whatever their order
+        backwards = letters[:size][::-1]
+        question = [answers.parameters(), secret.hex(), "words/1", backwards]
+        drawn.append((question, [*encoder.cell(frozenset(backwards))]))
+    content = {
+        "choices": [question for question, _ in drawn],
+        "columns": asked,
+        "responses": [question for question, _ in responses],
+    }
     done = subprocess.run(
         ["node", str(FOLDER / "test" / "filters.mjs")],
         input=json.dumps(content),
@@ -88,6 +100,7 @@ def test_the_hashes_and_responses_without_vectors_are_those_of_python() -> None:
         check=True,
     )
     said = json.loads(done.stdout)
+    assert said["choices"] == [cell for _, cell in drawn]
     assert said["columns"] == expected
     assert said["responses"] == [pair for _, pair in responses]
 

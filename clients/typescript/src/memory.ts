@@ -44,20 +44,24 @@ export class KeyedResponses {
 
   /** The bytes of the true response: values with the same ones share a permanent response. */
   cell(value: Value): Uint8Array {
-    const [part, memory] = memorised(this.encoder);
-    const columns = part.touches(value, this.row, this.noise("answers"));
-    return toBytes(memory.cell(columns), sizeBelow(part.limit));
+    const [part] = memorised(this.encoder);
+    return toBytes(this.trueResponse(value), sizeBelow(part.limit));
   }
 
   response(value: Value): Content {
     const [part, memory] = memorised(this.encoder);
-    const columns = part.touches(value, this.row, this.noise("answers"));
-    const cell = memory.cell(columns);
+    const cell = this.trueResponse(value);
     if (memory.keyed) {
       return { row: this.row, number: memory.keyed.response(this.secret, this.metric, cell) };
     }
     const noise = this.noise("permanent", toBytes(cell, sizeBelow(part.limit)));
     return { row: this.row, number: memory.permanent(cell, noise) };
+  }
+
+  private trueResponse(value: Value): bigint {
+    const [part, memory] = memorised(this.encoder);
+    const about = (set: Uint8Array) => this.noise("answers", set);
+    return memory.cell(part.touches(value, this.row, { about } as BitSource));
   }
 
   private noise(purpose: string, ...more: Uint8Array[]): BitSource {

@@ -15,6 +15,8 @@ export interface BitSource {
   /** Whether what is drawn need not be the same again: then more is drawn than is used, so that the
    * time of a report does not tell which was. */
   readonly isSystem?: boolean;
+  /** The source for the choice among the answers of one set, where a secret decides it. */
+  about?(set: Uint8Array): BitSource;
 }
 
 /** The source that reads blocks one after the other and overwrites what it has read. */

@@ -1,6 +1,6 @@
 // What an app may record: texts, listed answers, sets of them, and numbers.
 
-import { utf8 } from "./bytes.js";
+import { digits, toBytes, utf8 } from "./bytes.js";
 import type { Columns, Value } from "./kinds.js";
 import { type BitSource, bernoulli, indexBelow, ONE } from "./randomness.js";
 import type { Fraction } from "./probability.js";
@@ -43,7 +43,10 @@ export function place(list: readonly string[], value: Value): number {
   return at < 0 ? refuse("a value is not among the answers") : at;
 }
 
-/** The places of a set of answers, ascending; of more than `most` so many, drawn at random. */
+const up = (a: number, b: number): number => a - b;
+
+/** The places of a set of answers, ascending; of more than `most` so many, drawn at random, or by a
+ * secret from the bytes of the set's point. */
 export function places(
   list: readonly string[],
   value: Value,
@@ -51,16 +54,29 @@ export function places(
   bits: BitSource,
 ): number[] {
   if (!Array.isArray(value)) return refuse("a value must be a list of answers");
-  const all = [...new Set(value.map((answer) => place(list, answer)))];
-  while (all.length > most) all.splice(indexBelow(bits, all.length), 1);
-  return all.sort((a, b) => a - b);
+  const all = [...new Set(value.map((answer) => place(list, answer)))].sort(up);
+  if (all.length > most) {
+    const set = all.reduce((sum, at, i) => sum + (BigInt(at + 1) << BigInt(61 * i)), 0n);
+    const source = bits.about?.(toBytes(set, (digits(set) >> 3) + 1)) ?? bits;
+    for (let i = 0; i < most; i++) {
+      const other = i + indexBelow(source, all.length - i);
+      [all[i], all[other]] = [all[other]!, all[i]!];
+    }
+    all.length = most;
+  }
+  return all.sort(up);
 }
 
-/** How a categorical mechanism finds columns: one answer, or with `most` a set. */
+/** How a categorical mechanism finds columns. */
 export const answerColumns =
-  (list: readonly string[], most?: number) =>
-  (value: Value, _row: number, bits: BitSource): Columns =>
-    most ? places(list, value, most, bits) : [place(list, value)];
+  (list: readonly string[]) =>
+  (value: Value): Columns => [place(list, value)];
+
+/** How a mechanism finds columns of one answer, or with `most` of a set. */
+export const setColumns = (list: readonly string[], most?: number) =>
+  most
+    ? (value: Value, _row: number, bits: BitSource): Columns => places(list, value, most, bits)
+    : answerColumns(list);
 
 const DECIMAL = /^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *$/;
 

@@ -7,7 +7,7 @@ import type { Mechanism } from "../encoder.js";
 import { bits, type Columns, type Value } from "../kinds.js";
 import { bitRatio, exact, UNIT } from "../probability.js";
 import { type BitSource, ONE } from "../randomness.js";
-import { answerColumns, bytesOf } from "../values.js";
+import { bytesOf, setColumns } from "../values.js";
 import { type Filter, filterColumns } from "./bloom.js";
 import { cppMemory } from "./rappor-cpp.js";
 import { bitMemory, inTwoSteps } from "./two-steps.js";
@@ -35,7 +35,7 @@ const md5Columns = (p: Rappor, cohort: number, value: Value, length: number, isB
 const SCHEMES: Record<string, (p: Rappor) => (value: Value, row: number, b: BitSource) => Columns> =
   {
     polynomial: (p) => (value, row) => filterColumns(p, row, bytesOf(value)),
-    identity: (p) => answerColumns(p.categories, p.at_most),
+    identity: (p) => setColumns(p.categories, p.at_most),
     "rappor-md5-1byte": (p) => (value, row) => md5Columns(p, row, value, 1, true),
     "rappor-md5-le": (p) => (value, row) =>
       md5Columns(p, row, value, p.bits > 65536 ? 3 : p.bits > 256 ? 2 : 1, false),

@@ -4,7 +4,7 @@ import type { Mechanism } from "../encoder.js";
 import { bits } from "../kinds.js";
 import { bitwise, exact, keep, symmetric } from "../probability.js";
 import { ONE } from "../randomness.js";
-import { answerColumns } from "../values.js";
+import { setColumns } from "../values.js";
 
 interface Unary {
   categories: string[];
@@ -24,7 +24,7 @@ export const unary: Mechanism = {
       p.variant === "optimized"
         ? bitwise(ONE / 2n, ONE - keep(epsilon / BigInt(most), 1n), most, others)
         : symmetric(epsilon / BigInt(most + others), most, others);
-    const touches = answerColumns(p.categories, p.at_most);
+    const touches = setColumns(p.categories, p.at_most);
     return [bits({ rows: 1, columns: all, touches }, channel)];
   },
 };
