@@ -115,10 +115,31 @@ def test_costs_of_different_neighbours_refuse_to_combine() -> None:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("bad", [-1.0, float("nan")])
-def test_a_cost_has_a_possible_epsilon(bad: float) -> None:
-    with pytest.raises(ParameterError):
-        Cost(epsilon=bad)
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_combined_costs_keep_their_neighbours_and_a_possible_delta(neighbours: Neighbours) -> None:
+    small, large = (Cost(epsilon=e, delta=0.6, neighbours=neighbours) for e in (0.001, 1.0))
+    year = [small] * 365
+    for cost in (sequential(year), parallel(year), advanced(year, 0.5), group(large, 2)):
+        assert cost.neighbours is neighbours
+        assert cost.delta == (0.6 if cost == small else 1.0)
+    assert advanced(year, 0.5).epsilon < sequential(year).epsilon
+
+
+@pytest.mark.exact
+def test_nothing_released_costs_nothing() -> None:
+    assert sequential([]) == parallel([]) == advanced([], 1e-6) == Cost(epsilon=0.0)
+    assert advanced([Cost(epsilon=0.0)], 1e-6) == Cost(epsilon=0.0)
+    for size in (0, -1):
+        with pytest.raises(ParameterError, match="at least one member"):
+            group(Cost(epsilon=1.0), size)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", ["epsilon", "delta", "lifetime"])
+def test_a_cost_has_possible_numbers(name: str) -> None:
+    for bad in (-0.1, math.nan, *[1.1] * (name == "delta")):
+        with pytest.raises(ParameterError, match=f"a cost's {name}"):
+            Cost(**{"epsilon": 1.0, name: bad})  # type: ignore[arg-type]
 
 
 @pytest.mark.exact
@@ -205,6 +226,26 @@ def test_a_clock_set_back_frees_nothing() -> None:
 
 
 @pytest.mark.exact
+def test_a_charge_before_that_of_another_group_counts_at_its_time() -> None:
+    ledger = Ledger({"g": CAPS, "other": CAPS})
+    ledger.charge("other", Cost(epsilon=1.0), now=START)
+    for _ in range(2):
+        ledger.charge("g", Cost(epsilon=4.0), now=START - 30 * DAY)
+    with pytest.raises(BudgetExceeded, match="window"):
+        ledger.charge("g", Cost(epsilon=4.0), now=START + DAY / 2)
+
+
+@pytest.mark.exact
+def test_what_remains_may_be_charged() -> None:
+    """A cap of 8 less 1e-20 is nearest to 8, which the cap does not allow."""
+    ledger = Ledger({"g": Caps(window=DAY, window_epsilon=8.0, lifetime_epsilon=20.0)})
+    ledger.charge("g", Cost(epsilon=1e-20), now=START)
+    remaining = ledger.remaining("g", now=START)
+    assert remaining == math.nextafter(8.0, 0)
+    ledger.charge("g", Cost(epsilon=remaining), now=START)
+
+
+@pytest.mark.exact
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("cast", [np.int8, np.int64, np.float32, Fraction], ids=str)
 def test_caps_and_costs_of_any_real_type_are_those_of_floats(cast: Callable[[int], float]) -> None:
@@ -227,12 +268,19 @@ def test_wrong_use_is_one_clear_error() -> None:
     ledger = Ledger({"g": CAPS})
     with pytest.raises(ParameterError, match="unknown budget group"):
         ledger.charge("typing", Cost(epsilon=1.0), now=START)
+    with pytest.raises(ParameterError, match="unknown budget group"):
+        ledger.spent("typing")
     with pytest.raises(ParameterError, match="zone"):
         ledger.charge("g", Cost(epsilon=1.0), now=datetime(2026, 1, 1))
     with pytest.raises(ParameterError, match="pure"):
         ledger.charge("g", Cost(epsilon=1.0, delta=1e-6), now=START)
-    with pytest.raises(ParameterError, match="cap"):
-        Caps(window=DAY, window_epsilon=0.0, lifetime_epsilon=1.0)
+    caps = {"window": DAY, "window_epsilon": 1.0, "lifetime_epsilon": 1.0, "report_epsilon": 1.0}
+    for name in caps.keys() - {"window"}:
+        for bad in (0.0, math.inf, math.nan):
+            with pytest.raises(ParameterError, match="every cap"):
+                Caps(**{**caps, name: bad})  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="window"):
+        Caps(**{**caps, "window": 0 * DAY})  # type: ignore[arg-type]
 
 
 @pytest.mark.exact
