@@ -486,7 +486,7 @@ class Encoder(ReportEncoder):
     def draw(self, point: int) -> tuple[int, int]:
         """Draw (row, payload as an integer) of one report of a value with this `point`."""
         bits = self._report_bits()
-        row = uniform_below(bits, self._rows) if self._rows > 1 else 0
+        row = uniform_below(bits, self._rows)
         if self._randomized is not None:
             point = self._randomized.draw(bits, point, row)
         cells = self._addressing.cells(point, row)

@@ -131,13 +131,13 @@ class Dummies(Mechanism):
     def fakes_move(self, share: float = FAKES) -> float:
         """Return by how much a count rises, as a share of the number of messages, if a `share` of
         the messages is made up and names the value."""
-        return share / self.sending
+        return super().fakes_move(share) / self.messages
 
     def fakes_lower(self, share: float = FAKES) -> float:
         """Return by how much a count falls, as a share of the number of messages, if a `share` of
         the messages is made up and does not name the value: by the dummies that honest people
         would have sent."""
-        return share * float(self.channel.untouched) / self.sending
+        return super().fakes_lower(share) / self.messages
 
 
 class DummiesEncoder(ReportEncoder):

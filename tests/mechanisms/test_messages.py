@@ -147,6 +147,19 @@ def test_intervals_hold_whatever_made_up_messages_say(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("mechanism", SETTINGS, ids=NAMES)
+def test_made_up_messages_move_a_count_by_what_is_said(mechanism: Dummies) -> None:
+    """The rise was share / `sending`, 29 % too much for the last setting."""
+    counts = np.full((1, len(mechanism.categories) + 1), 600)
+    before, fakes = Table.from_counts(mechanism, counts, counts.sum()), 60 * mechanism.messages
+    for column, moved in ((0, mechanism.fakes_move(1.0)), (1, -mechanism.fakes_lower(1.0))):
+        more = counts + fakes * np.eye(1, counts.size, column, dtype=int)
+        after = Table.from_counts(mechanism, more, more.sum())
+        moves = [decode(table, mechanism.categories[:1]).count[0] for table in (before, after)]
+        assert moves[1] - moves[0] == pytest.approx(fakes * moved)
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(("missing", "warned"), [(0, False), (1, True), (2, True)])
 def test_a_part_of_a_batch_is_warned_of(missing: int, warned: bool) -> None:
     table = Table.from_counts(OSLO, np.array([[90, 60, 50, 100 - missing]]), 300 - missing)

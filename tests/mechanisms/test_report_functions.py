@@ -23,12 +23,13 @@ from ldp.mechanisms import (
 )
 from ldp.mechanisms.base import Encoder
 from ldp.mechanisms.report_functions import report_function
-from ldp.protocol.kinds import Subset
+from ldp.protocol.kinds import Index, Subset
 from ldp.protocol.randomness import ONE, SeededBits
 from ldp.protocol.wire import split_report
 from tests.statistics import ALPHA, law_p
 
 LETTERS = tuple("abcdefg")
+NUMBERS = tuple(map(str, range(300)))
 NAME_A_COLUMN = (
     RandomizedResponse(categories=LETTERS, epsilon=1.0),
     RandomizedResponse(categories=("a", "c"), epsilon=1.0),
@@ -62,7 +63,9 @@ def test_every_row_and_column_has_its_share_of_the_random_numbers(
     each first number at as many second ones.
     """
     served: Iterator[tuple[int, int]] = iter(())
-    monkeypatch.setattr(os, "urandom", lambda size: struct.pack("<QQ", *next(served)))
+    monkeypatch.setattr(
+        os, "urandom", lambda size: struct.pack("<QQ", *next(served)).ljust(size)[:size]
+    )
     report = report_function(mechanism)
     assert report is not None
     (rows, columns), touches = mechanism.shape, mechanism.touches
@@ -83,6 +86,25 @@ def test_every_row_and_column_has_its_share_of_the_random_numbers(
     if beyond < ONE:
         served = iter([(beyond, 0), (ONE - 1, 0), (0, threshold)])
         assert parts(mechanism, report("c"))[1] not in mechanism.cells("c", 0)
+        assert not [*served], "numbers from the first beyond are drawn again"
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        RandomizedResponse(categories=NUMBERS, epsilon=40.0),
+        ProjectiveGeometry(categories=NUMBERS, epsilon=40.0, field=7),
+        SubsetSelection(categories=NUMBERS, epsilon=40.0, size=2),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_columns_of_two_bytes_are_named(mechanism: Mechanism) -> None:
+    """Epsilon 40 is the truth, but for a probability of about 1e-14."""
+    for value in ("0", "255", "256", "299"):
+        row, number = parts(mechanism, mechanism.encoder().encode(value))
+        cells = mechanism.cells(value, row)
+        assert number in cells if mechanism.kind is Index else number >> cells[0] & 1
 
 
 def drawn_sets(mechanism: Mechanism, reports: int, monkeypatch: pytest.MonkeyPatch) -> Any:

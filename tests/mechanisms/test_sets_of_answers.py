@@ -265,6 +265,14 @@ def test_only_a_set_of_answers_is_a_value(value: Any) -> None:
 
 
 @pytest.mark.exact
+def test_a_set_of_which_some_answers_are_drawn_touches_no_cells_for_certain() -> None:
+    mechanism = UnaryEncoding(categories=ABCD, epsilon=1.0, at_most=2)
+    assert mechanism.cells(frozenset("ad"), 0) == (0, 3)
+    with pytest.raises(ParameterError, match="replaced at random"):
+        mechanism.cells(frozenset("abd"), 0)
+
+
+@pytest.mark.exact
 def test_a_larger_set_keeps_its_choice_under_one_secret() -> None:
     """A choice drawn anew would be another permanent response of the same value."""
     mechanism = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75, at_most=2)
@@ -275,7 +283,14 @@ def test_a_larger_set_keeps_its_choice_under_one_secret() -> None:
         assert [sum(each).bit_count() for each in cell] == [2]  # one byte, two bits
         cells |= cell
     assert len(cells) > 3  # another secret has another choice
-    assert mechanism.placeholder == frozenset()
+    chosen = [  # by twelve secrets: after an update of the client too
+        b"".join(
+            mechanism.encoder(secret=bytes([number]) * 16, metric=metric).cell(value)
+            for number in range(12)
+        ).hex()
+        for metric in ("apps/1", "apps/2")
+    ]
+    assert chosen == ["0309060c0606090c03030506", "05050c050c0c0a0c0a050309"]
     assert mechanism.placeholder == frozenset()
 
 

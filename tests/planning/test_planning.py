@@ -88,6 +88,25 @@ def test_an_alpha_that_no_normal_tail_reaches_is_refused() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(("power", "quantile"), [(0.5, 0.0), (0.9, 1.2815515655446004)])
+@pytest.mark.parametrize("squares", [0.0, 0.3])
+def test_the_detectable_frequency_solves_its_equation(
+    power: float, quantile: float, squares: float
+) -> None:
+    mechanism, users = CountMeanSketch(epsilon=1.0, rows=64, width=9, seed="00"), 10_000
+    frequency = mechanism.detectable_frequency(users, 0.02, 10, power, squares)
+    critical = 2.878161739095483  # of 0.02 / 10
+    skewed = (critical**2 - 1) * float(1 - 2 * mechanism.support.untouched) / 6
+    count = critical * mechanism.std_error(users, 0.0, squares)
+    count += quantile * mechanism.std_error(users, frequency, squares)
+    count += (skewed + 0.5) / mechanism.support.gain
+    assert users * frequency == pytest.approx(count, rel=1e-9)
+    for bad in ((0, 0.5), (9, 0.0), (9, 1.0), (9, 0.5, 0), (9, 0.5, 1, 0.0), (9, 0.5, 1, 1.0)):
+        with pytest.raises(ParameterError, match="alpha and power"):
+            mechanism.detectable_frequency(*bad)
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("users", [200, 500, 5_000, 500_000])
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 6.0])
 @pytest.mark.parametrize("kind", [RandomizedResponse, SubsetSelection, UnaryEncoding])
