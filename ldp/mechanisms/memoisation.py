@@ -78,7 +78,7 @@ class MemoisedMechanism(Mechanism, ABC):
         has_bits = self.kind.is_bitwise
         if not low or (has_bits and high == 1):
             return math.inf
-        ratio = max(high / low, (1 - low) / (1 - high)) if has_bits else high / low
+        ratio = max(high / low, (1 - low) / (1 - high))
         units = self.shape.columns if has_bits else 1
         return round_up(EXACT.multiply(exact_log(ratio), units))
 

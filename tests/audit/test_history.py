@@ -18,6 +18,7 @@ from ldp.audit.memoised_histories import MakeDevice, cohorts_named, exact_epsilo
 from ldp.audit.tried_values import tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import all_lives, audited
+from ldp.errors import ParameterError
 from ldp.mechanisms import MemoisedBitFlip, MemoisedHashing, MemoisedResponse
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import KeyedFilter
@@ -144,9 +145,21 @@ def test_no_life_tells_more_of_a_changing_value_than_its_figure(
 
 @pytest.mark.exact
 def test_permanent_noise_alone_tells_a_changing_value_without_a_bound() -> None:
-    one_time = Rappor(bits=2, scheme="identity", f=0.5, p=0.0, q=1.0)
-    assert one_time.changing_per_value == inf
-    assert Rappor(bits=2, scheme="identity", f=0.5, p=0.1, q=1.0).changing_per_value == inf
+    for p, q in ((0.0, 1.0), (0.1, 1.0), (0.0, 0.5)):
+        assert Rappor(bits=2, scheme="identity", f=0.5, p=p, q=q).changing_per_value == inf
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("p", "q"), [(0.1, 0.5), (0.5, 0.9)])
+def test_a_change_tells_the_larger_ratio_of_every_bit(p: float, q: float) -> None:
+    """A report of a bit is five times as likely: where it is 1, or where it is 0."""
+    mechanism = Rappor(bits=2, scheme="identity", f=0.5, p=p, q=q)
+    assert mechanism.changing_per_value == pytest.approx(2 * log(5))
+    index = MemoisedResponse(categories=("0", "1", "2"), epsilon=1.0, lifetime_epsilon=4.0)
+    high, low = index.instantaneous
+    assert index.changing_per_value == pytest.approx(log(high / low))
+    with pytest.raises(ParameterError, match="only the holder of a secret"):
+        index.encoder().cell("0")
 
 
 @pytest.mark.exact

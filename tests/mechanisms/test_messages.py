@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,13 @@ def test_intervals_hold_whatever_made_up_messages_say(
         hits += bool(low[0] <= held[0] <= high[0])
     is_covered = hits >= binom.isf(1 - 1e-6, tables, 0.9)
     assert is_covered == is_sound
+
+
+@pytest.mark.exact
+def test_shares_of_any_real_type_are_floats() -> None:
+    shares: Any = {"probability": Fraction(1, 2), "sending": Fraction(1, 4096)}
+    least = replace(OSLO, probability=0.5, sending=2**-12)
+    assert replace(OSLO, **shares).fingerprint == least.fingerprint
 
 
 @pytest.mark.exact

@@ -4,7 +4,7 @@ import os
 import struct
 from collections import Counter
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,15 @@ def test_columns_of_two_bytes_are_named(mechanism: Mechanism) -> None:
         row, number = parts(mechanism, mechanism.encoder().encode(value))
         cells = mechanism.cells(value, row)
         assert number in cells if mechanism.kind is Index else number >> cells[0] & 1
+
+
+@pytest.mark.exact
+def test_numbers_beyond_the_last_multiple_are_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 2**32 // 5 * 5
+    words = (limit, 2**32 - 1, limit - 1, *range(29))
+    monkeypatch.setattr(os, "urandom", lambda size: struct.pack("<32I", *words))
+    columns = report_functions._uniform_columns(5)
+    assert [*islice(columns, 31)] == [4, *(number % 5 for number in range(29)), 4]
 
 
 def drawn_sets(mechanism: Mechanism, reports: int, monkeypatch: pytest.MonkeyPatch) -> Any:

@@ -84,6 +84,17 @@ def test_coin_epsilon_is_the_larger_log_ratio_of_the_two_answers(alpha: float, b
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+@pytest.mark.parametrize("bad", [0, 1, -0.5, math.nan, "0.5", None])
+def test_coins_fall_on_both_sides(name: str, bad: Any) -> None:
+    with pytest.raises(ParameterError, match=name):
+        CoinResponse(**{"alpha": 0.5, "beta": 0.5, name: bad})
+    with pytest.raises(ParameterError, match="no information"):
+        CoinResponse(alpha=1e-300, beta=0.5)
+    assert type(CoinResponse(alpha=Fraction(1, 2), beta=0.5).alpha) is float  # type: ignore[arg-type]
+
+
+@pytest.mark.exact
 def test_two_fair_coins_cost_ln_three_and_count_with_the_textbook_error() -> None:
     coins = CoinResponse(alpha=0.5, beta=0.5)
     assert coins.channel.worst_ratio == 3
