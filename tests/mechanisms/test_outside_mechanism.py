@@ -74,8 +74,9 @@ def test_names_and_numbers_of_others_are_refused(monkeypatch: pytest.MonkeyPatch
     ldp.register(Flip)  # again
     with pytest.raises(ParameterError, match="another mechanism has the name 'rr'"):
         ldp.register(type("Other", (RandomizedResponse,), {}))
-    with pytest.raises(ParameterError, match="wire_id must be a number from 128 to 255"):
-        ldp.register(type("Low", (Flip,), {"name": "low", "wire_id": 3}))
+    for number in (3, 127, 256):
+        with pytest.raises(ParameterError, match="wire_id must be a number from 128 to 255"):
+            ldp.register(type("Low", (Flip,), {"name": "low", "wire_id": number}))
 
 
 @pytest.mark.exact

@@ -1,5 +1,6 @@
 """SFP on the device: what spells a word, what is refused, the split of epsilon, what is cut off."""
 
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
@@ -59,6 +60,12 @@ class NoBits:
 def test_impossible_parameters_are_one_clear_line(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         SequenceFragmentPuzzle(**{**BASE, **change})
+
+
+@pytest.mark.exact
+def test_fragments_have_as_many_rows_for_every_position() -> None:
+    with pytest.raises(ParameterError, match="rows must be a multiple of the positions"):
+        replace(SequenceFragmentPuzzle(**BASE).fragments, rows=4)
 
 
 @pytest.mark.exact

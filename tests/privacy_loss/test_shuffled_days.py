@@ -199,11 +199,19 @@ def test_many_sizes_are_rounded_down_and_little_is_lost() -> None:
         compose_shuffled([(mechanism, size, 10)]).at(1e-6).epsilon for size in (60_000, 50_000)
     )
     assert least <= year.at(1e-6).epsilon <= most
-    wide = compose_shuffled([(mechanism, 100 + 977 * day, 1) for day in range(500)])
-    used = {reports for (_, reports), _ in wide.batches}
-    assert len(used) <= 25
-    assert sum(number for _, number in wide.batches) == 500
-    assert min(used) == 100
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("sizes", [range(50_000, 60_000, 1_000), range(100, 488_600, 977)])
+def test_every_size_of_many_is_rounded_to_the_next_that_is_used(sizes: range) -> None:
+    batches = compose_shuffled([(rr(2, 1.0), size, 1) for size in sizes]).batches
+    used = sorted(reports for (_, reports), _ in batches)
+    assert used[0] == sizes[0]
+    assert len(used) <= min(25, len(sizes) - 1)
+    for least in used:
+        number = sum(number for (_, reports), number in batches if reports >= least)
+        assert number == sum(size >= least for size in sizes)
+    assert sizes[-1] <= used[-1] * max(1.05, (sizes[-1] / sizes[0]) ** (1 / 24))
 
 
 @pytest.mark.exact
@@ -223,23 +231,27 @@ def test_memoised_reports_do_not_compose() -> None:
             compose_shuffled([(rr(2, 1.0), reports, number)])
 
 
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("mechanism", "values"), tiered([(rr(2, 1.0), "01"), (rr(3, 0.7), "012"), (unary(1.0), "012")])
+)
+def test_a_mechanism_of_which_only_epsilon_is_known(mechanism: Mechanism, values: str) -> None:
+    """The cost is never below an enumerated shuffle of a mechanism with that epsilon."""
+    whatever = AnyMechanism(mechanism.cost.epsilon)
+    for share in SHARES:
+        epsilon = share * mechanism.cost.epsilon
+        bound = shuffled_delta(whatever, reports=3, epsilon=epsilon, size=1 << 14)
+        assert worst(mechanism, values, 3, 1, epsilon) <= bound * (1 + 1e-12)
+    for wrong in (0.0, -1.0, math.nan):
+        with pytest.raises(ParameterError, match="epsilon"):
+            AnyMechanism(wrong)
+
+
 @pytest.mark.slow
 @pytest.mark.exact
-def test_a_mechanism_of_which_only_epsilon_is_known() -> None:
-    """The cost is never below an enumerated shuffle of a mechanism with that epsilon.
-
-    It is also the published number.
-    """
-    for mechanism, values in ((rr(2, 1.0), "01"), (rr(3, 0.7), "012"), (unary(1.0), "012")):
-        whatever = AnyMechanism(mechanism.cost.epsilon)
-        for share in SHARES:
-            epsilon = share * mechanism.cost.epsilon
-            bound = shuffled_delta(whatever, reports=3, epsilon=epsilon, size=1 << 14)
-            assert worst(mechanism, values, 3, 1, epsilon) <= bound * (1 + 1e-12)
+def test_a_published_number_is_reproduced_from_an_epsilon() -> None:
     cost = amplify_by_shuffling(AnyMechanism(4.0), reports=100_000, delta=1e-6)
     assert cost.epsilon == pytest.approx(0.1698, rel=1e-3)
-    with pytest.raises(ParameterError, match="epsilon"):
-        AnyMechanism(math.nan)
 
 
 @pytest.mark.exact

@@ -60,6 +60,7 @@ window_epsilon = 8.0
 lifetime_epsilon = 64.0
 
 """
+HADAMARD = '"hcms"\nepsilon = 4.0\nrows = 128\nwidth = 65'
 RAPPOR = """mechanism = "rappor"
 scheme = "identity"
 categories = ["chrome", "firefox", "none"]
@@ -263,6 +264,7 @@ def test_the_default_seed_depends_on_product_metric_and_version(tmp_path: Path) 
         ("epsilon = 4.0\nrows", 'epsilon = "4"\nrows', "epsilon must be a number"),
         ("rows = 128\n", "", "needs rows"),
         ("rows = 128", "rows = 1.5", "rows must be a whole number"),
+        ('"cms"\nepsilon = 4.0\nrows = 128\nwidth = 64', HADAMARD, "width must be a power of two"),
         ('group = "typing"', 'group = "other"', 'group must be one of "typing"'),
         ("expires = 2027-12-31", 'expires = "2027-12-31"', "expires must be a date"),
         ('mechanism = "rr"', 'mechanism = "grr"', "there is no mechanism 'grr'; did you mean 'rr'"),
