@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from ldp.accounting import Cost
+from ldp.cli.shuffling_words import shuffling_conditions
 from ldp.collection.buffer import RelayedReports
 from ldp.collection.ingest import write_sizes
 from ldp.mechanisms.catalogue import CATALOGUE, CLASSES, PUBLIC
-from ldp.privacy_loss import compose_shuffled, least_reports
+from ldp.privacy_loss import DummyMessages, compose_shuffled, least_reports
+from ldp.protocol.channel import rounded_up
 from ldp.registry import Registry
 from tests.command_line import run
 from tests.tiers import tiered
@@ -144,6 +146,23 @@ def test_amplify_says_what_is_missing(
     assert shown.count("\n") == 1
 
 
+@pytest.mark.exact
+def test_the_smallest_of_some_batches_is_stated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = tmp_path / "sizes.csv"
+    sizes.write_text("attested,opened\n9,7\n8,30\n")
+    asked = f"amplify --epsilon 0.01 --sizes {sizes} --per-person 3 --delta 0.1 --json"
+    assert run(asked, monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["reports"], result["per_person"]) == (7, 3)
+    assert "at least 7 reports of the batch are honest" in result["conditions"][2]
+    assert "a person sends at most 3 reports" in result["conditions"][3]
+    of_dummies = DummyMessages(values=5, slots=2, probability=0.5)
+    words = "the 3 messages of a person are shuffled one by one"
+    assert words in shuffling_conditions(of_dummies, 9, 1)[-1]
+
+
 @pytest.mark.slow
 @pytest.mark.exact
 def test_amplify_composes_batches(
@@ -239,7 +258,8 @@ def test_amplify_knows_every_mechanism_by_name(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """test_shuffling.py shows that a batch of each mechanism is certified."""
-    parameters = CATALOGUE[name].examples()[0].mechanism.parameters()
+    mechanism = CATALOGUE[name].examples()[0].mechanism
+    parameters = mechanism.parameters()
     others = {key: text for key, text in parameters.items() if key not in ("mechanism", "seed")}
     words = ",".join(f"{key}={json.dumps(value)}" for key, value in others.items())
     monkeypatch.setattr("ldp.cli.amplify.amplify_by_shuffling", lambda *_, **__: Cost(epsilon=0.5))
@@ -247,5 +267,7 @@ def test_amplify_knows_every_mechanism_by_name(
     assert run(asked.replace(", ", ","), monkeypatch) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["mechanism"] == name
-    stated = CATALOGUE[name].examples()[0].mechanism.cost.epsilon
-    assert result["local"]["epsilon"] == stated
+    assert result["local"]["epsilon"] == mechanism.cost.epsilon
+    of_noise = [line for line in result["conditions"] if "noise is fresh" in line]
+    lifetime = f"together they cost {rounded_up(mechanism.cost.lifetime)}"
+    assert [line.split("; ")[1] for line in of_noise] == [lifetime] * mechanism.is_memoisable
