@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ldp.protocol.hashing import Value
 from ldp.registry.definitions import Memoise
 from ldp.registry.odds import posterior
 from ldp.simulation import Population
-from ldp.simulation.averaging import averaging
+from ldp.simulation.averaging import _Streams, averaging
 from ldp.simulation.evidence import FreshEvidence, MemoisedEvidence
 from ldp.simulation.linking import linking
 from ldp.simulation.longitudinal import Collection
@@ -116,6 +117,25 @@ def test_an_epoch_that_ended_counts_as_another_response_to_the_same_value() -> N
     found.add(*zero, payloads_of(PLACE, [1]))
     expected = [2 * np.log(lasting_law(PLACE, 0, value, [1])) for value in values]
     assert found.log_likelihoods()[0] == pytest.approx(expected)
+
+
+@pytest.mark.exact
+def test_an_attacker_adds_the_reports_of_two_epochs_as_two_responses() -> None:
+    metric: Any = SimpleNamespace(
+        metric=SimpleNamespace(mechanism=PLACE, memoise="epoch"),
+        population=SimpleNamespace(values=PLACE.categories),
+    )
+    one = np.zeros(1, dtype=np.int64)
+    streams: Any = SimpleNamespace(owner=one, of_device=one)
+    attacked = _Streams(metric, streams)
+    for epoch in (0, 0, 1):
+        rows, payloads = np.zeros(1, dtype=np.uint32), payloads_of(PLACE, [1])
+        sent: Any = SimpleNamespace(epoch=epoch, devices=one, rows=rows, payloads=payloads)
+        attacked.add(sent)
+    laws = [
+        [lasting_law(PLACE, 0, value, told) for told in ([1, 1], [1])] for value in PLACE.categories
+    ]
+    assert attacked.of_people(1)[0] == pytest.approx(np.log(laws).sum(axis=1))
 
 
 PEOPLE, PAIRS = 10_000, 4_000

@@ -24,6 +24,7 @@ from ldp import RandomizedResponse, Rappor
 from ldp.accounting import Caps, Cost, Ledger
 from ldp.client import Client
 from ldp.client.periods import ending
+from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.memoisation import MemoisedMechanism
@@ -549,6 +550,14 @@ def test_fewer_are_attacked_where_hidden_slots_make_more_reports() -> None:
     made = replace(scenario([each], days=3000), attacked=100_000)
     assert affordable(made) == affordable(replace(made, metrics=(each.alike_every_day(),)))
     assert affordable(made) < affordable(replace(made, metrics=(replace(each, metric=metric(RR)),)))
+
+
+@pytest.mark.exact
+def test_days_under_a_cap_of_the_product_are_not_simulated() -> None:
+    metrics = [ScenarioMetric(metric=metric(PLACE), population=PLACES)]
+    capped: Any = SimpleNamespace(lifetime_epsilon=9.0)
+    with pytest.raises(ParameterError, match="cannot be simulated under lifetime_epsilon"):
+        replace(scenario(metrics), registry=capped)
 
 
 @pytest.mark.exact
