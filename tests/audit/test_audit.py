@@ -1,8 +1,10 @@
 """The audit passes every honest encoder and catches every mutant."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, count
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,11 +38,11 @@ from ldp.audit.judging import (
     judge,
     size_of,
 )
-from ldp.audit.law import MOST_OUTCOMES, number_of_outcomes
+from ldp.audit.law import MOST_OUTCOMES, _worst_by_cells, _worst_of, number_of_outcomes
 from ldp.audit.reports import CALLS
 from ldp.audit.tried_values import drawn_values, tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
-from ldp.audit.verdict import audited, encoder_stages, way_stages
+from ldp.audit.verdict import Memoised, Verdict, audited, encoder_stages, way_stages
 from ldp.errors import ParameterError
 from ldp.mechanisms import (
     CatalogueMechanism,
@@ -222,6 +224,34 @@ def test_the_exact_law_passes_every_example() -> None:
     """The twins are the mutants below."""
     for example in CATALOGUED:
         assert exact_findings(example.mechanism, example.values) == [], example.mechanism
+
+
+@pytest.mark.exact
+def test_the_worst_ratio_over_cells_is_that_over_all_reports() -> None:
+    """The law of a mechanism with too many reports to enumerate is held to the first."""
+    for mechanism, values in CATALOGUED:
+        laws = [exact_law(mechanism, value) for value in values]
+        assert _worst_by_cells(mechanism, values) == _worst_of(laws), mechanism
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("change", "passed"),
+    [
+        ({}, True),
+        ({"unchanging": 2.1}, False),
+        ({"changing_by_epoch": 2.1}, False),
+        ({"changing_per_value": 9.0}, True),
+        ({"at_least": 2.1}, False),
+        ({"cohorts": 2}, False),
+    ],
+)
+def test_what_days_tell_is_held_to_the_lifetime(change: dict[str, Any], passed: bool) -> None:
+    days = replace(Memoised(2.0, 2.0, 2.0, 2.0, 2.0, 1), **change)
+    verdict = Verdict("m", 1.0, [], 9, [], 1.0, days)
+    assert days.passed == verdict.passed == passed
+    for wrong in ({"exact": ["is not"]}, {"findings": ["differs"]}, {"at_least": 1.1}):
+        assert not replace(verdict, **wrong).passed
 
 
 @pytest.mark.exact
