@@ -276,6 +276,7 @@ def test_both_costs_are_at_hand_and_no_delta_means_the_sum() -> None:
     assert together.at(0.0) == together.pure
     assert together.delta(together.pure.epsilon) == 0.0
     assert compose([]).at(1e-6) == Cost(epsilon=0.0)
+    assert together.at(0.99).epsilon < 1e-9
     mistakes: tuple[Any, ...] = (-1, 1.0, True)
     for wrong in mistakes:
         with pytest.raises(ParameterError, match="whole number"):
