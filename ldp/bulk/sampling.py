@@ -74,7 +74,7 @@ def fit_subsets(
     """Turn random words `subsets`, shape (n, words), into sets of `ones` columns, in place: report
     i names the first sizes[i] of the columns touched[i], shape (n, touched), and a uniform set of
     those that are not touched, filled up or thinned out as `Subset.draw` does."""
-    last = (_1 << np.uint64((columns - 1) % 64 + 1)) - _1 if columns % 64 else _ALL_LANES
+    last = (_1 << np.uint64(columns % 64)) - _1 if columns % 64 else _ALL_LANES
     for i in range(subsets.shape[0]):
         words = subsets[i]
         words[-1] &= last

@@ -147,14 +147,20 @@ def test_counted_bits_are_the_sums_of_unpacked_bits(
 @pytest.mark.exact
 @pytest.mark.parametrize("columns", [27, 64, 200])
 def test_python_fits_subsets_as_compiled_code_does(columns: int) -> None:
-    """Words, and the generator's state after them, are equal."""
+    """Words, and the generator's state after them, are equal. A set has a third of the columns, and
+    as many of those touched as is said."""
     fitted = []
     for fit in (fit_subsets.function, fit_subsets.machine_code):
         generator = np.random.default_rng(columns)
         words = generator.integers(0, 1 << 64, size=(50, -(-columns // 64)), dtype=np.uint64)
         touched = generator.permuted(np.tile(np.arange(columns), (50, 1)), axis=1)[:, :2]
+        sizes = generator.integers(0, 3, 50)
         with np.errstate(over="ignore"):
-            fit(words, touched, generator.integers(0, 3, 50), columns, columns // 3, generator)
+            fit(words, touched, sizes, columns, columns // 3, generator)
+        is_named = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
+        assert (is_named[:, :columns].sum(axis=1) == columns // 3).all()
+        assert not is_named[:, columns:].any()
+        assert (np.take_along_axis(is_named, touched, 1) == (np.arange(2) < sizes[:, None])).all()
         fitted.append((words.tolist(), generator.integers(0, 1 << 64, dtype=np.uint64)))
     assert fitted[0] == fitted[1]
 
