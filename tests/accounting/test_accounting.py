@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from time import sleep
@@ -22,6 +23,7 @@ from ldp.accounting import (
     parallel,
     sequential,
 )
+from ldp.accounting.policy import Allowance
 from ldp.errors import BudgetExceeded, ParameterError
 from ldp.registry.odds import posterior
 
@@ -243,6 +245,18 @@ def test_what_remains_may_be_charged() -> None:
     remaining = ledger.remaining("g", now=START)
     assert remaining == math.nextafter(8.0, 0)
     ledger.charge("g", Cost(epsilon=remaining), now=START)
+    assert ledger.spent("g") == 8.0, "rounded up"
+
+
+@pytest.mark.exact
+def test_the_smaller_of_two_allowances_holds_in_every_field() -> None:
+    strict = replace(CAPS, lifetime_epsilon=10.0, report_epsilon=2.0)
+    small = strict.allowance(Fraction(3), Fraction(1))
+    large = replace(CAPS, report_epsilon=None).allowance(Fraction(3), Fraction(1, 2))
+    assert small == Allowance(Fraction(7), Fraction(7), 2.0)
+    assert large == Allowance(Fraction(17), Fraction(15, 2))
+    assert small.within(large) == large.within(small) == small
+    assert large.within(Allowance(Fraction(-1), Fraction(9))).least == 0
 
 
 @pytest.mark.exact
