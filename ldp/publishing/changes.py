@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.state import ALL_VERSIONS, kept_versions, published_versions
 from ldp.report.formats import in_points, quantity, signed
 from ldp.report.value_face import UNLISTED
+from ldp.tables.saved import Facts
 
 WEEKDAYS = 7
 LineKey = tuple[str, str]
@@ -150,19 +150,19 @@ def _changes(out: Path, listed: Sequence[OutputPart]) -> Iterator[Change]:
 _UNKNOWN = (math.nan, math.nan)
 
 
-def people_of(summary: Mapping[str, Any]) -> float:
+def people_of(summary: Facts) -> float:
     """Return the most reports of one person in a period, 1 where the number is not known."""
     return float(summary.get("reports_per_person", 1))
 
 
-def shared_of(summary: Mapping[str, Any]) -> float:
+def shared_of(summary: Facts) -> float:
     """Return the share of the variance of noise that periods may have in common, from permanent
     responses and from collisions by hash functions that stay. A regression estimates this share, so
     that it may be below 0."""
     return 1.0 if summary.get("memoised") else float(summary.get("shared_variance", 0.0))
 
 
-def reach_of(summary: Mapping[str, Any]) -> float:
+def reach_of(summary: Facts) -> float:
     """Return the largest amount by which one report moves a sum over reports, of shares or of
     numbers."""
     moves = summary.get("fakes_move")
@@ -175,9 +175,7 @@ def reach_of(summary: Mapping[str, Any]) -> float:
     return max(1.0, most / FAKES / unit)
 
 
-def numbers_of(
-    table: pa.Table, summary: Mapping[str, Any]
-) -> Mapping[LineKey, tuple[float, float]]:
+def numbers_of(table: pa.Table, summary: Facts) -> Mapping[LineKey, tuple[float, float]]:
     """Return estimate and standard error of each count, as shares of the reports, and of each mean
     in one period. Where errors reach further than normal ones, standard errors are as much wider.
     Both are NaN for a period that claims no error rate, and for numbers of which only some reports

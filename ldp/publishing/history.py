@@ -18,6 +18,7 @@ from ldp.publishing.outputs import OutputPart, parts, summary_of
 from ldp.publishing.period import Problem, passing_by
 from ldp.publishing.state import ALL_VERSIONS, kept_versions, published_versions
 from ldp.report.formats import percent, quantity, span
+from ldp.tables.saved import Facts
 
 MOST_LINES = 30
 """Most lines of a history; the data set has all."""
@@ -184,7 +185,7 @@ def _history(out: Path, metric: str, version: int, several: Sequence[OutputPart]
     return History(metric=metric, version=version, periods=periods, lines=lines, seams=begun)
 
 
-def _largest(table: pa.Table) -> Iterator[Mapping[str, Any]]:
+def _largest(table: pa.Table) -> Iterator[Facts]:
     """Yield the rows of one period that have a line: statistics, then the largest counts, without
     bins of numbers."""
     is_listed = pc.is_in(table["statistic"], pa.array(STATISTICS))
@@ -194,7 +195,7 @@ def _largest(table: pa.Table) -> Iterator[Mapping[str, Any]]:
     yield from rows[:MOST_LINES]
 
 
-def _point(period: date, row: Mapping[str, Any]) -> LinePoint:
+def _point(period: date, row: Facts) -> LinePoint:
     unit = max(1, row["reports"]) if row["statistic"] == "count" else 1
     at, low, high = (
         None if row[name] is None else row[name] / unit for name in ("estimate", "low", "high")
@@ -207,7 +208,7 @@ def _period(out: Path, part: OutputPart, table: pa.Table) -> WholePeriod:
     """Return a period as a whole. A period without a discovery has no row; the rest comes from the
     summary beside its estimates."""
     rows = table.slice(0, 1).to_pylist() if part.version else []
-    facts: Mapping[str, Any] = rows[0] if rows else summary_of(out, part)
+    facts: Facts = rows[0] if rows else summary_of(out, part)
     shared: dict[str, Any] = {name: facts.get(name) for name in ("reports", "noise_floor", "fakes")}
     discovered = pc.sum(table["discovered"]).as_py() if len(table) else 0
     return WholePeriod(first=part.period, discovered=discovered, revision=part.revision, **shared)

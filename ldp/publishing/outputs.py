@@ -6,7 +6,7 @@ each in a transaction of its own.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -38,7 +38,7 @@ from ldp.publishing.state import (
     results_path,
     series_periods,
 )
-from ldp.tables.saved import read_summary
+from ldp.tables.saved import Facts, read_summary
 
 _TYPES = {
     pa.string(): "TEXT",
@@ -111,10 +111,10 @@ def _metadata(path: Path) -> tuple[str, Any]:
         raise DecodeError(f"{path}: {DAMAGED}") from None
 
 
-def summary_of(out: Path, part: OutputPart) -> Mapping[str, Any]:
+def summary_of(out: Path, part: OutputPart) -> Facts:
     """Return the summary of the estimates of one period; raise DecodeError if it is damaged."""
     if part.version == ALL_VERSIONS:
-        facts: Mapping[str, Any] = _metadata(part.path)[1]
+        facts: Facts = _metadata(part.path)[1]
         return facts
     try:
         return read_summary(estimates_path(out, part.metric, part.version, part.period))

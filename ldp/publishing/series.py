@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
 from itertools import groupby
 from pathlib import Path
@@ -32,6 +32,7 @@ from ldp.publishing.state import ALL_VERSIONS, kept_versions, results_path
 from ldp.report.value_face import UNLISTED
 from ldp.tables.estimates import Normal, Rule
 from ldp.tables.result import COUNT
+from ldp.tables.saved import Facts
 
 LEAST = 1e-300
 """Least p-value that is distinguished from 0."""
@@ -93,11 +94,11 @@ def _write(out: Path, several: Sequence[OutputPart], digest: str) -> None:
 
 
 def combined(
-    tables: Sequence[pa.Table], summaries: Sequence[Mapping[str, Any]]
+    tables: Sequence[pa.Table], summaries: Sequence[Facts]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the rows of the sum of several versions, the largest count first, and its summary,
     from the rows and the summaries of the versions in one period."""
-    by_value = defaultdict[str, list[tuple[int, Mapping[str, Any]]]](list)
+    by_value = defaultdict[str, list[tuple[int, Facts]]](list)
     for place, table in enumerate(tables):
         for row in table.to_pylist():
             by_value[row["value"]].append((place, row))
@@ -144,7 +145,7 @@ def combined(
     return rows, summary
 
 
-def _fakes(summaries: Sequence[Mapping[str, Any]]) -> float | None:
+def _fakes(summaries: Sequence[Facts]) -> float | None:
     """Return the share of all reports that may be made up, even all in one version, if the interval
     of each version allows for a share of its own reports; None if one version allows for none."""
     shares = [summary.get("fakes") for summary in summaries]
@@ -156,8 +157,8 @@ def _fakes(summaries: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def _sum(
-    cells: Sequence[tuple[int, Mapping[str, Any]]],
-    summaries: Sequence[Mapping[str, Any]],
+    cells: Sequence[tuple[int, Facts]],
+    summaries: Sequence[Facts],
     noises: Floats,
     is_under_fakes: bool,
 ) -> dict[str, Any]:
@@ -193,7 +194,7 @@ def _p_value(p_values: Sequence[float | None], noises: Floats) -> float | None:
     return float(ndtr(-(noises @ z) / math.hypot(*noises)))
 
 
-def _distances(row: Mapping[str, Any], summary: Mapping[str, Any]) -> tuple[float, float]:
+def _distances(row: Facts, summary: Facts) -> tuple[float, float]:
     """Return the distances of the ends of a row's interval from its estimate. For an end at 0 or at
     all reports it is at least as far as the error and made-up reports reach."""
     reach = Normal().upper((1 - summary["level"]) / 2) * summary["tail"] * row["std_error"]

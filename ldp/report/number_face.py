@@ -8,12 +8,12 @@ from typing import Any
 from ldp.report.drawings import Axis, PictureRows, bars, histogram, place_among
 from ldp.report.formats import percent, quantity, span
 from ldp.tables.result import COUNT
-from ldp.tables.saved import SavedResult
+from ldp.tables.saved import Facts, SavedResult
 from ldp.tables.statistics import PERCENTILE, known_ends
 from ldp.tables.truth import TrueNumbers
 
 
-def split_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[PictureRows, PictureRows]:
+def split_rows(rows: Iterable[Facts]) -> tuple[PictureRows, PictureRows]:
     """Return the statistics among some rows, and the bins."""
     several = [*rows]
     bins = [row for row in several if row["statistic"] == COUNT]
@@ -45,7 +45,7 @@ def facts(file: SavedResult) -> list[tuple[str, str]]:
     return answers
 
 
-def _under_fakes(summary: Mapping[str, Any]) -> str:
+def _under_fakes(summary: Facts) -> str:
     is_below = isinstance(summary.get("fakes_move"), dict)
     words, what = (percent, "the share below any number") if is_below else (quantity, "the mean")
     raised, lowered = (words(summary[name]) for name in ("fakes_raise", "fakes_lower"))
@@ -56,7 +56,7 @@ def _under_fakes(summary: Mapping[str, Any]) -> str:
     )
 
 
-def ends(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+def ends(row: Facts) -> tuple[float | None, float | None]:
     """Return the ends of a statistic's interval, None for an end that says nothing."""
     is_percentile = row["statistic"].startswith("p")
     return known_ends(row["low"], row["high"]) if is_percentile else (row["low"], row["high"])
@@ -103,7 +103,7 @@ def statistic_meaning(statistic: str) -> str:
     return f"{percentile[1]} % are at or below" if percentile else ""
 
 
-def holds(row: Mapping[str, Any], known: float) -> bool:
+def holds(row: Facts, known: float) -> bool:
     is_above = row["low"] is None or row["low"] <= known
     return is_above and (row["high"] is None or known <= row["high"])
 
@@ -123,7 +123,7 @@ def _visible_bins(level: float, statistics: PictureRows, bins: PictureRows) -> P
     return bins[max(0, places[0] - 1) : places[-1] + 2] if places else bins
 
 
-def _is_inside(number: float, row: Mapping[str, Any]) -> bool:
+def _is_inside(number: float, row: Facts) -> bool:
     low, high = row["bin_low"], row["bin_high"]
     return (low is None or low <= number) and (high is None or number < high)
 

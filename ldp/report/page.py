@@ -28,7 +28,7 @@ from ldp.registry.odds import rounded_up
 from ldp.report import category_face, crosstable, number_face, privacy, value_face
 from ldp.report.formats import p_text, percent, quantity, visible_label, whole_number
 from ldp.report.trends import in_order, trend
-from ldp.tables.saved import SavedResult
+from ldp.tables.saved import Facts, SavedResult
 from ldp.tables.truth import numbers_by_category, true_numbers
 
 MOST_ROWS = 1000
@@ -249,7 +249,7 @@ _FACTS: Mapping[str, Callable[[SavedResult], Iterable[tuple[str, str]]]] = {
 """Functions that yield what must be known to trust a file, by kind of result."""
 
 
-def _answer(summary: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+def _answer(summary: Facts, data: Facts) -> str:
     """Return the answer of a file in a few words, with the number of its reports."""
     first = ""
     if "found" in data:
@@ -265,7 +265,7 @@ def _answer(summary: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     return first + counted(summary["reports"], "report")
 
 
-def _trust(summary: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:
+def _trust(summary: Facts, data: Facts) -> Iterator[str]:
     """Yield, each in a few words, the threshold or noise floor of a file, the level of its
     intervals, and the share of made-up reports that they allow for."""
     if summary.get("threshold") is not None:
@@ -286,7 +286,7 @@ def _packed(path: str) -> str:
     return base64.b64encode(packed.getbuffer()).decode()
 
 
-def _warnings(summary: Mapping[str, Any]) -> list[str]:
+def _warnings(summary: Facts) -> list[str]:
     """Return warnings about a file, one sentence each."""
     texts = [summary.get("warning"), *summary.get("warnings", [])]
     sentences = [f"{text[0].upper()}{text[1:]}." for text in texts if text]

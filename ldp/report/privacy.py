@@ -1,13 +1,13 @@
 """The privacy label of a page: what a summary says about a person's risk, in plain words."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ldp.registry.explaining import NOT_COVERED, REMEMBERED, UNSHUFFLED
 from ldp.registry.label import Label
 from ldp.registry.odds import PRIORS, caps_sentence, guess_sentence, posterior, rounded_up
-from ldp.tables.saved import SavedResult
+from ldp.tables.saved import Facts, SavedResult
 
 NO_LABEL = (
     "Not known here: the caps are in a registry, and the tables that `ldp aggregate` writes carry "
@@ -71,7 +71,7 @@ def _shuffled(label: Label) -> str:
     )
 
 
-def _several(summary: Mapping[str, Any], epsilon: float, known: list[Label]) -> Iterator[str]:
+def _several(summary: Facts, epsilon: float, known: list[Label]) -> Iterator[str]:
     lifetime, days = summary.get("lifetime_epsilon"), len(summary["windows"])
     memoise = {(label.memoise, label.epoch) for label in known}
     if summary.get("memoised") and lifetime is not None:

@@ -12,7 +12,7 @@ from ldp.files import counted
 from ldp.report.drawings import Axis, bars
 from ldp.report.formats import percent, tenths, whole_number
 from ldp.tables.fakes import NO_BOUND, damage_words
-from ldp.tables.saved import SavedResult
+from ldp.tables.saved import Facts, SavedResult
 
 MOST_FEW = 25
 """Largest number of candidates that all stand in one table."""
@@ -92,7 +92,7 @@ def face(results: SavedResult, truth: Mapping[str, int] | None, most: int) -> di
         tops.append(floor)
     axis = Axis(0.0, max([1e-9, *tops]))
 
-    def line(rank: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    def line(rank: int, row: Facts) -> dict[str, Any]:
         low, high = row[low_name], row[high_name]
         held = None if truth is None else truth.get(row["value"], 0)
         inside = min(max(row["estimate"], 0), summary["reports"])
@@ -149,7 +149,7 @@ def _parts(results: SavedResult) -> list[tuple[str, str, float]]:
     return list(zip(names, tenths(counts), shares, strict=True)) if sum(counts) else []
 
 
-def facts(results: SavedResult, page: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def facts(results: SavedResult, page: Facts) -> Iterator[tuple[str, str]]:
     """Yield what must be known to trust `results`, with the data of its `page`: pairs of a question
     and its answer."""
     summary, comparison = results.facts, page["comparison"]
@@ -196,7 +196,7 @@ def facts(results: SavedResult, page: Mapping[str, Any]) -> Iterator[tuple[str, 
         yield "Against the truth", f"{coverage}Of the {values}, {false} held by nobody."
 
 
-def _under_fakes(summary: Mapping[str, Any]) -> str:
+def _under_fakes(summary: Facts) -> str:
     raised, lowered = (whole_number(summary[name]) for name in ("fakes_raise", "fakes_lower"))
     return (
         f"Intervals and found values hold for the honest reports, whatever up to "
@@ -206,7 +206,7 @@ def _under_fakes(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _error_rate(summary: Mapping[str, Any], alpha: str) -> str:
+def _error_rate(summary: Facts, alpha: str) -> str:
     if summary["threshold"] is not None:
         threshold = counted(summary["threshold"], "report")
         return f"None is claimed: found is every value whose estimate reaches {threshold}."
@@ -236,13 +236,13 @@ def _unexplained(results: SavedResult) -> dict[str, Any]:
     return {"count": count, "std_error": error, "why": why, "exact": error == 0, "zero": is_zero}
 
 
-def _reach(summary: Mapping[str, Any]) -> float:
+def _reach(summary: Facts) -> float:
     """Return how many standard errors an interval of the summary's level reaches to each side."""
     level: float = summary["level"]
     return -NormalDist().inv_cdf((1 - level) / 2)
 
 
-def _answers(summary: Mapping[str, Any]) -> dict[str, Any] | None:
+def _answers(summary: Facts) -> dict[str, Any] | None:
     """Return how many answers people have on average, with an interval; None where a value is not a
     set of answers."""
     keys = ("at_most", "answers_each", "answers_each_std_error")

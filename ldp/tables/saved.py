@@ -36,6 +36,8 @@ from ldp.tables.result import (
     summary_path,
 )
 
+Facts = Mapping[str, Any]
+"""Summary of a result, or one of its rows: facts by name, JSON-ready."""
 KINDS = ("values", "numbers", "numbers-by-category", "association", "regression")
 """Kinds of results that are read."""
 BLOCK, MOST_BYTES = 1 << 17, (1 << 31) - 1
@@ -54,7 +56,7 @@ class SavedResult(Result):
     name: str
     path: str
     saved: Columns
-    facts: Mapping[str, Any]
+    facts: Facts
 
     def cleaned(self, truth: Mapping[str, int]) -> Mapping[str, int]:
         """Return the counts of a `truth`: of words as devices clean them, of other values as they
@@ -204,7 +206,7 @@ def read_summary(path: Path) -> dict[str, Any]:
     return {"windows": [], **read_json(summary_path(path), form, _require_summary, DecodeError)}
 
 
-def _require_summary(summary: Mapping[str, Any]) -> None:
+def _require_summary(summary: Facts) -> None:
     """Raise ParameterError for a summary of another kind, and for one that has changed."""
     if summary.get("kind") not in KINDS:
         raise ParameterError("kind")
