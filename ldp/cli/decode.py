@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from ldp.decoding.association import Association
     from ldp.mechanisms import Mechanism
     from ldp.protocol.spelling import Spelling
-    from ldp.tables.joint_table import JointTable
+    from ldp.tables.joint_table import AnyTable, JointTable
     from ldp.tables.result import Result
-    from ldp.tables.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +164,7 @@ def decode_command(source: Path, part: str | None, **typed: Any) -> None:
     decoder.decode(table, spelling, options)
 
 
-def _part_of(source: Path, part: str | None) -> "tuple[Table | JointTable, Spelling | None]":
+def _part_of(source: Path, part: str | None) -> "tuple[AnyTable, Spelling | None]":
     """Return the table of a file, or that of its part of this name, and how its words are spelled;
     raise DecodeError."""
     from ldp.tables.joint_table import load_table
@@ -182,7 +181,7 @@ def _part_of(source: Path, part: str | None) -> "tuple[Table | JointTable, Spell
     return loaded[part], spelling
 
 
-def _require_fitting(decoder: "_Decoder", table: "Table | JointTable") -> None:
+def _require_fitting(decoder: "_Decoder", table: "AnyTable") -> None:
     """Raise ParameterError for an option of the command line that does not fit this table."""
     from ldp.tables.joint_table import JointTable
 

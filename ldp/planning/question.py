@@ -27,7 +27,7 @@ from ldp.protocol.channel import require_epsilon, require_whole
 from ldp.protocol.keys import FILE, TEXT, Form, Key, several
 from ldp.registry.definitions import read_values
 from ldp.simulation import Population, draw_table
-from ldp.tables.joint_table import JointTable
+from ldp.tables.joint_table import AnyTable
 from ldp.tables.table import Table
 
 if TYPE_CHECKING:
@@ -231,9 +231,7 @@ class Question(ABC):
         raise ParameterError(f"no curator releases what {cls.key!r} asks of a metric")
 
     @classmethod
-    def local(
-        cls, curated: Curated, table: Table | JointTable, names: Sequence[str]
-    ) -> Iterable[Any]:
+    def local(cls, curated: Curated, table: AnyTable, names: Sequence[str]) -> Iterable[Any]:
         """Return what a table of the metric's reports says of the statistics of these `names`: the
         NUMBERS, nan where it says nothing. Raises an LdpError where they cannot be asked."""
         assert isinstance(table, Table)

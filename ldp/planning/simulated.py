@@ -17,7 +17,7 @@ from ldp.planning.error_curves import require_mechanism
 from ldp.simulation import Population
 from ldp.simulation.tables import draw_people_table
 from ldp.tables.frame import Columns, Frame, number_text, table_html
-from ldp.tables.joint_table import JointTable
+from ldp.tables.joint_table import AnyTable, JointTable
 from ldp.tables.result import COUNT, MOST_LINES, Line, Result
 from ldp.tables.table import Table
 from ldp.tables.truth import true_column
@@ -29,7 +29,7 @@ class SimulatedColumn(Frame):
     from. The columns are those of the result, and `true`: what the people hold."""
 
     result: Result
-    table: Table | JointTable
+    table: AnyTable
     people: Population
 
     @property
@@ -91,7 +91,7 @@ def simulate(mechanism: CatalogueMechanism, values: Any, seed: Seed = None) -> S
     return SimulatedColumn(outcome(with_candidates(table, people.values)), table, people)
 
 
-def with_candidates(table: Table | JointTable, values: tuple[Any, ...]) -> Table | JointTable:
+def with_candidates(table: AnyTable, values: tuple[Any, ...]) -> AnyTable:
     """Return a table of reports of these values with the candidates that its decoder asks for."""
     if isinstance(table, JointTable):
         if table.mechanism.answers != "pairs":

@@ -18,8 +18,7 @@ from ldp.planning.question import KINDS, NUMBERS, Curated
 from ldp.registry import Metric
 from ldp.simulation import Population, draw_tables
 from ldp.simulation.bulk_reports import limited
-from ldp.tables.joint_table import JointTable
-from ldp.tables.table import Table
+from ldp.tables.joint_table import AnyTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +42,7 @@ class Twin:
 def central_twin(
     metric: Metric,
     people: Population,
-    table: Table | JointTable | None,
+    table: AnyTable | None,
     *,
     generator: Generator,
     quantiles: tuple[float, ...] = (),

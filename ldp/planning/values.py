@@ -43,7 +43,7 @@ from ldp.planning.question import (
 from ldp.protocol.channel import require_whole
 from ldp.protocol.keys import Key, read_keys, section, whole
 from ldp.simulation import Population, draw_estimates
-from ldp.tables.joint_table import JointTable
+from ldp.tables.joint_table import AnyTable
 from ldp.tables.table import Table
 
 if TYPE_CHECKING:
@@ -214,9 +214,7 @@ class Shares(Question):
         return histogram, curated.answers(histogram)
 
     @classmethod
-    def local(
-        cls, curated: Curated, table: Table | JointTable, names: Sequence[str]
-    ) -> Iterable[Any]:
+    def local(cls, curated: Curated, table: AnyTable, names: Sequence[str]) -> Iterable[Any]:
         estimates = decode(table if isinstance(table, Table) else table[WORDS], names)
         return estimates.count, estimates.std_error, *estimates.interval(curated.level)
 

@@ -21,9 +21,8 @@ from ldp.publishing.data_set_rows import result_table
 from ldp.publishing.state import PeriodState, estimates_path, publisher_folder, results_path
 from ldp.publishing.subjects import Subject
 from ldp.tables.fakes import NoBound
-from ldp.tables.joint_table import JointTable, load_table
+from ldp.tables.joint_table import AnyTable, JointTable, load_table
 from ldp.tables.saved import SavedResult
-from ldp.tables.table import Table
 
 Files = Sequence[tuple[str, StorePath]]
 """Pairs (day, file) as from `report_files`."""
@@ -150,7 +149,7 @@ class PeriodTask:
             by_day[day] += pq.read_metadata(source).num_rows
         return dict(sorted(by_day.items()))
 
-    def _count(self, files: Files, problems: list[Problem]) -> tuple[Table | JointTable, set[str]]:
+    def _count(self, files: Files, problems: list[Problem]) -> tuple[AnyTable, set[str]]:
         """Return the table of `files`, and the names of the files that were counted."""
         names = {path: _name(day, path) for day, path in files}
         counted = set[str]()
@@ -171,7 +170,7 @@ class PeriodTask:
 
     def _write(
         self,
-        table: Table | JointTable,
+        table: AnyTable,
         names: set[str],
         by_day: Mapping[str, int],
     ) -> CountedPeriod:
@@ -207,7 +206,7 @@ class PeriodTask:
         if self.state and self.state.table != state.table:
             self.state.table_path.unlink(missing_ok=True)
 
-    def _decode(self, table: Table | JointTable, state: PeriodState) -> tuple[str, str]:
+    def _decode(self, table: AnyTable, state: PeriodState) -> tuple[str, str]:
         """Write estimates and rows of a table, and return the digest of the rows, and a note."""
         metric, version, first = self.subject.metric, self.subject.version, self.first
         estimates, note = estimates_path(self.out, metric, version, first), ""

@@ -43,7 +43,7 @@ from ldp.simulation.bulk_reports import (
     message_counts,
 )
 from ldp.simulation.populations import Population
-from ldp.tables.joint_table import JointTable, whole_table
+from ldp.tables.joint_table import AnyTable, JointTable, whole_table
 from ldp.tables.table import Table, TableBuilder, smallest_type
 
 POOLED = 1e-3
@@ -170,7 +170,7 @@ def draw_tables(
     values: Any,
     counts: Ints | None = None,
     generator: Seed = None,
-) -> Table | JointTable:
+) -> AnyTable:
     """Return the table of one report from each client for any mechanism of the catalogue, where
     `counts` clients hold each value. Given the counts, the tables of the parts of joint reports are
     independent. For a mechanism of messages the table has all messages of each client. Without
@@ -189,7 +189,7 @@ def draw_tables(
 
 def draw_people_table(
     mechanism: CatalogueMechanism, people: Population, generator: Generator
-) -> Table | JointTable:
+) -> AnyTable:
     """Return the table of one report from each of the people, drawn at once, or report by report
     where the decoder needs whole reports."""
     if mechanism.needs_whole:

@@ -183,6 +183,10 @@ class WholeBuilder(CountsReports):
         return replace(self._table.build(), whole=self._whole.build())
 
 
+AnyTable = Table | JointTable
+"""Table of the reports of any mechanism of the catalogue."""
+
+
 def whole_table(
     mechanism: CatalogueMechanism, batches: Iterable[ReportArrays]
 ) -> Table | JointTable:
