@@ -13,6 +13,7 @@ import numpy as np
 
 from ldp import bulk
 from ldp.arrays import (
+    AnyInts,
     Bytes,
     Generator,
     Ints,
@@ -107,6 +108,11 @@ def points_of(mechanism: CatalogueMechanism, values: Sequence[Value]) -> list[Po
     ]
 
 
+def columns_at(mechanism: Mechanism, points: Points, rows: RowNumbers) -> Ints:
+    """Return the columns that each of the `points` touches in its row (see `bulk.columns`)."""
+    return bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
+
+
 def encode_batch(
     mechanism: CatalogueMechanism, values: Any, generator: Seed = None
 ) -> ReportArrays:
@@ -136,7 +142,7 @@ def _encode_part(mechanism: Mechanism, points: Points, generator: Generator) -> 
         points = bulk.draw_steps(points, rows, generator)
     if mechanism.kind is Index:
         return rows, _indexes(mechanism, points, rows, generator)
-    columns = bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
+    columns = columns_at(mechanism, points, rows)
     if mechanism.kind is Subset:
         return rows, _subsets(mechanism, columns, generator)
     if mechanism.kind is Bits:
@@ -150,8 +156,7 @@ def noisy_bits(layout: Layout, channel: Channel, columns: Ints, generator: Gener
     `columns` (as from `bulk.columns`)."""
     words = -(-layout.columns // 64)
     noise = bulk.packed_bernoulli(generator, threshold(channel.untouched), len(columns) * words)
-    payloads = noise.astype("<u8").view(np.uint8).reshape(len(columns), 8 * words)
-    payloads = np.ascontiguousarray(payloads[:, : layout.payload_bytes])
+    payloads = as_bytes(noise.reshape(len(columns), words), layout)
     payloads[:, -1] &= 0xFF >> -layout.columns % 8
     for touched in columns.T:
         holders = np.flatnonzero(touched != bulk.NO_COLUMN)
@@ -183,8 +188,7 @@ def _subsets(mechanism: Mechanism, touched: Ints, generator: Generator) -> Bytes
         touched = generator.permuted(touched, axis=1)
     sets = sets.reshape(reports, words)
     bulk.fit_subsets(sets, touched, sizes, layout.columns, layout.ones, generator)
-    payloads = sets.astype("<u8").view(np.uint8).reshape(reports, 8 * words)
-    return np.ascontiguousarray(payloads[:, : layout.payload_bytes])
+    return as_bytes(sets, layout)
 
 
 def _indexes(
@@ -209,7 +213,9 @@ def draw_signs(mechanism: Mechanism, cells: Ints, generator: Generator) -> tuple
     return columns, bulk.negative_signs(columns, cells) ^ ~is_true.astype(np.int64) & 1
 
 
-def as_bytes(numbers: Ints, layout: Layout) -> Bytes:
-    """Return these integers as payloads, uint8, shape (numbers, bytes)."""
-    whole = numbers.astype("<u8").view(np.uint8).reshape(-1, 8)
+def as_bytes(numbers: AnyInts, layout: Layout) -> Bytes:
+    """Return these integers as payloads, uint8, shape (reports, bytes): one integer a report, or
+    words of 64 bits, shape (reports, words)."""
+    words = numbers if numbers.ndim > 1 else numbers[:, None]
+    whole = words.astype("<u8").view(np.uint8)
     return np.ascontiguousarray(whole[:, : layout.payload_bytes])

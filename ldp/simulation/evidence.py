@@ -25,7 +25,7 @@ from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index, Subset
 from ldp.protocol.md5_bloom import Md5Bloom
 from ldp.registry.definitions import Memoise
-from ldp.simulation.bulk_reports import points_of
+from ldp.simulation.bulk_reports import columns_at, points_of
 from ldp.tables.batches import payload_numbers, split_batch
 
 _CHUNK = 1 << 21
@@ -196,9 +196,8 @@ class _Cells:
         self.most = 1 if self._touching is not None else first.shape[1]
 
     def _in_row(self, row: int) -> Ints:
-        at = np.full(len(self._points), row, dtype=np.uint32)
-        rows = self._mechanism.shape.rows
-        return bulk.columns(self._mechanism.addressing, rows, self._points, at)
+        rows = np.full(len(self._points), row, dtype=np.uint32)
+        return columns_at(self._mechanism, self._points, rows)
 
     def columns(self, rows: RowNumbers) -> Ints:
         """Return the columns that each value touches in each of `rows`: shape (rows, values,
@@ -207,12 +206,8 @@ class _Cells:
             different, which = np.unique(rows, return_inverse=True)
             return np.stack([self._in_row(row) for row in different.tolist()])[which.ravel()]
         values = len(self._points)
-        columns = bulk.columns(
-            self._mechanism.addressing,
-            self._mechanism.shape.rows,
-            self._points[np.tile(np.arange(values), rows.size)],
-            np.repeat(rows, values),
-        )
+        points = self._points[np.tile(np.arange(values), rows.size)]
+        columns = columns_at(self._mechanism, points, np.repeat(rows, values))
         return columns.reshape(rows.size, values, -1)
 
     def log_likelihoods(self, rows: RowNumbers, payloads: Bytes) -> Floats:

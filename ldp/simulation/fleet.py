@@ -20,6 +20,7 @@ from ldp.protocol.hashing import Value
 from ldp.registry.definitions import Memoise
 from ldp.simulation.bulk_reports import (
     as_bytes,
+    columns_at,
     encode_points,
     noisy_bits,
     points_of,
@@ -99,9 +100,7 @@ class Fleet:
         new = np.flatnonzero(about < 0)
         secrets, values = np.divmod(keys[new], self._values)
         rows = self._cohorts[secrets]
-        addressing, points = self._memory.addressing, self._points[0][values]
-        cells = bulk.columns(addressing, self._memory.shape.rows, points, rows)
-        cells = np.sort(cells, axis=1)
+        cells = np.sort(columns_at(self._memory, self._points[0][values], rows), axis=1)
         firsts = list[int]()
         for place, (secret, columns) in enumerate(zip(secrets.tolist(), cells, strict=True)):
             tag = secret, columns.tobytes()
@@ -130,7 +129,7 @@ def permanent(
 ) -> Bytes:
     """Return a permanent response, as a payload, for each point in its row."""
     layout, permanent = mechanism.layout, mechanism.permanent_channel
-    columns = bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
+    columns = columns_at(mechanism, points, rows)
     if not mechanism.kind.is_bitmap:
         assert permanent is not None
         chance = threshold(permanent.touched)

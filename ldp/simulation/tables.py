@@ -36,6 +36,7 @@ from ldp.mechanisms.joint_base import values_of_parts
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Subset
 from ldp.simulation.bulk_reports import (
+    columns_at,
     draw_reports,
     draw_signs,
     encode_points,
@@ -143,10 +144,8 @@ def draw_table(
         people = limited(mechanism, Population(tuple(values), counts=counts), generator)
         values, counts = people.values, people.numbers
     held = np.flatnonzero(counts)
-    points = bulk.points(
-        mechanism.addressing, mechanism.shape.rows, [values[i] for i in held.tolist()]
-    )
-    rows, _ = mechanism.shape
+    rows, present = mechanism.shape.rows, [values[i] for i in held.tolist()]
+    points = bulk.points(mechanism.addressing, rows, present)
     starts = range(0, rows, _BLOCK)
     sizes = [min(_BLOCK, rows - start) for start in starts]
     shares = generator.multinomial(counts[held], np.array(sizes) / rows)
@@ -262,13 +261,13 @@ class _Rows:
     def _add_few(self, held: Ints, reports: Ints, points: Points, counts: Ints) -> None:
         """Add to `held` and `reports` the holders of each value that has fewer holders than there
         are rows, one by one, because that is faster than a binomial for each row."""
-        rows, ends = self.mechanism.shape.rows, np.cumsum(counts)
+        ends = np.cumsum(counts)
         for first in range(0, int(ends[-1]) if ends.size else 0, _HOLDERS):
             holders = np.arange(first, min(first + _HOLDERS, ends[-1]))
             at = self.generator.integers(0, self.size, size=holders.size, dtype=np.uint32)
             reports += np.bincount(at, minlength=self.size)
             of = points[np.searchsorted(ends, holders, side="right")]
-            for cells in bulk.columns(self.mechanism.addressing, rows, of, self.start + at).T:
+            for cells in columns_at(self.mechanism, of, self.start + at).T:
                 is_cell = cells != bulk.NO_COLUMN
                 add_at(held, at[is_cell], cells[is_cell], 1)
 
@@ -312,17 +311,17 @@ class _Rows:
             picks = bulk.pick(mechanism.addressing, rows, singles, at[:size], true, number)
             np.add.at(held[r], picks, 1)
             for i in np.flatnonzero(naming[:, r] > few).tolist():
-                (cells,) = bulk.columns(mechanism.addressing, rows, points[i : i + 1], at[:1])
+                (cells,) = columns_at(mechanism, points[i : i + 1], at[:1])
                 held[r, cells] += generator.multinomial(naming[i, r], np.full(many, 1 / many))
 
     def _sign_sums(self, points: Points, by_value: Ints) -> Ints:
         """Draw the sum of signs of each cell, report by report but without bytes, because a sign
         depends on which values drew its column. Time: about 30 ns a report."""
-        mechanism, (rows, columns) = self.mechanism, self.mechanism.shape
-        sums = np.zeros((self.size, columns), dtype=np.int64)
+        mechanism = self.mechanism
+        sums = np.zeros((self.size, mechanism.shape.columns), dtype=np.int64)
         for r in range(self.size):
             at = np.full(points.size, self.start + r, dtype=np.uint32)
-            cells = bulk.columns(mechanism.addressing, rows, points, at)[:, 0]
+            cells = columns_at(mechanism, points, at)[:, 0]
             for first in range(0, points.size, _VALUES):
                 some = slice(first, first + _VALUES)
                 for part in _chunks(by_value[some, r]):
