@@ -169,8 +169,7 @@ def try_numbers(
     everybody = _rounded(people.mapped(lambda value: _number(value[-1] if names else value)))
     trials = []
     for epsilon in epsilons:
-        shared: Any = {"users": everybody.users, "epsilon": epsilon, "people": everybody}
-        mechanism = Percentile(**shared, q=max(quantiles), by=names).best()
+        mechanism = Percentile.of(everybody, epsilon, q=max(quantiles), by=names).best()
         table = draw_table(mechanism, people.values, counts=people.counts, generator=generator)
         decoder: Any = decode_by_category if names else decode_distribution
         result = decoder(table).at(quantiles=quantiles)
@@ -178,9 +177,7 @@ def try_numbers(
         for name, held in groups.items():
             distribution = result[name] if names else result
             for q in quantiles:
-                question = Percentile(
-                    users=held.users, epsilon=epsilon, people=held, q=q, way=mechanism
-                )
+                question = Percentile.of(held, epsilon, q=q, way=mechanism)
                 statistic = distribution.quantile(q)
                 rows.append(
                     {

@@ -107,11 +107,10 @@ def compare_models(
     people = population.sample(users, generator)
     question: Question
     if quantile is not None:
-        shared: dict[str, Any] = {"users": users, "epsilon": epsilon, "people": people}
-        question = Percentile(**shared, q=quantile, bounds=bounds)
+        question = Percentile.of(people, epsilon, q=quantile, bounds=bounds)
         question = question.with_(way=question.best())
     elif bounds is not None:
-        question = Mean(users=users, epsilon=epsilon, people=people, bounds=bounds)
+        question = Mean.of(people, epsilon, bounds=bounds)
     else:
         question = Shares.of(people, epsilon)
     return compare_question(question, delta=delta, generator=generator, mechanism=mechanism)

@@ -295,10 +295,9 @@ def _question(mechanisms: Sequence[Any], people: Population, epsilon: float) -> 
         return Shares.of(people, epsilon)
     if len(people.values) > MOST_NUMBERS:
         people = people.mapped(lambda value: f"{number_of(value):.3g}")
-    shared: dict[str, Any] = {"users": people.users, "epsilon": epsilon, "people": people}
     if True in has_bins:
-        return Percentile(**shared, q=0.95, way=mechanisms[0])
-    return Mean(**shared, bounds=bounds.pop())
+        return Percentile.of(people, epsilon, q=0.95, way=mechanisms[0])
+    return Mean.of(people, epsilon, bounds=bounds.pop())
 
 
 def _errors(question: Question, mechanism: Any, generator: Generator) -> dict[str, float]:

@@ -133,6 +133,11 @@ class Question(ABC):
         return dataclasses.replace(self, **changes)
 
     @classmethod
+    def of(cls, people: Population, epsilon: float, **others: Any) -> Self:
+        """Return the question to `people`, one report of each. `others`: other fields by name."""
+        return cls(users=people.users, epsilon=epsilon, **others | {"people": people})
+
+    @classmethod
     @abstractmethod
     def read(cls, keys: Mapping[str, Any], files: Files, **shared: Any) -> "Question":
         """Return the question of a section with these values of `keys`, which may name `files`;

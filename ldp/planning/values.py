@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -98,12 +98,10 @@ class Shares(Question):
         require_at_most(self.answers, self.domain, "answers")
 
     @classmethod
-    def of(cls, people: Population, epsilon: float) -> "Shares":
+    def of(cls, people: Population, epsilon: float, **others: Any) -> Self:
         """Return the question for the counts of all values that `people` hold."""
         domain = len(people.values)
-        return cls(
-            domain=domain, users=people.users, epsilon=epsilon, frequency=1 / domain, people=people
-        )
+        return super().of(people, epsilon, domain=domain, frequency=1 / domain, **others)
 
     @classmethod
     def read(cls, keys: Mapping[str, Any], files: Files, **shared: Any) -> "Shares":
