@@ -3,7 +3,7 @@
 import re
 import signal
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.options import FILE, JSON, SPAN, STORE, say
+from ldp.cli.options import FILE, JSON, SPAN, STORE, current_day, say
 from ldp.cli.parsing import Typed
 from ldp.cli.serving import (
     COUNT,
@@ -111,7 +111,7 @@ def collect_command(
     from ldp.collection.workers import Shuffling
 
     loaded = Registry.load(registry)
-    loaded.check(datetime.now(UTC).date())
+    loaded.check(current_day())
     folder = store if isinstance(store, Path) else None
     if store and not folder and (dev or buffer is None):
         raise ParameterError("a store at s3:// goes with --buffer FOLDER, and not with --dev")

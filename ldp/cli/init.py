@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from importlib.resources import files
 from pathlib import Path
 from shlex import quote
@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ldp.cli.options import FILE, JSON, say
+from ldp.cli.options import FILE, JSON, current_day, say
 from ldp.errors import ParameterError
 from ldp.files import quoted, write_together
 from ldp.protocol.channel import require_epsilon
@@ -85,7 +85,7 @@ def init_command(
             raise ParameterError(
                 f"{path} is there already: name another folder; `ldp registry add` adds a metric"
             )
-    texts, today = answered(given_texts), datetime.now(UTC).date()
+    texts, today = answered(given_texts), current_day()
     registry = REGISTRY.format(
         product=quoted(texts["product"]), development=DEVELOPMENT if dev else ""
     )

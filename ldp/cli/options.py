@@ -8,7 +8,7 @@ import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from shutil import get_terminal_size
 from threading import Event, Thread
@@ -105,6 +105,11 @@ Words = str | Iterable[str]
 Rows = list[Sequence[str]]
 SPAN = Typed("TIME", duration)
 """A length of time, such as 90d."""
+
+
+def current_day() -> date:
+    """Return the day of today, in UTC."""
+    return datetime.now(UTC).date()
 
 
 def check_days(since: date | None, until: date | None) -> None:

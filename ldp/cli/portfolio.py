@@ -1,13 +1,12 @@
 """`ldp plan product QUESTIONS`: the questions of one product, below one person's caps."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
 
 import click
 
-from ldp.cli.options import aligned, say, wrap
+from ldp.cli.options import aligned, current_day, say, wrap
 from ldp.cli.reading import chosen_reading
 from ldp.errors import ParameterError
 from ldp.files import counted, write_whole
@@ -23,7 +22,7 @@ HEADS = ("question", "mechanism", "every", "epoch", "epsilon", "times", "life", 
 def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
     """Print which questions fit, and write their registry to the folder `out`. Raises
     ParameterError where none fits, and for a folder that has a registry or other lists already."""
-    portfolio = Product.load(questions, datetime.now(UTC).date(), chosen_reading()).answer()
+    portfolio = Product.load(questions, current_day(), chosen_reading()).answer()
     lines = _words(portfolio)
     if out is not None:
         for name, text in portfolio.files().items():

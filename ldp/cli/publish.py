@@ -4,14 +4,14 @@ import json
 import os
 import re
 from dataclasses import asdict
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, check_days, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, check_days, current_day, say
 from ldp.cli.parsing import SHARE, Typed
 from ldp.cli.settings import CONFIG, rare
 from ldp.errors import ParameterError, ReportError, from_extra
@@ -108,7 +108,7 @@ def publish_command(
     if postgres:
         _require_no_password(postgres)
     check_days(since, until)
-    today = datetime.now(UTC).date()
+    today = current_day()
     if until is not None and until >= today:
         raise ParameterError("--until must be a day that has ended, in UTC")
     share = None if fakes is None else float(fakes)

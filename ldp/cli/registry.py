@@ -3,13 +3,13 @@
 import hashlib
 import json
 import math
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import click
 
 from ldp.cli.init import answered, metric_options, metric_section
-from ldp.cli.options import FILE, JSON, SPAN, say
+from ldp.cli.options import FILE, JSON, SPAN, current_day, say
 from ldp.cli.parsing import CommandGroup
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import counted, real_path, write_whole
@@ -59,7 +59,7 @@ def add(
     Example: ldp registry add metrics.toml --metric city --question "Which city?" \\
                  --answers Oslo,Bergen --owner team@example.org
     """
-    loaded, today = Registry.load(file), datetime.now(UTC).date()
+    loaded, today = Registry.load(file), current_day()
     if group is not None and group not in loaded.groups:
         raise ParameterError(f"{file}: no group {group!r}{nearest(group, loaded.groups)}")
     texts = answered(given_texts)
@@ -129,7 +129,7 @@ def check(
     Example: ldp registry check metrics.toml --against metrics.signed.json --fail-expiring 30d
     """
     loaded = Registry.load(file)
-    today = datetime.now(UTC).date()
+    today = current_day()
     unlocked = loaded.check(today)
     gone: list[str] = []
     if against is not None and against.suffix == ".json":
@@ -194,7 +194,7 @@ def lock(file: Path, as_json: bool) -> None:
     Example: ldp registry lock metrics.toml
     """
     loaded = Registry.load(file)
-    loaded.lock(datetime.now(UTC).date())
+    loaded.lock(current_day())
     alike = [*lookalike_notes(loaded.metrics.values())]
     words = f"metrics pinned: {', '.join(loaded.metrics)} -> {loaded.lock_path}"
     lines = [words, *(f"note: {sentence}" for sentence in alike)]
@@ -251,7 +251,7 @@ def write_page(
     Example: ldp registry page metrics.toml --certificate city.json --out page.html
     """
     loaded = Registry.load(file)
-    today = datetime.now(UTC).date()
+    today = current_day()
     loaded.check(today)
     _require_plain(out, *loaded.files, *certificates, *([against] if against else []))
     signed = read_sign_off(against) if against else None
@@ -291,7 +291,7 @@ def sign_registry(
     for path in certificates:
         if real_path(path).parent != real_path(record).parent:
             raise ParameterError(f"{path}: a certificate belongs beside the record, {record}")
-    document = sign_off(loaded, name, certificates, datetime.now(UTC).date())
+    document = sign_off(loaded, name, certificates, current_day())
     write_whole(record, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     words = f"{name} signed off {_metrics(loaded)} -> {record}"
     say({"written": str(record), **document}, words, as_json)

@@ -1,12 +1,12 @@
 """`ldp simulate`: values become reports, or a table."""
 
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SEED, generator, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SEED, current_day, generator, say
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.collection import ReportWriter
 from ldp.collection.aggregate import with_metric
@@ -92,7 +92,7 @@ def simulate_command(
         place = table
     else:
         assert reports is not None
-        day = day or datetime.now(UTC).date()
+        day = day or current_day()
         with ReportWriter(reports, metric, definition.version, mechanism, day) as writer:
             for rows, payloads in draw_reports(mechanism, people, randomness):
                 writer.write(rows, payloads)
