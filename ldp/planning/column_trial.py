@@ -6,6 +6,7 @@ the list of values.
 
 import math
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -129,7 +130,7 @@ def look_like_numbers(cells: Iterable[str]) -> bool:
 def try_values(people: Population, epsilons: Sequence[float], generator: Generator) -> list[Trial]:
     """Return a trial at each epsilon, with the mechanism that a plan recommends. Raises
     ParameterError for fewer than two different values and an epsilon out of range."""
-    counts = np.array([*people.truth().values()])
+    counts = people.numbers
     if len(counts) < 2:
         raise ParameterError("the column holds one value only: there is nothing to ask")
     trials = []
@@ -221,15 +222,12 @@ def _rounded(people: Population) -> Population:
 def _by_category(people: Population) -> dict[str, Population]:
     """Return the numbers of the people of each category, largest first; all by "" where values are
     no pairs."""
-    groups: dict[str, dict[str, int]] = {}
+    groups = defaultdict[str, Counter[str]](Counter)
     for value, count in people.truth().items():
         category, number = value if isinstance(value, tuple) else ("", value)
-        held = groups.setdefault(category, {})
-        held[_number(number)] = held.get(_number(number), 0) + count
-    largest = sorted(groups.items(), key=lambda pair: -sum(pair[1].values()))
-    return {
-        name: Population(tuple(held), counts=np.array([*held.values()])) for name, held in largest
-    }
+        groups[category][_number(number)] += count
+    largest = sorted(groups.items(), key=lambda pair: -pair[1].total())
+    return {name: Population.of_counts(held) for name, held in largest}
 
 
 def _number(value: Any) -> str:
@@ -320,7 +318,7 @@ def _column(
     if not held:
         where = "" if by is None else " in rows with a category"
         raise ParameterError(f"the column {name} has no values{where}")
-    everybody = Population(tuple(held), counts=np.array([*held.values()]))
+    everybody = Population.of_counts(held)
     of_numbers = are_numbers(everybody) if read_as == "auto" else read_as == "numbers"
     has_number: Any = is_number if of_numbers else number_forms
     others = [value for value in held if not has_number(value)]
@@ -425,7 +423,7 @@ def _people(
     category and a value, which is one text. `texts`: of each place; `groups`: the names of each
     `group`. Raises ParameterError where two pairs are the same text."""
     numbers, counts = np.unique(places * len(groups) + group, return_counts=True)
-    people: dict[Any, int] = {}
+    people = Counter[Any]()
     for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
         value, category = texts[number // len(groups)], groups[number % len(groups)]
         key: Any = value
@@ -433,8 +431,8 @@ def _people(
             key = (category, value) if of_numbers else f"{category}{BETWEEN}{value}"
         if key in people and not of_numbers:
             raise ParameterError(f"two pairs of a category and a value are {key!r}: rename one")
-        people[key] = people.get(key, 0) + count
-    return Population(tuple(people), counts=np.array([*people.values()]))
+        people[key] += count
+    return Population.of_counts(people)
 
 
 def _estimate_text(row: Mapping[str, Any]) -> str:

@@ -167,8 +167,7 @@ def _dummies_error(
 ) -> tuple[float, float]:
     """Return the root mean square error of the counts of all values, and its relative standard
     error, from draws of the messages."""
-    (people,) = filter(None, [question.people])
-    counts = np.array([*people.truth().values()])
+    counts = question.people.numbers
     draws = min(DRAWS, max(LEAST_DRAWS, DRAWN // messages.values))
     errors = [
         messages.estimates(messages.draw_messages(counts, generator), question.users) - counts

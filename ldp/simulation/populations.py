@@ -1,7 +1,7 @@
 """Populations: which values people hold, and how many hold each."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -87,6 +87,11 @@ class Population:
         is."""
         return values if isinstance(values, cls) else cls(values)
 
+    @classmethod
+    def of_counts(cls, counts: Mapping[Any, int]) -> "Population":
+        """Return the population in which as many people hold each value as `counts` says."""
+        return cls((*counts,), counts=np.array([*counts.values()], dtype=np.int64))
+
     @property
     def numbers(self) -> Ints:
         """The `counts`; raises ParameterError where there are only frequencies."""
@@ -160,7 +165,7 @@ class Population:
             for _ in range(count):
                 places = generator.choice(len(answers), at_most, replace=False)
                 counts[frozenset(answers[place] for place in places)] += 1
-        return Population(tuple(counts), counts=np.array([*counts.values()], dtype=np.int64))
+        return Population.of_counts(counts)
 
     def to_csv(self) -> str:
         """Return CSV text `value,count`, or `a,b,count` and so on for tuples, largest first; for
@@ -301,7 +306,7 @@ class Population:
             held = {value: count for value, count in self.truth().items() if places[value] < 2}
             # an error would tell that there is none
             held = held or {_an_answer(mechanism): 1}
-            people = Population((*held,), counts=np.array([*held.values()], dtype=np.int64))
+            people = Population.of_counts(held)
         return people, (within, clipped, unreadable)
 
     def require(self, check: Callable[[Any], object], listed: Sequence[str] = ()) -> None:
