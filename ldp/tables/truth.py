@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
@@ -51,8 +52,10 @@ class TrueNumbers:
 
 def true_numbers(truth: Mapping[str, int]) -> Mapping[float, int] | None:
     """Return a `truth` whose values are numbers, with a count above 0; None for another."""
+    counts = Counter[float]()
     try:
-        counts = {float(value): count for value, count in truth.items() if count > 0}
+        for value in (value for value, count in truth.items() if count > 0):
+            counts[float(value)] += truth[value]
     except ValueError:
         return None
     if not all(map(math.isfinite, counts)):

@@ -199,6 +199,15 @@ def test_every_kind_of_mechanism_is_simulated_beside_its_truth(
 
 
 @pytest.mark.exact
+def test_numbers_that_are_written_in_two_ways_count_together_in_the_truth() -> None:
+    """Their mean is 3; 1 and 1.0 overwrote each other, which made 3.4 of it."""
+    people = Population(("1", "1.0", "7"), counts=np.array([1000, 3000, 2000]))
+    mechanism = HierarchicalHistogram(epsilon=8.0, bounds=(0.0, 8.0))
+    rows = ldp.simulate(mechanism, people, seed=1).rows()
+    assert [row["true"] for row in rows if row["statistic"] == "mean"] == [3]
+
+
+@pytest.mark.exact
 def test_a_histogram_has_the_true_counts_of_its_bins() -> None:
     mechanism = HierarchicalHistogram(epsilon=2.0, bounds=(0.0, 4.0), buckets=4)
     simulated = ldp.simulate(mechanism, [0.5, 1.5, 1.7, 3.9], seed=1)
