@@ -117,9 +117,7 @@ def _of_values(gains: "list[Gain]", costs: dict[str, float]) -> list[str]:
         f"{'attack':<14}{'gain':>10}"
         + "".join(f"{name:>13}" for name in names[1:])
         + f"{'found':>9}{'intervals hold':>17}",
-        f"{'':<14}{'undefended':>10}"
-        + f"{'':>{13 * (len(names) - 1)}}"
-        + f"{'':>9}{'plain  --fakes':>17}",
+        f"{'undefended':>24}{'':>{13 * (len(names) - 1)}}{'plain  --fakes':>26}",
     ]
     for row in gains:
         cells = "".join(

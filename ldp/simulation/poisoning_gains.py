@@ -8,7 +8,7 @@ the error without a defence.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,9 @@ from ldp.simulation.tables import draw_table
 from ldp.tables.batches import ReportArrays
 from ldp.tables.estimates import Estimates
 from ldp.tables.fakes import NoBound, fake_reports
+from ldp.tables.result import Result
 from ldp.tables.table import Table
+from ldp.tables.truth import TrueNumbers, true_numbers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,6 +117,17 @@ class Gain:
     discovered: float = 0.0
     plain_held: float = 0.0
     held: float = 0.0
+
+    def add_intervals(
+        self, plain: Result, share: float, held_of: Callable[[Any], float], runs: int
+    ) -> None:
+        """Add the results of one of `runs` runs. `held_of`: function from estimates to the share of
+        their intervals that hold; `plain`: estimates that take all reports for honest."""
+        self.plain_held += held_of(plain) / runs
+        try:
+            self.held += held_of(plain.under_fakes(share)) / runs
+        except (NoBound, ParameterError):  # no bound, or for no share as large
+            self.held = float("nan")
 
 
 def require_attacks(mechanism: CatalogueMechanism) -> None:
@@ -195,8 +208,9 @@ class Laboratory:
                 for defence, shares_of in self.defences.items():
                     moved = attack.way * (shares_of(poisoned) - before[defence])[aims]
                     row.gain[defence] = row.gain.get(defence, 0) + float(moved.sum()) / self.runs
-                row.aims = aims.size
-                add_intervals(row, poisoned, aims, counts, self.runs)
+                row.aims, plain = aims.size, poisoned.estimates
+                row.discovered += float(plain.detected()[aims].sum()) / self.runs
+                row.add_intervals(plain, self.share, partial(_counts_held, counts), self.runs)
         base = errors["none"]
         return [*results.values()], {name: (error / base) ** 0.5 for name, error in errors.items()}
 
@@ -213,34 +227,22 @@ class Laboratory:
         results = {name: Gain(name, words, 1) for name, (words, _) in attacks.items()}
         for _ in range(self.runs):
             honest, counts = self.honest(generator)
-            numbers = np.array([float(value) for value in self.population.values])
+            held = dict(zip(self.population.values, counts.tolist(), strict=True))
+            truth = TrueNumbers(true_numbers(held) or {})
             clean = decode_numbers(honest)
             for name, (_, reports) in attacks.items():
                 fake, row = counted_batch(self.mechanism, reports(honest)), results[name]
                 poisoned = decode_numbers(honest + fake)
                 moved = _number(poisoned, clean) - _number(clean, clean)
                 row.gain["none"] = row.gain.get("none", 0.0) + moved / self.runs
-                for fake_share, place in ((None, "plain_held"), (self.share, "held")):
-                    holds = _holds(poisoned.under_fakes(fake_share), numbers, counts)
-                    setattr(row, place, getattr(row, place) + holds / self.runs)
+                row.add_intervals(poisoned, self.share, partial(_numbers_held, truth), self.runs)
         return [*results.values()]
 
 
-def add_intervals(row: Gain, poisoned: Poisoned, aims: Ints, counts: Ints, runs: int) -> None:
-    """Add to `row` the results of one of `runs` runs: whether intervals hold the honest `counts` of
-    the values, shape (values,), and which of the attacked values are discovered. `aims`: indices of
-    the attacked values."""
-    plain = poisoned.estimates
-    row.discovered += float(plain.detected()[aims].sum()) / runs
-    pairs = [("plain_held", plain)]
-    try:
-        pairs.append(("held", plain.under_fakes(poisoned.share)))
-    except (NoBound, ParameterError):  # no bound, or for no share as large
-        row.held = float("nan")
-    for place, estimates in pairs:
-        low, high = estimates.interval()
-        holds = float(((low <= counts) & (counts <= high)).mean())
-        setattr(row, place, getattr(row, place) + holds / runs)
+def _counts_held(counts: Ints, estimates: Any) -> float:
+    """Return the share of intervals that hold the honest `counts` of the values."""
+    low, high = estimates.interval()
+    return float(((low <= counts) & (counts <= high)).mean())
 
 
 def _number(estimate: Any, clean: Any) -> float:
@@ -250,16 +252,12 @@ def _number(estimate: Any, clean: Any) -> float:
     return 1 - float(estimate.below[0][int(np.abs(clean.below[0] - 0.5).argmin())])
 
 
-def _holds(estimate: Any, numbers: Floats, counts: Ints) -> float:
+def _numbers_held(truth: TrueNumbers, estimate: Any) -> float:
     """Return the share of intervals that hold the honest number: the interval of the mean, or those
     of the usual percentiles."""
-    if isinstance(estimate, MeanEstimate):
-        low, high = estimate.interval()
-        return float(low <= float(numbers @ counts) / counts.sum() <= high)
-    order = np.argsort(numbers)
-    ends = np.cumsum(counts[order]) / counts.sum()
-    rows = [(q, estimate.quantile(q)) for q in (0.25, 0.5, 0.9)]
-    true = [float(numbers[order][int(np.searchsorted(ends, q))]) for q, _ in rows]
-    return float(
-        np.mean([row.low <= at <= row.high for (_, row), at in zip(rows, true, strict=True)])
+    rows = (
+        [("mean", *estimate.interval())]
+        if isinstance(estimate, MeanEstimate)
+        else [(row.name, row.low, row.high) for row in map(estimate.quantile, (0.25, 0.5, 0.9))]
     )
+    return float(np.mean([low <= truth.statistic(name) <= high for name, low, high in rows]))
