@@ -151,18 +151,18 @@ class _History:
         terms = np.stack([n, n * share, (n * error) ** 2, n * error, people], axis=1)
         self.periods, self.series = len(terms), series
         self.is_share = series.is_share[columns]
-        self.seasons = [series.season == season for season in np.unique(series.season)]
-        self.sums = [
-            np.cumsum(np.concatenate([np.zeros_like(terms[:1]), terms[of]]), axis=0)
-            for of in self.seasons
-        ]
-        self.number = [np.concatenate([[0], np.cumsum(of)]) for of in self.seasons]
-        """Number of periods of each season before each period."""
-        self.origins = [np.zeros(terms.shape[1:]) for _ in self.seasons]
+        self.seasons = list[tuple[Floats, Floats, Ints]]()
+        """For each season the sums where a history begins, those before each of its periods, and
+        how many of its periods are before each period."""
+        for season in np.unique(series.season):
+            of = series.season == season
+            sums = np.cumsum(np.concatenate([np.zeros_like(terms[:1]), terms[of]]), axis=0)
+            number = np.concatenate([[0], np.cumsum(of)])
+            self.seasons.append((np.zeros(terms.shape[1:]), sums, number))
 
     def restart(self, at: int, places: Ints) -> None:
         """Begin a new history of the values at `places` after period `at`."""
-        for origin, sums, number in zip(self.origins, self.sums, self.number, strict=True):
+        for origin, sums, number in self.seasons:
             origin[:, places] = sums[number[at + 1]][:, places]
 
     def contrast(self, start: int, at: int, places: Ints | slice = slice(None)) -> Contrast:
@@ -172,7 +172,7 @@ class _History:
         after, before = np.zeros((2, 5, is_share.size))
         # weight of an earlier report, of a latest one 1
         largest = np.ones(is_share.size)
-        for origin, sums, number in zip(self.origins, self.sums, self.number, strict=True):
+        for origin, sums, number in self.seasons:
             if number[start] < number[at + 1]:
                 old = sums[number[start]][:, places] - origin[:, places]
                 new = sums[number[at + 1]][:, places] - sums[number[start]][:, places]
