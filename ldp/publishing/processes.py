@@ -61,7 +61,9 @@ def run_all(
 
     with ExitStack() as closing:
         count = min(processes, len(metrics)) - 1
-        others = [closing.enter_context(_Process(lock)) for _ in range(count)]
+        others = [_Process(lock) for _ in range(count)]
+        for process in others:
+            closing.callback(process.close)
         pool = closing.enter_context(ThreadPoolExecutor(max(1, count)))
         try:
             threads = [pool.submit(work_beside, process) for process in others]
@@ -83,13 +85,6 @@ class _Process:
     def __init__(self, lock: int) -> None:
         self._lock, self._mutex, self._is_over = lock, Lock(), False
         self._process: Popen[bytes] | None = None
-
-    def __enter__(self) -> "_Process":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-        self._close()
 
     def start(self) -> bool:
         """Start the process, which inherits only standard error and the lock, and return whether it
@@ -115,7 +110,7 @@ class _Process:
             process.stdin.flush()
             result: PeriodResult = pickle.load(process.stdout)  # noqa: S301 - our own
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
-            text = f"the process that counted it ended with status {self._close()}; {REMEDY}"
+            text = f"the process that counted it ended with status {self.close()}; {REMEDY}"
             return PeriodResult(None, [task.problem(text)])
         return result
 
@@ -126,7 +121,7 @@ class _Process:
             if self._process:
                 self._process.kill()
 
-    def _close(self) -> int | None:
+    def close(self) -> int | None:
         """Wait until the process has ended, and return its status."""
         process, self._process = self._process, None
         if process:
