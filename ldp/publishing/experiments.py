@@ -269,7 +269,6 @@ def write_differences(out: Path, first: str, second: str) -> Experiment:
     return them. Raises ParameterError as `arm_differences` does."""
     experiment = Experiment(first, second, arm_differences(out, first, second))
     path = out / "arms" / f"{experiment.file_name}.csv"
-    path.parent.mkdir(exist_ok=True)
     rows = ([getattr(d, c) for c in COLUMNS] for d in experiment.differences)
     write_whole(path, csv_text([COLUMNS, *rows]))
     return experiment

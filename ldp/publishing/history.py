@@ -161,10 +161,9 @@ def histories(out: Path, problems: list[Problem]) -> Mapping[str, Sequence[Histo
 
 
 def _history(out: Path, metric: str, version: int, several: Sequence[OutputPart]) -> History:
-    changes = read_changes(out, metric, version)
     tables = [read_rows(part.path) for part in several]
     changed = defaultdict[tuple[str, str], list[Change]](list)
-    for change in changes:
+    for change in read_changes(out, metric, version):
         changed[change.statistic, change.value].append(change)
     largest = [(row["statistic"], row["value"]) for row in _largest(tables[-1])]
     chosen = dict.fromkeys([*largest, *sorted(changed)])

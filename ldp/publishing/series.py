@@ -88,7 +88,6 @@ def _write(out: Path, several: Sequence[OutputPart], digest: str) -> None:
         SCHEMA.with_metadata(metadata),
     )
     path = results_path(out, several[0].metric, ALL_VERSIONS, several[0].period)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with open_replacement(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
