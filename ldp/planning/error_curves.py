@@ -22,7 +22,7 @@ from ldp.planning.plan import lower_bound
 from ldp.planning.question import Question
 from ldp.planning.values import Shares
 from ldp.simulation import Population
-from ldp.tables.frame import Columns, Frame, new_axes, number_text, table_html
+from ldp.tables.frame import Columns, Frame, new_axes, number_text, round_numbers, table_html
 
 BOUND, CURATOR = "least error there is", "trusted curator"
 """Names of the curves that are of no mechanism on devices."""
@@ -32,6 +32,8 @@ COLOURS = (
 )
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 700, 300, 60, 230, 24, 40
 """Sizes of the chart and its margins, in pixels."""
+DIGITS = ((1,), (1, 3), (1, 2, 5))
+"""First digits of the numbers at the axis of errors, as `round_numbers` takes them."""
 MOST_NUMBERS = 500
 """Most different numbers that are drawn as they are; with more, each is rounded to 3 digits."""
 Source = str | CatalogueMechanism | Callable[..., CatalogueMechanism]
@@ -117,7 +119,8 @@ class ErrorCurves(Frame):
             f'<text x="{at(x, 0)}" y="{bottom + 18}" text-anchor="middle">{x:g}</text>'
             for x in sorted({x for x, _ in known})
         ]
-        for y in _round_numbers(*ends[1]):
+        numbers = round_numbers(*ends[1], DIGITS)
+        for y in numbers if len(numbers) > 1 else ends[1]:
             height = at(y, 1)
             ticks.append(
                 f'<path d="M{LEFT} {height}H{right}" stroke="#8884"/>'
@@ -146,17 +149,6 @@ class ErrorCurves(Frame):
             f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 6}" text-anchor="middle">epsilon</text>'
             f'<text x="0" y="12">{escape(self.of)}</text></svg>'
         )
-
-
-def _round_numbers(low: float, high: float) -> list[float]:
-    """Return round numbers from `low` to `high`, few enough for an axis."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for digits in ((1,), (1, 3), (1, 2, 5)):
-        numbers = [digit * 10.0**power for power in powers for digit in digits]
-        numbers = [number for number in numbers if low <= number <= high]
-        if len(numbers) >= 3:
-            break
-    return numbers if len(numbers) > 1 else [low, high]
 
 
 def compare(

@@ -28,15 +28,10 @@ def face(file: SavedResult, truth: Mapping[str, TrueNumbers] | None) -> dict[str
     is_even = all(are_even(bins) for _, bins in groups.values())
     ends = [bins[place][end] for _, bins in groups.values() for place, end in ENDS if bins]
     whole = max(ends) - min(ends) if is_even and ends and None not in ends else None
-    shares = {
-        category: percent(max(0.0, row["estimate"]) / max(1, file.facts["reports"]))
-        for category, rows in statistics.items()
-        for row in rows
-        if row["statistic"] == TOTAL
-    }
+    n = max(1, file.facts["reports"])
     return {
         "charts": [_chart(file, statistics, name, truth, is_even, whole) for name in names],
-        "shares": shares,
+        "shares": {category: percent(max(0.0, held[category]) / n) for category in groups},
         "has_truth": truth is not None,
     }
 

@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from ldp.report.formats import quantity, span, ticks
+from ldp.tables.frame import round_numbers
 
 MOST_LABELS = 8
 """Most bin edges that are written below a histogram."""
@@ -21,8 +22,8 @@ MOST_WHISKERS = 120
 BEYOND = 4.0
 """Largest ratio of an interval's end to its estimate for which a logarithmic axis shows the whole
 interval."""
-DIGITS, FEWEST = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)), 3
-"""First digits of the numbers at a logarithmic axis: the first of these with the fewest or more."""
+DIGITS = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
+"""First digits of the numbers at a logarithmic axis, as `round_numbers` takes them."""
 OTHER = "(other)"
 """Name of all values that are not listed: the last row and column of a grid."""
 MOST_LINES, MOST_COLUMNS = 40, 16
@@ -71,13 +72,7 @@ class Axis:
         """Round numbers on the axis, each with its `text` and its place `at`."""
         if not self.is_log:
             return ticks(self.low, self.high)
-        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-        numbers: list[float] = []
-        for digits in DIGITS:
-            numbers = [digit * 10.0**power for power in powers for digit in digits]
-            numbers = [number for number in numbers if self.low <= number <= self.high]
-            if len(numbers) >= FEWEST:
-                break
+        numbers = round_numbers(self.low, self.high, DIGITS)
         return [{"text": quantity(x), "at": self.place(x)} for x in numbers]
 
 

@@ -93,6 +93,18 @@ def number_text(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
 
 
+def round_numbers(low: float, high: float, digits: Sequence[Sequence[float]]) -> list[float]:
+    """Return round numbers from `low` to `high` for a logarithmic axis: those that begin with the
+    first of these `digits` of which there are three numbers or more, else with the last."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for some in digits:
+        numbers = [digit * 10.0**power for power in powers for digit in some]
+        numbers = [number for number in numbers if low <= number <= high]
+        if len(numbers) >= 3:
+            break
+    return numbers
+
+
 def table_html(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Return a table of texts for a notebook."""
 
