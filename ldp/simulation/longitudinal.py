@@ -9,7 +9,7 @@ never sent. Noise comes from a numpy Generator.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -248,15 +248,19 @@ class Collection:
     def epsilons(self, names: Sequence[str]) -> Floats:
         """Return the epsilon that each device was charged for some metrics together: the exact sum,
         rounded up once."""
-        return _total_prices([(self._price(name), self.charged[name]) for name in names])
+        return self._total_prices({name: self.charged[name] for name in names})
 
     def persons(self, names: Sequence[str]) -> Floats:
         """Return the epsilon that all devices of each person spent together: the sum of their
         charges. A response that the devices of an account share is counted once."""
-        return _total_prices([(self._price(name), self._of_persons(name)) for name in names])
+        return self._total_prices({name: self._of_persons(name) for name in names})
 
-    def _price(self, name: str) -> float:
-        return self._metrics[name].metric.price
+    def _total_prices(self, counts: Mapping[str, Ints]) -> Floats:
+        """Return the sums of prices times `counts`, by metric, each rounded up once."""
+        prices = [Fraction(self._metrics[name].metric.price) for name in counts]
+        different, which = _distinct(np.stack([*counts.values()], axis=1))
+        sums = [_total(row, prices) for row in different.tolist()]
+        return np.array([*map(round_up, sums)])[which]
 
     def _of_persons(self, name: str) -> Ints:
         if not (self._scenario.account and self._metrics[name].metric.memoise == "per-value"):
@@ -267,16 +271,8 @@ class Collection:
         return np.bincount(owners, minlength=self._people.joined.size)
 
 
-def _total_prices(parts: Sequence[tuple[float, Ints]]) -> Floats:
-    """Return the sums of prices times counts, each rounded up once."""
-    counts = np.stack([counts for _, counts in parts], axis=1)
-    different, which = _distinct(counts)
-    prices = [Fraction(price) for price, _ in parts]
-    sums = [
-        round_up(sum((n * price for n, price in zip(row, prices, strict=True)), Fraction(0)))
-        for row in different.tolist()
-    ]
-    return np.array(sums)[which]
+def _total(counts: Sequence[int], prices: Sequence[Fraction]) -> Fraction:
+    return sum(map(mul, counts, prices), Fraction(0))
 
 
 def _grant(
@@ -298,7 +294,7 @@ def _grant(
     ]
     alike = np.array([*map(grants.index, grants)])
     different, at = _distinct(charged)
-    known = [(sum(map(mul, row, prices), Fraction(0)), aside) for row in different.tolist()]
+    known = [(_total(row, prices), aside) for row in different.tolist()]
     numbers = {state: number for number, state in enumerate(known)}
     everybody = np.arange(len(at))
 
@@ -329,8 +325,6 @@ def _distinct(rows: Ints) -> tuple[Ints, Ints]:
     if math.prod(radix) >= 1 << 62:
         different, which = np.unique(rows, axis=0, return_inverse=True)
         return different, which.ravel()
-    keys = np.zeros(len(rows), dtype=np.int64)
-    for many, column in zip(radix, rows.T, strict=True):
-        keys = keys * many + column
+    keys = np.ravel_multi_index((*rows.T,), radix)
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     return rows[first], which.ravel()

@@ -49,14 +49,13 @@ class ScenarioMetric:
     def alike_every_day(self) -> "ScenarioMetric":
         """Return the metric of people who keep their values and record as often as it has slots, so
         that nothing is reported in place of no record."""
-        records = max(self.records, self.metric.reports_per_window)
-        is_hidden = self.metric.presence == "hidden"
+        slots = self.metric.reports_per_window if self.metric.presence == "hidden" else 0
         return replace(
             self,
             metric=self.metric._replace(presence="public"),
             change=0.0,
             active=1.0,
-            records=records if is_hidden else self.records,
+            records=max(self.records, slots),
         )
 
     @property
