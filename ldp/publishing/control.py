@@ -74,12 +74,12 @@ def log_ratios(table: Table, value: str) -> Mapping[str, float]:
     """Return the logarithm of the likelihood ratio of each cause, by the words for the cause. Each
     ratio has mean 1 over tables of as many reports that are all about `value`."""
     support, n = table.mechanism.support, table.total
-    p, count = float(support.touched), supporting(table, value)
+    # 1 - p of floats is 0 from an epsilon of 37 on
+    p, lie, count = float(support.touched), float(1 - support.touched), supporting(table, value)
     ratios = dict[str, float]()
     for cause, t in ((WITHOUT_NOISE, 1.0), (HASHED, float(support.untouched))):
-        shifted = (1 - SHARE) * p + SHARE * t
-        ratios[cause] = count * math.log(shifted / p)
-        ratios[cause] += (n - count) * math.log((1 - shifted) / (1 - p))
+        ratios[cause] = count * math.log1p(SHARE * (t / p - 1))
+        ratios[cause] += (n - count) * math.log1p(SHARE * ((1 - t) / lie - 1))
     rows, base = len(table.reports), math.log1p(-SHARE)
     more = math.log1p(SHARE * (rows - 1)) - base
     stuck = np.logaddexp.reduce(more * table.reports) + n * base - math.log(rows)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
-from math import comb, exp
+from math import comb, exp, log
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +94,15 @@ def test_each_ratio_has_mean_one() -> None:
                     probability *= comb(n, k) * p**k * (1 - p) ** (n - k)
                 mean += probability * exp(log_ratios(made, "on")[STUCK])
     assert mean == pytest.approx(1.0)
+
+
+@pytest.mark.exact
+def test_reports_that_hardly_lie_are_tested_too() -> None:
+    """As floats, 1 - p was 0 from an epsilon of 37 on, and the ratios were divided by it."""
+    sure = RandomizedResponse(categories=ANSWERS, epsilon=40.0)
+    ratios = log_ratios(Table.from_counts(sure, np.array([[8, 2, 0, 0, 0]]), 10), "on")
+    assert ratios[WITHOUT_NOISE] == pytest.approx(2 * log(0.99))
+    assert ratios[HASHED] == pytest.approx(8 * log(0.99) + 2 * (40 - log(400)), rel=1e-3)
 
 
 COIN = RandomizedResponse(categories=("on", "off"), epsilon=1.0)
