@@ -182,7 +182,7 @@ class Laboratory:
 
     def gains(self, generator: Generator) -> tuple[list[Gain], dict[str, float]]:
         """Return each attack's gain, and the cost of each defence without an attack: its root mean
-        squared error over all values, divided by that of no defence."""
+        squared error over all values, divided by that of no defence; 1 where that has none."""
         values, order = self.population.values, np.argsort(self.population.shares, kind="stable")
         number = self.targets or max(1, min(TARGETS, len(values) // 2))
         if number >= len(values) > 1:
@@ -212,7 +212,8 @@ class Laboratory:
                 row.discovered += float(plain.detected()[aims].sum()) / self.runs
                 row.add_intervals(plain, self.share, partial(_counts_held, counts), self.runs)
         base = errors["none"]
-        return [*results.values()], {name: (error / base) ** 0.5 for name, error in errors.items()}
+        costs = {name: error / base if base else 1.0 for name, error in errors.items()}
+        return [*results.values()], {name: cost**0.5 for name, cost in costs.items()}
 
     def number_gains(self, generator: Generator) -> list[Gain]:
         """Return each attack's gain on the mean, or on the share above the median's edge."""

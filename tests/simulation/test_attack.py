@@ -397,6 +397,17 @@ def test_of_few_values_half_are_attacked() -> None:
 
 
 @pytest.mark.exact
+def test_a_defence_of_exact_estimates_costs_nothing() -> None:
+    """Reports of epsilon 40 do not lie in so few; the cost was divided by their error of 0."""
+    mechanism = RandomizedResponse(categories=("a", "b", "c"), epsilon=40.0)
+    people = Population(mechanism.categories, counts=np.array([6, 3, 1]))
+    laboratory = Laboratory(
+        mechanism=mechanism, population=people, reports=1000, share=0.01, runs=2
+    )
+    assert {*laboratory.gains(np.random.default_rng(1))[1].values()} == {1.0}
+
+
+@pytest.mark.exact
 def test_values_that_no_report_names_are_attacked_by_none() -> None:
     """The twin is the same mechanism without such values."""
     require_attacks(RandomizedResponse(categories=("yes", "no"), epsilon=1.0))
