@@ -170,15 +170,16 @@ def compare(
     people, generator = Population.of(values), generator_of(seed)
     if isinstance(mechanisms, str) or not isinstance(mechanisms, Iterable):
         mechanisms = [mechanisms]
-    if not mechanisms:
+    sources = [*mechanisms]
+    if not sources:
         raise ParameterError("give one mechanism or more")
     rows, unit = list[dict[str, Any]](), ""
     epsilons = epsilons_of(epsilons)
     for epsilon in map(float, epsilons):
-        built = [_mechanism(source, people, epsilon) for source in mechanisms]
+        built = [_mechanism(source, people, epsilon) for source in sources]
         question = _question(built, people, epsilon)
         unit = "reports" if isinstance(question, Shares) else "units of the numbers"
-        pairs = [*zip(mechanisms, built, strict=True)]
+        pairs = [*zip(sources, built, strict=True)]
         names = [source if isinstance(source, str) else way.name for source, way in pairs]
         for place, (name, mechanism) in enumerate(zip(names, built, strict=True), 1):
             label = name if names.count(name) == 1 else f"{name} ({place})"

@@ -262,6 +262,9 @@ def test_a_comparison_takes_classes_and_names_that_no_plan_weighs() -> None:
     compared = ldp.compare(sources, values, epsilons=1.0, seed=1)
     errors = {curve.name: curve.errors[0] for curve in compared.curves}
     assert errors["rr (1)"] == errors["rr (4)"] > errors["hadamard"] > errors["subset"] > 0
+    several: Any = (iter(sources), np.array(["rr", "hadamard"]))  # both ended in a ValueError
+    heads = [[row[0] for row in ldp.compare(some, values, 1.0).cells][:2] for some in several]
+    assert heads == [["rr (1)", "hadamard"], ["rr", "hadamard"]]
     with pytest.raises(ParameterError, match="takes other parameters than categories and epsilon"):
         ldp.compare([CountMeanSketch], values)
     with pytest.raises(ParameterError, match="OneBitMean takes other parameters"):
