@@ -215,16 +215,6 @@ def _interval(low: float, high: float) -> str:
     return "unbounded" if is_open else f"{low:.6g} to {high:.6g}"
 
 
-def _unbounded(intervals: Any) -> list[str]:
-    """Return a line that explains intervals without ends, if there are any."""
-    if intervals is None or np.isfinite(intervals).all():
-        return []
-    return wrap(
-        "Unbounded: the noise leaves the coefficient undetermined; what is printed is mostly the "
-        "ridge's choice."
-    )
-
-
 def _written(out: str) -> list[str]:
     return [] if out == "-" else [f"-> {out}"]
 
@@ -295,7 +285,12 @@ def _released(
     )
     noted = f"The intervals cover {covered}." if intervals else reason[:1].upper() + reason[1:]
     lines = [f"{method}: {METHODS[method].words}", *_lines(names, columns, intervals, level)]
-    lines += ["", *wrap(noted), *_unbounded(intervals)]
+    lines += ["", *wrap(noted)]
+    if intervals and not np.isfinite(intervals).all():
+        lines += wrap(
+            "Unbounded: the noise leaves the coefficient undetermined; what is printed is mostly "
+            "the ridge's choice."
+        )
     if signal is not None and signal < LEAST_SIGNAL:
         lines += wrap(f"{NO_BETTER}.")
     lines += [*wrap(read.words), *wrap(spent), *_written(out)]

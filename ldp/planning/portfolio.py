@@ -300,7 +300,7 @@ class RefusedQuestion:
         if self.best is None:
             return f"no epsilon up to {EPSILONS[-1]:.3g} is enough"
         dear = [
-            f"{cost:.3g} {of}, where {max(left, 0.0):.3g} is left"
+            f"{cost:.3g} {of}, where {left:.3g} is left"
             for cost, left, of in (
                 (self.best.day, self.day, "in any 24 hours"),
                 (self.best.life, self.life, "for life"),

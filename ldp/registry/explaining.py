@@ -418,16 +418,15 @@ def _linked_sentence(
 def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[str]:
     """Yield the sentences of an explanation about a group: its caps, and what they allow."""
     length = length_in_words(timedelta(seconds=group["window_seconds"]))
+    caps = caps_sentence(length, group["window_epsilon"], group["lifetime_epsilon"])
     if group.get("trust"):
-        caps = caps_sentence(length, group["window_epsilon"], group["lifetime_epsilon"])
         yield f"{name} ({', '.join(group['metrics'])}): {group['consent']}"
         yield f"  Behind an honest relay: {caps}, with a probability to miss that the relay states."
         yield f"  {UNSHUFFLED}"
         return
-    limits = caps_sentence(length, group["window_epsilon"], group["lifetime_epsilon"])
     metrics, unless = ", ".join(group["metrics"]), group["is_conditional"] * UNLESS
     yield (
-        f"{name} ({metrics}): {limits}, on each device{unless}; what is left unspent is not added "
+        f"{name} ({metrics}): {caps}, on each device{unless}; what is left unspent is not added "
         f"to the next {length.removeprefix('1 ')}."
     )
     touched = periods_touched(timedelta(days=1), timedelta(seconds=group["window_seconds"]))
@@ -473,4 +472,4 @@ def _seconds(span: timedelta) -> int:
 
 def _wrapped(line: str) -> list[str]:
     margin = " " * (len(line) - len(line.lstrip()))
-    return wrap(line, WIDTH, initial_indent="", subsequent_indent=margin + "  ")
+    return wrap(line, WIDTH, subsequent_indent=margin + "  ")

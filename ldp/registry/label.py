@@ -61,11 +61,9 @@ class Label:
     def fields(self) -> dict[str, Any]:
         """JSON-ready data from which `of` makes the label again: without the shuffled epsilons
         where no shuffler is trusted, and with null for an infinite epsilon."""
-        stated = {name: value for name, value in asdict(self).items() if name not in SHUFFLED}
-        if not self.trusts_shuffler:
-            return stated
-        shuffled = {name: getattr(self, name) for name in SHUFFLED}
-        return {**stated, **dict.fromkeys(NUMBERS), **shuffled}
+        if self.trusts_shuffler:
+            return {**asdict(self), **dict.fromkeys(NUMBERS)}
+        return {name: value for name, value in asdict(self).items() if name not in SHUFFLED}
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "Label":
