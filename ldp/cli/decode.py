@@ -1,6 +1,7 @@
 """`ldp decode`: a table becomes estimates of values, numbers, words or pairs."""
 
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -57,7 +58,7 @@ class _Options:
             return None
         with suppress(ValueError):
             return float(option)
-        if not Path(option).is_file():
+        if not os.path.isfile(option):
             raise ParameterError(
                 "--weighted-reports-per-client must be a number or a CSV file reports,clients"
             )

@@ -1,6 +1,7 @@
 """`ldp init`: a registry, its lock and an app to start from."""
 
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -172,7 +173,7 @@ def _mechanism(folder: Path, answers: str, epsilon: float) -> tuple[str, str]:
         if numbers[1]:
             lines += f"\nbounds = [{_number(numbers[1])}, {_number(numbers[2])}]"
         return lines, "a number"
-    if (folder / answers).is_file():
+    if os.path.isfile(folder / answers):
         values, categories = read_values(folder / answers), quoted(answers)
     else:
         values = tuple(filter(None, map(str.strip, answers.split(","))))

@@ -41,6 +41,7 @@ def started(monkeypatch: pytest.MonkeyPatch, *words: str, line: Sequence[str] = 
     [
         ("light, dark,other", "rr", "dark"),
         (",".join(f"a{i}" for i in range(40)), "subset", "a3"),
+        (",".join(f"a{i}" for i in range(90)), "subset", "a3"),  # longer than names of files are
         ("values.txt", "rr", "dark"),
         ("numbers", "hierarchical-histogram", "7.5"),
         ("numbers 0 to 100", "hierarchical-histogram", "7.5"),
