@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from textwrap import fill
@@ -20,12 +19,12 @@ from typing import Any
 import click
 import numpy as np
 
-from ldp.cli.options import FILE, SEED, generator, working
+from ldp.cli.options import FILE, SEED, current_day, generator, working
 from ldp.errors import LdpError, ParameterError
 from ldp.files import csv_text, write_whole
 from ldp.registry import Metric, Registry
 from ldp.simulation.datasets import browsers, emoji, words
-from ldp.simulation.devices import DevicesShare, encode_shares
+from ldp.simulation.devices import encode_shares
 from ldp.simulation.populations import Population
 
 # the size Apple published for its popular emoji
@@ -167,22 +166,11 @@ def _collect(
     fresh = store.with_name(f".{store.name}.part")
     shutil.rmtree(fresh, ignore_errors=True)
     held = randomness.permutation(np.repeat(np.arange(len(people.values)), people.numbers))
-    shares = [
-        DevicesShare(
-            mechanism=metric.mechanism.parameters(),
-            metric=metric.name,
-            version=metric.version,
-            day=datetime.now(UTC).date(),
-            store=fresh,
-            part=f"part-{number}",
-            held=[people.values[i] for i in part],
-            seed=None if seed is None else f"demo {seed} {number}".encode(),
-        )
-        for number, part in enumerate(np.array_split(held, min(SHARES, held.size)))
-    ]
+    parts = np.array_split(held, min(SHARES, held.size))
+    shares = [[people.values[i] for i in part] for part in parts]
     try:
         with working("devices"):
-            encode_shares(shares, PROCESSES)
+            encode_shares(metric, current_day(), fresh, seed, shares, PROCESSES)
         shutil.rmtree(store, ignore_errors=True)
         fresh.rename(store)
     finally:

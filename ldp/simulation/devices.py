@@ -4,46 +4,33 @@ It is for tests of the real client code; `simulate` draws reports of the same di
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from datetime import date
+from functools import partial
+from itertools import count
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import numpy as np
 
 from ldp.collection.store import BLOCK, ReportWriter
-from ldp.mechanisms import from_parameters
 from ldp.protocol.randomness import SeededBits, SystemBits
+from ldp.registry import Metric
 
 
-@dataclass(frozen=True, kw_only=True)
-class DevicesShare:
-    """Devices of one process. `held`: the values of its devices, in random order; `seed`: seed of
-    their noise, with None it comes from the operating system."""
-
-    mechanism: Mapping[str, Any]
-    metric: str
-    version: int
-    day: date
-    store: Path
-    part: str
-    held: Sequence[str]
-    seed: bytes | None
-
-
-def encode_share(share: DevicesShare) -> None:
-    """Encode every device's value and store the report."""
-    mechanism = from_parameters(share.mechanism)
-    encoder = mechanism.encoder(SystemBits() if share.seed is None else SeededBits(share.seed))
-    with ReportWriter(
-        share.store, share.metric, share.version, mechanism, share.day, share.part
-    ) as writer:
-        for start in range(0, len(share.held), BLOCK):
-            held = share.held[start : start + BLOCK]
+def encode_share(
+    metric: Metric, day: date, store: Path, seed: int | None, number: int, values: Sequence[str]
+) -> None:
+    """Encode the `values` of the devices of one process, and store the reports in its part of the
+    store, which has this `number`. With `seed` None noise comes from the operating system."""
+    name, version, mechanism = metric.name, metric.version, metric.mechanism
+    seeded = SystemBits() if seed is None else SeededBits(f"demo {seed} {number}".encode())
+    encoder = mechanism.encoder(seeded)
+    with ReportWriter(store, name, version, mechanism, day, f"part-{number}") as writer:
+        for start in range(0, len(values), BLOCK):
+            held = values[start : start + BLOCK]
             reports = [mechanism.row_and_payload(encoder.encode(value)) for value in held]
             rows, payloads = zip(*reports, strict=True)
             block = np.frombuffer(b"".join(payloads), dtype=np.uint8)
@@ -62,8 +49,15 @@ def _end_with_parent() -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def encode_shares(shares: Sequence[DevicesShare], processes: int) -> None:
-    """Run the shares in `processes` processes."""
-    context = get_context("spawn")
+def encode_shares(
+    metric: Metric,
+    day: date,
+    store: Path,
+    seed: int | None,
+    shares: Sequence[Sequence[str]],
+    processes: int,
+) -> None:
+    """Store the reports of devices with these `shares` of the values, in `processes` processes."""
+    context, encode = get_context("spawn"), partial(encode_share, metric, day, store, seed)
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_end_with_parent) as pool:
-        list(pool.map(encode_share, shares))
+        list(pool.map(encode, count(), shares))
