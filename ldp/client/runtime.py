@@ -448,9 +448,8 @@ class Client:
         groups, left = self._registry.groups, dict[str, tuple[Fraction, Fraction]]()
         if not self._has_file():
             for name, group in groups.items():
-                caps = group.caps
-                life = Fraction(min(caps.lifetime_epsilon, self._registry.lifetime_epsilon))
-                left[name] = min(life, Fraction(caps.window_epsilon)), life
+                life = Fraction(self._registry.life_of(name))
+                left[name] = min(life, Fraction(group.caps.window_epsilon)), life
             return left
         with self._open_file().transaction(reads=True) as database:
             now = periods.seconds_of(self._clock())

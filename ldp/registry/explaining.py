@@ -219,7 +219,7 @@ def label(registry: Registry, name: str) -> Label:
         **stated,
         report_epsilon=metric.mechanism.cost.epsilon,
         window_epsilon=caps.window_epsilon,
-        lifetime_epsilon=min(caps.lifetime_epsilon, registry.lifetime_epsilon),
+        lifetime_epsilon=registry.life_of(metric.group),
         memoise=metric.memoise or "",
         epoch=length_in_words(metric.epoch) if metric.epoch else "",
     )
@@ -267,8 +267,7 @@ def _linked(registry: Registry, metric: Metric, belief: float, certainty: float)
     pairs = (permanent_outcomes if metric.memoise else outcomes)(metric.mechanism)
     masses = [[(float(one.first), float(one.second)) for one in classes] for classes in pairs]
     least, is_exact = min(linked_reports(pair, belief, certainty) for pair in masses)
-    caps, price = registry.groups[metric.group].caps, Fraction(metric.price)
-    life = min(caps.lifetime_epsilon, registry.lifetime_epsilon)
+    life, price = registry.life_of(metric.group), Fraction(metric.price)
     sharing = registry.metrics_of(metric.group)
     if life == registry.lifetime_epsilon:
         sharing = list(registry.metrics.values())
@@ -290,7 +289,7 @@ def _group(registry: Registry, name: str, belief: float) -> dict[str, Any]:
         "metrics": [metric.name for metric in members],
         "window_seconds": _seconds(caps.window),
         "window_epsilon": caps.window_epsilon,
-        "lifetime_epsilon": min(caps.lifetime_epsilon, registry.lifetime_epsilon),
+        "lifetime_epsilon": registry.life_of(name),
         "is_conditional": any(metric.memoise == "per-value" for metric in members),
         **_meanings(registry.worst_case(name), belief),
         **_trust(registry, name, belief),

@@ -271,11 +271,14 @@ class Registry(Contents):
         reports = metric.reports_per_window
         return reports if metric.epoch else min(reports, math.floor(paid))
 
+    def life_of(self, group: str) -> float:
+        """Return the epsilon that a group may spend for life: its cap, or the device's if less."""
+        return min(self.groups[group].caps.lifetime_epsilon, self.lifetime_epsilon)
+
     def capped(self, group: str) -> dict[str, float]:
         """Return `worst_case` by the prices and caps of the group alone. For a group that trusts a
         shuffler these figures hold behind an honest relay."""
-        caps = self.groups[group].caps
-        life = min(caps.lifetime_epsilon, self.lifetime_epsilon)
+        caps, life = self.groups[group].caps, self.life_of(group)
         members = self.metrics_of(group)
         worst = {
             name: min(
