@@ -130,7 +130,7 @@ def ways(epsilon: float, bounds: Range | None, by: tuple[str, ...] = ()) -> Iter
     if bounds is not None and bounds[0] >= 0:
         magnitudes = (max(bounds[0], bounds[1] / 2**DOUBLINGS), bounds[1])
         for buckets in OF_DOUBLING:
-            with suppress(*too_many):
+            with suppress(ParameterError):  # too small for bins of doublings, or too many
                 yield HierarchicalHistogram(**shared, magnitudes=magnitudes, buckets=buckets)
     if bounds is not None and not by:
         for buckets in FLIPS:

@@ -48,7 +48,7 @@ from ldp.planning.mechanism_choice import (
     registry_parameters,
     zipf_squares,
 )
-from ldp.planning.percentiles import people_in_bins
+from ldp.planning.percentiles import people_in_bins, ways
 from ldp.registry import Registry
 from ldp.server import Table, decode
 from ldp.simulation import Population, draw_estimates, draw_table
@@ -585,3 +585,14 @@ def test_a_plan_puts_people_where_a_device_does(bins: Bins) -> None:
     if isinstance(bins, EqualBins):
         with pytest.raises(ParameterError, match="outside"):
             people_in_bins(replace(bins, outside="refuse"), people)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("end", "are_relative"), [(10.0, True), (1e-28, False)])
+def test_a_range_too_small_for_bins_of_doublings_has_equal_ones(
+    end: float, are_relative: bool
+) -> None:
+    """The first of ten doublings below 1e-28 is below 2**-100, which ended the plan."""
+    tried = [*ways(1.0, (0.0, end))]
+    relative = [way for way in tried if isinstance(way.bins, RelativeBins)]
+    assert (len(tried) > 5, bool(relative)) == (True, are_relative)
