@@ -131,8 +131,6 @@ def try_values(people: Population, epsilons: Sequence[float], generator: Generat
     """Return a trial at each epsilon, with the mechanism that a plan recommends. Raises
     ParameterError for fewer than two different values and an epsilon out of range."""
     counts = people.numbers
-    if len(counts) < 2:
-        raise ParameterError("the column holds one value only: there is nothing to ask")
     trials = []
     for epsilon in epsilons:
         question = Shares.of(people, epsilon)

@@ -99,8 +99,11 @@ class Shares(Question):
 
     @classmethod
     def of(cls, people: Population, epsilon: float, **others: Any) -> Self:
-        """Return the question for the counts of all values that `people` hold."""
+        """Return the question for the counts of all values that `people` hold. Raises
+        ParameterError for people who all hold one value."""
         domain = len(people.values)
+        if domain < 2:
+            raise ParameterError("the column holds one value only: there is nothing to ask")
         return super().of(people, epsilon, domain=domain, frequency=1 / domain, **others)
 
     @classmethod

@@ -111,6 +111,14 @@ def test_a_comparison_without_an_answer_is_refused(changes: dict[str, object], r
         made(**changes)
 
 
+@pytest.mark.exact
+def test_people_who_all_hold_one_value_are_not_compared() -> None:
+    """The error was about a domain, of which no option speaks."""
+    people, generator = Population(("a",), counts=np.array([60])), np.random.default_rng(1)
+    with pytest.raises(ParameterError, match="holds one value only"):
+        compare_models(people, users=100, epsilon=1.0, delta=DELTA, generator=generator)
+
+
 @pytest.mark.slow
 @pytest.mark.exact
 def test_the_command_says_what_it_is(
