@@ -28,8 +28,7 @@ def round_up(exact: Fraction | Decimal) -> float:
     if exact > sys.float_info.max:
         return math.inf
     nearest = float(exact)
-    too_low = Fraction(nearest) < exact if isinstance(exact, Fraction) else Decimal(nearest) < exact
-    return math.nextafter(nearest, math.inf) if too_low else nearest
+    return math.nextafter(nearest, math.inf) if exact > nearest else nearest
 
 
 def round_down(exact: Fraction | Decimal) -> float:
