@@ -51,14 +51,12 @@ def discover_words(
     """Return the words of a `table`. `top`: number of fragments of each position of a puzzle that
     are joined; raises ParameterError for it where there is no puzzle."""
     if table.mechanism.name == SequenceFragmentPuzzle.name:
-        words = discover(table, rule=rule, top=top)  # type: ignore[arg-type]
-    elif top is not None:
+        return discover(table, rule=rule, top=top)  # type: ignore[arg-type]
+    if top is not None:
         raise ParameterError("top goes with a puzzle (sfp)")
-    elif table.mechanism.needs_whole:
-        words = discover_ngrams(table, rule=rule)
-    else:
-        words = discover_prefixes(table, rule=rule)  # type: ignore[arg-type]
-    return replace(words, details={**words.details, **_of_metric(table)})
+    if table.mechanism.needs_whole:
+        return discover_ngrams(table, rule=rule)
+    return discover_prefixes(table, rule=rule)  # type: ignore[arg-type]
 
 
 def associate_members(
@@ -71,13 +69,13 @@ def associate_members(
     if candidates is None:
         candidates = [part.dictionary for part in table.tables]
     association = associate(table, candidates, rule=rule)
-    details = {**association.details, "members": [*table.member_names], **_of_metric(table)}
+    details = {
+        **association.details,
+        "members": [*table.member_names],
+        "windows": [*table.windows],
+        "labels": [label.fields for label in table.labels],
+    }
     return replace(association, details=details)
-
-
-def _of_metric(table: Table | JointTable) -> dict[str, list[Any]]:
-    """Return what the summary says of the metric of a table."""
-    return {"windows": [*table.windows], "labels": [label.fields for label in table.labels]}
 
 
 def outcome(table: Table | JointTable) -> Result:
