@@ -25,7 +25,6 @@ import numpy as np
 from ldp.arrays import Floats, Places, Points, binomial_above
 from ldp.bulk import add_to_cells, sum_cells
 from ldp.decoding.binomials import FEW_LIES, HARDLY_ANY_LIES
-from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import ErrorLaw, law_of_random_cells
 from ldp.decoding.report_patterns import UNEXPLAINED, PatternEquations
 from ldp.errors import DecodeError
@@ -438,7 +437,7 @@ def _pooled(mechanism: Mechanism, more: float) -> float:
             f"a regression does not know how {mechanism.name} reports of one client are "
             "correlated: use method mean-sketch"
         )
-    return mechanism.channel.gain**2 * float(pooled_variance(mechanism, more)(1, 0.0))
+    return mechanism.channel.gain**2 * float(more * mechanism.pooled_variance(1))
 
 
 def noise_from_squares(residual: Floats, variance: Floats, precision: Floats) -> Floats:

@@ -5,7 +5,6 @@ variance of `Channel.variance` (Wang et al. 2017, "pure" protocols).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -71,13 +70,12 @@ def estimate_counts(
     channel = mechanism.support
     count = channel.holders(named_counts, n)
     share = np.clip(count / n, 0, 1)
-    beyond = pooled_variance(mechanism, more)
-    noise = float(np.sqrt(mechanism.variance(n) + beyond(n, 0.0)))
+    noise = float(pooled_std_error(mechanism, more, n))
     exact = BinomialBounds(named_counts, n, channel, count)
     return Estimates(
         values=candidates,
         count=count,
-        std_error=np.sqrt(mechanism.variance(n, share) + beyond(n, share)),
+        std_error=pooled_std_error(mechanism, more, n, share),
         p_value=Normal().tail(count / noise) if more else exact.p_value,
         reports=n,
         noise=noise,
@@ -85,6 +83,15 @@ def estimate_counts(
         bounds=None if more else exact,
         rule=rule,
     )
+
+
+def pooled_std_error(
+    mechanism: Mechanism, more: float, n: int, share: Any = 0.0, others: Any = 0.0
+) -> Any:
+    """Return the standard error of a count where each client sent `more` reports beyond one under a
+    permanent response; other arguments as for `Mechanism.variance`."""
+    variance = mechanism.variance(n, share, others)
+    return np.sqrt(variance + more * mechanism.pooled_variance(n, share))
 
 
 def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> float:
@@ -96,8 +103,8 @@ def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> f
     n, s, columns = estimates.reports, len(estimates.values), mechanism.shape.columns
     held = float(np.clip(estimates.count.sum() / n, 0, mechanism.at_most_answers))
     if mechanism.kind.is_bitwise:
-        variance = mechanism.variance(n, held / s) + pooled_variance(mechanism, more)(n, held / s)
-        return math.sqrt(s * variance)
+        beyond = more * mechanism.pooled_variance(n, held / s)
+        return math.sqrt(s * (mechanism.variance(n, held / s) + beyond))
     if s == columns:
         return 0.0
     if isinstance(mechanism.layout, Subset):
@@ -125,11 +132,3 @@ def _united(channel: Channel, cells: int) -> Channel:
     """Return the channel of `cells` cells of one symbol taken as one cell."""
     others = (cells - 1) * channel.untouched
     return Channel(touched=channel.touched + others, untouched=channel.untouched + others)
-
-
-def pooled_variance(mechanism: Mechanism, more: float) -> Callable[[int, Any], Any]:
-    """Return a function of (reports, frequency): the variance that `more` further reports of every
-    client under one permanent response add to a count."""
-    return lambda reports, frequency: (
-        more * mechanism.pooled_variance(reports, frequency) if more else 0.0
-    )

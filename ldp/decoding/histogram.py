@@ -10,7 +10,7 @@ import numpy as np
 
 from ldp.arrays import Floats, Ints
 from ldp.decoding.binomials import BinomialBounds, BinomialLaw
-from ldp.decoding.direct import pooled_variance
+from ldp.decoding.direct import pooled_std_error
 from ldp.errors import DecodeError
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.protocol.channel import Channel
@@ -34,14 +34,13 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     share = np.clip(count / n, 0, 1)
     sampling = (scale[bucket] - 1) * share * (1 - share)
     variance = n * (scale[bucket] * channel.variance(share) + sampling)
-    beyond = pooled_variance(mechanism, more)
-    noise = float(np.sqrt(mechanism.variance(n) + beyond(n, 0.0)))
+    noise = float(pooled_std_error(mechanism, more, n))
     about = None if mechanism.bits == mechanism.buckets else reports_about[bucket]
     exact = BinomialBounds(named_counts[bucket], n, channel, count, about)
     return Estimates(
         values=candidates,
         count=count,
-        std_error=np.sqrt(variance + beyond(n, share)),
+        std_error=np.sqrt(variance + more * mechanism.pooled_variance(n, share)),
         p_value=Normal().tail(count / noise) if more else exact.p_value,
         reports=n,
         noise=noise,

@@ -18,7 +18,7 @@ import numpy as np
 from ldp.arrays import AnyInts, Floats, Ints, Places, Points
 from ldp.bulk import gather_groups, points
 from ldp.decoding.binomials import FEW_LIES, BinomialBounds
-from ldp.decoding.direct import pooled_variance
+from ldp.decoding.direct import pooled_std_error
 from ldp.decoding.error_law import Collisions, ErrorLaw
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import Channel
@@ -161,11 +161,11 @@ def measure(table: Table, cells: AnyInts, named_counts: Ints, more: float = 0.0)
     rows, width = mechanism.shape
     count = width / (width - 1) * (mechanism.channel.holders(named_counts, n) - n / width)
     share = np.clip(count / n, 0, 1)
-    squares, beyond = estimated_squares(table, cells, more), pooled_variance(mechanism, more)
+    squares = estimated_squares(table, cells, more)
     others = np.maximum(squares / n**2 - share**2, 0.0)
-    std_error = np.sqrt(mechanism.variance(n, share, others) + beyond(n, share))
-    noise = float(np.sqrt(mechanism.variance(n, 0.0, squares / n**2) + beyond(n, 0.0)))
-    collisions, heavy = _collisions(table, count, std_error, squares, beyond(n, 0.0))
+    std_error = pooled_std_error(mechanism, more, n, share, others)
+    beyond = more * mechanism.pooled_variance(n)
+    collisions, heavy = _collisions(table, count, std_error, squares, beyond)
     law = collisions.law()
     return Measurement(
         count=count,
@@ -175,7 +175,7 @@ def measure(table: Table, cells: AnyInts, named_counts: Ints, more: float = 0.0)
         collisions=collisions,
         heavy=heavy,
         squares=squares,
-        noise=noise,
+        noise=float(pooled_std_error(mechanism, more, n, 0.0, squares / n**2)),
     )
 
 
@@ -194,7 +194,7 @@ def under_fakes(
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
     count, std_error, heavy = measured.count, measured.std_error, measured.heavy
-    beyond, reach = pooled_variance(mechanism, more), SURE * std_error[heavy]
+    beyond, reach = more * mechanism.pooled_variance(n), SURE * std_error[heavy]
     high = np.minimum(count[heavy] + reach + fakes.lowered, n)
     low = np.maximum(count[heavy] - reach - fakes.raised, 0.0)
     rest = max(0.0, n - float(low.sum()))
@@ -203,7 +203,7 @@ def under_fakes(
     collisions = replace(
         measured.collisions,
         heavy=high.tolist(),
-        small_squares=beyond(n, 0.0) * (1 - 1 / width) ** 2 * rows * width,
+        small_squares=beyond * (1 - 1 / width) ** 2 * rows * width,
         unknown=unknown,
         unknown_most=rest,
     )
@@ -213,7 +213,7 @@ def under_fakes(
 
     def errors(held: Any, others: Any) -> Floats:
         share = np.clip(held / n, 0, 1)
-        return np.asarray(np.sqrt(mechanism.variance(n, share, others) + beyond(n, share)))
+        return np.asarray(pooled_std_error(mechanism, more, n, share, others))
 
     ends = (count - fakes.raised, count + fakes.lowered)
     law = collisions.law()
