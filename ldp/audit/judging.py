@@ -99,17 +99,6 @@ def judge_again(play: Play, seed: int, alpha: float) -> Audit:
     return Audit(audit.checks, tuple(counted_again(play, draws, of_all, alpha / 2)))
 
 
-def first_finding(play: Play, seed: int, alpha: float, size: Size) -> Finding | None:
-    """Return the finding of `judge_again` in the first stage that has one. `size`: the numbers of
-    counts and checks in all stages of an honest audit, which share `alpha`."""
-    draws, stages = Draws(seed), list[Sequence[Checks]]()
-    for checks in play(draws):
-        if finding := next(findings_of(checks, alpha / 2, size), None):
-            return finding
-        stages.append(checks)
-    return next(counted_again(play, draws, suspects(stages, size[0]), alpha / 2), None)
-
-
 def suspects(stages: Iterable[Sequence[Checks]], total: int) -> list[Place]:
     """Return the places of counts of which an honest audit of `total` has SUSPECTED in the mean or
     fewer, at most MOST_SUSPECTS of them."""

@@ -16,7 +16,17 @@ from typing import Any
 from ldp.audit.client import COMMON_PARTS, client_stages
 from ldp.audit.draws import Draws
 from ldp.audit.foreign import ForeignClients
-from ldp.audit.judging import Checks, Play, first_finding, judge, size_of
+from ldp.audit.judging import (
+    Checks,
+    Finding,
+    Play,
+    Size,
+    counted_again,
+    findings_of,
+    judge,
+    size_of,
+    suspects,
+)
 from ldp.audit.verdict import ALPHA, encoder_stages
 from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.mechanisms.presets import COMPLETE, preset_mechanism
@@ -110,6 +120,17 @@ def caught(cheat: Cheat, of: Subject, seed: int) -> str | None:
 def _finding(play: Play, seed: int, of: Subject) -> str | None:
     finding = first_finding(play, seed, ALPHA / 2, of.size)
     return None if finding is None else str(finding)
+
+
+def first_finding(play: Play, seed: int, alpha: float, size: Size) -> Finding | None:
+    """Return the finding of `judge_again` in the first stage that has one. `size`: the numbers of
+    counts and checks in all stages of an honest audit, which share `alpha`."""
+    draws, stages = Draws(seed), list[Sequence[Checks]]()
+    for checks in play(draws):
+        if finding := next(findings_of(checks, alpha / 2, size), None):
+            return finding
+        stages.append(checks)
+    return next(counted_again(play, draws, suspects(stages, size[0]), alpha / 2), None)
 
 
 @contextmanager

@@ -27,7 +27,6 @@ from ldp.audit.judging import (
     Checks,
     Finding,
     counted_again,
-    first_finding,
     judge,
     judge_again,
     size_of,
@@ -50,6 +49,7 @@ from ldp.mechanisms import (
 )
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import pack_report, split_report
+from simulations.cheats.paths import first_finding
 from tests.statistics import ALPHA, chance_missed
 from tests.tiers import tiered
 
