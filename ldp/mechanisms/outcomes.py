@@ -36,6 +36,8 @@ class Outcome(NamedTuple):
 
 Pair = tuple[tuple[Fraction, Fraction], ...]
 """Probabilities of the classes of reports under two distributions; each side adds to 1."""
+CurvePoint = tuple[Fraction, Fraction]
+"""e**epsilon, and delta there."""
 
 
 Outcomes = tuple[Outcome, ...]
@@ -110,7 +112,7 @@ def upper_envelope(*pairs: Pair) -> Pair:
     three or more pairs it may lie above all of their curves where these cross.
 
     Each curve is convex and piecewise linear, and falls from 1 to 0 (no class has Q = 0); so is
-    their maximum. Where its slope grows by Q there is a class of masses (x Q, Q).
+    their maximum.
     """
     ratios = sorted({Fraction(0)} | {p / q for pair in pairs for p, q in pair})
     curves = [*map(_curve, pairs)]
@@ -121,17 +123,24 @@ def upper_envelope(*pairs: Pair) -> Pair:
         if min(gaps) > 0:
             ratios.append(low + (high - low) * gaps[0] / sum(gaps))
     ratios.sort()
-    heights = [max(curve(x) for curve in curves) for x in ratios]
-    slopes = [
-        (end - start) / (high - low)
-        for (low, high), (start, end) in zip(pairwise(ratios), pairwise(heights), strict=True)
-    ]
-    steps = pairwise((*slopes, Fraction(0)))
+    return pair_through([(x, max(curve(x) for curve in curves)) for x in ratios])
+
+
+def pair_through(corners: Sequence[CurvePoint]) -> Pair:
+    """Return the classes of the convex profile through `corners`, constant from the last on: where
+    its slope grows by Q there is a class of masses (x Q, Q)."""
+    slopes = [slope(*chord) for chord in pairwise(corners)]
+    steps = zip(corners[1:], pairwise((*slopes, Fraction(0))), strict=True)
     return tuple(
         (x * (after - before), after - before)
-        for x, (before, after) in zip(ratios[1:], steps, strict=True)
-        if after != before
+        for (x, _), (before, after) in steps
+        if after > before
     )
+
+
+def slope(left: CurvePoint, right: CurvePoint) -> Fraction:
+    """Return the slope of a curve between two of its points."""
+    return (right[1] - left[1]) / (right[0] - left[0])
 
 
 def _curve(pair: Pair) -> Callable[[Fraction], Fraction]:

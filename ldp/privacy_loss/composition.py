@@ -11,11 +11,10 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.joint_base import parts_of
-from ldp.mechanisms.outcomes import Pair, dominating_pair
+from ldp.mechanisms.outcomes import CurvePoint, Pair, dominating_pair, pair_through, slope
 from ldp.privacy_loss.lattice import ROUNDING, Term, Terms, bound, split
 from ldp.protocol.channel import exact_log, round_up
 
@@ -81,9 +80,6 @@ FAR = 1e-15
 MOST = 600.0
 """Largest epsilon of a point: e**MOST is a double."""
 
-CurvePoint = tuple[Fraction, Fraction]
-"""e**epsilon, and delta there."""
-
 
 class Losses(NamedTuple):
     """Classes of a release: their probabilities under two distributions. `infinite`: probability,
@@ -108,7 +104,7 @@ def losses_of(delta: Callable[[float], float], most: float) -> Losses:
     # of the other order: P - x Q = x (Q - P / x) + P - x Q
     below = [(1 / x, 1 - 1 / x + height / x) for x, height in reversed(above)]
     hull = lower_hull([(Fraction(0), Fraction(1)), *below, *above])
-    return Losses(_pair(hull), hull[-1][1])
+    return Losses(pair_through(hull), hull[-1][1])
 
 
 def lower_hull(points: Iterable[CurvePoint]) -> list[CurvePoint]:
@@ -116,26 +112,10 @@ def lower_hull(points: Iterable[CurvePoint]) -> list[CurvePoint]:
     coordinates: a convex function that is below all points is below this one too."""
     hull: list[CurvePoint] = []
     for point in points:
-        while len(hull) > 1 and _slope(hull[-2], hull[-1]) >= _slope(hull[-1], point):
+        while len(hull) > 1 and slope(hull[-2], hull[-1]) >= slope(hull[-1], point):
             hull.pop()
         hull.append(point)
     return hull
-
-
-def _pair(corners: Sequence[CurvePoint]) -> Pair:
-    """Return the classes of the profile through `corners`, constant from the last on: where its
-    slope grows by Q there is a class of masses (x Q, Q)."""
-    slopes = [_slope(*chord) for chord in pairwise(corners)]
-    steps = zip(corners[1:], pairwise((*slopes, Fraction(0))), strict=True)
-    return tuple(
-        (x * (after - before), after - before)
-        for (x, _), (before, after) in steps
-        if after > before
-    )
-
-
-def _slope(left: CurvePoint, right: CurvePoint) -> Fraction:
-    return (right[1] - left[1]) / (right[0] - left[0])
 
 
 def _last(delta: Callable[[float], float], most: float) -> float:
