@@ -15,7 +15,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.base import FAKES, MAX_CELLS, Case, Mechanism, Setting, Shape
 from ldp.mechanisms.bins import EqualBins
 from ldp.mechanisms.numeric import Range, require_outside, require_range
-from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
+from ldp.protocol.channel import Channel, convert, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Bits
 
@@ -74,8 +74,7 @@ class BitFlip(Mechanism):
     outside: str = "clip"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", require_range(self.bounds))
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        convert(self, bounds=require_range, epsilon=require_epsilon)
         require_outside(self.outside)
         require_whole(self.buckets, "buckets", 2, MOST_BUCKETS)
         require_whole(self.bits, "bits", 1, self.buckets)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ldp.mechanisms.addressing import Addressing, Identity, require_categories
 from ldp.mechanisms.base import Mechanism, Setting, Shape
-from ldp.protocol.channel import Channel, direct_channel, require_epsilon
+from ldp.protocol.channel import Channel, convert, direct_channel, require_epsilon
 from ldp.protocol.kinds import Index
 
 
@@ -23,8 +23,7 @@ class Categorical(Mechanism, ABC):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "categories", require_categories(self.categories))
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        convert(self, categories=require_categories, epsilon=require_epsilon)
         # raises for an epsilon too small for the thresholds
         _ = self.channel
 

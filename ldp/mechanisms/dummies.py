@@ -15,7 +15,7 @@ from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity, require_categories
 from ldp.mechanisms.base import FAKES, Case, Mechanism, ReportEncoder, Shape, threshold
-from ldp.protocol.channel import Channel, real_number, require_whole
+from ldp.protocol.channel import Channel, convert, real_number, require_whole
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import BitSource, SystemBits, bernoulli, uniform_below
@@ -80,7 +80,7 @@ class Dummies(Mechanism):
     sending: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "categories", require_categories(self.categories))
+        convert(self, categories=require_categories)
         require_whole(self.slots, "slots", 1, MOST_SLOTS)
         shares = checked_shares(self.probability, self.sending, LEAST_PROBABILITY)
         for name, share in zip(("probability", "sending"), shares, strict=True):

@@ -22,6 +22,7 @@ from ldp.mechanisms.numeric import Range, require_outside, require_range
 from ldp.protocol.channel import (
     EXACT,
     Channel,
+    convert,
     keep_probability,
     nearest_whole,
     require_epsilon,
@@ -137,7 +138,7 @@ class HierarchicalHistogram(Mechanism):
     by: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        convert(self, epsilon=require_epsilon)
         require_outside(self.outside)
         if type(self.signed) is not bool:
             raise ParameterError("signed must be true or false")
@@ -148,7 +149,7 @@ class HierarchicalHistogram(Mechanism):
         if len(self.bins) > MOST_BINS:
             raise ParameterError(f"there must be at most {MOST_BINS} bins, not {len(self.bins)}")
         if self.by is not None:
-            object.__setattr__(self, "by", require_categories(self.by, "by"))
+            convert(self, by=require_categories)
             if len(self.by) * len(self.bins) > MOST_COLUMNS:
                 raise ParameterError(
                     f"{len(self.by)} categories of {len(self.bins)} bins are more than "
@@ -167,7 +168,7 @@ class HierarchicalHistogram(Mechanism):
         magnitudes = require_range(self.magnitudes, "magnitudes")
         object.__setattr__(self, "magnitudes", magnitudes)
         if self.bounds is not None:
-            object.__setattr__(self, "bounds", require_range(self.bounds))
+            convert(self, bounds=require_range)
             require_whole(self.buckets, "buckets", 2, MOST_BINS)
             if magnitudes != MAGNITUDES or self.signed:
                 raise ParameterError("magnitudes and signed go with an unknown range, no bounds")

@@ -25,7 +25,7 @@ from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import KeyedFilter, KeyedMemory
 from ldp.mechanisms.sketch import case_of
-from ldp.protocol.channel import EXACT, Channel, direct_channel, require_epsilon
+from ldp.protocol.channel import EXACT, Channel, convert, direct_channel, require_epsilon
 from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import ONE, BitSource
 
@@ -92,8 +92,7 @@ class _Lifetime(MemoisedMechanism, ABC):
         return self.permanent_channel.then(*self.instantaneous)
 
     def __post_init__(self) -> None:
-        lifetime = require_epsilon(self.lifetime_epsilon, "lifetime_epsilon")
-        object.__setattr__(self, "lifetime_epsilon", lifetime)
+        convert(self, lifetime_epsilon=require_epsilon)
         super().__post_init__()  # type: ignore[misc]
 
 

@@ -18,7 +18,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.mechanisms.numeric import Range, position, require_outside, require_range
-from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
+from ldp.protocol.channel import Channel, convert, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import ONE, PRECISION
@@ -116,7 +116,7 @@ class RegressionMoments(Mechanism):
                 "[(0, 5), (1, 10)], not (lows, highs)"
             )
         object.__setattr__(self, "bounds", tuple(map(require_range, pairs)))
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        convert(self, epsilon=require_epsilon)
         require_outside(self.outside)
         # raises for an epsilon too small for the thresholds
         _ = self.channel

@@ -18,7 +18,7 @@ from ldp.mechanisms.joint_base import Part
 from ldp.mechanisms.rappor import MOST_COHORTS, MOST_HASHES, Rappor
 from ldp.mechanisms.words import UnlistedWords
 from ldp.protocol.bloom import PolynomialBloom
-from ldp.protocol.channel import Channel, keep_probability, require_epsilon, require_whole
+from ldp.protocol.channel import Channel, convert, keep_probability, require_epsilon, require_whole
 from ldp.protocol.hashing import derived_seed
 from ldp.protocol.kinds import Bits
 from ldp.protocol.spelling import FragmentPairs, Spelling
@@ -54,7 +54,7 @@ class PairedFilters(Mechanism):
     fragment: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        convert(self, epsilon=require_epsilon)
         if self.spelling.positions < 2:
             raise ParameterError("length must be two fragments or more, which make a pair")
         if self.cohorts * len(self.addressing.pairs) > MOST_COHORTS:

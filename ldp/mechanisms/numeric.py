@@ -25,6 +25,7 @@ from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.protocol.channel import (
     EXACT,
     Channel,
+    convert,
     direct_channel,
     nearest_whole,
     require_epsilon,
@@ -142,8 +143,7 @@ class Numeric(Mechanism, ABC):
     outside: str = "clip"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", require_range(self.bounds))
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        convert(self, bounds=require_range, epsilon=require_epsilon)
         require_outside(self.outside)
         # raises for an epsilon too small for the thresholds
         _ = self.channel

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import FAKES, MAX_CELLS, Case, Mechanism, Shape
-from ldp.protocol.channel import Channel, require_epsilon, require_whole
+from ldp.protocol.channel import Channel, convert, require_epsilon, require_whole
 from ldp.protocol.hashing import MAX_WIDTH, PolynomialRows
 
 MAX_ROWS = 1 << 24
@@ -44,7 +44,7 @@ class MeanSketch(Mechanism, ABC):
     seed: str = "00"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        convert(self, epsilon=require_epsilon)
         require_whole(self.rows, "rows", 1, MAX_ROWS)
         require_whole(self.columns, self.columns_are, 2, MAX_WIDTH)
         if self.rows * self.columns > MAX_CELLS:

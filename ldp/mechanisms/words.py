@@ -10,7 +10,7 @@ from functools import cached_property
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.joint_base import JointMechanism
-from ldp.protocol.channel import require_epsilon, round_down
+from ldp.protocol.channel import convert, require_epsilon, round_down
 from ldp.protocol.hashing import Value, value_bytes
 from ldp.protocol.spelling import Spelling
 
@@ -36,8 +36,7 @@ class UnlistedWords(JointMechanism):
     answers = "words"
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "fragment_epsilon"):
-            object.__setattr__(self, name, require_epsilon(getattr(self, name), name))
+        convert(self, epsilon=require_epsilon, fragment_epsilon=require_epsilon)
         if not self.fragment_epsilon < self.epsilon:
             raise ParameterError("fragment_epsilon must be below epsilon, the word takes the rest")
         if not isinstance(self.seed, str):

@@ -23,7 +23,7 @@ from ldp.data_files import AS_WRITTEN, Reading
 from ldp.decoding.outcome import numbers_outcome
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
-from ldp.protocol.channel import require_epsilon, require_whole
+from ldp.protocol.channel import convert, require_epsilon, require_whole
 from ldp.protocol.keys import FILE, TEXT, Form, Key, several
 from ldp.registry.definitions import read_values
 from ldp.simulation import Population, draw_table
@@ -126,7 +126,7 @@ class Question(ABC):
 
     def __post_init__(self) -> None:
         require_whole(self.users, "users", 1, MOST_USERS)
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        convert(self, epsilon=require_epsilon)
 
     def with_(self, **changes: Any) -> Self:
         """Return the question with `changes`, fields by name."""

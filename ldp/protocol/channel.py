@@ -9,6 +9,7 @@ the stated epsilon is never below the exact one.
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
@@ -84,6 +85,13 @@ def real_number(number: object, name: str, *, up: bool = False) -> float:
     if nearest > exact and not up:
         return math.nextafter(nearest, -math.inf)
     return nearest
+
+
+def convert(frozen: object, **converters: Callable[[Any, str], Any]) -> None:
+    """Replace attributes of a frozen dataclass by what their converters return for value and
+    name."""
+    for name, converter in converters.items():
+        object.__setattr__(frozen, name, converter(getattr(frozen, name), name))
 
 
 def set_real_numbers(frozen: object, *names: str, up: bool = False) -> None:
