@@ -29,8 +29,8 @@ from ldp.audit.binomial_checks import (
 from ldp.audit.judging import Checks
 from ldp.audit.law import likelihood
 from ldp.audit.reports import CALLS, ROW, VALUE, Reports
-from ldp.bulk import count_by_two
 from ldp.bulk.compiled import compiled
+from ldp.bulk.counting import count_by_two
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.hashing import Value

@@ -6,20 +6,11 @@ Importing the package loads all its files, which register the bulk code of the a
 from importlib import import_module
 from pkgutil import iter_modules
 
-from ldp.bulk.counting import add_to_cells as add_to_cells
-from ldp.bulk.counting import count_bits as count_bits
-from ldp.bulk.counting import count_by_two as count_by_two
-from ldp.bulk.counting import gather as gather
-from ldp.bulk.counting import gather_groups as gather_groups
 from ldp.bulk.counting import negative_signs as negative_signs
-from ldp.bulk.counting import sum_cells as sum_cells
-from ldp.bulk.counting import sum_of_squares as sum_of_squares
 from ldp.bulk.counting import walsh_hadamard as walsh_hadamard
 from ldp.bulk.hash_kernels import bloom_map as bloom_map
-from ldp.bulk.hash_kernels import coefficients as coefficients
 from ldp.bulk.point_kernels import NO_COLUMN as NO_COLUMN
 from ldp.bulk.point_kernels import columns as columns
-from ldp.bulk.point_kernels import count_sets as count_sets
 from ldp.bulk.point_kernels import pick as pick
 from ldp.bulk.point_kernels import points as points
 from ldp.bulk.point_kernels import scatter as scatter

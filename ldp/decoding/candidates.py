@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ldp.arrays import Floats, Places, Points, binomial_above
-from ldp.bulk import add_to_cells, sum_cells
+from ldp.bulk.counting import add_to_cells, sum_cells
 from ldp.decoding.binomials import FEW_LIES, HARDLY_ANY_LIES
 from ldp.decoding.error_law import ErrorLaw, law_of_random_cells
 from ldp.decoding.report_patterns import UNEXPLAINED, PatternEquations

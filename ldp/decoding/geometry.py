@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ldp.bulk import count_sets
+from ldp.bulk.point_kernels import count_sets
 from ldp.decoding.direct import estimate_counts, known_points
 from ldp.mechanisms.addressing import CellSets
 from ldp.tables.estimates import Estimates, Rule

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import AnyInts, Floats, Ints, Places, Points
-from ldp.bulk import gather_groups, points
+from ldp.bulk.counting import gather_groups, sum_of_squares
+from ldp.bulk.point_kernels import points
 from ldp.decoding.binomials import FEW_LIES, BinomialBounds
 from ldp.decoding.direct import pooled_std_error
 from ldp.decoding.error_law import Collisions, ErrorLaw
@@ -99,7 +100,7 @@ def gather_with_error(
 ) -> tuple[Ints, float | None]:
     """Return the number of reports that name the cells of each point, shape (points,), and the
     standard error of the sum of the points' estimates. Arguments as for `measure` and
-    `ldp.bulk.gather`."""
+    `ldp.bulk.counting.gather`."""
     mechanism = table.mechanism
     assert isinstance(mechanism, MeanSketch)
     bounds = np.linspace(0, len(cells), min(len(cells), GROUPS) + 1).astype(int)
@@ -372,12 +373,10 @@ def estimated_squares(
     A report adds at most 1 / (2 gain) to every cell, around its mean; a report of one column adds
     1 / gain to one cell.
     """
-    from ldp import bulk
-
     rows, width = table.mechanism.shape
     channel, n = table.mechanism.channel, table.total
     scale, offsets = 1 / channel.gain, channel.holders(0, table.reports)
-    cells = bulk.sum_of_squares(named_counts, scale, offsets)
+    cells = sum_of_squares(named_counts, scale, offsets)
     noise = n * (channel.variance(1.0) + (width - 1) * channel.variance(0.0) + 1 - 1 / rows)
     if more and (first := table.mechanism.permanent_channel):
         shared = first.variance(1.0) + (width - 1) * first.variance(0.0) + 1 - 1 / rows

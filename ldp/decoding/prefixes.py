@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import Ints
-from ldp.bulk import coefficients
+from ldp.bulk.hash_kernels import coefficients
 from ldp.decoding.mean_sketch import (
     MIN_ROWS,
     Measurement,

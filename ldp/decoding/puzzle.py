@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Bools, Floats
-from ldp.bulk import coefficients, gather
+from ldp.bulk.counting import gather
+from ldp.bulk.hash_kernels import coefficients
 from ldp.decoding import decode
 from ldp.decoding.mean_sketch import MIN_ROWS, measure
 from ldp.errors import DecodeError, ParameterError

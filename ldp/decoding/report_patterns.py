@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import Floats, Ints, Places, Points, add_at
-from ldp.bulk import sum_cells
+from ldp.bulk.counting import sum_cells
 from ldp.errors import DecodeError
 from ldp.mechanisms import CatalogueMechanism, Rappor
 from ldp.mechanisms.base import FAKES

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from ldp.arrays import AnyInts, Bytes, Ints, RowNumbers, add_at
-from ldp.bulk import count_bits, walsh_hadamard
+from ldp.bulk.counting import count_bits, walsh_hadamard
 from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError, errors_in
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters

@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 
 from ldp import bulk
 from ldp.arrays import Floats
+from ldp.bulk.counting import gather
+from ldp.bulk.hash_kernels import coefficients
 from ldp.decoding.consistency import simplex_shift
 from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.mechanisms.sketch import MeanSketch
@@ -65,12 +67,12 @@ def voted(poisoned: Poisoned) -> Floats:
         return undefended(poisoned)
     rows, width = mechanism.shape
     cells, points = table.named_counts(), bulk.points(mechanism.addressing, rows, poisoned.values)
-    polynomials = bulk.coefficients(mechanism.addressing, rows)
+    polynomials = coefficients(mechanism.addressing, rows)
     votes = []
     for group in np.array_split(np.arange(rows), VOTERS):
         block = slice(int(group[0]), int(group[-1]) + 1)
         reports = int(table.reports[block].sum())
-        reporting = bulk.gather(mechanism.addressing, cells[block], points, polynomials[block])
+        reporting = gather(mechanism.addressing, cells[block], points, polynomials[block])
         held = mechanism.channel.holders(reporting, reports) / reports
         votes.append(width / (width - 1) * (held - 1 / width))
     return np.asarray(np.median(votes, axis=0))

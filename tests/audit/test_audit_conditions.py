@@ -35,7 +35,7 @@ from ldp.audit.reports import Reports
 from ldp.audit.tried_values import drawn_values
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import CALLS_EACH, encoder_stages, way_stages
-from ldp.bulk import count_by_two
+from ldp.bulk.counting import count_by_two
 from ldp.mechanisms import (
     CATALOGUE,
     HadamardCountMeanSketch,

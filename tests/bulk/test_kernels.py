@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ldp import bulk
 from ldp.arrays import AnyInts
+from ldp.bulk.counting import count_bits
 from ldp.bulk.geometry_kernels import _points, vectors
 from ldp.bulk.sampling import _fill_below, fit_subsets
 from ldp.protocol.randomness import ONE, bernoulli
@@ -139,7 +140,7 @@ def test_counted_bits_are_the_sums_of_unpacked_bits(
     owned = (start <= at) & (at < stop)
     np.add.at(expected, at[owned], bits[owned])
     counts: AnyInts = np.full((rows, columns), 7, dtype=kind)
-    bulk.count_bits(counts, at, payloads, start, stop)
+    count_bits(counts, at, payloads, start, stop)
     assert (counts == expected).all()
     assert counts.dtype == expected.dtype
 
@@ -189,7 +190,7 @@ def test_python_counts_and_compares_bits_as_compiled_code_does() -> None:
     for loop in ("function", "machine_code"):
         below, counts = np.zeros(300, np.uint64), np.zeros((3, 37), np.uint16)
         filled = getattr(_fill_below, loop)(below, 0, np.uint64(3 << 60 | 5), stream)
-        getattr(bulk.count_bits, loop)(counts, rows, payloads, 0, 2)
+        getattr(count_bits, loop)(counts, rows, payloads, 0, 2)
         if loop == "function":
             expected = filled, below.tolist(), counts.tolist()
     assert expected == (filled, below.tolist(), counts.tolist())

@@ -9,6 +9,7 @@ import pytest
 
 from ldp import CountMeanSketch, Rappor, bulk
 from ldp.arrays import Floats, Places
+from ldp.bulk.counting import add_to_cells, sum_cells
 from ldp.bulk.md5 import md5_of_rows
 from ldp.decoding import candidates
 from ldp.decoding.bloom_maps import candidate_bits
@@ -287,8 +288,8 @@ def test_the_map_and_its_sums_equal_the_scalar_hashes(places: Bloom) -> None:
         sums.append(sum(cells[row, cell] for row in range(4) for cell in scalar[row]))
         for row in range(4):
             added[row, list(scalar[row])] += factor
-    assert bulk.sum_cells(found, cells).tolist() == sums
-    assert bulk.add_to_cells(found, factors, places.bits).tolist() == added.tolist()
+    assert sum_cells(found, cells).tolist() == sums
+    assert add_to_cells(found, factors, places.bits).tolist() == added.tolist()
 
 
 @pytest.mark.exact
@@ -297,7 +298,7 @@ def test_what_is_added_to_cells_by_several_threads_is_all() -> None:
     random = np.random.default_rng(1)
     places, factors = random.integers(0, 8, (5000, 128, 1), np.uint8), np.arange(5000.0)
     added = [np.bincount(places[:, row, 0], factors, 8) for row in range(128)]
-    assert bulk.add_to_cells(places, factors, 8).tolist() == np.array(added).tolist()
+    assert add_to_cells(places, factors, 8).tolist() == np.array(added).tolist()
 
 
 @pytest.mark.exact

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ldp import bulk
 from ldp.arrays import AnyInts
-from ldp.bulk.counting import _TILE
+from ldp.bulk.counting import _TILE, gather, sum_of_squares
 from ldp.bulk.hash_kernels import row_columns, write_fractions
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity
@@ -101,10 +101,10 @@ def test_bulk_gather_and_scatter_equal_loops() -> None:
         sum(int(counts[row, rows.cells(int(point), row)[0]]) for row in range(70))
         for point in points
     ]
-    assert bulk.gather(rows, counts, points).tolist() == by_loop
+    assert gather(rows, counts, points).tolist() == by_loop
     many = np.resize(points, 3 * _TILE + 1)  # in several tiles, the last with one point
-    assert bulk.gather(rows, counts, many).tolist() == np.resize(by_loop, many.size).tolist()
-    assert bulk.gather(rows, counts[:1], points[:0]).tolist() == []
+    assert gather(rows, counts, many).tolist() == np.resize(by_loop, many.size).tolist()
+    assert gather(rows, counts[:1], points[:0]).tolist() == []
 
     held = np.zeros((10, 16), dtype=np.int64)
     added = np.arange(30).reshape(3, 10)
@@ -122,7 +122,7 @@ def test_sums_of_the_largest_counts_are_exact(kind: type) -> None:
     rows, points = PolynomialRows("0a", 5000), np.arange(3, dtype=np.uint64)
     most = min(np.iinfo(kind).max, 10**18 - 1)  # a double has no room for its last digits
     counts: AnyInts = np.full((7, 5000), most, dtype=kind)
-    assert bulk.gather(rows, counts, points).tolist() == [7 * int(most)] * 3
+    assert gather(rows, counts, points).tolist() == [7 * int(most)] * 3
 
 
 @pytest.mark.exact
@@ -134,8 +134,8 @@ def test_the_sum_of_squares_equals_that_of_fractions() -> None:
         for row, offset in zip(counts, offsets, strict=True)
         for cell in row
     )
-    assert bulk.sum_of_squares(counts, 1.5, offsets) == pytest.approx(float(exact), rel=1e-13)
-    assert bulk.sum_of_squares(counts[:1].astype(np.uint64), 1.0, offsets[:1]) == pytest.approx(
+    assert sum_of_squares(counts, 1.5, offsets) == pytest.approx(float(exact), rel=1e-13)
+    assert sum_of_squares(counts[:1].astype(np.uint64), 1.0, offsets[:1]) == pytest.approx(
         float(sum(int(cell) ** 2 for cell in counts[0])), rel=1e-13
     )
 
