@@ -79,7 +79,8 @@ def _md5_filter_columns(addressing: Md5Bloom, rows: int, points: Points, at: Row
 @columns.register
 def _city_filter_columns(addressing: CityBloom, rows: int, points: Points, at: RowNumbers) -> Ints:
     seeds = at.astype(np.uint64)[:, None] * np.uint64(addressing.hashes)
-    return _mask_repeats(_city_columns(addressing, points[:, None], seeds + _numbers(addressing)))
+    numbers: Points = np.arange(addressing.hashes, dtype=np.uint64)
+    return _mask_repeats(_city_columns(addressing, points[:, None], seeds + numbers))
 
 
 def _city_columns(addressing: CityBloom, points: Points, seeds: Points) -> Ints:
@@ -89,10 +90,6 @@ def _city_columns(addressing: CityBloom, points: Points, seeds: Points) -> Ints:
     b = (seeds ^ a) * _MIX
     hashed = (b ^ b >> _47) * _MIX & _LOW_32
     return (hashed % np.uint64(addressing.bits)).astype(np.int64)
-
-
-def _numbers(addressing: CityBloom) -> Points:
-    return np.arange(addressing.hashes, dtype=np.uint64)
 
 
 @columns.register
