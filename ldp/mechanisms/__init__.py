@@ -1,6 +1,5 @@
 """Mechanisms: the channel and the report of each, one file a mechanism, listed in `catalogue`."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ldp.mechanisms import catalogue as _catalogue
@@ -9,7 +8,6 @@ from ldp.mechanisms.catalogue import CATALOGUE, METRIC_MECHANISMS, from_paramete
 
 if TYPE_CHECKING:
     from ldp.mechanisms.catalogue import *  # noqa: F403
-    from ldp.mechanisms.joint_base import JointMechanism as JointMechanism
 
 __all__ = [
     "CATALOGUE",
@@ -17,7 +15,6 @@ __all__ = [
     "Encoder",
     "Example",
     "METRIC_MECHANISMS",
-    "JointMechanism",
     "Mechanism",
     "from_parameters",
     *_catalogue.CLASSES,
@@ -25,8 +22,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "JointMechanism":
-        return import_module("ldp.mechanisms.joint_base").JointMechanism
     if name not in _catalogue.CLASSES:
         raise AttributeError(f"module 'ldp.mechanisms' has no attribute {name!r}")
     return _catalogue.mechanism_class(name)

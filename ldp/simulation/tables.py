@@ -29,10 +29,10 @@ from ldp.arrays import (
     whole_counts,
 )
 from ldp.errors import ParameterError
-from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism
+from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.dummies import Dummies
-from ldp.mechanisms.joint_base import values_of_parts
+from ldp.mechanisms.joint_base import JointMechanism, values_of_parts
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Subset
 from ldp.simulation.bulk_reports import (

@@ -8,7 +8,8 @@ from typing import Any
 from ldp.arrays import Bytes, RowNumbers
 from ldp.errors import DecodeError, MergeError, errors_in
 from ldp.files import write_whole
-from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism, from_parameters
+from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters
+from ldp.mechanisms.joint_base import JointMechanism
 from ldp.protocol import wire
 from ldp.protocol.strict_json import are_texts
 from ldp.registry.label import Label
