@@ -136,9 +136,8 @@ class JointTable:
             )
             if [table.mechanism for table in tables] != [part for _, part in mechanism.parts]:
                 raise DecodeError("table file's tables are not those of its mechanism")
-        if len({(table.total, table.windows) for table in tables}) > 1:
-            raise DecodeError("table file's tables count different reports")
-        with decode_errors():
+            if len({(table.total, table.windows) for table in tables}) > 1:
+                raise DecodeError("table file's tables count different reports")
             members = description.get("members", [])
             if not are_texts(members) or len(members) not in (0, len(parts)):
                 raise DecodeError("table file does not name each member")

@@ -246,9 +246,36 @@ class Table:
     @classmethod
     def unpacked(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":
         """Return the table of a description and buffers as from `packed`; raises DecodeError for
-        any others."""
-        with decode_errors():
-            table = cls._read(part, buffers)
+        any others, or one of `decode_errors`."""
+        packed_counts, packed_reports = buffers
+        mechanism = from_parameters(part["mechanism"])
+        if not isinstance(mechanism, Mechanism):
+            raise DecodeError("table file holds one table of a mechanism that has several")
+        if mechanism.fingerprint.hex() != part["fingerprint"]:
+            raise DecodeError("table file's mechanism does not have the fingerprint it states")
+        windows, dictionary = part["windows"], part["dictionary"]
+        if not isinstance(memoised := part.get("memoised", False), bool):
+            raise DecodeError("table file does not say whether its metric is memoised")
+        if not are_texts(windows) or not (dictionary is None or are_texts(dictionary)):
+            raise DecodeError("table file's windows or dictionary are not lists of texts")
+        if not {*part["types"]} <= {f"{sign}{size}" for size in wire.COUNT_TYPES for sign in "ui"}:
+            raise DecodeError("table file's counts are not integers")
+        rows, columns = mechanism.shape
+        counts, reports = (
+            np.frombuffer(inflated(packed, size * int(name[1:])), dtype=f"<{name}")
+            for packed, size, name in zip(
+                (packed_counts, packed_reports), (rows * columns, rows), part["types"], strict=True
+            )
+        )
+        table = cls(
+            mechanism,
+            counts.reshape(rows, columns),
+            reports.astype(np.int64),
+            tuple(windows),
+            None if dictionary is None else tuple(dictionary),
+            memoised,
+            tuple(sorted({Label.of(label) for label in part.get("labels", [])})),
+        )
         if reason := table._impossible():
             raise DecodeError(f"table file holds counts that no reports can make: {reason}")
         return table
@@ -278,38 +305,6 @@ class Table:
         if self.counts.dtype.kind == "i":
             sums -= self.counts.clip(max=0).sum(axis=1, dtype=np.int64)
         return sums
-
-    @classmethod
-    def _read(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":
-        packed_counts, packed_reports = buffers
-        mechanism = from_parameters(part["mechanism"])
-        if not isinstance(mechanism, Mechanism):
-            raise DecodeError("table file holds one table of a mechanism that has several")
-        if mechanism.fingerprint.hex() != part["fingerprint"]:
-            raise DecodeError("table file's mechanism does not have the fingerprint it states")
-        windows, dictionary = part["windows"], part["dictionary"]
-        if not isinstance(memoised := part.get("memoised", False), bool):
-            raise DecodeError("table file does not say whether its metric is memoised")
-        if not are_texts(windows) or not (dictionary is None or are_texts(dictionary)):
-            raise DecodeError("table file's windows or dictionary are not lists of texts")
-        if not {*part["types"]} <= {f"{sign}{size}" for size in wire.COUNT_TYPES for sign in "ui"}:
-            raise DecodeError("table file's counts are not integers")
-        rows, columns = mechanism.shape
-        counts, reports = (
-            np.frombuffer(inflated(packed, size * int(name[1:])), dtype=f"<{name}")
-            for packed, size, name in zip(
-                (packed_counts, packed_reports), (rows * columns, rows), part["types"], strict=True
-            )
-        )
-        return cls(
-            mechanism,
-            counts.reshape(rows, columns),
-            reports.astype(np.int64),
-            tuple(windows),
-            None if dictionary is None else tuple(dictionary),
-            memoised,
-            tuple(sorted({Label.of(label) for label in part.get("labels", [])})),
-        )
 
     def named_counts(self) -> AnyInts:
         """Return the number of reports of its row that name each cell: integers, shape (rows,
