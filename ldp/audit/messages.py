@@ -12,6 +12,7 @@ that a relay shuffles.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from itertools import product
@@ -80,15 +81,16 @@ def record_checks(
     record before, and all messages together where there are at most MOST_RECORDS different sets of
     dummies. Raises ReportError for bytes that are no record."""
     values, checks = mechanism.categories[:most], list[Checks]()
-    dummies = _small_law(mechanism)
+    values_and_slots = len(mechanism.categories) + mechanism.slots
+    has_few_records = math.comb(values_and_slots, mechanism.slots) <= MOST_RECORDS
     for first, second in zip(values[::2], (*values[1::2], values[0]), strict=False):
         order = [first, first, second, second] * math.ceil(trials / 2)
         columns = np.array([message_columns(mechanism, encode(value)) for value in order])
         for number, value in enumerate((first, second)):
             records = columns.reshape(-1, 2, 2, mechanism.messages)[:, number]
             checks += _value_checks(mechanism, value, records.reshape(-1, mechanism.messages))
-            if dummies:
-                checks.append(_multiset_checks(mechanism, value, records, dummies))
+            if has_few_records:
+                checks.append(_multiset_checks(mechanism, value, records))
         checks += _pair_checks(mechanism, first, second, columns)
     return checks
 
@@ -111,24 +113,13 @@ def _value_checks(mechanism: Dummies, value: Value, records: Ints) -> list[Check
     return checks
 
 
-def _small_law(mechanism: Dummies) -> MessageLaw:
-    """Return the law of the dummies of a record; nothing where it has more than MOST_RECORDS."""
-    values, slots = len(mechanism.categories), mechanism.slots
-    if math.comb(values + slots, slots) > MOST_RECORDS:
-        return {}
-    return _person(_certificate(mechanism, values, slots), None)
-
-
-def _multiset_checks(
-    mechanism: Dummies, value: Value, records: Ints, dummies: MessageLaw
-) -> Checks:
+def _multiset_checks(mechanism: Dummies, value: Value, records: Ints) -> Checks:
     """Return the check of all messages of a record, in any order."""
     width, own = len(mechanism.categories), mechanism.addressing.point(value)
     rows = records.reshape(-1, mechanism.messages)
     counts = (rows[:, :, None] == np.arange(width)).sum(axis=1)
     seen = Counter(map(tuple, counts.tolist()))
-    nothing, one = (0,) * width, tuple(int(place == own) for place in range(width))
-    law = _joined(dummies, {nothing: 1 - mechanism.sending, one: mechanism.sending})
+    law = _person(DummyMessages.of(mechanism), own)
     law |= dict.fromkeys(seen.keys() - law.keys(), 0.0)
     return _against(f"all messages of {value!r}", seen, law, len(rows))
 
@@ -200,22 +191,13 @@ def message_findings(mechanism: Dummies) -> list[str]:
     for name, stated in ((name, Fraction(share)) for name, share in shares.items()):
         if Fraction(threshold(stated), ONE) != stated:
             findings.append(f"{name} is drawn as another number than {float(stated)!r}")
-    sizes = min(VALUES, len(mechanism.categories)), min(SLOTS, mechanism.slots)
-    small = _certificate(mechanism, *sizes)
+    whole = DummyMessages.of(mechanism)
+    small = replace(whole, values=min(VALUES, whole.values), slots=min(SLOTS, whole.slots))
     for people, epsilon in product(range(1, PEOPLE + 1), EPSILONS):
         delta, least = small.delta(epsilon, reports=people), enumerated(small, people, epsilon)
         if delta * (1 + 1e-9) < least:
             findings.append(f"delta of {people} people at {epsilon} is {least}, certified {delta}")
     return findings
-
-
-def _certificate(mechanism: Dummies, values: int, slots: int) -> DummyMessages:
-    return DummyMessages(
-        values=values,
-        slots=slots,
-        probability=mechanism.probability,
-        sending=mechanism.sending,
-    )
 
 
 def enumerated(messages: DummyMessages, people: int, epsilon: float) -> float:
@@ -244,7 +226,7 @@ def _person(messages: DummyMessages, value: int | None) -> dict[SentColumns, flo
     uniform = {one(v): messages.probability / d for v in range(d)}
     parts = [{nothing: 1 - messages.probability, **uniform}] * messages.slots
     if value is not None:
-        parts += [{one(value): messages.sending, nothing: 1 - messages.sending}]
+        parts += [{nothing: 1 - messages.sending, one(value): messages.sending}]
     return reduce(_joined, parts, {nothing: 1.0})
 
 
