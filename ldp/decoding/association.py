@@ -25,7 +25,7 @@ from ldp.decoding import decode
 from ldp.decoding.independence import Independence, independence
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError
-from ldp.files import counted
+from ldp.files import counted, finite
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.outcomes import cell_factors
@@ -250,11 +250,6 @@ class Association(Result):
     @cached_property
     def summary(self) -> dict[str, Any]:
         """Summary for the file beside the CSV: mechanism, fit, level and controls."""
-        p_value = self.independence.p_value
-        independence = {
-            **self.independence._asdict(),
-            "p_value": None if math.isnan(p_value) else p_value,
-        }
         return {
             "kind": self.kind,
             **self.details,
@@ -263,7 +258,7 @@ class Association(Result):
             **self.controls,
             "alpha": self.rule.alpha,
             "control": self.rule.control,
-            "independence": independence,
+            "independence": finite(self.independence._asdict()),
         }
 
 

@@ -19,7 +19,7 @@ from ldp.decoding.binomials import share_interval
 from ldp.decoding.by_category import Distributions, decode_by_category
 from ldp.decoding.distribution import Distribution, decode_distribution
 from ldp.errors import DecodeError
-from ldp.files import counted
+from ldp.files import counted, finite
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
@@ -285,13 +285,14 @@ class RegressionEstimate(Result):
         """Summary for the file beside the CSV: all numbers and details; null stands for an infinite
         number."""
         low, high = self.interval()
-        columns = {"std_error": self.std_error, "low": low, "high": high}
-        errors = {**columns, "fakes_move": self.fakes_move}
-        finite = {
-            name: [number if math.isfinite(number) else None for number in numbers.tolist()]
-            for name, numbers in errors.items()
+        numbers = {
+            "coef": self.coef.tolist(),
+            "intercept": self.intercept,
+            "std_error": finite(self.std_error.tolist()),
+            "low": finite(low.tolist()),
+            "high": finite(high.tolist()),
+            "fakes_move": finite(self.fakes_move.tolist()),
         }
-        numbers = {"coef": self.coef.tolist(), "intercept": self.intercept, **finite}
         counted = {"reports": self.reports, **self.controls, "signal": self._widened.signal(True)}
         warning = {"warning": NO_BETTER} if counted["signal"] < LEAST_SIGNAL else {}
         return {"kind": self.kind, **numbers, **counted, **self.details, **warning}
