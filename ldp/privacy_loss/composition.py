@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldp.accounting.bisection import bisect
 from ldp.accounting.cost import Cost
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
@@ -191,11 +192,12 @@ class Composed(ABC):
         """Return the distribution of the sum of the losses around the tilt at which `excess` (of
         tilt, cumulant and mean), which grows with the tilt, is 0."""
         losses = self._terms
-        low, high = 0.0, STEEPEST / float(losses.places.max())
-        for _ in range(50):
-            tilt = (low + high) / 2
-            is_below = excess(tilt, *losses.cumulant(tilt)[:2]) < 0
-            low, high = (tilt, high) if is_below else (low, tilt)
+
+        def is_below(tilt: float) -> bool:
+            return excess(tilt, *losses.cumulant(tilt)[:2]) < 0
+
+        steepest = STEEPEST / float(losses.places.max())
+        tilt = sum(bisect(is_below, 0.0, steepest, steps=49)) / 2
         _, mean, variance = losses.cumulant(tilt)
         reach = WIDTH * math.sqrt(variance) + 2 * float(losses.places.max())
         bottom = max(mean - reach, float(losses.counts @ losses.places.min(axis=1)))

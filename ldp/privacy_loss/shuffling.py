@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldp.accounting.bisection import least_number
+from ldp.accounting.bisection import bisect, least_number
 from ldp.accounting.cost import Cost
 from ldp.accounting.cost_composition import sequential
 from ldp.arrays import Floats
@@ -356,9 +356,8 @@ def _blanket(classes: Outcomes, reports: int, epsilon: float, size: int) -> floa
 def _centring(values: Floats, masses: Floats) -> float:
     """Return the tilt that makes the mean of the values, which is negative, 0; their maximum is
     1."""
-    low, high = 0.0, 4 * MAX_EPSILON
-    for _ in range(60):
-        tilt = (low + high) / 2
-        mean = float((masses * values) @ np.exp(tilt * (values - 1)))
-        low, high = (tilt, high) if mean < 0 else (low, tilt)
-    return tilt
+
+    def is_below(tilt: float) -> bool:
+        return float((masses * values) @ np.exp(tilt * (values - 1))) < 0
+
+    return sum(bisect(is_below, 0.0, 4 * MAX_EPSILON, steps=59)) / 2
