@@ -56,10 +56,7 @@ class PublicKey:
         """Return the item that carries a sealed report of `size` bytes to a queue; no two calls
         give the same bytes. Raise ParameterError where it does not fit."""
         info = _info(queue, self.fingerprint)
-        try:
-            sealed = SUITE.encrypt(content.to_bytes(size), self._key, info)
-        except ValueError as error:
-            raise ParameterError(str(error)) from None
+        sealed = SUITE.encrypt(content.to_bytes(size), self._key, info)
         return Item(QUEUE + queue, SEALED_VERSION, sealed)
 
 
