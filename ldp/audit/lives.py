@@ -264,10 +264,8 @@ class _Unit:
     @classmethod
     def of(cls, mechanism: MemoisedMechanism, true: bool) -> "_Unit":
         permanent, (if_one, if_zero) = mechanism.permanent_channel, mechanism.instantaneous
-        if permanent is None:
-            return cls(float(true), (float(if_zero), float(if_one)))
-        share = permanent.touched if true else permanent.untouched
-        return cls(float(share), (float(if_zero), float(if_one)))
+        if_true, if_not = permanent.chances if permanent else (1.0, 0.0)
+        return cls(if_true if true else if_not, (float(if_zero), float(if_one)))
 
     @property
     def _weights(self) -> tuple[tuple[float, float], tuple[float, float]]:
