@@ -1,6 +1,6 @@
 """Checks that any numbers or bits are uniform, independent or binomial."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -251,12 +251,10 @@ def disjoint_pairs(length: int, apart: int) -> Iterator[tuple[Ints, Ints]]:
         yield first, first + apart
 
 
-def equality_checks(
-    what: str, keys: Ints, chance: float, lags: Iterable[int] = EQUAL_LAGS, start: int = 0
-) -> Iterator[Checks]:
+def equality_checks(what: str, keys: Ints, chance: float, start: int = 0) -> Iterator[Checks]:
     """Check that reports some calls apart have equal keys as often as independent reports: all, and
     by the remainder of their calls. `start`: number of the first report's call."""
-    for lag in lags:
+    for lag in EQUAL_LAGS:
         for first, second in disjoint_pairs(keys.size, lag):
             same, name = keys[first] == keys[second], f"same {what} {lag} calls apart"
             yield sum_checks(name, same, same | True, chance)

@@ -83,7 +83,7 @@ def check_reports(
     ]
     chosen = [i for i in rounded if parts[i][0].answers == "sets"]
     if number_of_outcomes(mechanism) <= MOST_OUTCOMES or len(chosen) < len(rounded):
-        yield from _whole("reports", numbers, exact_law(mechanism, value), start)
+        yield from _whole(numbers, exact_law(mechanism, value), start)
     which = np.zeros(len(reports), dtype=np.int64)
     for i in chosen:
         part_reports = [report[i] for report in split]
@@ -261,15 +261,13 @@ def _check_laws(
     return likelihoods
 
 
-def _whole(
-    what: str, numbers: Sequence[tuple[int, int]], law: ReportLaw, start: int
-) -> Iterator[Checks]:
+def _whole(numbers: Sequence[tuple[int, int]], law: ReportLaw, start: int) -> Iterator[Checks]:
     """Check that whole reports have their law, and that reports some calls apart are independent;
     `start`: number of the first report's call."""
     claimed = np.array([float(probability) for probability in law.values()])
     place = {key: i for i, key in enumerate(law)}
     keys = np.array([place[key] for key in numbers], dtype=np.int64)
-    yield outcome_checks(f"{what} equal to number", keys, claimed)
+    yield outcome_checks("reports equal to number", keys, claimed)
     chance = float((claimed**2).sum())
     yield from equality_checks("report", keys, chance, start=start)
 
