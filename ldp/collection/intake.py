@@ -175,7 +175,7 @@ def sort_batch(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBat
 def _sort_uniform(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBatch | None:
     """Return the content of a batch of FEW items or more of one metric, in which nothing is
     refused; None for any other."""
-    uniform = read_uniform(data, metrics.sizes, HEADER_BYTES)
+    uniform = read_uniform(data, metrics.sizes)
     if uniform is None or uniform[-1] < FEW:
         return None
     identity, day, beginning, count = uniform
@@ -196,7 +196,7 @@ def _sort_uniform(data: bytes, metrics: CollectedMetrics, today: date) -> Sorted
 
 def _sort_known(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBatch | None:
     """Return the content of a batch in which nothing is refused; None for any other."""
-    known = read_known(data, metrics.sizes, HEADER_BYTES)
+    known = read_known(data, metrics.sizes)
     if known is None:
         return None
     identity, day, bodies = known

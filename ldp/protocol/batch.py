@@ -12,6 +12,7 @@ from datetime import date, timedelta
 from typing import NamedTuple, Protocol
 
 from ldp.errors import ParameterError, ReportError
+from ldp.protocol.wire import HEADER_BYTES
 
 ID_HEADER = "Ldp-Batch"
 """Header of a request that states the id of its batch, as 32 hexadecimal digits."""
@@ -97,15 +98,13 @@ def item_beginning(metric: str, version: int, header: bytes, body_bytes: int) ->
     return _ITEM.pack(len(name), version, len(header) + body_bytes) + name + header
 
 
-def read_uniform(
-    data: bytes, sizes: Mapping[bytes, int], header_bytes: int
-) -> tuple[bytes, date, bytes, int] | None:
+def read_uniform(data: bytes, sizes: Mapping[bytes, int]) -> tuple[bytes, date, bytes, int] | None:
     """Return a batch's id, its day, the beginning of its first item and the number of items, if its
     length fits that number of items of one size. The caller must compare their beginnings.
     Arguments, and None for other bytes, as for `read_known`."""
     try:
         magic, version, identity, day, count = _HEAD.unpack_from(data)
-        sealed, start = _EPOCH + timedelta(days=day), HEAD_BYTES + ITEM_BYTES + header_bytes
+        sealed, start = _EPOCH + timedelta(days=day), HEAD_BYTES + ITEM_BYTES + HEADER_BYTES
         beginning = data[HEAD_BYTES : start + data[HEAD_BYTES]]
         step = len(beginning) + sizes[beginning]
     except (struct.error, OverflowError, IndexError, KeyError):
@@ -115,12 +114,12 @@ def read_uniform(
 
 
 def read_known(
-    data: bytes, sizes: Mapping[bytes, int], header_bytes: int
+    data: bytes, sizes: Mapping[bytes, int]
 ) -> tuple[bytes, date, dict[bytes, list[bytes]]] | None:
     """Return a batch's id, its day and its bodies by their `item_beginning`; None for other bytes,
     and for a batch with a beginning that is not in `sizes`. `sizes`: size of a body by the
     beginning of its item. It is a faster `Batch.from_bytes`."""
-    step, bodies = ITEM_BYTES + header_bytes, dict[bytes, list[bytes]]()
+    step, bodies = ITEM_BYTES + HEADER_BYTES, dict[bytes, list[bytes]]()
     try:
         magic, version, identity, day, count = _HEAD.unpack_from(data)
         sealed, at = _EPOCH + timedelta(days=day), HEAD_BYTES

@@ -36,7 +36,6 @@ EXACT = 0.01
 """Change of a coefficient, in standard errors of a column alone, below which descent ends."""
 EXACT_OF_PORTIONS = 1e-4
 """Tolerance where columns come in portions, so that the fit is that of all of them at once."""
-SWEEPS = 1_000
 ROUNDS = 5
 PORTION = 1 << 11
 """Largest number of columns that join the descent at once."""
@@ -177,7 +176,7 @@ class _Working:
         gradient = self.products - self.gram @ self.coefficients
         if self.places.size:
             penalties = np.where(self.free[self.places], 0.0, penalty)
-            descend(self.gram, gradient, self.coefficients, penalties, exact, SWEEPS)
+            descend(self.gram, gradient, self.coefficients, penalties, exact)
         inside = np.flatnonzero(self.coefficients)
         chosen, coefficients = self.places[inside], self.coefficients[inside]
         residual = self.target - self.design.fitted(chosen, coefficients)

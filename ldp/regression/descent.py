@@ -8,15 +8,14 @@ from ldp.bulk.compiled import compiled
 NEGLIGIBLE = 1e-9
 """Least coefficient, in standard errors of its column alone, so that rounding, which differs from
 machine to machine, does not decide which of equal columns are in the fit."""
+SWEEPS = 1_000
 
 
 @compiled()
-def descend(
-    gram: Any, gradient: Any, coefficients: Any, penalties: Any, exact: float, sweeps: int
-) -> None:
+def descend(gram: Any, gradient: Any, coefficients: Any, penalties: Any, exact: float) -> None:
     """Minimise b gram b / 2 - b products + penalty sum of sqrt(gram_jj) b over b >= 0, in place, by
     coordinate descent. `gram`: shape (columns, columns); `gradient` = products - gram b."""
-    for _ in range(sweeps):
+    for _ in range(SWEEPS):
         moved = 0.0
         for j in range(coefficients.size):
             length = math.sqrt(gram[j, j])
