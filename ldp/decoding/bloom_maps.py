@@ -41,8 +41,9 @@ def candidate_bits(table: Table, candidates: Sequence[str]) -> Points:
 def has_single_bits(places: Points | None) -> bool:
     """Return whether a map is that of basic RAPPOR: one hash and one cohort, in which every
     candidate has a bit of its own, whose debiased count is the candidate's."""
-    single = places is not None and places.shape[1:] == (1, 1)
-    return places is not None and single and len({*places.flat}) == len(places)
+    if places is None or places.shape[1:] != (1, 1):
+        return False
+    return len({*places.flat}) == len(places)
 
 
 def require_places(table: Table, candidates: int, places: Points) -> None:
