@@ -25,11 +25,7 @@ class Allowance(NamedTuple):
 
     def within(self, other: "Allowance") -> "Allowance":
         """Return in every field the smaller number of this allowance and the `other`."""
-        return Allowance(
-            min(self.life, other.life),
-            min(self.window, other.window),
-            min(self.report, other.report),
-        )
+        return Allowance._make(map(min, self, other))
 
 
 @dataclass(frozen=True, kw_only=True)
