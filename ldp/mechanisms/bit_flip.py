@@ -29,8 +29,7 @@ class Buckets(EqualBins):
 
     bits: int
 
-    def point(self, value: Value) -> int:
-        return self.place(value)
+    point = EqualBins.place
 
     def cells(self, point: int, row: int) -> Sequence[int]:
         column = (point - row) % self.number
