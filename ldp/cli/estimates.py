@@ -46,8 +46,7 @@ def write_estimates(estimates: Estimates, out: str, tested: str, as_json: bool) 
         if summary["unlisted"]:
             held = ", ".join(f"{count:,}" for count in summary["unlisted"])
             words += f"; strings that are not listed are held by {held}"
-    if estimates.fakes:
-        fakes = estimates.fakes
+    if (fakes := estimates.fakes).share is not None:
         words += (
             f"\nintervals and discoveries hold for the other reports, whatever up to "
             f"{100 * fakes.share:.4g} % of all ({fakes.number:,}) say: these can raise a count by "

@@ -25,7 +25,7 @@ from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import Channel
 from ldp.protocol.kinds import Index
 from ldp.tables.estimates import Estimates, Rule, spread
-from ldp.tables.fakes import Fakes
+from ldp.tables.fakes import NO_FAKES, Fakes
 from ldp.tables.table import Table
 
 MIN_ROWS = 64
@@ -241,7 +241,7 @@ class SketchBounds:
     scale: float = 1.0
     std_error: Floats | None = None
     honest: Callable[[Fakes], Measurement] | None = None
-    fakes: Fakes | None = None
+    fakes: Fakes = NO_FAKES
     few: BinomialBounds | None = None
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
@@ -263,9 +263,8 @@ class SketchBounds:
         count = self.measured.count * self.scale
         std_error = self.measured.std_error if self.std_error is None else self.std_error
         wide = spread(count, std_error, self.reports if population else 0)
-        raised, lowered = (self.fakes.raised, self.fakes.lowered) if self.fakes else (0.0, 0.0)
-        low = count - self._reach(lambda law: law.upper(miss / 2)) * wide - raised
-        high = count + self._reach(lambda law: law.lower(miss / 2)) * wide + lowered
+        low = count - self._reach(lambda law: law.upper(miss / 2)) * wide - self.fakes.raised
+        high = count + self._reach(lambda law: law.lower(miss / 2)) * wide + self.fakes.lowered
         if self.few is None:
             return low, high
         fewest, most = (self.scale * end for end in self.few(miss, population))

@@ -28,7 +28,7 @@ from ldp.regression.intervals import LEAST_SIGNAL, NO_BETTER, Equations
 from ldp.regression.ridge import floored
 from ldp.regression.signs import from_signs, keep_ratio, unmapped_of
 from ldp.tables.estimates import Normal, table_details
-from ldp.tables.fakes import Fakes, fake_reports
+from ldp.tables.fakes import NO_FAKES, Fakes, fake_reports
 from ldp.tables.frame import Columns
 from ldp.tables.result import Result
 from ldp.tables.statistics import Statistic, columns_of
@@ -64,7 +64,7 @@ class MeanEstimate(Result):
     bounds: Ends
     details: dict[str, Any]
     places: Callable[[float], Ends] | None = None
-    fakes: Fakes | None = None
+    fakes: Fakes = NO_FAKES
     honest: "Callable[[float], MeanEstimate] | None" = None
 
     def _under_fakes(self, share: float) -> "MeanEstimate":
@@ -98,9 +98,9 @@ class MeanEstimate(Result):
                 low = self.mean - math.hypot(max(self.mean - low, 0.0), reach)
                 high = self.mean + math.hypot(max(high - self.mean, 0.0), reach)
         else:
-            raised, lowered = (self.fakes.raised, self.fakes.lowered) if self.fakes else (0.0, 0.0)
             reach *= self.std_error
-            low, high = self.mean - reach - raised, self.mean + reach + lowered
+            low = self.mean - reach - self.fakes.raised
+            high = self.mean + reach + self.fakes.lowered
         return float(np.clip(low, least, most)), float(np.clip(high, least, most))
 
     @property
@@ -109,8 +109,7 @@ class MeanEstimate(Result):
         low, high = self.interval()
         numbers = {"mean": self.mean, "std_error": self.std_error, "low": low, "high": high}
         counted = {"reports": self.reports, **self.controls, "quantiles": []}
-        allowed = self.fakes.details if self.fakes else {}
-        return {"kind": self.kind, **numbers, **counted, **self.details, **allowed}
+        return {"kind": self.kind, **numbers, **counted, **self.details, **self.fakes.details}
 
     @property
     def headline(self) -> str:
@@ -176,7 +175,7 @@ def _mean(table: Table, mechanism: Numeric, share: float | None = None) -> MeanE
             "fakes_move": fakes_move,
         },
         places=places,
-        fakes=None
+        fakes=NO_FAKES
         if share is None
         else Fakes(share=share, number=k, raised=moved[0], lowered=moved[1]),
         honest=partial(_mean, table, mechanism),

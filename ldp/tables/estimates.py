@@ -17,7 +17,7 @@ import numpy as np
 from ldp.arrays import Bools, Floats
 from ldp.errors import ParameterError, require_one_of, require_share
 from ldp.files import counted, finite
-from ldp.tables.fakes import Fakes, NoBound
+from ldp.tables.fakes import NO_FAKES, Fakes, NoBound
 from ldp.tables.frame import Columns
 from ldp.tables.result import Result
 
@@ -167,7 +167,7 @@ class Estimates(Result):
     details: Mapping[str, Any] = field(default_factory=dict)
     projected: Floats | None = None
     sum_std_error: float | None = None
-    fakes: Fakes | None = None
+    fakes: Fakes = NO_FAKES
     damage: Callable[[float], Fakes] | None = None
     bounded: "Callable[[], Estimates] | None" = None
 
@@ -200,8 +200,7 @@ class Estimates(Result):
         """Return the smallest count, in reports, that the rule would discover."""
         if self.rule.threshold is not None:
             return self.rule.threshold
-        floor = self.law.upper(self.rule.largest(self.p_value)) * self.noise
-        return floor + (self.fakes.raised if self.fakes else 0.0)
+        return self.law.upper(self.rule.largest(self.p_value)) * self.noise + self.fakes.raised
 
     def _interval(
         self, level: float, *, selected: bool = False, population: bool = False, **_: bool
@@ -220,9 +219,8 @@ class Estimates(Result):
             low, high = self.bounds(miss, population)
         else:
             wide = spread(self.count, self.std_error, self.reports if population else 0)
-            raised, lowered = (self.fakes.raised, self.fakes.lowered) if self.fakes else (0.0, 0.0)
-            low = self.count - self.law.upper(miss / 2) * wide - raised
-            high = self.count + self.law.lower(miss / 2) * wide + lowered
+            low = self.count - self.law.upper(miss / 2) * wide - self.fakes.raised
+            high = self.count + self.law.lower(miss / 2) * wide + self.fakes.lowered
         if population and self.more:
             return widened(low, high, self.count, self.reports, self.more, miss)
         return low, high
@@ -302,7 +300,7 @@ class Estimates(Result):
             "kind": self.kind,
             **self.details,
             **warnings,
-            **(self.fakes.details if self.fakes else {}),
+            **self.fakes.details,
             "reports": self.reports,
             "candidates": len(self.values),
             "detected": int(self.detected().sum()),

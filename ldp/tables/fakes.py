@@ -34,20 +34,26 @@ class Fakes:
     estimate above what the honest reports say by `raised` at most, and lower it by `lowered` at
     most: counts in reports, numbers in their units, percentiles as a share of the reports."""
 
-    share: float
-    number: int
-    raised: float
-    lowered: float
+    share: float | None = None
+    number: int = 0
+    raised: float = 0.0
+    lowered: float = 0.0
 
     @property
     def details(self) -> dict[str, float]:
         """Keys of a summary about the made-up reports that the intervals allow for."""
+        if self.share is None:
+            return {}
         return {
             "fakes": self.share,
             "fakes_reports": self.number,
             "fakes_raise": self.raised,
             "fakes_lower": self.lowered,
         }
+
+
+NO_FAKES = Fakes()
+"""What intervals allow for that nobody asked to allow for any."""
 
 
 def fake_reports(reports: int, share: float) -> int:
