@@ -232,14 +232,13 @@ def under_fakes(
 @dataclass(frozen=True, eq=False)
 class SketchBounds:
     """Intervals under the distribution of each candidate's error: a value that many hold does not
-    collide with itself, and the noise of its own reports may differ. `scale`, `std_error`: factor
-    on the counts of `measured`, and the standard errors then. `honest`: function from made-up
-    reports to what is measured of the others; `fakes`: those that the intervals allow for."""
+    collide with itself, and the noise of its own reports may differ. `scale`: factor on the counts
+    of `measured`, but not on its standard errors. `honest`: function from made-up reports to what
+    is measured of the others; `fakes`: those that the intervals allow for."""
 
     measured: Measurement
     reports: int
     scale: float = 1.0
-    std_error: Floats | None = None
     honest: Callable[[Fakes], Measurement] | None = None
     fakes: Fakes = NO_FAKES
     few: BinomialBounds | None = None
@@ -261,8 +260,7 @@ class SketchBounds:
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         count = self.measured.count * self.scale
-        std_error = self.measured.std_error if self.std_error is None else self.std_error
-        wide = spread(count, std_error, self.reports if population else 0)
+        wide = spread(count, self.measured.std_error, self.reports if population else 0)
         low = count - self._reach(lambda law: law.upper(miss / 2)) * wide - self.fakes.raised
         high = count + self._reach(lambda law: law.lower(miss / 2)) * wide + self.fakes.lowered
         if self.few is None:

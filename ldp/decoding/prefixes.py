@@ -6,6 +6,7 @@ which words are discovered: their noise is independent of the words' choice.
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -97,10 +98,9 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
         noise=rare * scale,
         law=measured.law,
         bounds=SketchBounds(
-            measured,
+            replace(measured, std_error=std_error),
             table.total,
             scale,
-            std_error,
             few=bounds_of_few(
                 mechanism, group_table.total, named_counts, measured.count, is_sample=True
             ),
