@@ -2,12 +2,14 @@
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ldp.arrays import Floats
+from ldp.central.regression import Rows
 
 DATA = Path(__file__).parent.parent / "data"
 TRANSFORMS: dict[str, Callable[[Any], Any]] = {
@@ -25,6 +27,11 @@ def load(name: str) -> tuple[Floats, Floats, list[str]]:
         y = file["y"].astype(np.float64)
         transform = TRANSFORMS[str(file["transform"])]
     return X, np.asarray(transform(y), dtype=np.float64), names
+
+
+def part(rows: Rows, start: int, stop: int) -> Rows:
+    """Return the rows from `start` to before `stop`."""
+    return replace(rows, features=rows.features[start:stop], target=rows.target[start:stop])
 
 
 def published(name: str) -> list[dict[str, str | float]]:

@@ -23,7 +23,7 @@ from ldp.central.regression.laplace import LaplaceMoments, clip_rows
 from ldp.regression import ridge
 from simulations.campaign import Bar
 from simulations.regression.bayes import in_units, naive, noise_aware
-from simulations.regression.data import GENES, expression, published
+from simulations.regression.data import GENES, expression, part, published
 from simulations.regression.functional import Functional
 from simulations.regression.output import Output
 from simulations.regression.robust import PUBLIC
@@ -85,7 +85,9 @@ class Drug:
         X = (X / np.linalg.norm(X, axis=1)[:, None])[order]
         whole = Rows.of(X, np.clip(y[order] * SPREAD, -1, 1), intercept=False, norm=1.0)
         first = TESTED + public
-        return cls(whole.part(0, TESTED), whole.part(TESTED, first), whole.part(first, first + n))
+        return cls(
+            part(whole, 0, TESTED), part(whole, TESTED, first), part(whole, first, first + n)
+        )
 
     def narrowed(self, columns: int) -> "Drug":
         """Return the drug with the first `columns` only, and rows divided by their length again."""
@@ -257,7 +259,7 @@ def _traded_scores(drug: Drug, setting: Setting, noise: np.random.Generator) -> 
     The weights are by precision. Without private rows, both are that of public rows alone.
     """
     n, public = setting["rows"], int(setting["public"])
-    known, hidden = drug.private.part(0, public), drug.private.part(public, public + n)
+    known, hidden = part(drug.private, 0, public), part(drug.private, public, public + n)
     if not n:
         alone = drug.score(fixed(known.xx, known.xy))
         return alone, alone

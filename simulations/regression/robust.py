@@ -12,6 +12,7 @@ from ldp.central.regression.laplace import LaplaceMoments, clip_rows
 from ldp.regression import ridge
 from simulations.campaign import Bar
 from simulations.regression.bayes import in_units, naive, noise_aware
+from simulations.regression.data import part
 from simulations.regression.thresholds import COLUMNS, LARGEST, REPLACE, TESTED, made, thresholds
 from simulations.study import Row, Setting, Study, column, figure
 
@@ -31,8 +32,8 @@ def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, flo
     for fold in generator.spawn(FOLDS):
         (chain,) = fold.spawn(1)
         whole = made(n + TESTED + PUBLIC, fold)
-        others, public = whole.part(0, TESTED), whole.part(TESTED, TESTED + PUBLIC)
-        rows = whole.part(TESTED + PUBLIC, n + TESTED + PUBLIC)
+        others, public = part(whole, 0, TESTED), part(whole, TESTED, TESTED + PUBLIC)
+        rows = part(whole, TESTED + PUBLIC, n + TESTED + PUBLIC)
         noisy = LaplaceMoments.released(
             rows, epsilon, REPLACE, Simulated(fold), box=box, target=target
         )

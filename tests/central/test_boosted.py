@@ -19,6 +19,7 @@ from ldp.central.regression.methods import CLIP, ROUNDS, Boosted, residuals
 from ldp.central.regression.rows import GRID
 from ldp.errors import DecodeError
 from simulations.regression import boosted as study
+from simulations.regression.data import part
 from simulations.regression.wang import SETS
 
 BOTH = list(Neighbours)
@@ -148,7 +149,7 @@ def test_a_residual_depends_on_its_row_alone(length: float) -> None:
     shuffled = Rows(rows.features[order], rows.target[order], rows.norm, True)
     assert (residuals(shuffled, coefficients) == found[order]).all()
     for place in range(0, 1_000, 50):
-        assert residuals(rows.part(place, place + 1), coefficients)[0] == found[place]
+        assert residuals(part(rows, place, place + 1), coefficients)[0] == found[place]
 
 
 @pytest.mark.exact

@@ -15,7 +15,7 @@ from ldp.errors import ParameterError
 from ldp.regression import ridge
 from ldp.regression.ridge import safe_ridge
 from simulations.regression.boston import mapped
-from simulations.regression.data import load
+from simulations.regression.data import load, part
 from simulations.regression.drugs import weighed
 from simulations.regression.kalaja import noisy_statistics, prepared
 from simulations.regression.pipelines import NoisyPredictions, NotPrivateWarning, Preprocessing
@@ -208,7 +208,7 @@ def test_thresholds_are_tried_with_the_noise_and_the_ridge_of_the_release() -> N
     generator = np.random.default_rng(5)
     rows, split, epsilon = made(300 + TESTED, generator), (0.2, 0.7, 0.1), 1.5
     boxes, targets = np.array([0.05, 0.3, 0.6]), np.array([0.1, 0.4])
-    private = rows.part(TESTED, 300 + TESTED)
+    private = part(rows, TESTED, 300 + TESTED)
     clipped = Clipped.of(rows, boxes, targets)
     most_xx, most_xy = sensitivities(boxes, COLUMNS, "ridge")
     for i, j in ((0, 0), (1, 1), (2, 0)):

@@ -6,7 +6,7 @@ add up in doubles without rounding, in any order; the four sums are then added, 
 So one person changes a sum by at most the sensitivity plus the share ROUNDED of it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -77,10 +77,6 @@ class Rows:
         is_constant = np.zeros(self.columns, dtype=np.bool_)
         is_constant[-1:] = self.intercept
         return is_constant
-
-    def part(self, start: int, stop: int) -> "Rows":
-        """Return the rows from `start` to before `stop`."""
-        return replace(self, features=self.features[start:stop], target=self.target[start:stop])
 
     @property
     def columns(self) -> int:
