@@ -87,13 +87,13 @@ def require_positive(number: Any, name: str) -> None:
         raise ParameterError(f"{name} must be finite and > 0, got {number!r}")
 
 
-def require_share(share: Any, name: str) -> Any:
-    """Return `share`; raise ParameterError, with `name`, unless it is a number between 0 and 1, and
-    neither."""
+def require_share(share: Any, name: str) -> float:
+    """Return `share` as a float; raise ParameterError, with `name`, unless it is a number between 0
+    and 1, and neither."""
     is_number = isinstance(share, Real) and not isinstance(share, bool)
     if not (is_number and 0 < share < 1):
         raise ParameterError(f"{name} must lie strictly between 0 and 1")
-    return share
+    return float(share)
 
 
 def require_probability(number: Any, name: str) -> Any:

@@ -13,7 +13,7 @@ from ldp.errors import require_share
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.mechanisms.categorical import Categorical
-from ldp.protocol.channel import Channel, direct_channel, require_epsilon, round_up
+from ldp.protocol.channel import Channel, convert, direct_channel, require_epsilon, round_up
 from ldp.protocol.kinds import Bits, Index
 from ldp.protocol.randomness import ONE
 
@@ -45,8 +45,7 @@ class CoinResponse(Mechanism):
     beta: float
 
     def __post_init__(self) -> None:
-        for name, probability in (("alpha", self.alpha), ("beta", self.beta)):
-            object.__setattr__(self, name, float(require_share(probability, name)))
+        convert(self, alpha=require_share, beta=require_share)
         require_epsilon(round_up(self.channel.exact_epsilon))
 
     @cached_property

@@ -34,6 +34,7 @@ from ldp.planning.question import (
     texts_of,
 )
 from ldp.planning.values import other_line
+from ldp.protocol.channel import convert
 from ldp.protocol.keys import FILE, Form, Key
 from ldp.simulation import Population
 
@@ -72,7 +73,7 @@ class Mean(Question):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "bounds", require_range(self.bounds))
+        convert(self, bounds=require_range)
         places = self.places or (position(v, self.bounds, "clip") for v in self._held.values)
         object.__setattr__(self, "places", tuple(map(float, places)))
 
