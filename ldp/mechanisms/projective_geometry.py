@@ -7,6 +7,7 @@ Source: Feldman, Nelson, Nguyen and Talwar 2022 (ICML). Counts are recovered by
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import CellSets, require_categories
@@ -65,13 +66,12 @@ class ProjectiveGeometry(SetResponse):
     @cached_property
     def dimension(self) -> int:
         """Number of coordinates of a point."""
-        dimension = 2
-        while number_of_points(self.field, dimension) < len(self.categories):
-            dimension += 1
+        size = len(self.categories)
+        dimension = next(d for d in count(2) if number_of_points(self.field, d) >= size)
         if number_of_points(self.field, dimension) > MAX_POINTS:
             raise ParameterError(
                 f"the geometry over a field of {self.field} numbers would have more than "
-                f"{MAX_POINTS} points for {len(self.categories)} categories; choose a smaller field"
+                f"{MAX_POINTS} points for {size} categories; choose a smaller field"
             )
         return dimension
 
@@ -113,10 +113,8 @@ def is_prime(number: int) -> bool:
 def least_line(categories: int) -> int:
     """Return the least prime whose line has a point for each of `categories`, the largest useful
     field."""
-    field = max(2, categories - 1)
-    while not is_prime(field):
-        field += 1
-    return field
+    least = max(2, categories - 1)
+    return next(filter(is_prime, count(least)))
 
 
 def tuned_field(epsilon: float, categories: int) -> int:
@@ -125,12 +123,8 @@ def tuned_field(epsilon: float, categories: int) -> int:
     most, best = least_line(categories), power_plus_one(epsilon)
     if best >= most:
         return most
-    low = high = int(best)
-    while low > 2 and not is_prime(low):
-        low -= 1
-    high += 1
-    while not is_prime(high):
-        high += 1
+    low = next(filter(is_prime, range(int(best), 1, -1)))
+    high = next(filter(is_prime, count(int(best) + 1)))
     return low if best - low <= high - best else high
 
 
