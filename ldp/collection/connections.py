@@ -56,8 +56,7 @@ class Connections:
 
     def await_request(self, connection: "Connection") -> None:
         """Wait for a request of this connection from now on."""
-        self._answers.pop(connection, None)
-        self._requests.pop(connection, None)
+        self.forget(connection)
         self._requests[connection] = connection.loop.time()
         if len(self._requests) + len(self._answers) > self.most:
             self._close_first(self._requests if len(self._requests) > 1 else self._answers)
