@@ -187,7 +187,7 @@ def _read_columns(path: Path, header: Sequence[str], lines: int, whole: bool) ->
     # of a path it would unpack what a name ends in
     with arrow.open_csv(
         pa.OSFile(str(path)),
-        read_options=arrow.ReadOptions(block_size=size),
+        read_options=arrow.ReadOptions(block_size=size, use_threads=False),
         parse_options=arrow.ParseOptions(newlines_in_values=True),
         convert_options=arrow.ConvertOptions(column_types=types, null_values=[""]),
         memory_pool=pa.system_memory_pool(),
