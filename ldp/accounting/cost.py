@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ldp.errors import ParameterError
-from ldp.protocol.channel import set_real_numbers
+from ldp.protocol.channel import convert, real_number_up
 
 
 class Neighbours(Enum):
@@ -33,7 +33,7 @@ class Cost:
     neighbours: Neighbours = Neighbours.REPLACE_VALUE
 
     def __post_init__(self) -> None:
-        set_real_numbers(self, "epsilon", "delta", "lifetime", up=True)
+        convert(self, **dict.fromkeys(("epsilon", "delta", "lifetime"), real_number_up))
         if not self.epsilon >= 0:
             raise ParameterError(f"a cost's epsilon must be >= 0, got {self.epsilon!r}")
         if not self.lifetime >= 0:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from ldp.errors import ParameterError
-from ldp.protocol.channel import set_real_numbers
+from ldp.protocol.channel import convert, real_number
 
 
 class Allowance(NamedTuple):
@@ -49,7 +49,7 @@ class Caps:
         names = ["window_epsilon", "lifetime_epsilon"]
         if self.report_epsilon is not None:
             names.append("report_epsilon")
-        set_real_numbers(self, *names)
+        convert(self, **dict.fromkeys(names, real_number))
         if any(not 0 < getattr(self, name) < math.inf for name in names):
             raise ParameterError("every cap must be a number > 0")
 

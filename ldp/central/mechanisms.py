@@ -18,7 +18,7 @@ from ldp.arrays import Ints as Integers
 from ldp.central.gaussian import gaussian_mu, require_budget
 from ldp.central.noise import Noise, Releases
 from ldp.errors import ParameterError, require_one_of, require_positive, require_share
-from ldp.protocol.channel import round_up, set_real_numbers
+from ldp.protocol.channel import convert, real_number, real_number_up, round_up
 
 MOST_COUNT = 2**62
 """Count to which larger ones are clipped: an int64 with space for noise."""
@@ -34,7 +34,7 @@ class _Mechanism:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
 
     def __post_init__(self) -> None:
-        set_real_numbers(self, "sensitivity", up=True)
+        convert(self, sensitivity=real_number_up)
         require_positive(self.sensitivity, "sensitivity")
 
 
@@ -46,7 +46,7 @@ class _Pure(_Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        set_real_numbers(self, "epsilon")
+        convert(self, epsilon=real_number)
         require_positive(self.epsilon, "epsilon")
 
     @property
@@ -144,7 +144,7 @@ class Gaussian(_Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        set_real_numbers(self, "epsilon", "delta")
+        convert(self, epsilon=real_number, delta=real_number)
         require_budget(self.epsilon, self.delta)
         require_one_of(self.calibration, ("analytic", "classical"), "calibration")
         if self.calibration == "classical" and self.epsilon >= CLASSICAL_LIMIT:

@@ -87,17 +87,16 @@ def real_number(number: object, name: str, *, up: bool = False) -> float:
     return nearest
 
 
+def real_number_up(number: object, name: str) -> float:
+    """Return `number` as the nearest float not below it; raise as `real_number`."""
+    return real_number(number, name, up=True)
+
+
 def convert(frozen: object, **converters: Callable[[Any, str], Any]) -> None:
-    """Replace attributes of a frozen dataclass by what their converters return for value and
-    name."""
+    """Replace attributes of a frozen dataclass, by name, by what their converters return for value
+    and name."""
     for name, converter in converters.items():
         object.__setattr__(frozen, name, converter(getattr(frozen, name), name))
-
-
-def set_real_numbers(frozen: object, *names: str, up: bool = False) -> None:
-    """Replace the attributes `names` of a frozen dataclass by their `real_number`."""
-    for name in names:
-        object.__setattr__(frozen, name, real_number(getattr(frozen, name), name, up=up))
 
 
 def require_whole(number: object, name: str, least: int, most: int) -> None:
