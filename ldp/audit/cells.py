@@ -41,6 +41,7 @@ from ldp.audit.binomial_checks import (
     uniform_checks,
 )
 from ldp.audit.conditions import (
+    BLOCK,
     LARGEST,
     MOST_OF_TWO,
     UNCHANGED,
@@ -58,8 +59,6 @@ from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index, Subset, as_bits
 
-BLOCK = 8
-"""Length of the turns by which calls and devices are counted with another number, too."""
 MOST_TERMS = 1 << 21
 """Largest number of terms of all laws that are enumerated for one check: the number of reports
 times the number of choices of a value's step or of some of its answers."""

@@ -43,11 +43,13 @@ LATER = 0.75
 """Probability that a report is compared with an earlier report that is itself compared with none.
 """
 UNCHANGED = "whether the value is the one before"
+BLOCK = 8
+"""Length of the turns by which calls and devices are counted with another number, too."""
 TURNS = {
     "call": (4,),
     "device": (4,),
-    "call // 8": (2, 4),
-    "device // 8": (2, 4),
+    f"call // {BLOCK}": (2, 4),
+    f"device // {BLOCK}": (2, 4),
 }
 """Numbers of remainders in a row that are counted together, too, by the name of their number."""
 
@@ -360,7 +362,7 @@ def _by_two(
         for length in TURNS.get(of, ()):
             turns = _turns(left[2], right[2], most, axis, length)
             if turns.size:
-                by_turn = sums[turns].sum(1, dtype=np.int32)
+                by_turn = sums[turns].sum(axis=1, dtype=np.int32)
                 parts.append((f"{name} of {of} by {length}", by_turn))
     for (end, some), (i, statistic) in product(parts, enumerate(statistics)):
         trials = some[:, len(statistics) + i]

@@ -1,7 +1,7 @@
 """Define the three paths: what is audited on each, and whether the audit catches a cheat there.
 
-No other module of the package calls the audit. This one asks for nothing but the audit's stages,
-and stops at the first finding.
+No other module of the package calls the audit. This one takes the audit's stages and its judgement
+of counts, and stops at the first finding.
 """
 
 import os
