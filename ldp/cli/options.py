@@ -108,7 +108,7 @@ SPAN = Typed("TIME", duration)
 
 
 def current_day() -> date:
-    """Return the day of today, in UTC."""
+    """Return today's date, in UTC."""
     return datetime.now(UTC).date()
 
 

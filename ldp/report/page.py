@@ -249,7 +249,7 @@ _FACTS: Mapping[str, Callable[[SavedResult], Iterable[tuple[str, str]]]] = {
 """Functions that yield what must be known to trust a file, by kind of result."""
 
 
-def _answer(summary: Facts, data: Facts) -> str:
+def _answer(summary: Facts, data: Mapping[str, Any]) -> str:
     """Return the answer of a file in a few words, with the number of its reports."""
     first = ""
     if "found" in data:
@@ -265,7 +265,7 @@ def _answer(summary: Facts, data: Facts) -> str:
     return first + counted(summary["reports"], "report")
 
 
-def _trust(summary: Facts, data: Facts) -> Iterator[str]:
+def _trust(summary: Facts, data: Mapping[str, Any]) -> Iterator[str]:
     """Yield, each in a few words, the threshold or noise floor of a file, the level of its
     intervals, and the share of made-up reports that they allow for."""
     if summary.get("threshold") is not None:

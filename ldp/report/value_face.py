@@ -149,7 +149,7 @@ def _parts(results: SavedResult) -> list[tuple[str, str, float]]:
     return list(zip(names, tenths(counts), shares, strict=True)) if sum(counts) else []
 
 
-def facts(results: SavedResult, page: Facts) -> Iterator[tuple[str, str]]:
+def facts(results: SavedResult, page: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what must be known to trust `results`, with the data of its `page`: pairs of a question
     and its answer."""
     summary, comparison = results.facts, page["comparison"]

@@ -146,7 +146,7 @@ class Estimates(Result):
     method and table. `sum_std_error`: of the sum of all counts, None where it is not known.
     `projected`: counts to print where they were made consistent (`ldp.decoding.consistency`); all
     other numbers are of the unbiased counts. `fakes`: made-up reports that intervals, p-values and
-    the noise floor allow for; None where all reports are taken as honest. `damage`: function from a
+    the noise floor allow for; NO_FAKES where all are taken as honest. `damage`: function from a
     share of made-up reports to such `Fakes`; None where no bound is known. `bounded`: function that
     decodes the same table by a method with a known bound.
     """
