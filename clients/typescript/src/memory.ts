@@ -60,6 +60,7 @@ export class KeyedResponses {
 
   private trueResponse(value: Value): bigint {
     const [part, memory] = memorised(this.encoder);
+    // of what is memoised only the answers of a large set are drawn
     const about = (set: Uint8Array) => this.noise("answers", set);
     return memory.cell(part.touches(value, this.row, { about } as BitSource));
   }
