@@ -72,7 +72,7 @@ def _noting_what_waits(stores: Sequence[StorePath], metric: str, version: int) -
     "--estimates",
     bool,
     False,
-    "End the query of --sql in value, estimate and std_error, as ldp decode has them.",
+    "End the query of --sql in value, estimate, std_error, low and high, as ldp decode has them.",
     is_flag=True,
 )
 @JSON

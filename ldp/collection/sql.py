@@ -1,10 +1,9 @@
 """Queries that count reports in a database, and the counts that such a query returns.
 
 A query returns `row,column,count`: the count of each cell that is not 0, and, on lines without a
-column, the number of reports of a row. Or it returns `value,estimate,std_error`, as `ldp decode`
-does for tables with a cell or a set of cells for each category; it has no intervals, because those
-of `ldp decode` are exact tails, which SQL does not have. DuckDB reads the files of a store; the
-other databases read a table with one whole report a row, as devices make them.
+column, the number of reports of a row. Or it returns `value,estimate,std_error,low,high`, as `ldp
+decode` does for tables with a cell or a set of cells for each category. DuckDB reads the files of a
+store; the other databases read a table with one whole report a row, as devices make them.
 """
 
 import re
@@ -17,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from ldp.collection.object_store import StorePath
+from ldp.collection.sql_intervals import ends_of_intervals, number
 from ldp.collection.store import report_files
 from ldp.data_files import AS_WRITTEN, Reading, read_table
 from ldp.errors import DecodeError, ParameterError, errors_in
 from ldp.mechanisms import CatalogueMechanism, Mechanism
+from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.projective_geometry import digits_of, number_of_points
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Layout
@@ -120,12 +121,13 @@ def counting_query(
     row, column, count = _quoted(dialect)
     ending = (
         f"\nSELECT {row}, {column}, {count} FROM counts WHERE {count} <> 0\n"
-        f"UNION ALL SELECT {row}, NULL, count(*) FROM reports GROUP BY {row}\n"
+        f"UNION ALL SELECT {row}, NULL, count(*) FROM own GROUP BY {row}\n"
         "ORDER BY 1, 2;\n"
     )
     return (
         f"-- Counts of {metric}, version {version}: {mechanism.describe()}\n"
-        f"WITH reports AS (\n{source}\n), counts AS (\n{_cells(dialect, mechanism.layout)}\n)"
+        f"WITH {'RECURSIVE ' * estimates}own AS (\n{source}\n"
+        f"), counts AS (\n{_cells(dialect, mechanism.layout)}\n)"
         f"{_estimates(dialect, mechanism) if estimates else ending}"
     )
 
@@ -145,69 +147,104 @@ def _text(dialect: str, text: str) -> str:
 
 
 def has_estimates(mechanism: Mechanism) -> bool:
-    """Return whether a query can end in estimates: the table must have one row, with cells for each
-    category."""
+    """Return whether a query can end in estimates: each category must have a cell or a set of cells
+    in the only row, or be a bucket of bit flips."""
     is_fresh = not (mechanism.is_memoisable or mechanism.needs_shuffler)
-    is_counted = mechanism.answers in ("values", "sets") and bool(mechanism.listed)
-    is_plain = mechanism.shape.rows == 1 and not mechanism.kind.is_signed
-    if not (is_fresh and is_counted and is_plain):
+    addressing, is_signed = mechanism.candidate_addressing, mechanism.kind.is_signed
+    if not (is_fresh and mechanism.labels) or is_signed:
         return False
-    return mechanism.name in _SETS or len(mechanism.candidate_addressing.cells(0, 0)) == 1
+    has_cells = isinstance(addressing, Buckets) or mechanism.name in _SETS
+    return has_cells or mechanism.shape.rows == len(addressing.cells(0, 0)) == 1
 
 
 def _estimates(dialect: str, mechanism: Mechanism) -> str:
-    """Return the rest of a query: for each category its estimate (C - n q) / (p - q), where C of
-    the n reports name a cell of the category, and the standard error at that share of reports."""
-    channel, (rare, common) = mechanism.support, (mechanism.variance(1, f) for f in (0.0, 1.0))
+    """Return the rest of a query: for each category its estimate n (C - m q) / m (p - q), where m
+    of the n reports are about the category and C name a cell of it, with the standard error at that
+    share of reports and the interval."""
+    words, channel = DIALECTS[dialect], mechanism.support
+    real = words["float"]
     addressing, (_, column, count) = mechanism.candidate_addressing, _quoted(dialect)
-    words = {**DIALECTS[dialect], "column": f"counts.{column}"}
-    places, is_named = _SETS.get(mechanism.name, _cell)(addressing, words)
-    join, times = f"LEFT JOIN counts ON {is_named}", f"counts.{count}"
+    counts, about, first, is_part = "counts", "n", "", False
+    if isinstance(addressing, Buckets):
+        counts, about = "buckets", "coalesce(max(buckets.asked), 0)"
+        first, is_part = _buckets(dialect, addressing), addressing.bits < addressing.number
+    column_of = {**words, "column": f"{counts}.{column}"}
+    places, is_named = _SETS.get(mechanism.name, _cell)(mechanism, column_of)
+    join, times = f"LEFT JOIN {counts} ON {is_named}", f"{counts}.{count}"
     if mechanism.name in _SETS:  # outer joins of BigQuery need an equality
         some = f"(SELECT {column}, {count} FROM counts UNION ALL SELECT -1, 0)"
         times = f"CASE WHEN {is_named} THEN {times} END"
         join = f"CROSS JOIN {some} AS counts"
     rows = ", ".join(
         f"({place}, {_text(dialect, name)})"
-        for place, name in zip(places, mechanism.listed, strict=True)
+        for place, name in zip(places, mechanism.labels, strict=True)
     )
+    least, most = map(channel.variance, (0.0, 1.0))
     gain, q, least, more = (
-        f"CAST('{number!r}' AS {words['float']})"
-        for number in (channel.gain, float(channel.untouched), rare, common - rare)
+        number(real, of) for of in (channel.gain, channel.untouched, least, most - least)
     )
     listed = words.get("categories", "SELECT * FROM (VALUES {}) AS listed(place, value)")
     return (
-        f", categories AS (\n  {listed.format(rows)}\n), named AS (\n"
-        f"  SELECT place, value, CAST((SELECT count(*) FROM reports) AS {words['float']}) AS n,\n"
-        f"    CAST(coalesce(sum({times}), 0) AS {words['float']}) AS named\n"
-        f"  FROM categories {join} GROUP BY place, value\n"
-        f"), estimates AS (\n  SELECT place, value, n, (named - n * {q}) / {gain} AS estimate\n"
-        "  FROM named\n)\n"
-        "SELECT value, estimate, sqrt(n * (\n"
-        f"    {least} + least(greatest(estimate / nullif(n, 0), 0), 1) * {more})) AS std_error\n"
-        "FROM estimates ORDER BY estimate DESC, place;\n"
+        f"{first}, categories AS (\n"
+        f"  {listed.format(rows)}\n"
+        "), named AS (\n"
+        f"  SELECT place, value, n, nullif(CAST({about} AS {real}), 0) AS about,\n"
+        f"    CAST(coalesce(sum({times}), 0) AS {real}) AS named\n"
+        "  FROM categories\n"
+        f"  CROSS JOIN (SELECT CAST(count(*) AS {real}) AS n FROM own) AS everybody\n"
+        f"  {join}\n"
+        "  GROUP BY place, value, n\n"
+        "), scaled AS (\n"
+        f"  SELECT *, (named - about * {q}) / {gain} AS holders, n / about AS scale\n"
+        "  FROM named\n"
+        "), estimates AS (\n"
+        "  SELECT *, holders * scale AS estimate, least(greatest(holders / about, 0), 1) AS share\n"
+        "  FROM scaled\n"
+        f"){ends_of_intervals(real, channel, is_part)}"
+        "SELECT value, estimate,\n"
+        f"  sqrt(n * (scale * ({least} + share * {more}) + (scale - 1) * share * (1 - share)))\n"
+        "    AS std_error,\n"
+        "  greatest(least(coalesce(least_held, 0) * scale, estimate), 0) AS low,\n"
+        "  least(greatest(coalesce(most_held, about) * scale, estimate), n) AS high\n"
+        "FROM estimates LEFT JOIN held USING (place)\n"
+        "ORDER BY estimate DESC, place;\n"
     )
 
 
-def _cell(addressing: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
+def _buckets(dialect: str, addressing: Buckets) -> str:
+    """Return the SQL of the number of reports that name each bucket of bit flips, and of those
+    about it: bit c of row r is about bucket (r + c) mod `number`."""
+    row, column, count = _quoted(dialect)
+    return (
+        f", rows_asked AS (\n"
+        f"  SELECT {row} AS asked_row, count(*) AS reports FROM own GROUP BY {row}\n"
+        "), buckets AS (\n"
+        f"  SELECT mod({row} + {column}, {addressing.number}) AS {column}, "
+        f"sum({count}) AS {count},\n    sum(reports) AS asked\n"
+        f"  FROM counts JOIN rows_asked ON {row} = asked_row GROUP BY 1\n)"
+    )
+
+
+def _cell(mechanism: Mechanism, words: Mapping[str, str]) -> tuple[list[int], str]:
     """Return a number for each category, and the condition that a report names a cell of the
     category."""
-    return [*range(len(addressing.categories))], f"{words['column']} = place"
+    return [*range(len(mechanism.labels))], f"{words['column']} = place"
 
 
-def _even_columns(addressing: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
+def _even_columns(mechanism: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
     """Return the same as `_cell` for Hadamard response, where the cells are the columns that share
     an even number of ones with the category's row."""
-    places = [place + addressing.first_row for place, _ in enumerate(addressing.categories)]
+    first, categories = mechanism.addressing.first_row, mechanism.labels
+    places = [first + place for place, _ in enumerate(categories)]
     shared = f"{words['column']} & place"
     return places, f"mod({words['ones'].format(shared)}, 2) = 0"
 
 
-def _orthogonal_points(addressing: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
+def _orthogonal_points(mechanism: Any, words: Mapping[str, str]) -> tuple[list[int], str]:
     """Return the same as `_cell` for projective geometry, where the cells are the points whose
     digits have a product of 0 with the digits of the category's point."""
-    field, powers = addressing.field, range(addressing.dimension)
-    places = [digits_of(place, field) for place, _ in enumerate(addressing.categories)]
+    field, powers = mechanism.addressing.field, range(mechanism.addressing.dimension)
+    places = [digits_of(place, field) for place, _ in enumerate(mechanism.labels)]
     column, divided = words["column"], words["divided"]
     cases = [
         f"WHEN {column} >= {number_of_points(field, power)} "
@@ -222,7 +259,7 @@ def _orthogonal_points(addressing: Any, words: Mapping[str, str]) -> tuple[list[
     return places, f"mod({' + '.join(products)}, {field}) = 0"
 
 
-_SETS: Mapping[str, Callable[[Any, Mapping[str, str]], tuple[list[int], str]]] = {
+_SETS: Mapping[str, Callable[[Mechanism, Mapping[str, str]], tuple[list[int], str]]] = {
     "hadamard": _even_columns,
     "pgr": _orthogonal_points,
 }
@@ -262,7 +299,7 @@ def _cells(dialect: str, layout: Layout) -> str:
     if layout.is_bitmap:
         bytes_of = [_number(dialect, "payload", i, 1) for i in range(layout.payload_bytes)]
         all_bytes = ", ".join(f"{of} AS byte_{i}" for i, of in enumerate(bytes_of))
-        payloads = f"(SELECT {row}, {words.get('bits', all_bytes)} FROM reports) AS payloads"
+        payloads = f"(SELECT {row}, {words.get('bits', all_bytes)} FROM own) AS payloads"
         bits = [  # the lowest bit of a byte comes first
             words["bit"].format(byte=place >> 3, bit=place & 7, low=place, high=place ^ 7)
             for place in range(layout.columns)
@@ -279,7 +316,7 @@ def _cells(dialect: str, layout: Layout) -> str:
         cell, times = words["divided"].format("number", 2), "sum(1 - 2 * mod(number, 2))"
     return (
         f"  SELECT {row}, {cell} AS {column}, {times} AS {count}\n"
-        f"  FROM (SELECT {row}, {number} AS number FROM reports) AS numbers GROUP BY 1, 2"
+        f"  FROM (SELECT {row}, {number} AS number FROM own) AS numbers GROUP BY 1, 2"
     )
 
 

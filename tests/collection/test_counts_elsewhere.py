@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,17 @@ import numpy as np
 import pyarrow
 import pytest
 
-from ldp import CoinResponse, LocalHashing, RandomizedResponse
-from ldp.collection import ReportWriter, aggregate
+from ldp import BitFlip, CoinResponse, LocalHashing, RandomizedResponse
+from ldp.collection import ReportWriter, aggregate, sql_intervals
 from ldp.collection.sql import COLUMNS, counting_query, has_estimates, read_counts
+from ldp.collection.sql_intervals import ends_of_intervals
 from ldp.collection.store import read_reports, report_files
+from ldp.decoding import binomials
+from ldp.decoding.binomials import count_interval, share_interval
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.sketch import MeanSketch
+from ldp.protocol.channel import Channel
 from ldp.protocol.wire import pack_report
 from ldp.server import Table, decode
 from ldp.simulation import Population, draw_reports
@@ -66,16 +71,32 @@ def test_duckdb_counts_what_aggregate_counts(
     assert found.counts.dtype == expected.counts.dtype
 
 
-ESTIMATED = [(one, values) for one, values in COUNTABLE if has_estimates(one)]
+MINUTES = BitFlip(bounds=(0.0, 8.0), buckets=4, bits=4, epsilon=2.0)
+ESTIMATED = [
+    (one, values) for one, values in (*COUNTABLE, (MINUTES, (0.5, 3.0, 7.0))) if has_estimates(one)
+]
 
 
-def printed(rows: Iterable[Any]) -> dict[str, tuple[str, str]]:
-    return {value: (f"{count:.6g}", f"{error:.6g}") for value, count, error in rows}
+def require_estimates(rows: Iterable[Any], table: Table) -> None:
+    """Assert that the rows of a query are what `ldp decode` prints, to the last of six digits.
 
-
-def as_decoded(table: Table) -> dict[str, tuple[str, str]]:
-    found = decode(table)
-    return printed(zip(found.values, found.count, found.std_error, strict=True))
+    The ends of bit flips with fewer bits than buckets are exact there, and approximate in SQL.
+    """
+    found, mechanism = decode(table), table.mechanism
+    places = {value: place for place, value in enumerate(found.values)}
+    ends = [np.clip(end, 0, table.total) for end in found.interval()]
+    expected = np.stack([found.count, found.std_error, *ends], axis=1)
+    seen = {value: numbers for value, *numbers in rows}
+    assert len(seen) == len(found.values)
+    is_part = isinstance(mechanism, BitFlip) and mechanism.bits < mechanism.buckets
+    for value, numbers in seen.items():
+        estimate, error, *both = expected[places[value]]
+        if is_part:
+            assert numbers[2:] == pytest.approx(both, abs=1e-3 * error)
+            numbers[2:] = both
+        assert [f"{one:.6g}" for one in numbers] == [
+            f"{one:.6g}" for one in (estimate, error, *both)
+        ]
 
 
 @pytest.mark.exact
@@ -85,14 +106,53 @@ def as_decoded(table: Table) -> dict[str, tuple[str, str]]:
 def test_duckdb_estimates_what_decode_does(
     tmp_path: Path, mechanism: Mechanism, values: tuple[Any, ...]
 ) -> None:
-    """Estimates are equal to the last printed digit."""
+    """Estimates and intervals are equal to the last printed digit."""
     duckdb = pytest.importorskip("duckdb")
     write(tmp_path, mechanism, values)
     query = counting_query("duckdb", "m", 1, mechanism, [tmp_path], estimates=True)
     with duckdb.connect() as database:
         rows = database.sql(query).fetchall()
-    assert printed(rows) == as_decoded(counted(tmp_path, mechanism))
-    assert [count for _, count, _ in rows] == sorted((row[1] for row in rows), reverse=True)
+    require_estimates(rows, counted(tmp_path, mechanism))
+    assert [count for _, count, *_ in rows] == sorted((row[1] for row in rows), reverse=True)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("seed", range(4))
+def test_a_query_finds_the_ends_that_decode_finds(seed: int) -> None:
+    """Channels from weak to nearly certain, 1 report to 1e9, from none named to all.
+
+    The ends of one binomial are saddlepoints in SQL, and exact in `ldp decode`.
+    """
+    duckdb = pytest.importorskip("duckdb")
+    assert (sql_intervals.STEPS, sql_intervals.EXACT) == (binomials.STEPS, binomials.EXACT)
+    generator = np.random.default_rng(seed)
+    for _ in range(15):
+        untouched, touched = sorted(generator.random(2) ** generator.integers(1, 5))
+        reports = int(10 ** generator.uniform(0, 9))
+        channel = Channel(touched=Fraction(touched), untouched=Fraction(untouched))
+        few = np.minimum(reports, 10 ** generator.uniform(0, 6, 6)).astype(np.int64)
+        held = np.concatenate([few, generator.integers(0, reports, 6, endpoint=True)])
+        seen = generator.binomial(held, touched) + generator.binomial(reports - held, untouched)
+        seen[:2] = 0, reports
+        rows = ", ".join(f"({i}, {named}::FLOAT8)" for i, named in enumerate(seen))
+        two, one = (
+            np.array(
+                duckdb.sql(
+                    f"WITH RECURSIVE estimates AS (SELECT *, {reports}::FLOAT8 AS about FROM "
+                    f"(VALUES {rows}) AS t(place, named))"
+                    f"{ends_of_intervals('FLOAT8', channel, is_one)}"
+                    f"SELECT coalesce(least_held, 0), coalesce(most_held, {reports})"
+                    " FROM estimates LEFT JOIN held USING (place) ORDER BY place"
+                ).fetchall()
+            ).T
+            for is_one in (False, True)
+        )
+        deviation = np.sqrt(reports * max(map(channel.variance, (0, 1)))) + 1
+        expected = count_interval(seen, reports, channel.chances, 0.025)
+        assert np.abs(two - expected).max() <= 1e-6 * deviation
+        middle = (seen >= 10) & (reports - seen >= 10)
+        ends = np.clip(share_interval(seen, reports, channel, 0.025), 0, reports)
+        assert np.abs(one - ends)[:, middle].max(initial=0) <= 5e-3 * deviation
 
 
 @pytest.mark.exact
@@ -108,7 +168,7 @@ def test_duckdb_reads_categories_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.exact
 def test_queries_end_in_estimates_of_six_mechanisms_and_more(tmp_path: Path) -> None:
     names = {mechanism.name for mechanism, _ in ESTIMATED}
-    assert names >= {"coin", "rr", "unary", "subset", "privset", "hadamard", "pgr"}
+    assert names >= {"coin", "rr", "unary", "subset", "privset", "hadamard", "pgr", "bit-flip"}
     sketch = LocalHashing(epsilon=1.0, rows=2, seed="00ff")
     others = [one for one, _ in COUNTABLE if not has_estimates(one)]
     for mechanism in (sketch, *others):
@@ -163,7 +223,7 @@ def require_query(
     assert read_counts(counts, mechanism, map(str, DAYS)) == expected
     if has_estimates(mechanism):
         query = counting_query(dialect, "m", 1, mechanism, estimates=True)
-        assert printed(rows_of(query)) == as_decoded(expected)
+        require_estimates(rows_of(query), expected)
 
 
 @pytest.mark.slow
@@ -175,6 +235,9 @@ def test_postgres_counts_what_aggregate_counts(tmp_path: Path, postgres: str) ->
     expected = {}
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("CREATE TABLE reports (report bytea)")
+        query = counting_query("postgres", "m", 1, MINUTES, estimates=True)
+        unknown = {(label, None, None, 0, 0) for label in MINUTES.labels}
+        assert {*connection.execute(query.encode()).fetchall()} == unknown
         for name, (mechanism, values) in zip(NAMES, COUNTABLE, strict=True):
             store = tmp_path / name
             write(store, mechanism, values)
@@ -271,7 +334,7 @@ def test_the_commands_make_the_table_of_aggregate(tmp_path: Path) -> None:
     assert "give one of --out, --sql" in done.output
     ending = ("aggregate", "theme", world.store, "--registry", registry, "--estimates")
     names = duckdb.sql(run(*ending, "--sql", "duckdb").output).columns
-    assert names == ["value", "estimate", "std_error"]
+    assert names == ["value", "estimate", "std_error", "low", "high"]
     done = run(*ending, "--out", by_hand)
     assert "--estimates goes with --sql" in done.output
 
