@@ -38,7 +38,10 @@ class MissingPackage(LdpError, ImportError):
 
     @classmethod
     def of(cls, feature: str, package: str | None, extra: str) -> "MissingPackage":
-        """Return the error that `feature` needs `package`, which our `extra` installs."""
+        """Return the error that `feature` needs `package`, which our `extra` installs, or which
+        Windows lacks."""
+        if package in ("fcntl", "resource"):
+            return cls(f"{feature} needs Linux or macOS", name=package)
         return cls(
             f"{feature} needs the package {package}: install ldp with the extra {extra}, in its "
             f"checkout with: pip install '.[{extra}]'",

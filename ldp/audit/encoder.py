@@ -21,6 +21,7 @@ from ldp.audit.draws import Draws
 from ldp.audit.judging import Audit, Checks, judge, prefixed, summed
 from ldp.audit.law import likelihood
 from ldp.audit.reports import VALUE, VALUE_BEFORE
+from ldp.errors import from_extra
 from ldp.mechanisms import JointReport
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
@@ -263,7 +264,10 @@ def sequence_checks(
 
 
 def of_new_processes(encode: Encode) -> Encode:
-    """Return what makes each report in a new process, which is forked from this one."""
+    """Return what makes each report in a new process, which is forked from this one. Raises
+    MissingPackage on Windows."""
+    with from_extra("an audit", "server"):
+        import fcntl  # noqa: F401  # where there is fork, too
 
     def encode_first(value: Value) -> bytes:
         reading, writing = os.pipe()

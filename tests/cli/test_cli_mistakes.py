@@ -235,6 +235,30 @@ def test_without_the_server_extra_the_command_says_so(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(
+    "words",
+    [
+        "collect --dev --registry m.toml",
+        "publish --registry m.toml --store s --out o",
+        "audit --preset apple-emoji --trials 300",
+    ],
+)
+def test_what_windows_lacks_is_said_in_one_line(tmp_path: Path, words: str) -> None:
+    for module in ("fcntl", "resource"):
+        missing = f"raise ModuleNotFoundError('no {module}', name='{module}')"
+        (tmp_path / f"{module}.py").write_text(missing)
+    done = subprocess.run(
+        [sys.executable, "-m", "ldp", *words.split()],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert re.fullmatch("ldp: (this command|an audit) needs Linux or macOS\n", done.stderr)
+
+
+@pytest.mark.exact
 def test_a_closed_input_is_one_line(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
