@@ -170,10 +170,12 @@ class DataTable(NamedTuple):
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
     """Return the pattern of a number by decimal sign: digits, or groups of three with one mark
-    between them all, or India's groups of two before the last. A client, which imports this module,
-    does not compile them."""
+    between them all, or India's groups of two before the last. 1,234e5 has a decimal comma: no
+    program groups digits before an exponent. A client, which imports this module, does not compile
+    them."""
     return {
         decimal: re.compile(
+            rf"(?![+-]?[0-9]+[{marks}][0-9]+e)"
             rf"([+-]?)([1-9][0-9]{{0,2}}([{marks}])(?:[0-9]{{3}}\3)*[0-9]{{3}}|[0-9]*"
             rf"|[1-9][0-9]?(?:[{marks}](?<=,)[0-9]{{2}})+,[0-9]{{3}})"
             rf"(?:\{decimal}([0-9]*))?(e[+-]?[0-9]+)?",
@@ -499,7 +501,7 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
         if not header:
             raise ParameterError(f"{path} has no columns")
         if not {*names} <= {*header}:
-            return DataTable(path, header, [], ",", reading)
+            return DataTable(path, header, [], "", reading)
         header = [name for name in header if not names or name in names]
         for name, column in zip(header, source.to_table(columns=header).columns, strict=True):
             text, kinds = str(column.type), pyarrow.types
@@ -514,13 +516,14 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
                 column = column.cast(column.type.value_type, safe=False)
             # else read by pandas if it is there
             if str(column.type).startswith("timestamp[ns"):
-                column = column.cast(pyarrow.timestamp("us", column.type.tz))
+                micro = pyarrow.timestamp("us", column.type.tz)
+                column = column.cast(micro, safe=not reading.is_private)
             if any(
                 is_number(column.type)
                 for is_number in (kinds.is_integer, kinds.is_floating, kinds.is_decimal)
             ):
                 typed.add(name)
-            elif "binary" in text or reading.is_private:
+            elif "binary" in text or (reading.is_private and not kinds.is_boolean(column.type)):
                 encoding = _encoding(reading, "utf-8")
                 # as bytes: times that Python has not, texts that are none
                 if "binary" not in text:
@@ -542,4 +545,4 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
         what = known[0] if known else f"is not {ARROW[path.suffix]} file of one table"
         raise ParameterError(f"{path} {what}") from None
     rows = [(line, [*cells]) for line, cells in enumerate(zip(*columns, strict=True), 1)]
-    return DataTable(path, header, rows, ",", reading, frozenset(typed))
+    return DataTable(path, header, rows, "", reading, frozenset(typed))

@@ -84,7 +84,11 @@ def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> N
     for decimal in (None, ".", ","):
         read = read_table(path, Reading(decimal=decimal), ["Amount"])
         assert [*map(float, read.numbers("Amount"))] == [1.234, 1e-7]
-    assert read_table(path, PRIVATE, ["b"]).numbers("b") == ["", ""]
+    for reading in (Reading(), PRIVATE):
+        assert read_table(path, reading, ["b"]).cells("b") == ["True", ""]
+    assert read_table(path, PRIVATE._replace(decimal="."), ["b"]).numbers("b") == ["", ""]
+    with pytest.raises(ParameterError, match="may be 1234: give --decimal"):
+        read_table(path, PRIVATE, ["City"]).numbers("City")
     short = pyarrow.array([0.1, None, float("nan"), 1e10], pyarrow.float32())
     for column in (short, short.dictionary_encode()):
         narrow = pyarrow.table({"n": column})
@@ -105,6 +109,7 @@ def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> N
     (parquet.write_table if suffix == ".parquet" else feather.write_feather)(times, path)
     with pytest.raises(ParameterError, match="holds times with nanoseconds: round them"):
         read_table(path)
+    assert read_table(path, PRIVATE).cells("at") == ["1970-01-01 00:00:00.000000"], "of a person"
     spans = pyarrow.table({"for": pyarrow.array([5], pyarrow.duration("ms"))})
     (parquet.write_table if suffix == ".parquet" else feather.write_feather)(spans, path)
     for reading in (Reading(), PRIVATE):  # of which unit would the number be?
@@ -139,6 +144,7 @@ def test_arrow_and_parquet_are_read_as_text_is(suffix: str, tmp_path: Path) -> N
         *(("1,234", "1234 1.234"), ("1.234", "1.234 1234"), ("12,345,678", "12345678 -")),
         *(("0,123", "- 0.123"), ("0.123", "0.123 -"), ("1234,567", "- 1234.567"), ("1,5", "- 1.5")),
         *(("1 234", "1234 1234"), ("1'234,5", "- 1234.5"), ("1,234.5", "1234.5 -")),
+        *(("1,234e5", "- 1.234e5"), ("-1.234E-05", "-1.234E-05 -"), ("1 234e5", "- -")),
         *(("1.234.567,5e-3", "- 1234567.5e-3"), ("1,234 567", "- -"), ("12.34.567", "- -")),
         *(("12,34,567", "1234567 -"), ("1,00,000.5", "100000.5 -"), ("-9,99,999", "-999999 -")),
         *(("123,45,678", "- -"), ("1,00,00", "- -"), ("10.10.10.123", "- -"), ("0,10,000", "- -")),
@@ -382,18 +388,19 @@ def test_a_text_of_parquet_that_is_none_spoils_its_own_cell_alone(tmp_path: Path
 
     texts = pa.array([b"3", b"\xff", b"4"]).view(pa.string())
     parquet.write_table(pa.table({"x": texts}), tmp_path / "data.parquet")
-    assert read_table(tmp_path / "data.parquet", PRIVATE).numbers("x") == ["3", "", "4"]
+    reading = PRIVATE._replace(decimal=".")
+    assert read_table(tmp_path / "data.parquet", reading).numbers("x") == ["3", "", "4"]
 
 
 @pytest.mark.exact
 def test_a_private_number_is_read_by_header_and_options(tmp_path: Path) -> None:
     """A comma is a mark of thousands in comma-separated files; elsewhere --decimal must be
     stated, because 12.500 is 12500 in half of Europe."""
-    cells = ("1.5", "1,5", "1,234", "1,234.5", "1.234,5", "inf", "nan", "few")
+    cells = ("1.5", "1,5", "1,234", "1,234.5", "1.234,5", "1,234E2", "inf", "nan", "few")
     for delimiter, decimal, expected in (
-        (",", None, ("1.5", "", "1234", "1234.5", "", "inf", "", "")),
-        (";", ".", ("1.5", "", "1234", "1234.5", "", "inf", "", "")),
-        (";", ",", ("", "1.5", "1.234", "", "1234.5", "inf", "", "")),
+        (",", None, ("1.5", "", "1234", "1234.5", "", "", "inf", "", "")),
+        (";", ".", ("1.5", "", "1234", "1234.5", "", "", "inf", "", "")),
+        (";", ",", ("", "1.5", "1.234", "", "1234.5", "1.234E2", "inf", "", "")),
     ):
         rows = "".join(f'"{cell}"{delimiter}0\n' for cell in cells)
         path = written(tmp_path, f"x{delimiter}y\n{rows}")
