@@ -119,7 +119,8 @@ def _codes(rows: Any, name: str) -> Codes:
     # objects of polars, as sets are, become pointers in Arrow
     is_arrow = hasattr(rows, "__arrow_c_stream__") and str(getattr(rows, "dtype", "")) != "Object"
     is_array = is_arrow or hasattr(rows, "__array__")
-    if isinstance(rows, str | bytes | dict) or not (is_array or isinstance(rows, Iterable)):
+    is_column = is_array or isinstance(rows, Iterable)
+    if isinstance(rows, str | bytes | dict | AbstractSet) or not is_column:
         raise ParameterError(f"{name} must be a list, an array or a column, not one value")
     if not is_arrow and getattr(rows, "ndim", 1) != 1:
         raise ParameterError(f"{name} must be one column")

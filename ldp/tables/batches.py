@@ -1,6 +1,7 @@
 """Batches of reports, checked: rows and payloads as arrays, of one part or of several."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -83,7 +84,7 @@ def batches(mechanism: CatalogueMechanism, reports: Any) -> Iterator[ReportArray
 def _blocks(reports: Any, size: int) -> Iterator[Any]:
     """Yield the reports in blocks: lists of bytes, or matrices where all are `size` bytes long."""
     if isinstance(reports, np.ndarray) and reports.ndim == 2:
-        if reports.dtype != np.uint8:
+        if reports.dtype != np.uint8 or isinstance(reports, np.ma.MaskedArray):
             raise ReportError("a matrix of reports must hold bytes: uint8")
         yield from (reports[start : start + _BATCH] for start in range(0, len(reports), _BATCH))
     elif hasattr(reports, "__arrow_c_stream__") or isinstance(reports, pa.Array):
@@ -91,8 +92,10 @@ def _blocks(reports: Any, size: int) -> Iterator[Any]:
         for chunk in pa.chunked_array(column).chunks:
             yield from _blocks(_matrix_of(chunk, size), size)
     else:
-        if not isinstance(reports, Iterable):
-            raise ReportError("reports must be an iterable of bytes, an Arrow column or a matrix")
+        # a set, and the keys of a Counter, hold equal reports once
+        if not isinstance(reports, Iterable) or isinstance(reports, Mapping | AbstractSet):
+            what = "an iterable of bytes, an Arrow column or a matrix, no set and no Counter"
+            raise ReportError(f"reports must be {what}")
         several = iter(reports)
         while block := [*islice(several, _BATCH)]:
             yield block

@@ -179,7 +179,7 @@ def test_rows_of_several_columns_are_pairs_and_lists_are_sets() -> None:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("wrong", ["Oslo", b"Oslo", 5, {"Oslo": 2}, np.zeros((2, 2))])
+@pytest.mark.parametrize("wrong", ["Oslo", b"Oslo", 5, {"Oslo": 2}, {"Oslo"}, np.zeros((2, 2))])
 def test_what_is_no_column_is_refused(wrong: object) -> None:
     with pytest.raises(ParameterError, match="values must be"):
         column_codes(wrong)

@@ -1,5 +1,6 @@
 """Tables are made from existing reports: bytes, an Arrow column, a matrix of bytes."""
 
+from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from time import process_time
@@ -107,6 +108,9 @@ def test_an_invalid_report_is_named_with_its_position(kind: str) -> None:
         (np.zeros((2, 11), np.int64), "uint8"),
         (np.zeros((2, 9), np.uint8), "report has 9 bytes"),
         (None, "must be an iterable of bytes"),
+        (Counter(reports_of(MECHANISM, 50)), "no set and no Counter"),
+        ({*reports_of(MECHANISM, 50)}, "no set and no Counter"),
+        (np.ma.array(np.zeros((2, 11), np.uint8), mask=True), "uint8"),
         (pa.table({"report": reports_of(MECHANISM, 1)}), "must be bytes"),
     ],
 )
