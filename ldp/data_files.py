@@ -335,7 +335,7 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
         if '"' in text and any(re.match(r' \s*"', cell) for cell in cells):
             raise ParameterError(f"{table.where(line)}: a blank stands before a quote")
         cells = _contents(cells[:width])
-        if width > 1 and _is_heading(cells, table.header):
+        if (width > 1 or line == start + 1) and _is_heading(cells, table.header):
             what = f"{table.delimiter.join(cells)!r:.60} is a heading among rows: keep the first"
             raise ParameterError(f"{table.where(line)}: {what}")
         yield line, cells

@@ -210,6 +210,8 @@ def test_cells_that_can_be_read_in_two_ways_are_told_by_the_others(
         ("a,b\n1,2\n".encode("utf-16-le"), "byte 1 is 0: not UTF-8 text: name its encoding"),
         ("a,b\n1,2\n a,b\n", "line 3: ' a,b' is a heading among rows: keep the first"),
         ("| a | b |\n|---|:-:|\n| 1 | 2 |\n", "line 2: '|---|:-:' is a heading among rows"),
+        ("a\n-----\nx\n", "line 2: '-----' is a heading among rows"),
+        ("a\na\nx\n", "line 2: 'a' is a heading among rows"),
         ('q,r\nWhich?,How?\n"{""ImportId"":""Q1""}",x\n', 'line 3: \'{"ImportId":"Q1"},x\' is a h'),
         (
             "a,b\n1,2\nTotal\n",

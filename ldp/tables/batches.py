@@ -84,7 +84,7 @@ def batches(mechanism: CatalogueMechanism, reports: Any) -> Iterator[ReportArray
 def _blocks(reports: Any, size: int) -> Iterator[Any]:
     """Yield the reports in blocks: lists of bytes, or matrices where all are `size` bytes long."""
     if isinstance(reports, np.ndarray) and reports.ndim == 2:
-        if reports.dtype != np.uint8 or isinstance(reports, np.ma.MaskedArray):
+        if reports.dtype != np.uint8 or np.ma.isMA(reports):
             raise ReportError("a matrix of reports must hold bytes: uint8")
         yield from (reports[start : start + _BATCH] for start in range(0, len(reports), _BATCH))
     elif hasattr(reports, "__arrow_c_stream__") or isinstance(reports, pa.Array):
