@@ -48,6 +48,7 @@ DIALECTS: Mapping[str, Mapping[str, str]] = {
         "divided": "{} / {}",
         "float": "FLOAT8",
         "bytes": "'\\x{}'",
+        "apart": " OFFSET 0",
     },
     "spark": {
         "quote": "`",
@@ -78,8 +79,9 @@ DIALECTS: Mapping[str, Mapping[str, str]] = {
 }
 """Expressions of each database: the quote of a name, a byte of a value, its bits, one of the bits,
 a list, the number of ones of an integer, a whole division, a double, bytes in hexadecimal digits;
-the way to turn one list into rows, where two lists cannot become rows together; and the form of a
-list of constant rows, where it is not VALUES."""
+the way to turn one list into rows, where two lists cannot become rows together; the form of a list
+of constant rows, where it is not VALUES; and what keeps a planner from copying a subquery's
+expressions to each place that uses them."""
 COLUMNS = ("row", "column", "count")
 """Columns of what a query returns."""
 
@@ -162,7 +164,7 @@ def _estimates(dialect: str, mechanism: Mechanism) -> str:
     of the n reports are about the category and C name a cell of it, with the standard error at that
     share of reports and the interval."""
     words, channel = DIALECTS[dialect], mechanism.support
-    real = words["float"]
+    real, apart = words["float"], words.get("apart", "")
     addressing, (_, column, count) = mechanism.candidate_addressing, _quoted(dialect)
     counts, about, first, is_part = "counts", "n", "", False
     if isinstance(addressing, Buckets):
@@ -179,10 +181,8 @@ def _estimates(dialect: str, mechanism: Mechanism) -> str:
         f"({place}, {_text(dialect, name)})"
         for place, name in zip(places, mechanism.labels, strict=True)
     )
-    least, most = map(channel.variance, (0.0, 1.0))
-    gain, q, least, more = (
-        number(real, of) for of in (channel.gain, channel.untouched, least, most - least)
-    )
+    chances = channel.gain, channel.untouched, channel.variance(0.0), channel.variance(1.0)
+    gain, q, least, most = (number(real, of) for of in chances)
     listed = words.get("categories", "SELECT * FROM (VALUES {}) AS listed(place, value)")
     return (
         f"{first}, categories AS (\n"
@@ -198,11 +198,13 @@ def _estimates(dialect: str, mechanism: Mechanism) -> str:
         f"  SELECT *, (named - about * {q}) / {gain} AS holders, n / about AS scale\n"
         "  FROM named\n"
         "), estimates AS (\n"
-        "  SELECT *, holders * scale AS estimate, least(greatest(holders / about, 0), 1) AS share\n"
+        "  SELECT *, holders * scale AS estimate,\n"
+        "    least(greatest(holders / about, 0), 1) AS share\n"
         "  FROM scaled\n"
-        f"){ends_of_intervals(real, channel, is_part)}"
+        f"){ends_of_intervals(real, channel, is_part, apart)}"
         "SELECT value, estimate,\n"
-        f"  sqrt(n * (scale * ({least} + share * {more}) + (scale - 1) * share * (1 - share)))\n"
+        f"  sqrt(n * (scale * (share * {most} + (1 - share) * {least})\n"
+        "    + (scale - 1) * share * (1 - share)))\n"
         "    AS std_error,\n"
         "  greatest(least(coalesce(least_held, 0) * scale, estimate), 0) AS low,\n"
         "  least(greatest(coalesce(most_held, about) * scale, estimate), n) AS high\n"

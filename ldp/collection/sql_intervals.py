@@ -58,7 +58,7 @@ def number(real: str, of: SupportsFloat) -> str:
     return f"CAST('{float(of)!r}' AS {real})"
 
 
-def ends_of_intervals(real: str, channel: Channel, one_binomial: bool) -> str:
+def ends_of_intervals(real: str, channel: Channel, one_binomial: bool, apart: str = "") -> str:
     """Return the SQL that adds to a query the table `held (place, least_held, most_held)`: the ends
     of the interval for the number of holders among the `about` reports of a row of the table
     `estimates`, of which `named` name its category; NULL for 0 and for all. `one_binomial`: whether
@@ -68,7 +68,7 @@ def ends_of_intervals(real: str, channel: Channel, one_binomial: bool) -> str:
     step = "ends"
     for values in (ONE_BINOMIAL if one_binomial else TWO_BINOMIALS, *LISTS):
         listed = ", ".join(f"{of.format(p=p, q=q)} AS {name}" for name, of in values.items())
-        step = f"(\n  SELECT *, {listed} FROM {step}) AS listed"
+        step = f"(\n  SELECT *, {listed} FROM {step}{apart}) AS listed"
     sides = " UNION ALL\n".join(
         f"  SELECT place, about, named {half} AS x, {number(real, z)} AS z FROM estimates"
         f" WHERE {where}"
@@ -79,17 +79,19 @@ def ends_of_intervals(real: str, channel: Channel, one_binomial: bool) -> str:
         ", sides AS (\n"
         f"{sides}\n"
         "), ends AS (\n"
-        f"  SELECT place, about, x, z, 0 AS step, {zero} AS held, {zero} AS low, about AS high,\n"
-        f"    {zero} AS at_low, {zero} AS at_high\n"
+        f"  SELECT place, about, x, z, 0 AS step, {zero} AS held,\n"
+        f"    {zero} AS low, about AS high, {zero} AS at_low, {zero} AS at_high\n"
         "  FROM sides\n"
         "  UNION ALL\n"
-        "  SELECT place, about, x, z, CASE WHEN is_settled THEN -1 ELSE step + 1 END,\n"
+        "  SELECT place, about, x, z,\n"
+        "    CASE WHEN is_settled THEN -1 ELSE step + 1 END,\n"
         "    CASE WHEN is_settled THEN held WHEN step = 0 THEN about\n"
         f"      ELSE ({middle}) / (next_at_high - next_at_low) END,\n"
         f"    next_low, next_high, next_at_low, next_at_high\n"
         f"  FROM {step} WHERE step >= 0\n"
         "), held AS (\n"
-        "  SELECT place, max(CASE WHEN z > 0 THEN held END) AS least_held,\n"
+        "  SELECT place,\n"
+        "    max(CASE WHEN z > 0 THEN held END) AS least_held,\n"
         "    max(CASE WHEN z < 0 THEN held END) AS most_held\n"
         "  FROM ends WHERE step = -1\n"
         "  GROUP BY place\n"

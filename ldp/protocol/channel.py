@@ -173,8 +173,8 @@ class Channel:
 
     @cached_property
     def chances(self) -> tuple[float, float]:
-        """`touched` and `untouched` as floats."""
-        return float(self.touched), float(self.untouched)
+        """`touched` and `untouched` as floats below 1."""
+        return min(float(self.touched), math.nextafter(1, 0)), float(self.untouched)
 
     @cached_property
     def leverage(self) -> float:

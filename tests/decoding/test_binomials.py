@@ -7,7 +7,7 @@ from scipy.stats import binom, norm
 from ldp import RandomizedResponse, SubsetSelection, UnaryEncoding
 from ldp.arrays import Floats
 from ldp.decoding import decode
-from ldp.decoding.binomials import BinomialBounds
+from ldp.decoding.binomials import BinomialBounds, count_interval
 from ldp.decoding.error_law import Collisions
 from ldp.mechanisms import BitFlip, Mechanism
 from ldp.simulation import draw_table
@@ -62,6 +62,22 @@ def test_intervals_hold_at_the_level_or_more(epsilon: float, reports: int) -> No
         if mechanism is response and (epsilon, reports) == (8.0, 2000):
             assert min(rough) < 0.86
             assert max(exact) < 0.999
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("epsilon", [24.0, 36.0, 40.0, 64.0])
+def test_intervals_of_answers_that_are_hardly_noisy_are_their_counts(epsilon: float) -> None:
+    """The true answer has a probability that is nearest to the float 1 from epsilon 42 on.
+
+    The twin takes it for 1: then every interval reaches to all reports.
+    """
+    channel = RandomizedResponse(categories=NAMES, epsilon=epsilon).channel
+    seen = np.array([0, 1, 30, 99, 100])
+    low, high = count_interval(seen, 100, channel.chances, 0.025)
+    assert np.abs([seen - low, high - seen]).max() <= 0.501
+    if epsilon > 40.0:
+        twin = float(channel.touched), float(channel.untouched)
+        assert (count_interval(seen, 100, twin, 0.025)[1] == 100).all()
 
 
 @pytest.mark.exact
