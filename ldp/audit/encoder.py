@@ -109,17 +109,18 @@ def value_checks(
     trials: int,
     draws: Draws,
 ) -> list[Checks]:
-    """Return the checks of reports of many values, in a drawn order. There are `trials` in total
-    and at least `trials` / 80 of each value; `trials` / 16 where values are rounded at random,
-    EACH_OF_ALL or `trials` / 5 where all values of a joint metric are tried. Then the values that
-    look strangest are tried again, in two rounds with fewer values and more reports of each. These
-    reports are new, so that no choice biases them."""
+    """Return the checks of reports of many values, in a drawn order. There are 4 `trials` in total
+    and at least `trials` / 80 of each value; `trials` / 16 where values are rounded at random. Of a
+    joint metric there are `trials`, and where all its values are tried EACH_OF_ALL or `trials` / 5
+    of each. Then the values that look strangest are tried again, in two rounds with fewer values
+    and more reports of each. These reports are new, so that no choice biases them."""
     parts = parts_of(mechanism)
     has_rounding = any(isinstance(part.addressing, Rounding) for part in parts)
     least = max(LEAST_EACH, trials // (16 if has_rounding else 80))
-    if isinstance(mechanism, JointReport) and _are_all_pairs(values):
+    is_joint = isinstance(mechanism, JointReport)
+    if is_joint and _are_all_pairs(values):
         least = max(least, min(EACH_OF_ALL, trials // 5))
-    repetitions = max(least, trials // len(values))
+    repetitions = max(least, (1 if is_joint else 4) * trials // len(values))
     checks = seen = _mixed(mechanism, values, way, repetitions, draws)
     for strange, share in STRANGE:
         chosen = draws.chosen(partial(_strangest, seen, len(values), strange))

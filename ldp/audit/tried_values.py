@@ -159,9 +159,9 @@ def _some(values: tuple[Value, ...], most: int, generator: Generator) -> tuple[V
 
 
 def _numbers(bounds: Range, generator: Generator) -> list[float]:
-    """Return numbers, a quarter of them each: anywhere within the bounds; near a bound, on either
-    side; of both signs and of every magnitude from a millionth of the bounds to a thousand times
-    theirs; of both signs and of every magnitude from .001 to a billion."""
+    """Return numbers, a quarter of them each: anywhere within the bounds, half of these whole; near
+    a bound, on either side; of both signs and of every magnitude from a millionth of the bounds to
+    a thousand times theirs; of both signs and of every magnitude from .001 to a billion."""
     low, high = bounds
     size, scale = NUMBERS // 4, max(abs(low), abs(high))
     signs, within = generator.choice((-1.0, 1.0), (2, size)), generator.random(size)
@@ -172,7 +172,8 @@ def _numbers(bounds: Range, generator: Generator) -> list[float]:
         signs[0] * scale * 10 ** generator.uniform(-6, 3, size),
         signs[1] * 10 ** generator.uniform(-3, 9, size),
     )
-    return [float(number) for number in np.concatenate(numbers)]
+    some = np.concatenate(numbers).tolist()
+    return [*map(round, some[: size // 2]), *some[size // 2 :]]
 
 
 def _edges(addressing: Levels) -> tuple[float, ...]:

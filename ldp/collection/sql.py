@@ -191,7 +191,7 @@ def _estimates(dialect: str, mechanism: Mechanism) -> str:
         f"  SELECT place, value, n, nullif(CAST({about} AS {real}), 0) AS about,\n"
         f"    CAST(coalesce(sum({times}), 0) AS {real}) AS named\n"
         "  FROM categories\n"
-        f"  CROSS JOIN (SELECT CAST(count(*) AS {real}) AS n FROM own) AS everybody\n"
+        f"  CROSS JOIN (SELECT CAST(count(*) AS {real}) AS n FROM own) AS total\n"
         f"  {join}\n"
         "  GROUP BY place, value, n\n"
         "), scaled AS (\n"

@@ -94,7 +94,7 @@ def _blocks(reports: Any, size: int) -> Iterator[Any]:
     else:
         # a set, and the keys of a Counter, hold equal reports once
         if not isinstance(reports, Iterable) or isinstance(reports, Mapping | AbstractSet):
-            what = "an iterable of bytes, an Arrow column or a matrix, no set and no Counter"
+            what = "an iterable of bytes, an Arrow column or a matrix, no set or Counter"
             raise ReportError(f"reports must be {what}")
         several = iter(reports)
         while block := [*islice(several, _BATCH)]:

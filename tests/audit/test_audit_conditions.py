@@ -232,6 +232,7 @@ def test_values_beyond_those_that_a_mechanism_is_made_for_are_drawn() -> None:
     assert min(numbers) < 0
     assert max(numbers) > 1e6
     assert any(0 < number < 1 for number in numbers)
+    assert sum(type(number) is int for number in numbers) >= 8
     sizes = [len(answers) for answers in drawn_values(MANY, generator)]
     assert max(sizes) > 80
     assert sum(size <= 3 for size in sizes) > 60
