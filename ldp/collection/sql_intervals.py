@@ -11,7 +11,9 @@ from typing import SupportsFloat
 
 from ldp.protocol.channel import Channel
 
-LEVEL, EXACT, STEPS = 0.95, 1e-6, 100
+LEVEL, EXACT, STEPS = 0.95, 1e-6, 90
+"""Level of the intervals, and accuracy and number of steps of a root: Spark lets a query call
+itself 100 times."""
 TWO_BINOMIALS = {"holders": "held", "others": "about - held", "p": "{p}"}
 """Reports of which `held` are about holders, and the others are not."""
 ONE_BINOMIAL = {"holders": "about", "others": "0", "p": "{q} + ({p} - {q}) * held / about"}

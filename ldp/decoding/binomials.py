@@ -21,7 +21,7 @@ from ldp.arrays import Floats, Ints, binomial_above, binomial_ends
 from ldp.protocol.channel import Channel
 from ldp.tables.fakes import Fakes
 
-STEPS = 100
+STEPS = 90
 EXACT = 1e-6
 """Largest error of the solution, in standard normals."""
 FEW_LIES, HARDLY_ANY_LIES = 100, 10
