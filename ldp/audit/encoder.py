@@ -56,8 +56,9 @@ RARE = 1e-9
 """Probability of the same reports of two devices, at most."""
 AFTER_START = 400
 """Reports after each start of a program."""
-LEAST_EACH, EACH_OF_ALL = 16, 400
-"""Reports of each of many values; of each of a joint metric's, where all of them are tried."""
+LEAST_EACH, EACH_OF_ALL, FEW = 16, 400, 16
+"""Reports of each of many values; of each of a joint metric's, where all of them are tried; number
+of values of which more reports are made."""
 REPEATED = 0.25
 """Probability that a value is the same as the one before, as people's values often are."""
 STRANGE = ((8, 0.1), (2, 0.5))
@@ -109,18 +110,20 @@ def value_checks(
     trials: int,
     draws: Draws,
 ) -> list[Checks]:
-    """Return the checks of reports of many values, in a drawn order. There are 4 `trials` in total
-    and at least `trials` / 80 of each value; `trials` / 16 where values are rounded at random. Of a
-    joint metric there are `trials`, and where all its values are tried EACH_OF_ALL or `trials` / 5
-    of each. Then the values that look strangest are tried again, in two rounds with fewer values
-    and more reports of each. These reports are new, so that no choice biases them."""
+    """Return the checks of reports of many values, in a drawn order. There are `trials` in total, 4
+    times as many of at most FEW values that are not pairs, and at least `trials` / 80 of each;
+    `trials` / 16 where values are rounded at random, EACH_OF_ALL or `trials` / 5 where all values
+    of a joint metric are tried. Then the values that look strangest are tried again, in two rounds
+    with fewer values and more reports of each. These reports are new, so that no choice biases
+    them."""
     parts = parts_of(mechanism)
     has_rounding = any(isinstance(part.addressing, Rounding) for part in parts)
     least = max(LEAST_EACH, trials // (16 if has_rounding else 80))
     is_joint = isinstance(mechanism, JointReport)
+    times = 1 if is_joint or len(values) > FEW else 4
     if is_joint and _are_all_pairs(values):
         least = max(least, min(EACH_OF_ALL, trials // 5))
-    repetitions = max(least, (1 if is_joint else 4) * trials // len(values))
+    repetitions = max(least, times * trials // len(values))
     checks = seen = _mixed(mechanism, values, way, repetitions, draws)
     for strange, share in STRANGE:
         chosen = draws.chosen(partial(_strangest, seen, len(values), strange))
