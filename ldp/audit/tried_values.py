@@ -159,9 +159,10 @@ def _some(values: tuple[Value, ...], most: int, generator: Generator) -> tuple[V
 
 
 def _numbers(bounds: Range, generator: Generator) -> list[float]:
-    """Return numbers, a quarter of them each: anywhere within the bounds, half of these whole; near
-    a bound, on either side; of both signs and of every magnitude from a millionth of the bounds to
-    a thousand times theirs; of both signs and of every magnitude from .001 to a billion."""
+    """Return numbers, a quarter of them each: anywhere within the bounds, half of these rounded;
+    near a bound, on either side; of both signs and of every magnitude from a millionth of the
+    bounds to a thousand times theirs; of both signs and of every magnitude from .001 to a billion.
+    """
     low, high = bounds
     size, scale = NUMBERS // 4, max(abs(low), abs(high))
     signs, within = generator.choice((-1.0, 1.0), (2, size)), generator.random(size)

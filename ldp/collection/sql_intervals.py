@@ -51,8 +51,9 @@ LISTS: tuple[Mapping[str, str], ...] = (
         "next_at_high": "CASE WHEN step > 1 AND above > 0 THEN at_high / 2 ELSE above END",
     },
 )
-"""The values of a step, list by list: the saddlepoint e**t and its equation's a, b and c, Barndorff
-and Nielsen's w and u, how far x is above what is expected, and the ends of the Illinois method."""
+"""The values of a step, list by list: the saddlepoint e**t and its equation's a, b and c,
+Barndorff-Nielsen's w and u, how far x is above what is expected, and the ends of the Illinois
+method."""
 
 
 def number(real: str, of: SupportsFloat) -> str:
@@ -64,7 +65,8 @@ def ends_of_intervals(real: str, channel: Channel, one_binomial: bool, apart: st
     """Return the SQL that adds to a query the table `held (place, least_held, most_held)`: the ends
     of the interval for the number of holders among the `about` reports of a row of the table
     `estimates`, of which `named` name its category; NULL for 0 and for all. `one_binomial`: whether
-    these reports are a sample of all, drawn anew."""
+    these reports are a sample of all, drawn anew; `apart`: what keeps the database from putting
+    each list into the next."""
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     p, q = (number(real, chance) for chance in channel.chances)
     step = "ends"
