@@ -35,11 +35,16 @@ lint: .venv/.ready
 
 .venv/.spark: .venv/.ready
 	-$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[spark]' && touch $@
+	-$(BIN)/pip install --quiet --disable-pip-version-check pandas polars statsmodels
 
 # slow tests of a collector under load wait much and run two at a time, after those that compute
 WAITING := $(addprefix tests/collection/test_,$(addsuffix .py,collector_end_to_end relay_end_to_end collector_faults collector_fuzz collector_load))
 
-check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on Spark need Java
+# what `make test` leaves out where these packages are missing
+WITH_FRAMES := $(addprefix tests/,tables/test_columns.py tables/test_from_reports.py simulation/test_front_door.py regression/test_randomized_outcome.py)
+
+check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`, and those with pandas and polars; those on Spark need Java
+	$(BIN)/pytest -n 3 -m 'not slow and not campaign' $(WITH_FRAMES)
 	$(BIN)/pytest -n 3 --durations 20 -m 'slow and not campaign' $(addprefix --ignore=,$(WAITING))
 	$(BIN)/pytest -n 2 -m 'slow and not campaign' $(WAITING)
 
