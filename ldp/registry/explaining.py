@@ -23,6 +23,7 @@ from ldp.registry.odds import (
     caps_sentence,
     epsilon_text,
     guess_sentence,
+    in_hundred,
     odds,
     posterior,
     touched_sentence,
@@ -386,7 +387,7 @@ def _naming_sentence(metric: Mapping[str, Any], first: str, second: str) -> str:
 def _linked_sentence(
     linked: Mapping[str, Any], goal: str, certainty: float, window: timedelta, epoch: str
 ) -> str:
-    goal = f"{goal} {rounded_up(100 * certainty, 4)} times in 100 somebody"
+    goal = f"{goal} {in_hundred(certainty)} times in 100 somebody"
     least, unit = linked["least"], linked["unit"]
     if least == 0:
         return f"{goal} needs no report: the likelier answer is right as often."

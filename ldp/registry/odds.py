@@ -1,6 +1,7 @@
 """Explanations of epsilon in odds and in words."""
 
 import math
+from decimal import Decimal
 
 from ldp.protocol.channel import rounded_up as rounded_up  # of epsilons, for pages
 
@@ -42,6 +43,15 @@ def odds(epsilon: float) -> float:
     return math.exp(epsilon) if epsilon < 700 else math.inf
 
 
+def in_hundred(share: float) -> str:
+    """Return a share that somebody stated as a number in 100, exactly.
+
+    >>> in_hundred(0.5), in_hundred(0.9999999)
+    ('50', '99.99999')
+    """
+    return f"{(100 * Decimal(repr(share))).normalize():f}"
+
+
 def guess_sentence(
     epsilon: float,
     evidence: str = "one report",
@@ -57,17 +67,17 @@ def guess_sentence(
         would, without = "guess right", " (50 in 100 without)"
     else:
         first, second = answers or ("one answer", "another")
-        before = rounded_up(100 * belief, 3)
+        before = in_hundred(belief)
         who = f"Somebody who gave {first} rather than {second} {before} in 100, and saw {evidence},"
         would, without = "give it", ""
-    if right >= 99.9:
+    if odds(epsilon) >= MOST_ODDS:
         return (
             f"{who} could {would} nearly always{without}: epsilon {rounded_up(epsilon)} is no "
             "protection on its own; what protects then is only that nobody knows which reports are "
             "yours."
         )
     return (
-        f"{who} would {would} at most {rounded_up(right, 3)} times in 100{without}: "
+        f"{who} would {would} at most {rounded_up(right, 3 + (right > 99))} times in 100{without}: "
         f"the odds are multiplied by at most {rounded_up(odds(epsilon))} "
         f"(epsilon {rounded_up(epsilon)})."
     )

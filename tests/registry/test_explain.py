@@ -84,6 +84,16 @@ def test_a_guess_that_is_all_but_sure_is_not_rounded_to_certainty() -> None:
 
 
 @pytest.mark.exact
+def test_what_somebody_believed_before_is_printed_as_stated() -> None:
+    """A belief of .999999999 was printed as "100 in 100", and an epsilon of 2 as no protection."""
+    surely = guess_sentence(2.0, belief=0.999999999)
+    assert "99.9999999 in 100" in surely
+    assert "at most 100 times in 100: the odds are multiplied by at most 7.39 " in surely
+    assert "0.000001 in 100" in guess_sentence(2.0, belief=1e-8)
+    assert "at most 99.93 times in 100" in guess_sentence(5.0, belief=0.9)
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("span", "said"),
     [
