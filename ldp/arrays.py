@@ -150,7 +150,8 @@ def _codes(rows: Any, name: str) -> Codes:
         return _codes_one_by_one(rows)
     places = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     values = column.dictionary
-    if values.type in (pa.float16(), pa.float32()):  # as doubles they have other digits
+    # as doubles they have other digits
+    if values.type in (pa.float16(), pa.float32()):
         return tuple(map(str, values.to_numpy())), places
     return tuple(map(_text, values.to_pylist())), places
 

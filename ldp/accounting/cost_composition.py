@@ -82,7 +82,8 @@ def advanced(costs: Iterable[Cost], delta: float) -> Cost:
     mean, squares = Decimal(0), Fraction(0)
     for epsilon, count in Counter(cost.epsilon for cost in releases).items():
         power = EXACT.exp(min(Decimal(epsilon), LARGE))
-        slope = EXACT.divide(EXACT.subtract(power, 1), EXACT.add(power, 1))  # tanh(epsilon / 2)
+        # tanh(epsilon / 2)
+        slope = EXACT.divide(EXACT.subtract(power, 1), EXACT.add(power, 1))
         mean = EXACT.fma(EXACT.multiply(Decimal(epsilon), slope), Decimal(count), mean)
         squares += count * Fraction(epsilon) ** 2
     spread = EXACT.divide(Decimal(squares.numerator), Decimal(squares.denominator))

@@ -46,7 +46,8 @@ def certified(
     name, mechanism, dictionary = subject
     verdict = audited(name, mechanism, trials, dictionary=dictionary, seed=seed)
     law: dict[str, Any] = {}
-    if isinstance(mechanism, Dummies):  # no epsilon is claimed before a relay shuffles: null
+    # no epsilon is claimed before a relay shuffles: null
+    if isinstance(mechanism, Dummies):
         values: Sequence[Value] = mechanism.categories[: messages.MOST_TRIED]
         many = values
     else:

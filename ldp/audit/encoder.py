@@ -275,7 +275,8 @@ def of_new_processes(encode: Encode) -> Encode:
 
     def encode_first(value: Value) -> bytes:
         reading, writing = os.pipe()
-        with warnings.catch_warnings():  # of other threads, which the child does not need
+        # of other threads, which the child does not need
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
         if not child:

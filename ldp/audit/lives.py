@@ -288,7 +288,8 @@ class _Unit:
     def cut(self, reports: int) -> int:
         """Return the largest number of the `reports` that may name it while its permanent response
         is taken not to: midway between what the two responses show on average."""
-        return math.floor(reports * sum(self.shows) / 2 + 1e-9)  # whatever the last digit
+        # whatever the last digit
+        return math.floor(reports * sum(self.shows) / 2 + 1e-9)
 
     def decoded(self, reports: int) -> float:
         """Return P(more than `cut` of the `reports` name it)."""

@@ -155,7 +155,8 @@ def _touches(mechanism: Mechanism, point: int, row: int) -> tuple[Sequence[int],
             return cells, -1, 0.0
         first = cells[0]
         if isinstance(addressing, Answers) and len(unpacked(point)) > addressing.at_most:
-            if not isinstance(addressing.of, Identity):  # two answers may touch one cell
+            # two answers may touch one cell
+            if not isinstance(addressing.of, Identity):
                 return cells, -1, 0.0
             chosen = addressing.at_most / len(unpacked(point))
     return cells, first, untouched + (touched - untouched) * chosen

@@ -201,7 +201,8 @@ def _sum_of_squares(counts: Any, scale: float, offsets: Any) -> float:
 def count_bits(counts: Any, rows: Any, payloads: Any, start: int, stop: int) -> None:
     """Add bit c of the payload to counts[row, c], for every report with start <= row < stop;
     `rows`: shape (reports,), `payloads`: shape (reports, bytes)."""
-    spread = np.empty(payloads.shape[1], dtype=np.uint64)  # of a report, a byte a column
+    # of a report, a byte a column
+    spread = np.empty(payloads.shape[1], dtype=np.uint64)
     ones = spread.view(np.uint8)
     for i in range(rows.size):
         row = rows[i]

@@ -86,7 +86,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    gc.set_threshold(50_000)  # rows of a table hold no cycles, and to look for them takes a third
+    # rows of a table hold no cycles, and to look for them takes a third
+    gc.set_threshold(50_000)
     try:
         try:
             commands.main(standalone_mode=False)

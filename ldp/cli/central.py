@@ -126,7 +126,8 @@ def central_command(
         "rows_read": read.summary,
     }
     cost = f"{read.words} {_cost(summary)}"
-    rows = finite([*twin.rows()] if as_json or out != "-" else [])  # else nobody sees them
+    # else nobody sees them
+    rows = finite([*twin.rows()] if as_json or out != "-" else [])
     lines = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     if out.endswith(".html"):
         _write_page(Path(out), summary, lines, cost)

@@ -53,7 +53,8 @@ class _Store(_File):
     ) -> Any:
         if "://" not in str(value):
             return super().convert(value, parameter, context)
-        from ldp.collection.object_store import store_path  # late: it loads pyarrow
+        # late: it loads pyarrow
+        from ldp.collection.object_store import store_path
 
         return Typed("STORE", store_path).convert(str(value), parameter, context)
 

@@ -216,7 +216,8 @@ def _lenient(kind: click.ParamType) -> click.ParamType:  # type: ignore[type-arg
         if of_whole and "%" in str(value):
             text = value
         number = plain.convert(text, parameter, context)
-        if isinstance(kind, click.FloatRange) and number != number:  # no comparison refuses nan
+        # no comparison refuses nan
+        if isinstance(kind, click.FloatRange) and number != number:
             kind.fail("nan lies in no range", parameter, context)
         return number
 

@@ -141,7 +141,8 @@ def publish_command(
             click.echo(deviation)
         experiments = []
         for pair in pairs:
-            with passing_by(result.problems, ":".join(pair)):  # such as no common day yet
+            # such as no common day yet
+            with passing_by(result.problems, ":".join(pair)):
                 experiments.append(write_differences(out, *pair))
         with passing_by(result.problems, "site"):
             write_site(job, result, deviations, experiments)

@@ -106,7 +106,8 @@ def relay_command(
             return
         attest = None
         if key is not None:
-            from ldp.protocol.sealing_keys import RelayKey  # late: it loads cryptography
+            # late: it loads cryptography
+            from ldp.protocol.sealing_keys import RelayKey
 
             attest = RelayKey.load(key).attest
         service = Relay(

@@ -145,7 +145,8 @@ class Collector:
             try:
                 headers = {**self._headers, ID_HEADER: identity.hex()}
                 connection.connect()
-                if monotonic() >= latest:  # a name or several addresses took too long
+                # a name or several addresses took too long
+                if monotonic() >= latest:
                     raise TimeoutError
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
@@ -175,7 +176,8 @@ class Collector:
 
 
 def _public_key(text: str) -> "PublicKey":
-    from ldp.protocol.sealing_keys import PublicKey  # late: most devices seal to no key
+    # late: most devices seal to no key
+    from ldp.protocol.sealing_keys import PublicKey
 
     return PublicKey(text)
 

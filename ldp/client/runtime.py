@@ -473,7 +473,8 @@ class Client:
         return stated
 
     def _explanation(self, belief: float, certainty: float) -> dict[str, Any]:
-        from ldp.registry.explaining import explanation  # late: most apps never ask
+        # late: most apps never ask
+        from ldp.registry.explaining import explanation
 
         data = explanation(self._registry, belief=belief, certainty=certainty)
         nothing = dict.fromkeys(self._registry.groups, (Fraction(0), Fraction(0)))

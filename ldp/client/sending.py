@@ -189,7 +189,8 @@ def _acknowledge(device: DeviceFile, identity: bytes, refused: int, keeps: bool)
             "AND state IN ('waiting', 'held', 'withdrawn')",
             (keeps, identity),
         ).rowcount
-        for name in ("failures", "next_try"):  # a clock that goes back begins no old wait again
+        # a clock that goes back begins no old wait again
+        for name in ("failures", "next_try"):
             remember(database, name, 0)
         if is_new:  # not by another process already
             remember(database, "refused", state(database, "refused", 0) + refused)

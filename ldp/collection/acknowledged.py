@@ -93,7 +93,8 @@ class BatchFile(ABC):
         self._path = Path(folder) / "buffer.db"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            if not self._path.exists():  # to close one would drop this process's locks on it
+            # to close one would drop this process's locks on it
+            if not self._path.exists():
                 os.close(os.open(self._path, _NEW_FILE, 0o600))
             noted = os.open(self._path.with_name(_COMMITS), _NEW_FILE, 0o600)
             self._noted = io.FileIO(noted, "r+")
@@ -161,7 +162,8 @@ class BatchFile(ABC):
             ):
                 self._sqlite.execute(f"PRAGMA {pragma}").fetchall()
         with self._transaction():
-            if self._is_empty():  # another process may have made the tables meanwhile
+            # another process may have made the tables meanwhile
+            if self._is_empty():
                 for statement in self.form.script.split(";"):
                     self._sqlite.execute(statement)
                 self._sqlite.execute(f"PRAGMA application_id = {self.form.application}")

@@ -98,7 +98,8 @@ class Collector(Service):
         self._buffer.expect(self._expected)
         self._reader = Buffer(buffer, synchronous)
         store = store_path(store)
-        with suppress(StoreUnusable):  # then nothing is moved until the marks are compared
+        # then nothing is moved until the marks are compared
+        with suppress(StoreUnusable):
             self._buffer.match(mark_of(store))
         clean(store, self._buffer)
         writer = Writer(self._buffer, today, monotonic, lateness, counts)

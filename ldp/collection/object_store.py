@@ -76,7 +76,8 @@ class S3Path(PurePosixPath):
     def write_bytes(self, data: bytes | pa.Buffer) -> None:
         """Write the object whole, in place of any object of its name. Until all bytes have arrived,
         readers find the old object, or none."""
-        with self._errors(), ThreadPoolExecutor(1) as thread:  # no signal interrupts it there
+        # no signal interrupts it there
+        with self._errors(), ThreadPoolExecutor(1) as thread:
             thread.submit(self._write, data).result()
 
     def _write(self, data: bytes | pa.Buffer) -> None:

@@ -212,7 +212,8 @@ def read_reports(path: StorePath, mechanism: CatalogueMechanism) -> Iterator[Rep
                 rows, payloads = batch.columns
                 if rows.null_count or payloads.null_count:
                     raise ReportError(f"{path}: damaged: a report is missing its row or payload")
-                numbers = np.frombuffer(rows.buffers()[1], dtype="<u4")  # to_numpy loads pandas
+                # to_numpy loads pandas
+                numbers = np.frombuffer(rows.buffers()[1], dtype="<u4")
                 data = np.frombuffer(payloads.buffers()[1], dtype=np.uint8)
                 start = payloads.offset * size
                 yield (

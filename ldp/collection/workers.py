@@ -348,7 +348,8 @@ class Ingestor(Worker):
             self._relayed = relayed
 
     def _is_due(self, number: int, reports: int, now: float, everything: bool) -> bool:
-        if self._reader.plan(number) is not None:  # decided before this process began
+        # decided before this process began
+        if self._reader.plan(number) is not None:
             return True
         is_old = now - self._since[number] >= self._shuffling.longest.total_seconds()
         if not (everything or is_old or reports >= self._shuffling.least):

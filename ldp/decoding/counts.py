@@ -130,7 +130,8 @@ def decode(
     elif method == "direct":
         estimates = direct.of_cells(table, tuple(candidates), places.ravel(), rule, *pooled)
     else:
-        from threadpoolctl import threadpool_limits  # late: regressions alone need it
+        # late: regressions alone need it
+        from threadpoolctl import threadpool_limits
 
         # matrices are small: several threads of BLAS wait for each other
         with threadpool_limits(1, "blas"):

@@ -134,7 +134,8 @@ class TreeFit:
             family = np.add.reduceat(whole[level + 1], self._firsts[level + 1])
             whole[level] = own[level] ** 2 * variances[level] + (1 - own[level]) ** 2 * family
         edges = np.arange(1, self.tree.bins)
-        inside = [edges // width for width in self.tree.widths]  # or where they begin
+        # or where they begin
+        inside = [edges // width for width in self.tree.widths]
         # part of what a node is short of that falls before the edge, from the root down
         passed = [np.zeros(edges.size)]
         for level in reversed(range(levels)):

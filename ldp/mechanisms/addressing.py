@@ -79,7 +79,8 @@ def require_categories(categories: Sequence[str], name: str = "categories") -> C
     if isinstance(categories, Categories):
         return categories
     as_list = getattr(categories, "to_list", None) or getattr(categories, "tolist", None)
-    categories = categories if as_list is None else as_list()  # an array, or a Series
+    # an array, or a Series
+    categories = categories if as_list is None else as_list()
     if not isinstance(categories, list | tuple) or not all(isinstance(c, str) for c in categories):
         raise ParameterError(f"{name} must be a list of texts")
     if len(set(categories)) < max(2, len(categories)):

@@ -130,7 +130,8 @@ def ways(epsilon: float, bounds: Range | None, by: tuple[str, ...] = ()) -> Iter
     if bounds is not None and bounds[0] >= 0:
         magnitudes = (max(bounds[0], bounds[1] / 2**DOUBLINGS), bounds[1])
         for buckets in OF_DOUBLING:
-            with suppress(ParameterError):  # too small for bins of doublings, or too many
+            # too small for bins of doublings, or too many
+            with suppress(ParameterError):
                 yield HierarchicalHistogram(**shared, magnitudes=magnitudes, buckets=buckets)
     if bounds is not None and not by:
         for buckets in FLIPS:

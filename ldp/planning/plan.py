@@ -309,5 +309,6 @@ def bound_ratio(mechanism: Mechanism, domain: int, reports: int = 1, squares: fl
     unbiased mechanism has at the epsilon of one report. `squares`: sum of the squared frequencies
     of all values, which matters to sketches alone."""
     others = squares * (domain - 1) / domain
-    mean = float(mechanism.variance(reports, 1 / domain, others))  # it is linear in both
+    # it is linear in both
+    mean = float(mechanism.variance(reports, 1 / domain, others))
     return mean / (reports * lower_bound(domain, mechanism.cost.epsilon))

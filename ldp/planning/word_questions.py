@@ -78,7 +78,8 @@ def chance_to_find(mechanism: PrefixExtension, users: int, share: float) -> floa
     about, endings = max(1, users // groups), fragment_number(mechanism.spelling)
     others = zipf_squares(math.ceil(1 / share))
     rare, noise = (sketch.std_error(about, held, others) for held in (0.0, share))
-    there = math.hypot(noise, math.sqrt(about * share * (1 - share)))  # who reports on a length
+    # who reports on a length
+    there = math.hypot(noise, math.sqrt(about * share * (1 - share)))
     beginnings = min(MOST_KEPT, CHANCE + 1 / share)
     chance = 1.0
     for group in range(groups):

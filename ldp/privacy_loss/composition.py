@@ -51,7 +51,8 @@ class _Law(NamedTuple):
     slack: float
 
     def delta(self, epsilon: float) -> float:
-        above, far = np.searchsorted(self.losses, (epsilon, epsilon + 40), "right")  # e**-40 is 0
+        # e**-40 is 0
+        above, far = np.searchsorted(self.losses, (epsilon, epsilon + 40), "right")
         near = float(self.masses[above:far] @ -np.expm1(epsilon - self.losses[above:far]))
         return (near + float(self.masses[far:].sum()) + self.beyond) * ROUNDED
 
@@ -182,7 +183,8 @@ class Composed(ABC):
         return Terms.of(
             Term(
                 np.array([_loss(first, second) for first, second in pair]),
-                np.array([max(float(first), 1e-300) for first, _ in pair]),  # none underflows to 0
+                # none underflows to 0
+                np.array([max(float(first), 1e-300) for first, _ in pair]),
                 count,
             )
             for (pair, _), count in self.losses.items()

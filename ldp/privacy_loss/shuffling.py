@@ -324,7 +324,8 @@ def _blanket(classes: Outcomes, reports: int, epsilon: float, size: int) -> floa
     """Return E[(Y_1 + ... + Y_reports)_+] / reports, rounded up."""
     ratios = np.array([[float(p / m), float(q / m)] for p, q, m in classes])
     scaled = math.exp(epsilon) * ratios[:, 1]
-    gaps = ratios[:, 0] - scaled + 8 * ROUNDING * (ratios[:, 0] + scaled)  # upwards
+    # upwards
+    gaps = ratios[:, 0] - scaled + 8 * ROUNDING * (ratios[:, 0] + scaled)
     values = np.append(gaps, 0.0)
     remainder = 1 - sum((outcome.blanket for outcome in classes), Fraction(0))
     masses = np.append([float(outcome.blanket) for outcome in classes], float(remainder))

@@ -71,7 +71,8 @@ class ReportBits(SystemBits):
         self._tops, self._left = b"", 8 * (size - tops)
         if tops:
             self._tops, data = data[:tops], data[tops:]
-        self._word = int.from_bytes(data + b"\1", "little")  # of one length, whatever the bits
+        # of one length, whatever the bits
+        self._word = int.from_bytes(data + b"\1", "little")
 
     def draw(self, count: int) -> int:
         """Draw `count` fair bits as an integer in [0, 2**count)."""

@@ -84,7 +84,8 @@ def _new_changes(out: Path, metric: str, version: int) -> list[Change]:
     table = pa.Table.from_pylist(rows, CHANGES_SCHEMA.with_metadata({DIGEST: digest}))
     with open_replacement(changes_path(out, metric, version)) as temporary:
         pq.write_table(table, temporary)
-    if version == ALL_VERSIONS and not before:  # said of versions, before there was a series
+    # said of versions, before there was a series
+    if version == ALL_VERSIONS and not before:
         for name, of_one in kept_versions(out):
             before += read_changes(out, metric, of_one) if name == metric else []
     known = {change.key for change in before}

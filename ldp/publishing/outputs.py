@@ -145,7 +145,8 @@ def update_duckdb(out: Path, path: Path, problems: list[Problem]) -> int:
     OutputUnusable for a file that cannot be opened or written."""
     with from_extra("--duckdb", "publish"):
         import duckdb
-    if path.is_file() and not _is_duckdb(path):  # DuckDB reads many files, and writes to none
+    # DuckDB reads many files, and writes to none
+    if path.is_file() and not _is_duckdb(path):
         raise OutputUnusable(f"{path}: not a DuckDB file; name another one for --duckdb")
     with _errors(str(path), duckdb.Error), duckdb.connect(str(path.absolute())) as database:
         return _update(database, out, problems, "", "?", _insert_rows)

@@ -64,7 +64,8 @@ def write_site(
     cards = []
     for metric in sorted({*job.registry.metrics, *by_metric}):
         versions = by_metric.get(metric, [])
-        if not versions and metric in members:  # the reports of a joint metric hold its values
+        # the reports of a joint metric hold its values
+        if not versions and metric in members:
             continue
         health = partial(health_of, metric, versions, job, result, broken)
         if versions:

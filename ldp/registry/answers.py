@@ -231,7 +231,8 @@ def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
     if_held = if_not = Fraction(1)
     for part in parts_of(mechanism):
         p, q, shared = part.channel.touched, part.channel.untouched, Fraction(part.overlap)
-        if isinstance(part.addressing, Products):  # of two numbers: as large at both ends
+        # of two numbers: as large at both ends
+        if isinstance(part.addressing, Products):
             shared = 1 - Fraction(len(part.addressing.bounds), part.shape.rows)
         if part.kind is Index:
             if_held *= part.touches * p

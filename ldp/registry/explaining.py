@@ -179,7 +179,8 @@ def in_text(data: Mapping[str, Any]) -> str:
         budgets = [
             f"{name}: {left:g} in the current window, {lives[name]:g} for life"
             for name, left in data["remaining"].items()
-            if None not in (left, lives[name])  # without an honest relay there is no bound
+            # without an honest relay there is no bound
+            if None not in (left, lives[name])
         ]
         lines.append(f"Epsilon that may still be spent: {'; '.join(budgets)}.")
     return "\n".join(part for line in lines for part in _wrapped(line))

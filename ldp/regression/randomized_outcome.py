@@ -398,7 +398,8 @@ class RandomizedOutcomeRegression:
         slope = self.design.gain * share * (1 - share)
         spread = np.maximum(p * (1 - p), 1e-300)
         residual = (y - p) / spread
-        falling = -1 / spread - residual * (1 - 2 * p) / spread  # of the residual, by p
+        # of the residual, by p
+        falling = -1 / spread - residual * (1 - 2 * p) / spread
         curved = -(falling * slope**2 + residual * slope * (1 - 2 * share))
         return (
             x * (weight * residual * slope)[:, None],

@@ -239,7 +239,8 @@ class Population:
             except ParameterError:
                 if not reading.is_private:
                     raise
-                value, weight = ("", "") if is_joint else "", 1  # one line is one person
+                # one line is one person
+                value, weight = ("", "") if is_joint else "", 1
             weights[value] += weight
             lines.setdefault(value, line)
         total, rounding = sum(weights.values()), 0.005 if kind == "frequency" else 0.0
