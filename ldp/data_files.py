@@ -13,8 +13,9 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
+from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ldp.errors import ParameterError
 from ldp.files import bytes_of
@@ -49,6 +50,7 @@ OTHERS = {
 NO_TEXT = "not {} text: name its encoding, as --encoding cp1252, or export it as CSV in UTF-8"
 ARROW = {".parquet": "a Parquet", ".arrow": "an Arrow", ".feather": "an Arrow"}
 ARROW_ERRORS = {
+    "truncated|parse string|supported cast": "has files with other types of a column",
     "duplicate field": "has two columns of one name: rename one",
     "out of range": "holds a date or time that Python has not: write it as text",
     "Nanosecond|lose data": "holds times with nanoseconds: round them to microseconds",
@@ -56,6 +58,8 @@ ARROW_ERRORS = {
 """Words of an error of pyarrow -> what is wrong."""
 KINDS = ("count", "frequency")
 """Names of the column that says how many people hold a value."""
+COUNTS = r"(?i)n|num(ber)?|people|persons|users|total|share|freq(uency)?|(count|cnt)s?([ (_].*)?"
+"""Pattern of the names that such a column has in tables of other programs."""
 SHOWN, MOST_NAMES = 40, 300
 """Number of letters of a value, and of the names of columns, that an error shows."""
 _SIGNS = str.maketrans("\u2212\uff0d\u066b\uff0e\u066c\uff0c", "--..,,")
@@ -124,10 +128,26 @@ class DataTable(NamedTuple):
         return self.header.index(name)
 
     def require_people(self, name: str) -> None:
-        """Raise ParameterError where the column beside `name` counts the people of each row."""
-        if [*map(str.lower, self.header)] in ([name.lower(), kind] for kind in KINDS):
+        """Raise ParameterError where another column than `name` may count the people of each row:
+        by the header, or, unless the file is private, because no row repeats another."""
+        counts = [head for head in self.header if head != name and re.fullmatch(COUNTS, head)]
+        is_pair = [*map(str.lower, self.header)] in ([name.lower(), kind] for kind in KINDS)
+        is_open = not self.reading.is_private
+        if counts and (is_pair or (is_open and self._may_hold(counts, name))):
             what = "may count people, and --column reads one a row: head the table value,count"
-            raise ParameterError(f"{self.path}: {self.header[1]} {what}")
+            raise ParameterError(f"{self.path}: {counts[0]} {what}, or rename that column")
+
+    def _may_hold(self, counts: list[str], name: str) -> bool:
+        """Return whether the columns `counts` hold numbers, and either the cells of `name` are all
+        different, or the other columns have more than half of all combinations, each once."""
+        rows = [cells for _, cells in self.rows]
+        keys = [place for place, head in enumerate(self.header) if head not in counts]
+        different = {tuple(row[place] for place in keys) for row in rows}
+        possible = prod(len({row[place] for row in rows}) for place in keys)
+        is_table = len(different) == len(rows) > max(1, possible / 2)
+        numbers = (cell.rstrip("% ") for head in counts for cell in self.cells(head))
+        is_list = len({*self.cells(name)}) == len(rows) > 1
+        return (is_table or is_list) and all(map(number_forms, numbers))
 
     def cells(self, name: str) -> list[str]:
         """Return the cells of a column, as they are written."""
@@ -493,6 +513,10 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
     # late: tables of text need no such package
     import pyarrow
     from pyarrow import dataset
+    from pyarrow import types as kinds
+
+    def is_number(kind: Any) -> bool:
+        return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind))
 
     columns, typed = list[list[str]](), set[str]()
     try:
@@ -502,9 +526,17 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
             raise ParameterError(f"{path} has no columns")
         if not {*names} <= {*header}:
             return DataTable(path, header, [], "", reading)
+        # what may count people too
+        if names and not reading.is_private:
+            counts = (some for some in source.schema if re.fullmatch(COUNTS, some.name))
+            names = {*names, *(some.name for some in counts if is_number(some.type))}
         header = [name for name in header if not names or name in names]
+        for part in source.get_fragments():
+            known = part.physical_schema.names
+            for name in [name for name in header if name not in known][:1]:
+                raise ParameterError(f"{part.path} has no column {name!r}, unlike other files")
         for name, column in zip(header, source.to_table(columns=header).columns, strict=True):
-            text, kinds = str(column.type), pyarrow.types
+            text = str(column.type)
             if reading.takes_lists and re.fullmatch(r"(large_)?list<\w+: (large_)?string>", text):
                 lists = enumerate(column.to_pylist(), 1)
                 texts = [_joined(of, place_of(path, row), reading) for row, of in lists]
@@ -515,13 +547,12 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
             if kinds.is_dictionary(column.type):
                 column = column.cast(column.type.value_type, safe=False)
             # else read by pandas if it is there
+            zone = getattr(column.type, "tz", None)
             if str(column.type).startswith("timestamp[ns"):
-                micro = pyarrow.timestamp("us", column.type.tz)
-                column = column.cast(micro, safe=not reading.is_private)
-            if any(
-                is_number(column.type)
-                for is_number in (kinds.is_integer, kinds.is_floating, kinds.is_decimal)
-            ):
+                column = column.cast(pyarrow.timestamp("us", zone), safe=not reading.is_private)
+            if column.type == pyarrow.time64("ns"):
+                column = column.cast(pyarrow.time64("us"), safe=not reading.is_private)
+            if is_number(column.type):
                 typed.add(name)
             elif "binary" in text or (reading.is_private and not kinds.is_boolean(column.type)):
                 encoding = _encoding(reading, "utf-8")
@@ -535,6 +566,9 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
             is_short = column.type in (pyarrow.float16(), pyarrow.float32())
             # as doubles they have other digits
             cells = column.to_numpy() if is_short else column.to_pylist()
+            if name in typed:
+                # no -0.0
+                cells = [None if cell is None else cell or abs(cell) for cell in cells]
             columns.append(["" if cell is None or cell != cell else str(cell) for cell in cells])
     except FileNotFoundError:
         raise ParameterError(f"cannot read {path}: No such file or directory") from None

@@ -498,6 +498,9 @@ def test_counts_of_people_are_no_people(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="Count may count people, and --column reads one a"):
         Population.from_csv(path, column="City")
     read_table(path).require_people("Count")  # a column of numbers
+    twice = written(tmp_path, "count,count\n1,1\n")
+    with pytest.raises(ParameterError, match="2 columns 'count': rename one"):
+        Population.from_csv(twice, column="count")
     rows = "value,{}\nOslo,{}\nBergen,{}\nHell,{}\nAlle,{}\n"
     for kind, cells in (("count", (6, 3, 1, 10)), ("frequency", (60, 30.5, 9.5, 100))):
         path = written(tmp_path, rows.format(kind, *cells))
@@ -507,6 +510,75 @@ def test_counts_of_people_are_no_people(tmp_path: Path) -> None:
         assert len(people.values) == 4
     Population.from_csv(written(tmp_path, "value,count\na,1\nb,2\nc,3\n"))
     Population.from_csv(written(tmp_path, "value,count\n1,1\n2,2\n3,3\n4,6\n"))
+
+
+COUNTED = (
+    "city,n\nOslo,60\nBergen,30\n",
+    "n,city\n60,Oslo\n30,Bergen\n",
+    "city,os,Total\nOslo,ios,60\nOslo,web,30\nBergen,ios,1\n",
+    "city,COUNT(*)\nOslo,60\nBergen,30\n",
+    "city,n,share\nOslo,60,66.7 %\nBergen,30,33.3 %\n",
+)
+PEOPLE = (
+    "id,city,n\n1,Oslo,3\n2,Bergen,4\n3,Oslo,4\n",
+    "city,total\nOslo,3\nBergen,4\nOslo,4\n",
+    "city,users\nOslo,Ann\nBergen,Bob\n",
+    "city,os,n\nOslo,ios,60\nOslo,web,30\nBergen,ios,1\nOslo,ios,2\n",
+    "city,country\nOslo,1\nBergen,2\n",
+    "city,n\nOslo,60\n",
+)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("text", [*COUNTED, *PEOPLE])
+def test_counts_by_other_names_are_no_people(text: str, tmp_path: Path) -> None:
+    """Each row was one person. Rows that repeat, and columns of texts, are honest."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import csv, parquet
+
+    path, place = written(tmp_path, text), tmp_path / "data.parquet"
+    parquet.write_table(csv.read_csv(pa.BufferReader(text.encode())), place)
+    for table in (read_table(path), read_table(place, names=["city"])):
+        if text in PEOPLE:
+            table.require_people("city")
+        elif ",os," not in text or table.path == path:
+            with pytest.raises(ParameterError, match=r"may count people, .*, or rename that col"):
+                table.require_people("city")
+    read_table(path, Reading(is_private=True)).require_people("city")
+
+
+@pytest.mark.exact
+def test_the_files_of_a_folder_have_the_columns_of_its_first(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    folder = tmp_path / "data.parquet"
+    folder.mkdir()
+    parquet.write_table(pa.table({"city": ["Oslo"], "n": [1]}), folder / "1.parquet")
+    parquet.write_table(pa.table({"n": [2], "more": [3]}), folder / "2.parquet")
+    assert read_table(folder, names=["n"]).cells("n") == ["1", "2"]
+    with pytest.raises(ParameterError, match=r"2.parquet has no column 'city', unlike other files"):
+        read_table(folder, names=["city"])
+    parquet.write_table(pa.table({"n": [2.5], "city": ["Hell"]}), folder / "2.parquet")
+    with pytest.raises(ParameterError, match="has files with other types of a column"):
+        read_table(folder)
+
+
+@pytest.mark.exact
+def test_numbers_and_times_of_parquet_are_those_that_are_written(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "data.parquet"
+    zeros = {"a": [-0.0, 0.0, None], "b": pa.array([-0.0, 0.0, 0.5], pa.float32()), "c": [0, 1, 2]}
+    parquet.write_table(pa.table(zeros), path)
+    columns = [read_table(path).cells(name) for name in "abc"]
+    assert columns == [["0.0", "0.0", ""], ["0.0", "0.0", "0.5"], ["0", "1", "2"]]
+    parquet.write_table(pa.table({"a": pa.array([1000], pa.time64("ns"))}), path)
+    assert read_table(path).cells("a") == ["00:00:00.000001"]
+    parquet.write_table(pa.table({"a": pa.array([1], pa.time64("ns"))}), path)
+    with pytest.raises(ParameterError, match="times with nanoseconds: round them"):
+        read_table(path)
 
 
 @pytest.mark.exact

@@ -197,7 +197,8 @@ class Population:
         the line of the first mistake; in a private file an empty value is no value."""
         reading = reading._replace(takes_lists=are_sets)
         table = read_table(path, reading, [] if column is None else [column])
-        table.require_people(column or "")
+        if column is not None:
+            table.require_people(column)
         if are_sets and column and table.header == [column] and table.path.suffix not in ARROW:
             problem = "a blank line may be a person without answers: add a column"
             raise ParameterError(f"{path}: {problem}")
