@@ -3,9 +3,10 @@ increasing order. The last two replace parts of scipy that are slow to import. S
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from decimal import Decimal
 from fractions import Fraction
 from itertools import chain
 from typing import Any
@@ -44,10 +45,12 @@ Seed = Generator | int | None
 
 def generator_of(seed: Seed) -> Generator:
     """Return the generator of a simulation; raise ParameterError for an invalid `seed`."""
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError):
-        raise ParameterError("seed must be a whole number from 0, a generator or None") from None
+    with suppress(TypeError, ValueError):
+        generator = np.random.default_rng(seed)
+        # that of RandomState has not
+        if hasattr(generator.bit_generator.seed_seq, "spawn"):
+            return generator
+    raise ParameterError("seed must be a whole number from 0, a generator or None")
 
 
 def increasing(values: Floats, weights: Floats | None = None) -> Floats:
@@ -106,7 +109,8 @@ def texts(values: Any, name: str = "values") -> tuple[Any, ...]:
         kinds = {*map(type, values)}
         if kinds == {tuple}:
             kinds = {*map(type, chain.from_iterable(values))}
-        if kinds <= WHOLE or not any(map(_is_missing, values)):
+        is_nested = not kinds.isdisjoint({dict, list, np.ndarray, set})
+        if kinds <= WHOLE or not (is_nested or any(map(_is_missing, values))):
             return tuple(values)
     different, places = column_codes(values, name)
     return tuple(different[place] for place in places.tolist())
@@ -117,15 +121,25 @@ def _codes(rows: Any, name: str) -> Codes:
     from pyarrow import compute
 
     # objects of polars, as sets are, become pointers in Arrow
-    is_arrow = hasattr(rows, "__arrow_c_stream__") and str(getattr(rows, "dtype", "")) != "Object"
+    kind = str(getattr(rows, "dtype", ""))
+    is_arrow = hasattr(rows, "__arrow_c_stream__") and kind != "Object"
     is_array = is_arrow or hasattr(rows, "__array__")
     is_column = is_array or isinstance(rows, Iterable)
-    if isinstance(rows, str | bytes | dict | AbstractSet) or not is_column:
-        raise ParameterError(f"{name} must be a list, an array or a column, not one value")
+    if isinstance(rows, str | bytes | bytearray | dict | AbstractSet) or not is_column:
+        what = f"must be a list, an array or a column, not {type(rows).__name__}"
+        raise ParameterError(f"{name} {what}")
     if not is_arrow and getattr(rows, "ndim", 1) != 1:
         raise ParameterError(f"{name} must be one column")
     if hasattr(rows, "reset_index"):  # drops pandas' index
+        by = rows.index.names[0] if hasattr(rows, "to_frame") else None
+        may_count = by is not None and rows.dtype.kind in "iuf"
+        if may_count and rows.name in (None, "count", "proportion"):
+            what = f"may be counts by {by!r}: give a row a person, or to_numpy()"
+            raise ParameterError(f"{name} {what}")
         rows = rows.reset_index(drop=True)
+    # rows of fields
+    if isinstance(rows, np.ndarray) and rows.dtype.kind == "V":
+        return _codes_one_by_one(rows.tolist())
     rows = rows if is_array else [*rows]
     try:
         if is_arrow:
@@ -139,9 +153,13 @@ def _codes(rows: Any, name: str) -> Codes:
             return _codes_of_columns(columns) if len(columns) > 1 else columns[0]
         if pa.types.is_nested(column.type):
             return _codes_one_by_one(column.to_pylist())
+        if pa.types.is_temporal(column.type) and (kind == "object" or not is_array):
+            # Arrow makes days of a day and a time
+            return _codes_one_by_one(rows)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        if pa.types.is_floating(column.type):  # polars tells NaN from null
+        # polars tells NaN from null
+        if pa.types.is_floating(column.type):
             column = compute.if_else(compute.is_nan(column), None, column)
         column = column.dictionary_encode().combine_chunks()
     except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError) as error:
@@ -150,10 +168,19 @@ def _codes(rows: Any, name: str) -> Codes:
         return _codes_one_by_one(rows)
     places = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     values = column.dictionary
+    if values.type == pa.time64("ns"):
+        values = values.cast(pa.time64("us"))  # Python has no others
     # as doubles they have other digits
     if values.type in (pa.float16(), pa.float32()):
-        return tuple(map(str, values.to_numpy())), places
-    return tuple(map(_text, values.to_pylist())), places
+        return merged(map(_text, values.to_numpy()), places)
+    return merged(map(_text, values.to_pylist()), places)
+
+
+def merged(values: Iterable[Any], places: Ints) -> Codes:
+    """Return the codes of a column of `values`, some of which may be equal."""
+    numbers = dict[Any, int]()
+    changed = [numbers.setdefault(value, len(numbers)) for value in values]
+    return tuple(numbers), np.array([*changed, -1])[places]
 
 
 def _codes_of_columns(columns: Sequence[Codes]) -> Codes:
@@ -189,8 +216,8 @@ def _is_missing(value: Any) -> bool:
 
 
 def _text(value: Any) -> Any:
-    """Return a value of a column as a text, a fraction as decimals; return bytes that are not UTF-8
-    unchanged."""
+    """Return a value of a column as a text, a fraction as decimals and -0.0 as 0.0; return bytes
+    that are not UTF-8 unchanged."""
     if isinstance(value, dict | tuple):
         return tuple(map(_text, value.values() if isinstance(value, dict) else value))
     if isinstance(value, AbstractSet | list | np.ndarray):
@@ -199,14 +226,29 @@ def _text(value: Any) -> Any:
         with suppress(UnicodeDecodeError):
             return value.decode()
         return value
-    return str(float(value) if isinstance(value, Fraction) else value)
+    if isinstance(value, float | np.floating | Decimal) and not value:
+        value = abs(value)
+    text = str(float(value) if isinstance(value, Fraction) else value)
+    if " at 0x" in text and not isinstance(value, str):
+        raise TypeError(f"an object of {type(value).__name__} is no text and no number")
+    return text
+
+
+def require_one_index(columns: Mapping[str, Any]) -> None:
+    """Raise ParameterError, with the names, where two columns of pandas have different indices."""
+    indices = {name: rows.index for name, rows in columns.items() if hasattr(rows, "reset_index")}
+    for name, index in indices.items():
+        first = next(iter(indices))
+        if not index.equals(indices[first]):
+            raise ParameterError(f"{name} has another index than {first}: align both")
 
 
 def unmasked(values: Any) -> Any:
     """Return a masked array of numbers with NaN where it is masked, and anything else unchanged:
     numpy and scikit-learn would read the numbers below the mask."""
     if isinstance(values, np.ma.MaskedArray):
-        with suppress(TypeError, ValueError):  # texts, which the caller refuses
+        # texts, which the caller refuses
+        with suppress(TypeError, ValueError):
             values = values.astype(np.float64)
             return values.filled(np.nan)
     return values

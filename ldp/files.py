@@ -101,6 +101,8 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 def csv_cells(texts: Collection[str]) -> list[str]:
     """Return each of the `texts` as a cell of CSV text, in quotes where it needs them."""
+    if bytes in {*map(type, texts)}:
+        raise ParameterError("a value is bytes, and CSV holds texts: decode it")
     together = "".join(texts)
     is_plain = all(texts) and not any(mark in together for mark in ',"\r\n')
     return [*texts] if is_plain else _csv_lines(zip(texts))

@@ -243,6 +243,13 @@ class CatalogueMechanism(ABC):
         return f"{self.name} {self.fingerprint.hex()}"
 
 
+def require_mechanism(mechanism: Any) -> Any:
+    """Return `mechanism`; raise ParameterError for anything but a mechanism."""
+    if not isinstance(mechanism, CatalogueMechanism):
+        raise ParameterError(f"{mechanism!r} is no mechanism, such as RandomizedResponse(...)")
+    return mechanism
+
+
 class Mechanism(CatalogueMechanism, ABC):
     """Local randomizer whose report is counted in one table of integers."""
 

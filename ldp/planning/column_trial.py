@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Generator, Seed, column_codes, generator_of
+from ldp.arrays import Generator, Seed, column_codes, generator_of, merged, require_one_index
 from ldp.data_files import number_forms, plain_numbers
 from ldp.decoding import decode
 from ldp.decoding.by_category import decode_by_category
@@ -302,12 +302,9 @@ def _column(
     column and its answers, and the same facts for a program."""
     different, places = column_codes(values, name, has_missing=True)
     groups, group = _groups(by, values, places)
-    if read_as != "categories" and all(isinstance(value, str) for value in different):
+    _require_texts(different, name)
+    if read_as != "categories":
         different, places = _as_numbers(different, places, read_as, name)
-    if not all(isinstance(value, str) for value in different):
-        raise ParameterError(
-            f"{name} must hold a text or a number in each row, no list; of a frame give one column"
-        )
     # the last: missing
     is_blank = np.array([value == "" for value in different] + [True])
     is_empty = is_blank[places] | (group < 0)
@@ -375,6 +372,14 @@ def _column(
     return people, about, notes, facts
 
 
+def _require_texts(different: Sequence[Any], name: str) -> None:
+    """Raise ParameterError, with `name`, where a value is no text."""
+    if not all(isinstance(value, str) for value in different):
+        raise ParameterError(
+            f"{name} must hold a text or a number in each row, no list; of a frame give one column"
+        )
+
+
 def _as_numbers(different: Any, places: Any, read_as: str, name: str) -> tuple[Any, Any]:
     """Return values and places with numbers such as '1,234.50' as programs write them, where they
     are read as numbers; raise ParameterError for a number that can be read in two ways."""
@@ -385,9 +390,7 @@ def _as_numbers(different: Any, places: Any, read_as: str, name: str) -> tuple[A
         return different, places
     advice = "give numbers in place of texts, or read_as='categories'"
     numbers = plain_numbers(different, lambda _: name, advice)
-    texts = [numbers[value] for value in different]
-    places_of = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    return [*places_of], np.array([*(places_of[text] for text in texts), -1])[places]
+    return merged(map(numbers.__getitem__, different), places)
 
 
 def _unit_of(value: str) -> tuple[str | None, ...]:
@@ -407,11 +410,11 @@ def _groups(by: Any, values: Any, places: Any) -> tuple[tuple[str, ...], Any]:
         raise ParameterError(
             f"by has {counted(len(group), 'row')} and the values have {len(places):,}"
         )
-    columns = values, by
-    indices = [rows.index for rows in columns if hasattr(rows, "reset_index")]
-    if len(indices) == 2 and not indices[0].equals(indices[1]):
-        raise ParameterError("by has another index than the values: align both")
-    return groups, group
+    require_one_index({"the values": values, "by": by})
+    _require_texts(groups, "by")
+    filled = [*filter(None, groups)]
+    numbers = {text: number for number, text in enumerate(filled)}
+    return tuple(filled), np.array([*(numbers.get(text, -1) for text in groups), -1])[group]
 
 
 def _people(

@@ -13,6 +13,7 @@ import numpy as np
 from ldp.arrays import Generator, Seed, generator_of
 from ldp.errors import ParameterError
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism
+from ldp.mechanisms.base import require_mechanism
 from ldp.mechanisms.hadamard_response import HadamardResponse
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import number_of
@@ -210,14 +211,6 @@ def compare(
         ),
         notes=f"Standard errors in {unit}, as the mechanisms state them; `measured` is of draws.",
     )
-
-
-def require_mechanism(mechanism: Any) -> Any:
-    """Return `mechanism`; raise ParameterError for anything but a mechanism."""
-    with suppress(AttributeError):
-        if mechanism.fingerprint and mechanism.layout:
-            return mechanism
-    raise ParameterError(f"{mechanism!r} is no mechanism, such as RandomizedResponse(...)")
 
 
 def epsilons_of(epsilons: Any) -> tuple[float, ...]:

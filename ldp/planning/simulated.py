@@ -13,7 +13,7 @@ from ldp.arrays import Floats, Seed, generator_of
 from ldp.decoding.outcome import outcome
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism
-from ldp.planning.error_curves import require_mechanism
+from ldp.mechanisms.base import require_mechanism
 from ldp.simulation import Population
 from ldp.simulation.tables import draw_people_table
 from ldp.tables.frame import Columns, Frame, number_text, table_html

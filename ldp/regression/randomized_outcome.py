@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldp.arrays import Floats, column_codes, unmasked
+from ldp.arrays import Floats, column_codes, require_one_index, unmasked
 from ldp.errors import DecodeError, ParameterError, require_probability, require_share
 
 MODELS = ("linear", "logistic")
@@ -192,6 +192,7 @@ class RandomizedOutcomeRegression:
         they are a random sample; for the linear model only. Raises ParameterError for other
         numbers, and DecodeError where the covariates do not determine the coefficients.
         """
+        require_one_index({"X": X, "y": y, "weights": weights, "strata": strata})
         answers, columns = _numbers(y), _columns(X)
         if answers.shape != columns.shape[:1]:
             raise ParameterError("X and y must have a row for each person, and one at least")
@@ -270,7 +271,8 @@ class RandomizedOutcomeRegression:
         columns, answers, b, scale = self._likelihood
         ends = []
         for place, far in enumerate(reach * scale):
-            order = np.roll(np.arange(len(b)), -place - 1)  # `place` is last
+            # `place` is last
+            order = np.roll(np.arange(len(b)), -place - 1)
             x, triangle = np.linalg.qr(columns[:, order])
             unit = triangle[-1, -1]
             ends += [
@@ -351,7 +353,8 @@ class RandomizedOutcomeRegression:
             try:
                 np.linalg.cholesky(observed)
                 information = observed
-            except np.linalg.LinAlgError:  # not concave here: Fisher's steps still go up
+            # not concave here: Fisher's steps still go up
+            except np.linalg.LinAlgError:
                 information = expected + LEAST_INFORMATION**2 * gram
             step = np.linalg.lstsq(information, score, rcond=None)[0]
             value, factor = self._log_likelihood(x @ b, y, weight), 1.0

@@ -18,11 +18,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from ldp.arrays import AnyInts, Bytes, Ints, RowNumbers, add_at
+from ldp.arrays import AnyInts, Bytes, Ints, RowNumbers, add_at, unmasked
 from ldp.bulk.counting import count_bits, walsh_hadamard
 from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError, errors_in
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters
+from ldp.mechanisms.base import require_mechanism
 from ldp.protocol import wire
 from ldp.protocol.kinds import Layout
 from ldp.protocol.strict_json import are_texts
@@ -111,7 +112,8 @@ class Table:
         """
         from ldp.tables.joint_table import empty_builder
 
-        builder = empty_builder(mechanism, whole=whole or mechanism.needs_whole)
+        needs_whole = require_mechanism(mechanism).needs_whole
+        builder = empty_builder(mechanism, whole=whole or needs_whole)
         builder.add_all(reports)
         return builder.build()
 
@@ -135,12 +137,14 @@ class Table:
         >>> Table.from_counts(CoinResponse(alpha=0.5, beta=0.5), [[70]], 100).total
         100
         """
-        if not isinstance(mechanism, Mechanism):
+        if not isinstance(require_mechanism(mechanism), Mechanism):
             raise ParameterError("reports of several parts have several tables: count each part")
-        if isinstance(windows, str):  # its letters would be days
-            raise ParameterError(f"windows must be a list of days, as [{windows!r}]")
+        is_list = isinstance(windows, Iterable) and not isinstance(windows, str)
+        if not are_texts(days := [*windows] if is_list else None):
+            raise ParameterError("windows must be a list of days, as ['2026-01-01']")
         try:
-            cells, rows = np.asarray(counts), np.atleast_1d(np.asarray(reports))
+            cells, rows = (np.asarray(unmasked(some)) for some in (counts, reports))
+            rows = np.atleast_1d(rows)
         except ValueError:
             raise ParameterError("counts and reports must be arrays of integers") from None
         if cells.shape != mechanism.shape or rows.shape != mechanism.shape[:1]:
@@ -150,7 +154,7 @@ class Table:
             )
         if cells.dtype.kind not in "iu" or rows.dtype.kind not in "iu":
             raise ParameterError("counts and reports must be integers")
-        table = cls(mechanism, cells, rows.astype(np.int64), tuple(sorted({*windows})))
+        table = cls(mechanism, cells, rows.astype(np.int64), tuple(sorted({*days})))
         if reason := table._impossible():
             raise ParameterError(f"no reports can make these counts: {reason}")
         kind = smallest_type(int(table.reports.max()), mechanism.kind.is_signed)
@@ -417,7 +421,7 @@ class TableBuilder(CountsReports):
     def __init__(
         self, mechanism: Mechanism, workers: int = 1, *, start: "Table | None" = None
     ) -> None:
-        if not isinstance(mechanism, Mechanism):
+        if not isinstance(require_mechanism(mechanism), Mechanism):
             raise ReportError("reports of several parts are counted by a JointTableBuilder")
         self._mechanism: Mechanism = mechanism
         self._workers = max(1, workers)

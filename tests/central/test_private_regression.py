@@ -490,6 +490,15 @@ def test_missing_numbers_count_as_the_middle_and_infinite_ones_as_the_bound() ->
 
 
 @pytest.mark.exact
+def test_rows_of_pandas_are_paired_by_one_index() -> None:
+    pandas = pytest.importorskip("pandas")
+    X, y = map(pandas.DataFrame, linear(20, 2))
+    assert simulated().fit(X, y[0]).coef_.shape == (2,)
+    with pytest.raises(ParameterError, match="y has another index than X: align both"):
+        simulated().fit(X, y[0].sort_values())
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("name", list(METHODS))
 def test_no_method_reads_the_number_of_rows(name: str) -> None:
     """Only sums are read: as many rows of zeros, without a column of ones, change nothing."""

@@ -355,6 +355,8 @@ def test_the_commands_make_the_table_of_aggregate(tmp_path: Path) -> None:
     [
         ([[1, 2]], [3, 4], "must have the shape"),
         ([[1.0, 2.0]], 3, "must be integers"),
+        (np.ma.array([[1, 2]], mask=[[False, True]]), 3, "must be integers"),
+        ([[1, 2]], np.ma.array([3], mask=[True]), "must be integers"),
         ([[-1, 4]], 3, "below 0"),
         ([[3, 3, 3]], 3, "must have the shape"),
         ([[4, 0]], 3, "larger than the reports"),
@@ -366,6 +368,14 @@ def test_the_commands_make_the_table_of_aggregate(tmp_path: Path) -> None:
 def test_impossible_counts_are_refused(counts: Any, reports: Any, reason: str) -> None:
     with pytest.raises(ParameterError, match=reason):
         Table.from_counts(RandomizedResponse(categories=("a", "b"), epsilon=1.0), counts, reports)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("windows", [None, 5, "2026-01-31", [date(2026, 1, 31)], ["a", None]])
+def test_windows_of_counts_are_a_list_of_texts(windows: Any) -> None:
+    mechanism = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+    with pytest.raises(ParameterError, match=r"windows must be a list of days, as \['2026-01-01'"):
+        Table.from_counts(mechanism, [[1, 2]], 3, windows)
 
 
 @pytest.mark.exact

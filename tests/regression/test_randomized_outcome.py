@@ -400,6 +400,26 @@ def test_wrong_data_say_what_is_wrong() -> None:
         RandomizedOutcomeRegression(FORCED, "logistic").fit(x, y, of_people=True)
 
 
+@pytest.mark.exact
+def test_rows_of_pandas_are_paired_by_one_index() -> None:
+    """A sorted column was paired by position, with the covariates of other people."""
+    pandas = pytest.importorskip("pandas")
+    x, y = survey(FORCED, 40, 6)
+    frame, answers = pandas.DataFrame(x, index=range(7, 47)), pandas.Series(y, index=range(7, 47))
+    model, strata = RandomizedOutcomeRegression(FORCED), pandas.Series(["a", "b"] * 20)
+    expected = model.fit(x, y).coef_
+    np.testing.assert_array_equal(model.fit(frame, answers).coef_, expected)
+    np.testing.assert_array_equal(model.fit(frame, y).coef_, expected)
+    for data, name in (
+        ((frame, answers.sort_values()), "y"),
+        ((frame, answers, answers.sort_values() + 1), "weights"),
+        ((frame, y, None, strata), "strata"),
+        ((x, answers, None, strata), "strata"),
+    ):
+        with pytest.raises(ParameterError, match=f"{name} has another index than [Xy]: align both"):
+            model.fit(*data)
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "setting", [surveys.SETTINGS[1], surveys.SETTINGS[6], surveys.SETTINGS[-1]]

@@ -36,6 +36,7 @@ from ldp.mechanisms import (
 )
 from ldp.planning import lower_bound
 from ldp.planning.error_curves import Curve
+from ldp.server import Table, TableBuilder, decode
 from ldp.simulation import Population, draw_reports, draw_table
 from tests.command_line import WITHOUT_SERVER, run
 
@@ -118,6 +119,42 @@ def test_columns_of_pandas_are_paired_by_one_index() -> None:
     for by in (frame["place"], frame["place"].tolist()):
         trials = ldp.try_column(frame["number"], by=by, epsilon=1)
         assert trials.people.truth() == {"x / 3": 1, "y / 1": 1, "y / 2": 1}
+
+
+@pytest.mark.exact
+def test_categories_of_a_trial_are_texts_and_not_empty() -> None:
+    for by in ([["x"], ["y"]], [b"\xff", b"x"], [("x", "y"), ("y", "x")]):
+        with pytest.raises(ParameterError, match=r"^by must hold a text or a number in each row"):
+            ldp.try_column(["a", "b"], by=by)
+    trials = ldp.try_column(["a", "b", "c", "d"], by=["x", "y", "", "x"], epsilon=1)
+    assert trials.people.truth() == {"x / a": 1, "y / b": 1, "x / d": 1}
+    assert "by 2 categories; 1 empty cell left out" in trials.about
+
+
+@pytest.mark.exact
+def test_a_class_is_no_mechanism_and_a_legacy_generator_no_seed() -> None:
+    some: list[Any] = [RandomizedResponse, "rr", None]
+    for wrong in some:
+        for take in (ldp.simulate, Table.from_reports):
+            with pytest.raises(ParameterError, match="is no mechanism, such as"):
+                take(wrong, ["a"])
+        with pytest.raises(ParameterError, match="is no mechanism, such as"):
+            TableBuilder(wrong)
+        with pytest.raises(ParameterError, match="is no mechanism, such as"):
+            Table.from_counts(wrong, [[1]], 1)
+    legacy: Any = np.random.RandomState(1)
+    with pytest.raises(ParameterError, match="seed must be a whole number from 0"):
+        ldp.try_column(["a", "b"], seed=legacy)
+
+
+@pytest.mark.exact
+def test_csv_holds_no_bytes() -> None:
+    sketch = ldp.CountMeanSketch(epsilon=4.0, rows=64, width=128)
+    result = ldp.simulate(sketch, [b"\xff", b"a"], seed=1).result
+    with pytest.raises(ParameterError, match="a value is bytes, and CSV holds texts: decode it"):
+        result.to_csv()
+    with pytest.raises(ParameterError, match="a value must be str or bytes"):
+        decode(draw_table(sketch, ["a"]), cast("Any", [["a"], ["b"]]))
 
 
 @pytest.mark.exact

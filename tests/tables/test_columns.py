@@ -1,6 +1,7 @@
 """Values may be a list, an array, an Arrow column, or a Series of pandas or polars."""
 
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib import import_module
 from typing import Any
@@ -246,3 +247,57 @@ def test_many_columns_of_many_values_are_told_apart() -> None:
     found, places = column_codes(pa.table(columns, names=names))
     assert len(found) == 1000
     assert all(found[place][3] == f"c3{row}" for row, place in enumerate(places.tolist()))
+
+
+@pytest.mark.exact
+def test_zero_has_no_sign() -> None:
+    values = [-0.0, 0.0, 1.5]
+    columns = [values, np.array(values), pa.array(values), np.array(values, np.float16)]
+    for column in [*columns, [-0.0, 0, 1.5], [*values, "x"], [Decimal("-0.0"), 0.0, "x"]]:
+        different, places = column_codes(column)
+        assert places[:2].tolist() == [0, 0]
+        assert {*different} <= {"0.0", "1.5", "x"}
+
+
+@pytest.mark.exact
+def test_times_of_several_types_stay_apart() -> None:
+    """Arrow makes days of days and times, and reads a time without a zone as UTC."""
+    days = [date(2026, 1, 1), datetime(2026, 1, 1, 5), datetime(2026, 1, 1, 6)]
+    zones = [datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC)]
+    for times in (days, zones, np.array(days, dtype=object)):
+        assert column_codes(times)[0] == tuple(map(str, times))
+    assert column_codes([*days, None], has_missing=True)[1].tolist() == [0, 1, 2, -1]
+
+
+@pytest.mark.exact
+def test_nanoseconds_of_a_time_are_not_lost() -> None:
+    whole = pa.array([1000, 2000], pa.time64("ns"))
+    assert column_codes(whole)[0] == ("00:00:00.000001", "00:00:00.000002")
+    with pytest.raises(ParameterError, match="would lose data"):
+        column_codes(pa.array([1, 2], pa.time64("ns")))
+
+
+@pytest.mark.exact
+def test_rows_of_a_structured_array_are_tuples() -> None:
+    rows = np.array([(1, "a"), (2, "b"), (1, "a")], dtype=[("x", int), ("y", "U1")])
+    assert column_codes(rows)[0] == (("1", "a"), ("2", "b"))
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("wrong", [object(), lambda: None])
+def test_objects_without_a_text_are_no_values(wrong: object) -> None:
+    with pytest.raises(ParameterError, match="is no text and no number"):
+        column_codes([wrong, wrong])
+    assert column_codes(["<a at 0x1>"])[0] == ("<a at 0x1>",)
+
+
+@pytest.mark.exact
+def test_counts_by_an_index_are_no_people() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"city": CITIES, "age": [1, 2, 3, 4]})
+    for counts in (frame["city"].value_counts(), frame.groupby("city").size()):
+        with pytest.raises(ParameterError, match="may be counts by 'city': give a row a person"):
+            column_codes(counts)
+        assert {*column_codes(counts.to_numpy())[0]} == {"1", "2"}
+    for rows in (frame["age"], frame.set_index("city")["age"], frame["age"].rename("count")):
+        assert column_codes(rows)[0] == ("1", "2", "3", "4")

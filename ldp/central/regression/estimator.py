@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldp.accounting import Neighbours
-from ldp.arrays import Floats, unmasked
+from ldp.arrays import Floats, require_one_index, unmasked
 from ldp.central import Noise, Releases, Simulated
 from ldp.central.regression.calibration import Budget
 from ldp.central.regression.laplace import FromLaplace, LaplaceMoments
@@ -125,6 +125,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to `X`, shape (n, features), and `y`, shape (n,). Raises ParameterError for invalid
         parameters."""
+        require_one_index({"X": X, "y": y})
         X, (absent, y) = unmasked(X), _without_nan(unmasked(y))
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_all_finite=False)
         y = np.where(absent, np.nan, np.asarray(y, dtype=np.float64))
