@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ldp.errors import ParameterError
-from ldp.files import bytes_of
+from ldp.files import bytes_of, counted
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "|"}
 BOMS = {
@@ -348,8 +348,8 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
             continue
         if len(cells) < width or any(cells[width:]):
             raise ParameterError(
-                f"{table.where(line)}: {width} cells were expected, not {len(cells)}: the header "
-                f"is {table.delimiter.join(table.header)!r:.60}, the row "
+                f"{table.where(line)}: {counted(width, 'cell was', 'cells were')} expected, not "
+                f"{len(cells)}: the header is {table.delimiter.join(table.header)!r:.60}, the row "
                 f"{table.delimiter.join(cells)!r:.60}"
             )
         if '"' in text and any(re.match(r' \s*"', cell) for cell in cells):

@@ -198,6 +198,7 @@ def test_cells_that_can_be_read_in_two_ways_are_told_by_the_others(
     [
         ("a,b;c\n1,2;3\n", "line 1: the separator may be comma or semicolon: give --delimiter"),
         ("a\tb|c\n", "line 1: the separator may be tab or |: give --delimiter"),
+        ("a\n1,2\n", "line 2: 1 cell was expected, not 2: the header is 'a'"),
         ("a,b\n1,2\n3\n", "line 3: 2 cells were expected, not 1: the header is 'a,b'"),
         ('a,b\n"1\n2",3\n4,5,6\n', "line 4: 2 cells were expected, not 3"),
         ('a,b\n1,2\n3,"4\n5,6\n', "line 3: not a CSV file: unexpected end of data"),

@@ -22,7 +22,7 @@ from ldp.cli.options import (
     wrap,
 )
 from ldp.cli.reading import chosen_reading, reading_options
-from ldp.files import csv_text, finite, write_whole
+from ldp.files import counted, csv_text, finite, write_whole
 from ldp.protocol.channel import rounded_up
 from ldp.registry.odds import epsilon_text
 from ldp.tables.result import write_with_summary
@@ -141,7 +141,8 @@ def _words(summary: dict[str, Any], twin: "Twin", out: str, cost: str) -> list[s
     table = [("", "curator", "std. error", "local", "std. error")]
     for name, *curator, local, error, _, _ in twin.rows(SHOWN):
         table.append((name[:24], *_pair(*curator[:2]), *_pair(local, error)))
-    of = f"{head}{summary['metric']}: {twin.kind} of {summary['people']:,} people"
+    people = counted(summary["people"], "person", "people")
+    of = f"{head}{summary['metric']}: {twin.kind} of {people}"
     lines = [of, "", *aligned(table)]
     if len(twin.names) > SHOWN:
         lines.append(

@@ -169,8 +169,8 @@ def collect_command(
             words = f"{counted(sum(moved.values()), 'report')} moved to {store}"
             for metric, reports in left.items():
                 words += (
-                    f"\n{reports:,} reports of {metric} wait: a file has {shuffle_smallest:,} at "
-                    "least; --write-small writes them"
+                    f"\nwaiting: {counted(reports, 'report')} of {metric}; a file has "
+                    f"{shuffle_smallest:,} at least; --write-small writes them"
                 )
             say({"moved": dict(moved), "waiting": dict(left)}, words, as_json)
         else:

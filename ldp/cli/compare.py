@@ -10,6 +10,7 @@ from ldp.cli.options import JSON, SEED, Rows, aligned, generator, say, wrap
 from ldp.cli.reading import chosen_reading, reading_options
 from ldp.cli.shuffling_words import shuffling_conditions
 from ldp.errors import ParameterError
+from ldp.files import counted
 from ldp.planning.comparison import Comparison, ModelRow, compare_models, shuffled_rivals
 from ldp.planning.mechanism_choice import CANDIDATES, OF_NUMBERS
 from ldp.protocol.channel import rounded_up
@@ -113,8 +114,8 @@ def _words(
         *(_cells(row, central.predicted) for row in (local, shuffled, *rivals, central)),
     ]
     lines = [
-        f"A simulation: {values:,} values, {local.users:,} users, epsilon {local.epsilon:g}; "
-        "neighbours: replace one value.",
+        f"A simulation: {values:,} values, {counted(local.users, 'user')}, epsilon "
+        f"{local.epsilon:g}; neighbours: replace one value.",
         "",
         *aligned(table),
         "",

@@ -110,7 +110,8 @@ def simulate_command(
         words = f"{total:,} people's {result['messages']:,} messages of {metric!r} -> {place}"
     if mechanism.outside == "clip" and (clipped := people.rows_read(mechanism)[1][1]):
         result["clipped"] = clipped
-        words += f"\n{clipped:,} people hold a number out of bounds; their devices clip it"
+        who = counted(clipped, "person holds", "people hold")
+        words += f"\n{who} a number out of bounds; their devices clip it"
     following = f"ldp aggregate {metric} --registry {{1}} {{0}} --out {metric}.table"
     if table is not None:
         following = "ldp decode {} --out estimates.csv"

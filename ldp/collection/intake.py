@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from ldp.errors import LdpError, ReportError
+from ldp.files import counted
 from ldp.protocol.batch import (
     HEAD_BYTES,
     ID_BYTES,
@@ -260,7 +261,8 @@ def sort_sealed(
             unopened += 1
             is_direct = result.attestation in (None, UNATTESTED)
             if unopened >= MOST_UNOPENED and is_direct and (verify or tried <= 2 * unopened):
-                raise GivenUp(f"{unopened} reports do not open: the batch is given up") from None
+                what = counted(unopened, "report does", "reports do")
+                raise GivenUp(f"{what} not open: the batch is given up") from None
             continue
         queue = sealed.metric.removeprefix(QUEUE)
         try:

@@ -31,6 +31,7 @@ from ldp.collection.ingest import (
     write_sizes,
 )
 from ldp.collection.object_store import StorePath
+from ldp.files import counted
 
 RETRY_SECONDS = 5.0
 """Seconds after which a worker tries again what failed."""
@@ -358,9 +359,9 @@ class Ingestor(Worker):
             return True
         if is_old and number not in self._small:
             LOG.warning(
-                "%d reports of %s version %d wait: a file has %d at least "
-                "(--write-small writes them)",
-                *(reports, *self._reader.name_of(number), self._shuffling.smallest),
+                "waiting: %s of %s version %d; a file has %d at least (--write-small writes them)",
+                counted(reports, "report"),
+                *(*self._reader.name_of(number), self._shuffling.smallest),
             )
             self._small.add(number)
         return False

@@ -293,7 +293,8 @@ def associate(
     lists = [None] * count if candidates is None else candidates
     listed = [None if some is None else texts(some, "candidates") for some in lists]
     if len(listed) != count:
-        raise DecodeError(f"{len(listed)} lists of candidates for the {count} parts of a report")
+        what = counted(len(listed), "list")
+        raise DecodeError(f"{what} of candidates for the {count} parts of a report")
     if not patterns.total:
         raise DecodeError("there are no reports")
     rule = rule or Rule()

@@ -350,8 +350,9 @@ def _column(
         "left_out": int(left_out.sum()),
     }
     about = (
-        f"{name}: {people.users:,} people, {facts['values']:,} different values, read as "
-        f"{facts['read_as']}{' of 4 digits' * is_rounded}"
+        f"{name}: {counted(people.users, 'person', 'people')}, "
+        f"{counted(facts['values'], 'different value')}, "
+        f"read as {facts['read_as']}{' of 4 digits' * is_rounded}"
     )
     for other in others[:1]:
         row = int(np.argmax(places == different.index(other))) + 1

@@ -12,6 +12,7 @@ import numpy as np
 
 from ldp.arrays import Generator, Seed, generator_of
 from ldp.errors import ParameterError
+from ldp.files import counted
 from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism
 from ldp.mechanisms.base import require_mechanism
 from ldp.mechanisms.hadamard_response import HadamardResponse
@@ -200,7 +201,8 @@ def compare(
         for name in dict.fromkeys(names)
     ]
     return ErrorCurves(
-        about=f"{people.users:,} people, {len(people.values):,} different values",
+        about=f"{counted(people.users, 'person', 'people')}, "
+        f"{counted(len(people.values), 'different value')}",
         frame={"mechanism": names, **columns},
         curves=tuple(curves),
         of=f"standard error, in {unit}",

@@ -121,7 +121,8 @@ class PeriodTask:
         new = by_name.keys() - before
         state, is_whole = self.state, self.subject.mechanism.needs_whole
         if is_whole and not before <= by_name.keys():
-            what = f"{len(new)} late files cannot be added" if new else "it cannot be decoded again"
+            what = "it cannot be decoded again"
+            what = f"{counted(len(new), 'late file')} cannot be added" if new else what
             raise ReportError(
                 f"{what}: which values go together is only in the reports, and those counted "
                 "before are no longer in the store"

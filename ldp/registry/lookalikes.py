@@ -60,7 +60,8 @@ def lookalike_notes(metrics: Iterable[Metric]) -> Iterator[str]:
                 f"(normal form, variation selector or blanks), and count apart: {written}"
             )
         if groups[MOST_NOTES:]:
-            yield f"{where}: {len(groups) - MOST_NOTES} more groups of {what} look alike"
+            more = counted(len(groups) - MOST_NOTES, "more group")
+            yield f"{where}: {more} of {what} that look alike"
 
 
 def odd_values(held: Mapping[str, int], are_numbers: bool) -> list[str]:

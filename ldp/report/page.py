@@ -183,7 +183,8 @@ def _truths(files_read: Sequence[SavedResult], truth: Truths | None) -> list[Any
     truths = [truth] * len(places) if isinstance(truth, Mapping) else list(truth)
     if len(truths) != len(places):
         raise DecodeError(
-            f"{len(truths)} truths for {len(places)} files: give one, or one for each"
+            f"{counted(len(truths), 'truth')} for {counted(len(places), 'file')}: "
+            "give one, or one for each"
         )
     for place, known in zip(places, truths, strict=True):
         matched[place] = _matched(files_read[place], known, is_its_own=not is_one)

@@ -93,8 +93,8 @@ def read_google_table(
     for line, row in rows:
         if len(row) != columns + 1:
             raise DecodeError(
-                f"{counts}: line {line} has {len(row)} numbers; {params} says 1 + {columns}, the "
-                "reports of a cohort and the counts of its bits"
+                f"{counts}: line {line} has {counted(len(row), 'number')}; {params} says "
+                f"1 + {columns}, the reports of a cohort and the counts of its bits"
             )
         values = [_whole(cell, counts, line, "counts", "counts file") for cell in row]
         for value in values:
@@ -102,12 +102,13 @@ def read_google_table(
                 why = f"a bit has from 0 to its {values[0]} reports"
                 raise _wrong(counts, line, f"{value}", why)
         numbers.append(values)
+    said = counted(cohorts, "cohort")
     if not rows or len(rows) % cohorts:
-        raise DecodeError(f"{counts}: has {len(rows)} rows, {params} says {cohorts} cohorts")
+        raise DecodeError(f"{counts}: has {counted(len(rows), 'row')}, {params} says {said}")
     if sum(row[0] for row in numbers) > MOST_REPORTS:
         raise DecodeError(f"{counts}: a table holds at most {MOST_REPORTS} reports")
     if len(rows) > cohorts:
-        say(f"{counts}: {len(rows)} rows of {cohorts} cohorts, every {cohorts} of them added")
+        say(f"{counts}: {len(rows)} rows of {said}, every {cohorts} of them added")
     summed = np.array(numbers, np.int64).reshape(-1, cohorts, columns + 1).sum(axis=0)
     return parameters.table(summed[:, 1:], summed[:, 0])
 
@@ -137,7 +138,8 @@ def read_google_reports(
         for line, row in some:
             if len(row) != len(header):
                 raise DecodeError(
-                    f"{reports}: line {line} has {len(row)} cells, the first line {len(header)}"
+                    f"{reports}: line {line} has {counted(len(row), 'cell')}, "
+                    f"the first {len(header)}"
                 )
             if row[cohort_at].strip() not in cohorts:
                 raise DecodeError(

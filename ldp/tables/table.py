@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from ldp.arrays import AnyInts, Bytes, Ints, RowNumbers, add_at, unmasked
 from ldp.bulk.counting import count_bits, walsh_hadamard
 from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError, errors_in
-from ldp.files import write_whole
+from ldp.files import counted, write_whole
 from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters
 from ldp.mechanisms.base import require_mechanism
 from ldp.protocol import wire
@@ -198,7 +198,7 @@ class Table:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<Table of {self.total} reports, {self.mechanism.describe()}>"
+        return f"<Table of {counted(self.total, 'report')}, {self.mechanism.describe()}>"
 
     def of_metric(self, dictionary: tuple[str, ...] | None, memoised: bool = False) -> "Table":
         """Return the table with the metric's candidates and whether it is memoised."""

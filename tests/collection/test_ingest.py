@@ -195,7 +195,7 @@ def test_few_reports_wait_however_long(tmp_path: Path, caplog: pytest.LogCapture
         assert counted(service.store, asked, "word").total == 120
     (line,) = [one.getMessage() for one in caplog.records if "city" in one.getMessage()]
     assert line == (
-        "99 reports of city version 3 wait: a file has 100 at least (--write-small writes them)"
+        "waiting: 99 reports of city version 3; a file has 100 at least (--write-small writes them)"
     )
     with Service(tmp_path, **settings) as service:
         service.send(batch(items(asked, "city", "Oslo", 1)))
@@ -221,7 +221,7 @@ def test_a_drain_says_what_it_leaves(tmp_path: Path, capfd: pytest.CaptureFixtur
     ]
     assert runs[0].splitlines() == [
         f"0 reports moved to {tmp_path / 'reports'}",
-        "60 reports of word wait: a file has 100 at least; --write-small writes them",
+        "waiting: 60 reports of word; a file has 100 at least; --write-small writes them",
     ]
     assert json.loads(runs[1]) == {"moved": {}, "waiting": {"word": 60}}
     assert runs[2] == f"60 reports moved to {tmp_path / 'reports'}\n"

@@ -140,7 +140,7 @@ def test_what_cannot_be_associated_is_one_line() -> None:
     some = table_of(BOTH, PAIRS, [5] * 6, np.random.default_rng(1))
     with pytest.raises(DecodeError, match="the table holds no whole reports"):
         associate(replace(some, whole=None))
-    with pytest.raises(DecodeError, match="1 lists of candidates for the 2 parts"):
+    with pytest.raises(DecodeError, match="1 list of candidates for the 2 parts"):
         associate(some, [["a"]])
     with pytest.raises(DecodeError, match="part 'a' has categories of its own"):
         associate(some, [["a", "z"], None])

@@ -227,7 +227,7 @@ def test_late_reports_are_added_when_the_first_are_no_longer_stored(world: World
     result = world.publish()
     assert [(change.metric, change.reports) for change in result.counted] == [("theme", 500)]
     (problem,) = result.problems
-    assert "2026-01-01: 1 late files cannot be added" in problem.text
+    assert "2026-01-01: 1 late file cannot be added" in problem.text
     assert files(world.out / "results" / "network") == before
 
 
