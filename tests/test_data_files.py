@@ -603,6 +603,11 @@ def test_candidates_are_read_as_tables_are(tmp_path: Path) -> None:
         name = "list.txt" if data.startswith("a") else "table.csv"
         assert read_values(written(tmp_path, data, name)) == ("a, b", "c")
     assert read_values(written(tmp_path, "å\nb\n".encode("utf-16"), "u.txt")) == ("å", "b")
+    for ending in ("\x85", "\u2028", "\u2029", "\v", "\f", "\x1c"):
+        text = f"b{ending}c{ending}"  # was one candidate, held by nobody
+        with pytest.raises(RegistryError, match=r"list.txt: 'b.* holds line ends of another sys"):
+            read_values(written(tmp_path, text, "list.txt"))
+        assert read_values(written(tmp_path, f"{text}\nd", "list.txt")) == (text, "d")
     with pytest.raises(RegistryError, match=r"list.txt, line 4: 'a' is on line 1 too"):
         read_values(written(tmp_path, "a\nb\n\na\n", "list.txt"))
 

@@ -267,6 +267,9 @@ def _lines_of_values(path: Path, reading: Reading) -> list[tuple[int, str]]:
         if path.suffix != ".csv" and not is_table:
             texts = [text.removesuffix("\r") for text in lines]
             values = [(line, text) for line, text in enumerate(texts, 1) if text]
+            if len(values) == 1 < len(values[0][1].splitlines()):
+                what = "holds line ends of another system: end lines with newlines"
+                raise ParameterError(f"{path}: {values[0][1][:SHOWN]!a} {what}")
             if len(values) > 1 and all(_CELL.fullmatch(text) for _, text in values):
                 line, text = values[0]
                 what = "is written as cells are: leave blanks out, or head a .csv with value"

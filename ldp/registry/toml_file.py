@@ -144,7 +144,7 @@ def _with_lines(path: Path, mistakes: Mapping[str, str]) -> Iterator[str]:
     """Yield mistakes, each after "line N: ": the line of the section's key that the mistake names
     first, or else of the section's header. Without "line N: " where that line is not recognised."""
     keys, here = dict[str, dict[str, int]](), dict[str, int]()
-    for number, line in enumerate(read_bytes(path).decode().splitlines(), 1):
+    for number, line in enumerate(read_bytes(path).decode().split("\n"), 1):
         if header := re.match(r"\s*\[\s*(\w+)\s*\.\s*([\"']?)(.*?)\2\s*\]", line):
             here = keys.setdefault(f"{header[1]}.{header[3]}", {"": number})
         elif re.match(r"\s*\[", line):

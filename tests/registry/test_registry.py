@@ -372,9 +372,10 @@ def test_all_mistakes_are_said_at_once_with_their_lines(tmp_path: Path) -> None:
     """The line is that of the key that the mistake names, or else of the section."""
     text = GOOD.replace("rows = 128\n", "")
     text = text.replace("[metric.browser]\nversion", "[metric.browser]\nversions")
+    text = f"# of \u2028 one \x85 line\n{text}"
     with pytest.raises(RegistryError) as caught:
         Registry.load(written(tmp_path, text))
-    path, lines = tmp_path / "metrics.toml", text.splitlines()
+    path, lines = tmp_path / "metrics.toml", text.split("\n")
     city = 1 + lines.index('mechanism = "cms"')
     browser = 1 + lines.index("[metric.browser]")
     said = sorted(str(caught.value).splitlines())
