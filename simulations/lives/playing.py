@@ -113,8 +113,8 @@ def play(life: Life, folder: Path) -> list[dict[str, Any]]:
 def value_of(value: Any) -> Any:
     """Return the value that JSON stands for.
 
-    A list is a tuple. {"float": TEXT}, {"units": UTF-16} and {"set": LIST} stand for values that
-    JSON lacks.
+    A list is a tuple. {"float": TEXT}, {"units": UTF-16}, {"set": LIST}, {"bytes": HEX}, {"whole":
+    TEXT} and {"object": TEXT} (of a subclass of str) stand for values that JSON lacks.
     """
     match value:
         case [*values]:
@@ -125,6 +125,12 @@ def value_of(value: Any) -> Any:
             return "".join(map(chr, units))
         case {"set": values}:
             return frozenset(values)
+        case {"bytes": digits}:
+            return bytes.fromhex(digits)
+        case {"whole": text}:
+            return int(text)
+        case {"object": text}:
+            return type("Text", (str,), {})(text)
     return value
 
 

@@ -44,16 +44,18 @@ METRICS = {
     "set": f'mechanism = "privset"\n{LISTED}at_most = 1',
 }
 NAN, INFINITE, LONE = {"float": "nan"}, {"float": "inf"}, {"units": [97, 0xD800]}
+BYTES, WHOLE, OBJECT = {"bytes": "ff"}, {"whole": "5"}, {"object": "a"}
+LEAST = {"whole": f"-1{'0' * 400}"}
 RECORDED: dict[str, list[Any]] = {
     "listed": ["a"],
-    "open": ["a", "z", "", LONE],
-    "text": ["a", "", LONE, {"units": [0xDC00, 0xD800]}, "x" * 4096],
-    "mean": [5, 0.5, "2.5", NAN, INFINITE, {"float": "-inf"}, -1e300],
+    "open": ["a", "z", "", LONE, BYTES],
+    "text": ["a", "", LONE, OBJECT, BYTES, {"units": [0xDC00, 0xD800]}, "x" * 4096],
+    "mean": [5, 0.5, WHOLE, LEAST, "2.5", NAN, INFINITE, {"float": "-inf"}, -1e300],
     "strict": [5, 0, 10],
     "bins": [5, NAN, INFINITE, 99],
     "range": [5, NAN, INFINITE, 0, -7, 1e12],
-    "grouped": [["a", 1], ["b", NAN]],
-    "products": [[1, 0.5], [NAN, NAN], [9, -9]],
+    "grouped": [["a", 1], ["b", NAN], [OBJECT, WHOLE]],
+    "products": [[1, 0.5], [WHOLE, 0.5], [NAN, NAN], [9, -9]],
     "set": [{"set": ["a"]}, {"set": []}, {"set": ["a", "b", "other"]}],
 }
 """Values that a metric takes; it declines all others of the table, and those below."""
@@ -68,6 +70,11 @@ ODD: list[Any] = [
     [],
     ["a"],
     ["a", 1, 2],
+    [1, None],
+    {"bytes": "61"},
+    BYTES,
+    WHOLE,
+    OBJECT,
     "nan",
     {"set": ["z"]},
 ]

@@ -16,7 +16,7 @@ import {
   StorageError,
   type Work,
 } from "./device.js";
-import type { Mechanisms, Value } from "./encoder.js";
+import type { Mechanisms, Recordable, Value } from "./encoder.js";
 import { type Explanation, explanation, inText, rest } from "./explain.js";
 import { accountSecret, modeOf } from "./modes.js";
 import { type BitSource, systemBits } from "./randomness.js";
@@ -143,7 +143,7 @@ export class Client {
     if (![jitter, keepSent].every((n) => n === n >>> 0)) {
       throw new TypeError("jitter and keepSent are whole numbers, 0 or more");
     }
-    this.#options = { ...options, secret: copied(secret!) };
+    this.#options = { ...options, secret: copied(secret) as Uint8Array };
     this.#bits = options.bits ?? systemBits();
     this.#clock = options.clock ?? (() => Date.now());
     this.#destination = typeof collector === "string" ? new Collector(collector) : collector;
@@ -184,7 +184,7 @@ export class Client {
 
   /** Take one record. The value of a joint metric is a list, one value for each member. What the app
    * makes of a list or of bytes after the call changes nothing. */
-  async record(metric: string, value: Value): Promise<Recorded> {
+  async record(metric: string, value: Recordable): Promise<Recorded> {
     const record = () => this.#record(metric, copied(value)); // before any wait
     const result = await this.#safely(record, declined);
     if (!result.recorded && this.#consent === "granted") {

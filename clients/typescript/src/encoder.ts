@@ -7,7 +7,7 @@ import type { Fraction } from "./probability.js";
 import { type BitSource, indexBelow, systemBits } from "./randomness.js";
 
 export { fingerprint, type Parameters } from "./fingerprint.js";
-export type { Memory, Part, Value } from "./kinds.js";
+export type { Memory, Part, Recordable, Value } from "./kinds.js";
 export { type BitSource, seededBits, systemBits } from "./randomness.js";
 
 /** A mechanism of the specification: the number of its reports, and their parts. */

@@ -11,7 +11,7 @@ export {
   type Uploaded,
 } from "./client.js";
 export { type Device, type Storage, StorageError } from "./device.js";
-export type { Mechanism, Mechanisms, Value } from "./encoder.js";
+export type { Mechanism, Mechanisms, Recordable, Value } from "./encoder.js";
 export type { Allowance, Explanation, Question } from "./explain.js";
 export { type Caps, type RegistryDocument, RegistryError } from "./registry.js";
 export { Collector, type Destination, Unreachable } from "./sending.js";

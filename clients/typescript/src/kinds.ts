@@ -5,6 +5,8 @@ import { binomial, type Channel } from "./probability.js";
 import { bernoulli, type BitSource, coin, either, indexBelow, ONE, uniformBelow } from "./randomness.js";
 
 export type Value = string | number | Uint8Array | readonly Value[];
+/** What an app may record: also a set of answers, and a whole number of any size. */
+export type Recordable = Value | bigint | ReadonlySet<Value> | readonly Recordable[];
 
 /** Columns that a value touches in a row, ascending; `outside`: the others in an order of its own. */
 export type Columns = readonly number[] & { outside?: (o: number) => number };

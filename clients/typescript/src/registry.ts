@@ -161,6 +161,8 @@ function checked(
 const number = (value: Value): Value => (Number.isNaN(value) ? -Infinity : value);
 
 function cleanedText(metric: Metric, value: Value): Value {
+  const isText = metric.other ?? metric.cleans;
+  if (isText && value instanceof Uint8Array) value = new TextDecoder().decode(value);
   if (typeof value !== "string") return number(value);
   value = value.replace(/\p{Cs}/gu, "\ufffd");
   const { alphabet, length } = metric.mechanism as { alphabet?: string; length?: number };
@@ -172,8 +174,7 @@ function cleanedText(metric: Metric, value: Value): Value {
     return word.slice(0, length).join("");
   }
   const { categories, by = categories } = metric.mechanism as Record<string, string[] | undefined>;
-  const isListed = metric.other === undefined || by?.includes(value);
-  return isListed ? value : metric.other!;
+  return by?.includes(value) ? value : (metric.other ?? value);
 }
 
 /** The letters of the alphabet that stand for a letter: itself, its lower case, its base. */

@@ -12,9 +12,14 @@ export const refuse = (why: string): never => {
   throw new ValueError(why);
 };
 
-/** A list, or bytes, that the app cannot write over later; any other value as it is. */
-export const copied = <T extends Value>(value: T): T =>
-  (value as unknown as T[] | null)?.map?.(copied) ?? (value as any);
+/** A value that the app cannot write over later: of a set or a list, also with holes, a list; of a
+ * BigInt, or an object around a number or a text, what it stands for. */
+export const copied = (value: any): Value =>
+  Array.isArray(value) || value instanceof Set
+    ? Array.from(value, copied)
+    : typeof value === "bigint" || value instanceof Number
+      ? Number(value)
+      : (value?.map?.(Number) ?? (value instanceof String ? `${value}` : value));
 
 /** The bytes of a text, or bytes as they are. */
 export function bytesOf(value: Value): Uint8Array {
@@ -23,7 +28,7 @@ export function bytesOf(value: Value): Uint8Array {
   try {
     return utf8(value);
   } catch {
-    return refuse("a value has no UTF-8 form");
+    return refuse("a value must be text");
   }
 }
 
@@ -32,7 +37,7 @@ function textOf(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    return refuse("a value is not text");
+    return refuse("a value must be text");
   }
 }
 
@@ -124,7 +129,7 @@ export function equalBin(range: Bounds, bins: number, value: Value): number {
 
 /** The letters of a word, padded with character 0. */
 export function paddedLetters(length: number, alphabet: string, value: Value): string[] {
-  const letters = typeof value === "string" ? [...value] : refuse("a word must be text");
+  const letters = typeof value === "string" ? [...value] : refuse("a value must be text");
   const known = new Set(alphabet);
   if (letters.some((letter) => !known.has(letter))) refuse("a word has another letter");
   if (letters.length > length) refuse(`a word has more than ${length} letters`);

@@ -9,6 +9,7 @@ import { everyMechanism } from "../dist/mechanisms/index.js";
 import { Registry } from "../dist/registry.js";
 import { localHashing } from "../dist/mechanisms/local-hashing.js";
 import { rr } from "../dist/mechanisms/rr.js";
+import { copied } from "../dist/values.js";
 import { DAY, Device, Inbox, lastingRegistry, publicRegistry, registry } from "./devices.mjs";
 
 const yes = { recorded: true };
@@ -825,6 +826,21 @@ test("a mistake of the app is declined, and its value is in no message", async (
   await device.client.grant();
   assert.deepEqual(await device.client.record("city", "Atlantis"), yes); // counts as other
   assert.deepEqual(await device.client.record("word", "\ud800"), yes); // as U+FFFD
+});
+
+test("a number, a text and a set of any kind are what they stand for", async () => {
+  const same = (value, other) => assert.deepEqual(copied(value), other);
+  same([5n, new Number(0.5), new String("a")], [5, 0.5, "a"]);
+  same(new Set(["b", new Set(["a"])]), ["b", ["a"]]);
+  same([1, , 2], [1, undefined, 2]); // a hole is a missing value, and no error
+  same(10n ** 400n, Infinity);
+  const others = [new Date(0), new Boolean(true), /a/, () => 1, Symbol("a"), null, undefined, {}];
+  for (const other of others) assert.equal(copied(other), other);
+  const device = await granted();
+  for (const value of [...others, [1, , 2]]) {
+    assert.equal((await device.client.record("word", value)).reason, "value");
+  }
+  assert.deepEqual(await device.client.record("word", new String("rain")), yes);
 });
 
 test("words are cleaned as in Python, byte by byte", () => {

@@ -14,7 +14,11 @@ function valueOf(value) {
   if (Array.isArray(value)) return value.map(valueOf);
   if (value === null || typeof value !== "object") return value;
   if (value.float) return { nan: NaN, inf: Infinity, "-inf": -Infinity }[value.float];
-  return value.set ?? String.fromCharCode(...value.units);
+  if (value.set) return new Set(value.set);
+  if (value.bytes) return new Uint8Array(Buffer.from(value.bytes, "hex"));
+  if (value.whole) return BigInt(value.whole);
+  if (value.object) return new String(value.object);
+  return String.fromCharCode(...value.units);
 }
 
 async function play({ seed, registries, calls }) {
