@@ -210,7 +210,8 @@ class Association(Result):
         reach = np.hypot(Normal().upper((1 - level) / 2) * wide, 1.0)
         low, high = self.unbiased - reach, self.unbiased + reach
         if population and self.more:
-            return widened(low, high, self.unbiased, self.reports, self.more, 1 - level)
+            ends = (low, high, self.unbiased, self.unbiased)
+            return widened(ends, self.reports, self.reports, self.more, 1 - level)
         return low, high
 
     def margin(self, part: int) -> Floats:

@@ -94,7 +94,10 @@ class BinomialBounds:
         about = np.maximum(self.reports_about - fakes, 1)
         seen = np.clip(self.named_counts - fakes * all_name, 0, about)
         low, high = share_interval(seen, about, self.channel, tail)
-        return low * (honest / about), high * (honest / about)
+        scale = honest / about
+        if population:
+            scale = self.reports / about
+        return low * scale, high * scale
 
 
 class BinomialLaw(NamedTuple):

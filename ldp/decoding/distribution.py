@@ -223,8 +223,11 @@ class Distribution(Result):
         """Variance that a rare bin without a report hides where hardly any lies do: of 0 reports
         the upper end is then that of Wilson 1927, at 95 %; shape (bins,)."""
         about = self.nodes.reports[-len(self.share) :]
-        by_chance = about * float(self.nodes.channel.untouched)
-        return np.where(by_chance < FEW_LIES, 4 / about**2, 0.0)
+        # how far all reports of one person move it
+        person = 1 / about + self._further[1]
+        lies = float(self.nodes.channel.untouched)
+        by_chance = lies / (about * person**2)
+        return np.where(by_chance < FEW_LIES, 4 * person**2, 0.0)
 
     @cached_property
     def below(self) -> tuple[Floats, Floats]:
@@ -331,7 +334,8 @@ class Distribution(Result):
     def _sampling_error(self, q: float) -> float:
         """Return the standard error of the share of people below the `q`-quantile, without noise.
         Shares of few reports do not show it, because all of them lie below the largest number."""
-        people = max(1.0, (self.reports - self._fakes.number) * self.total)
+        honest = self.reports - self._fakes.number
+        people = max(1.0, honest * self.total / (1 + self.more))
         return float((q * (1 - q) / people) ** 0.5)
 
     def between(self, low: float, high: float, level: float = 0.95) -> Statistic:

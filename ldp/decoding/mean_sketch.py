@@ -261,12 +261,18 @@ class SketchBounds:
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         count = self.measured.count * self.scale
         wide = spread(count, self.measured.std_error, self.reports if population else 0)
-        low = count - self._reach(lambda law: law.upper(miss / 2)) * wide - self.fakes.raised
-        high = count + self._reach(lambda law: law.lower(miss / 2)) * wide + self.fakes.lowered
+        scale = 1.0
+        if population:
+            scale = self.reports / (self.reports - self.fakes.number)
+        up = self._reach(lambda law: law.upper(miss / 2))
+        down = self._reach(lambda law: law.lower(miss / 2))
+        low = scale * (count - up * wide - self.fakes.raised)
+        high = scale * (count + down * wide + self.fakes.lowered)
         if self.few is None:
             return low, high
-        fewest, most = (self.scale * end for end in self.few(miss, population))
-        return np.minimum(low, fewest), np.maximum(high, most)
+        fewest, most = self.few(miss, population)
+        low = np.minimum(low, self.scale * fewest)
+        return low, np.maximum(high, self.scale * most)
 
     def _reach(self, reach: Callable[[ErrorLaw], float]) -> Floats:
         """Return the reach of every candidate's interval to one side, in standard errors: shape

@@ -27,7 +27,7 @@ from ldp.regression.bounds import Unmapped
 from ldp.regression.intervals import LEAST_SIGNAL, NO_BETTER, Equations
 from ldp.regression.ridge import floored
 from ldp.regression.signs import from_signs, keep_ratio, unmapped_of
-from ldp.tables.estimates import Normal, table_details
+from ldp.tables.estimates import Normal, table_details, widened
 from ldp.tables.fakes import NO_FAKES, Fakes, fake_reports
 from ldp.tables.frame import Columns
 from ldp.tables.result import Result
@@ -90,17 +90,19 @@ class MeanEstimate(Result):
         `level`: at least that for one bit and for fewer than 100 reports, else by the normal
         distribution, about a mean nearer to the middle where noise is small."""
         miss, (least, most) = 1 - level, self.bounds
-        reach = Normal().upper(miss / 2)
+        down = self.mean - self.fakes.raised
+        up = self.mean + self.fakes.lowered
         if self.places is not None:
-            low, high = (least + (most - least) * place for place in self.places(miss))
-            if self.more:
-                reach *= self._further
-                low = self.mean - math.hypot(max(self.mean - low, 0.0), reach)
-                high = self.mean + math.hypot(max(high - self.mean, 0.0), reach)
+            extent = most - least
+            low, high = (least + extent * place for place in self.places(miss))
         else:
-            reach *= self.std_error
-            low = self.mean - reach - self.fakes.raised
-            high = self.mean + reach + self.fakes.lowered
+            reach = Normal().upper(miss / 2) * self.error
+            low, high = down - reach, up + reach
+        if self.more:
+            honest = self.reports - self.fakes.number
+            ends = np.array([low, high, down, up]) - least
+            wider = widened(ends, most - least, honest, self.more, miss)
+            low, high = (least + float(end) for end in wider)
         return float(np.clip(low, least, most)), float(np.clip(high, least, most))
 
     @property

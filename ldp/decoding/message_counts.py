@@ -105,7 +105,7 @@ class MessageBounds:
         return {"bounds": bounds, "p_value": bounds.p_value, "details": {"warning": None}}
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
-        tail, (people, *_) = miss / 2, self._honest
+        tail, (people, dummies, share) = miss / 2, self._honest
         honest_counts = np.maximum(self.named_counts - self.fakes, 0)
         low = self._ends(honest_counts, tail)[0]
         high = self._ends(self.named_counts, tail)[1]
@@ -113,12 +113,15 @@ class MessageBounds:
         low, high = np.minimum(low, self.count), np.maximum(high, self.count)
         if not population:
             return low, high
-        share = np.clip(self.count / people, 0, 1)
-        sampling = Normal().upper(tail) ** 2 * share * (1 - share) * people
-        return (
-            self.count - np.sqrt((self.count - low) ** 2 + sampling),
-            self.count + np.sqrt((high - self.count) ** 2 + sampling),
-        )
+        all_people = self.messages // self.mechanism.messages
+        ends = list[Floats]()
+        for way, end, seen in ((-1, low, honest_counts), (1, high, self.named_counts)):
+            middle = (seen - dummies * share) / self.mechanism.sending
+            held = np.clip(middle / people, 0, 1)
+            reach = np.sqrt(held * (1 - held) * people)
+            reach = np.hypot(end - middle, Normal().upper(tail) * reach)
+            ends.append((middle + way * reach) * all_people / people)
+        return ends[0], ends[1]
 
     def _ends(self, counts: Ints, tail: float) -> tuple[Floats, Floats]:
         """Return the ends; where a value is always sent, by the exact tails of the dummies: the

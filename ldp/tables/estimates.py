@@ -7,7 +7,7 @@ been selected (Benjamini and Yekutieli 2005).
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -215,14 +215,21 @@ class Estimates(Result):
         miss = 1 - level
         if selected:
             miss *= max(1, int(self.detected().sum())) / max(1, len(self.values))
+        honest = self.reports - self.fakes.number
+        scale = 1.0
+        if population and honest:
+            scale = self.reports / honest
+        least = self.count - self.fakes.raised
+        most = self.count + self.fakes.lowered
         if self.bounds is not None:
             low, high = self.bounds(miss, population)
         else:
             wide = spread(self.count, self.std_error, self.reports if population else 0)
-            low = self.count - self.law.upper(miss / 2) * wide - self.fakes.raised
-            high = self.count + self.law.lower(miss / 2) * wide + self.fakes.lowered
+            low = scale * (least - self.law.upper(miss / 2) * wide)
+            high = scale * (most + self.law.lower(miss / 2) * wide)
         if population and self.more:
-            return widened(low, high, self.count, self.reports, self.more, miss)
+            ends = (low, high, scale * least, scale * most)
+            return widened(ends, self.reports, honest, self.more, miss)
         return low, high
 
     def unexplained_share(self) -> float:
@@ -328,12 +335,27 @@ def spread(count: Floats, std_error: Floats, sample: int) -> Floats:
 
 
 def widened(
-    low: Floats, high: Floats, count: Floats, reports: float, more: float, miss: float
+    ends: Floats | Sequence[Floats], whole: float, reports: float, more: float, miss: float
 ) -> tuple[Floats, Floats]:
-    """Return the ends of intervals for a population, from ends that miss with probability `miss` if
-    each person sent one of the `reports`. Each sent `more` beyond one, which adds more f (1 - f) n
-    to the variance. f is computed from `count` and four more people, two of whom hold the value."""
-    each = 1 + more
-    share = (np.clip(count, 0, reports) + 2 * each) / (reports + 4 * each)
-    added = Normal().upper(miss / 2) ** 2 * more * share * (1 - share) * reports
-    return count - np.sqrt((count - low) ** 2 + added), count + np.sqrt((high - count) ** 2 + added)
+    """Return the ends of intervals for a population, from `ends`: (low, high) that miss with
+    probability `miss` if each person sent one of the honest `reports`, and the estimates from which
+    these are computed, two under made-up reports; all between 0 and `whole`. Each person sent
+    `more` beyond one: the square of a distance grows as that of Clopper and Pearson 1934 does from
+    as many people as reports to fewer."""
+    from scipy.special import betaincinv
+
+    def squared(share: Floats, n: float) -> Floats:
+        first = np.maximum(n * share, 1e-9)
+        last = n * (1 - share) + 1
+        end = betaincinv(first, last, miss / 2)
+        return np.asarray((whole * (share - end)) ** 2)
+
+    def added(share: Floats) -> Floats:
+        share = np.clip(share, 0, 1)
+        far = squared(share, reports / (1 + more))
+        return np.maximum(far - squared(share, reports), 0)
+
+    low, high, least, most = ends
+    down = (least - low) ** 2 + added(least / whole)
+    up = (high - most) ** 2 + added(1 - most / whole)
+    return least - np.sqrt(down), most + np.sqrt(up)

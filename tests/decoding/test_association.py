@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, chi2
+from scipy.stats import beta, binom, chi2
 
 from ldp import (
     CountMeanSketch,
@@ -237,9 +237,10 @@ def test_intervals_are_of_the_table_or_of_a_population_at_a_level_inside_0_and_1
     more = some.std_error**2 + some.reports * share * (1 - share)
     assert np.allclose(wider, 2 * np.hypot(1.959964 * np.sqrt(more), 1))
     low, _ = some.at(reports_per_person=7.0).interval(population=True)
-    share = (some.reports * share + 14) / (some.reports + 28)
-    people = 6 * some.reports * share * (1 - share)
-    assert np.allclose(some.unbiased - low, np.hypot(1.959964 * np.sqrt(more + people), 1))
+    far, near = (share - beta.ppf(0.025, n * share, n * (1 - share) + 1) for n in (3000 / 7, 3000))
+    people = 3000**2 * (far**2 - near**2)
+    nearer = np.hypot(1.959964 * np.sqrt(more), 1)
+    assert np.allclose(some.unbiased - low, np.sqrt(nearer**2 + people))
     assert some.detected(Rule(threshold=1e9)).sum() == 0
     with pytest.raises(ParameterError, match="level must lie"):
         some.interval(1.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from ldp.decoding import decode
 from ldp.decoding.by_category import decode_by_category
@@ -26,28 +26,33 @@ from ldp.registry import Registry
 from ldp.simulation import Population, draw_table
 from ldp.simulation.tables import draw_people_table
 from ldp.tables.estimates import Estimates
+from ldp.tables.table import Table
 from simulations.publish import START
 from tests.publications import World
 
 REPORTS, EPSILON, K = 2_000, 4.0, 7.0
+MANY = 50 * REPORTS
+"""Number of reports of so many people that errors are normal."""
 Z = float(norm.isf(0.025))
 
 
-def table(mechanism: Any, values: list[Any]) -> Any:
-    counts = np.full(len(values), REPORTS // len(values))
+def table(mechanism: Any, values: list[Any], reports: int = REPORTS) -> Any:
+    counts = np.full(len(values), reports // len(values))
     return draw_table(mechanism, values, counts=counts, generator=np.random.default_rng(1))
 
 
 @pytest.mark.exact
 def test_a_share_has_k_times_the_variance_of_people() -> None:
     """This holds to 2 %: the exact interval of one report a person is not quite a normal one."""
-    once = decode(table(RandomizedResponse(categories=("a", "b"), epsilon=EPSILON), ["a", "b"]))
+    once = decode(
+        table(RandomizedResponse(categories=("a", "b"), epsilon=EPSILON), ["a", "b"], MANY)
+    )
     often = once.at(reports_per_person=K)
     assert isinstance(often, Estimates)
     for estimates, people in ((once, 1.0), (often, K)):
         low, high = estimates.interval(population=True)
-        share = estimates.count / REPORTS
-        error = np.sqrt(estimates.std_error**2 + people * share * (1 - share) * REPORTS)
+        share = estimates.count / MANY
+        error = np.sqrt(estimates.std_error**2 + people * share * (1 - share) * MANY)
         np.testing.assert_allclose((high - low) / (2 * Z), error, rtol=0.02)
     assert (np.array(once.interval()) == np.array(often.interval())).all()
     assert once.to_csv() == often.to_csv()
@@ -61,26 +66,69 @@ def test_a_share_has_k_times_the_variance_of_people() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("mechanism", [OneBitMean, Piecewise])
 def test_a_mean_has_the_most_that_its_range_allows(mechanism: Any) -> None:
-    once = decode_mean(table(mechanism(bounds=(0.0, 10.0), epsilon=EPSILON), [2.0, 4.0]))
+    once = decode_mean(table(mechanism(bounds=(0.0, 10.0), epsilon=EPSILON), [2.0, 4.0], MANY))
     often = once.at(reports_per_person=K)
-    added = (K - 1) * once.mean * (10 - once.mean) / REPORTS
+    added = (K - 1) * once.mean * (10 - once.mean) / MANY
     assert often.std_error**2 == pytest.approx(once.std_error**2 + added, rel=0.03)
     low, high = often.interval()
     assert (high - low) / (2 * Z) == pytest.approx(often.std_error, rel=0.01)
     assert (once.mean, once.reports) == (often.mean, often.reports)
 
 
+def _ends_of(kind: str, holders: int, people: int, each: int, level: float) -> Any:
+    """Return the ends for the share of people who hold the upper value, from reports that do not
+    lie; `kind`: how it is decoded."""
+    upper, reports = holders * each, people * each
+    counts: Any = [[reports - upper, upper]]
+    if kind == "count":
+        mechanism: Any = RandomizedResponse(categories=("a", "b"), epsilon=40.0)
+        estimates = decode(Table.from_counts(mechanism, counts, reports), ("b",))
+        low, high = estimates.at(reports_per_person=each).interval(level, population=True)
+        return low[0] / reports, high[0] / reports
+    if kind == "mean":
+        bit = OneBitMean(bounds=(0.0, 1.0), epsilon=40.0)
+        mean = decode_mean(Table.from_counts(bit, counts, reports))
+        return mean.at(reports_per_person=each).interval(level)
+    halves = HierarchicalHistogram(bounds=(0.0, 1.0), buckets=2, epsilon=40.0)
+    numbers = decode_distribution(Table.from_counts(halves, counts, reports))
+    row = numbers.at(reports_per_person=each).between(0.5, 1.0, level)
+    return row.low, row.high
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("kind", ["count", "mean", "share"])
+@pytest.mark.parametrize("people", [4, 40])
+def test_an_interval_holds_for_few_people_with_many_reports(kind: str, people: int) -> None:
+    """Every number of holders has its exact probability. The twin takes reports for people."""
+    holders = np.arange(people + 1)
+    for level in (0.95, 0.999):
+        ends = np.array([_ends_of(kind, h, people, 5, level) for h in holders.tolist()])
+        alone = np.array([_ends_of(kind, h, people * 5, 1, level) for h in (holders * 5).tolist()])
+        for share in (0.5, 0.25, 0.1, 1 / people):
+            chance = binom.pmf(holders, people, share)
+            covered, twin = (
+                float(chance @ ((low <= share + 1e-6) & (share - 1e-6 <= high)))
+                for low, high in (ends.T, alone.T)
+            )
+            assert covered > level - 1e-4
+            assert twin < level or share == 1 / people
+
+
 @pytest.mark.exact
 def test_a_distribution_has_people_once_for_all_its_levels() -> None:
     once = decode_distribution(
-        table(HierarchicalHistogram(bounds=(0.0, 64.0), epsilon=EPSILON), [*np.arange(0.5, 64, 2)])
+        table(
+            HierarchicalHistogram(bounds=(0.0, 64.0), epsilon=EPSILON),
+            [*np.arange(0.5, 64, 2)],
+            MANY,
+        )
     )
     for fakes in (None, 0.01):
         here = replace(once, fake_share=fakes)
         often = here.at(reports_per_person=K)
         assert isinstance(often, Distribution)
         (f, error), (_, more) = here.below, often.below
-        added = (K - 1) * f * (1 - f) / (REPORTS - 20 * bool(fakes))
+        added = (K - 1) * f * (1 - f) / (MANY - 1_000 * bool(fakes))
         if fakes is None:
             np.testing.assert_allclose(more**2 - error**2, added, atol=0.2 * added.max())
         assert (more >= error).all()
@@ -93,7 +141,7 @@ def test_a_distribution_has_people_once_for_all_its_levels() -> None:
     share = share / max(1.0, float(share.sum()))
     (_, alone, _), (_, together, _) = once.linear(weight), often.linear(weight)
     spread = weight**2 @ share - (weight @ share) ** 2
-    assert together**2 - alone**2 == pytest.approx((K - 1) * spread / REPORTS, rel=0.05)
+    assert together**2 - alone**2 == pytest.approx((K - 1) * spread / MANY, rel=0.05)
 
 
 @pytest.mark.exact
