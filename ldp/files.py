@@ -67,6 +67,20 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process changes files of `folder`, and let none do so in the block; do
+    neither where the system has no such lock, as on Windows."""
+    with ExitStack() as stack:
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            descriptor = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
 def write_whole(path: Path, data: bytes | str) -> None:
     """Write `data` (text as UTF-8) to `path` atomically."""
     write_together({path: data})

@@ -12,7 +12,7 @@ from ldp.cli.init import answered, metric_options, metric_section
 from ldp.cli.options import FILE, JSON, SPAN, current_day, say
 from ldp.cli.parsing import CommandGroup
 from ldp.errors import ParameterError, RegistryError
-from ldp.files import counted, real_path, write_whole
+from ldp.files import alone_in, counted, real_path, write_whole
 from ldp.protocol.channel import rounded_up
 from ldp.protocol.keys import nearest
 from ldp.protocol.strict_json import is_plain
@@ -59,10 +59,19 @@ def add(
     Example: ldp registry add metrics.toml --metric city --question "Which city?" \\
                  --answers Oslo,Bergen --owner team@example.org
     """
-    loaded, today = Registry.load(file), current_day()
-    if group is not None and group not in loaded.groups:
-        raise ParameterError(f"{file}: no group {group!r}{nearest(group, loaded.groups)}")
+    groups = Registry.load(file).groups
+    if group is not None and group not in groups:
+        raise ParameterError(f"{file}: no group {group!r}{nearest(group, groups)}")
     texts = answered(given_texts)
+    with alone_in(file.parent):
+        _add(file, texts, epsilon, group, as_json)
+
+
+def _add(
+    file: Path, texts: dict[str, str], epsilon: float, group: str | None, as_json: bool
+) -> None:
+    """Add the metric of `texts` to a registry, and say so."""
+    loaded, today = Registry.load(file), current_day()
     name, section, _ = metric_section(file.parent, texts, epsilon, loaded.development, today, group)
     if name in loaded.metrics or (group is None and name in loaded.groups):
         what = "metric" if name in loaded.metrics else "group"

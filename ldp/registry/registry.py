@@ -16,7 +16,7 @@ from typing import Any
 from ldp.accounting.cost_composition import exact_sum
 from ldp.accounting.policy import periods_touched
 from ldp.errors import RegistryError
-from ldp.files import write_whole
+from ldp.files import alone_in, write_whole
 from ldp.protocol.batch import Item
 from ldp.protocol.channel import round_up
 from ldp.protocol.keys import nearest
@@ -96,9 +96,10 @@ class Registry(Contents):
         """Write metrics.lock beside the registry, after `check`. Metrics that were removed stay in
         it, so that a name and version keep their meaning."""
         self.check(today)
-        pins = self._read_lock() | {name: metric.pinned() for name, metric in self.metrics.items()}
-        text = json.dumps({"metrics": dict(sorted(pins.items()))}, indent=2)
-        write_whole(self.lock_path, text + "\n")
+        pins = {name: metric.pinned() for name, metric in self.metrics.items()}
+        with alone_in(self.path.parent):
+            pins = dict(sorted({**self._read_lock(), **pins}.items()))
+            write_whole(self.lock_path, json.dumps({"metrics": pins}, indent=2) + "\n")
 
     def check(self, today: date | None = None) -> list[str]:
         """Return the names of metrics that are not in the lock yet. Raise RegistryError when nobody

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from ldp import cli
 from ldp.cli import init
 from ldp.client import Client, Collector
 from ldp.client.testing import Clock, Device
+from ldp.files import alone_in
 from ldp.registry import Registry
 from tests.command_line import run
 from tests.developing import registry
@@ -292,3 +294,23 @@ def test_a_device_says_what_it_stores_sent_and_will_send(
     (tmp_path / "elsewhere" / "metrics.toml").write_text("no registry")
     assert run(f"device {tmp_path / 'device.ldp'}", monkeypatch) == 0
     assert capsys.readouterr().out == output.replace("device.ldp,", f"{tmp_path}/device.ldp,")
+
+
+@pytest.mark.exact
+def test_a_metric_is_added_beside_one_of_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four processes at once the last wrote over what another had said was added."""
+    monkeypatch.chdir(tmp_path)
+    assert started(monkeypatch, "a,b") == 0
+    line = f"{sys.executable} -m ldp registry add metrics.toml --metric city --question Which?"
+    words = [*line.split(), "--answers", "Oslo,Bergen", "--owner", "me@example.org"]
+    with alone_in(tmp_path):
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(3)
+        with Path("metrics.toml").open("a") as file:
+            file.write("# of another process\n")
+    assert process.wait(60) == 0
+    assert "# of another process\n" in Path("metrics.toml").read_text()
+    assert [*Registry.load("metrics.toml").metrics] == ["theme", "city"]
