@@ -117,8 +117,9 @@ class Client:
         self._registry = registry if isinstance(registry, Registry) else Registry.load(registry)
         self._clock = clock
         self._bits = SystemBits() if bits is None else bits
-        if jitter < timedelta(0) or keep_sent < timedelta(0):
-            raise ParameterError("jitter and keep_sent must not be negative")
+        times = jitter, keep_sent
+        if not all(isinstance(time, timedelta) and time >= timedelta(0) for time in times):
+            raise ParameterError("jitter and keep_sent must not be negative, each a timedelta")
         if destination is not None and not callable(getattr(destination, "send", None)):
             raise ParameterError(
                 'destination must have a method send: Collector("https://...") or Folder("outbox")'
@@ -206,8 +207,8 @@ class Client:
         """Start uploads from a daemon thread, the first within a minute, then at intervals of
         `every`; in development, every DEVELOPMENT_WAIT. Raise ParameterError unless `every` is
         positive."""
-        if every <= timedelta(0):
-            raise ParameterError("every must be longer than nothing")
+        if not isinstance(every, timedelta) or every <= timedelta(0):
+            raise ParameterError("every must be longer than nothing, a timedelta")
         wait = min(every, DEVELOPMENT_WAIT) if self._registry.development else every
         self._safely(lambda: self._sender.start(self.upload, wait), lambda _: None)
 

@@ -12,13 +12,14 @@ from itertools import permutations
 from pathlib import Path
 from threading import active_count
 from time import sleep
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from ldp.client import (
     Client,
+    Collector,
     Declined,
     ParameterError,
     Recorded,
@@ -551,11 +552,17 @@ def test_a_thread_uploads_soon_and_ends_with_the_client(
     assert app.client.record("city", "Oslo") == Declined("storage", "the client is closed")
     app.client.start()
     assert active_count() == before
-    for wrong in (timedelta(0), timedelta(-1)):
-        with pytest.raises(ParameterError, match="longer than nothing"):
+    some: list[Any] = [timedelta(0), timedelta(-1), 0, 3600, None]  # seconds had a TypeError
+    for wrong in some:
+        with pytest.raises(ParameterError, match="longer than nothing, a timedelta"):
             app.client.start(wrong)
-        with pytest.raises(ParameterError, match="not be negative"):
-            app.open(jitter=timedelta(seconds=-1))
+    for wrong in (timedelta(seconds=-1), *some[2:]):
+        for name in ("jitter", "keep_sent"):
+            with pytest.raises(ParameterError, match="not be negative, each a timedelta"):
+                app.open(**{name: wrong})
+    for wrong in (None, b"https://telemetry.example.org"):  # such as a variable that is not set
+        with pytest.raises(ParameterError, match="a collector's address must be https"):
+            Collector(cast("Any", wrong))
 
 
 @pytest.mark.exact
