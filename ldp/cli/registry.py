@@ -59,19 +59,12 @@ def add(
     Example: ldp registry add metrics.toml --metric city --question "Which city?" \\
                  --answers Oslo,Bergen --owner team@example.org
     """
-    groups = Registry.load(file).groups
+    groups, today = Registry.load(file).groups, current_day()
     if group is not None and group not in groups:
         raise ParameterError(f"{file}: no group {group!r}{nearest(group, groups)}")
     texts = answered(given_texts)
-    with alone_in(file.parent):
-        _add(file, texts, epsilon, group, as_json)
-
-
-def _add(
-    file: Path, texts: dict[str, str], epsilon: float, group: str | None, as_json: bool
-) -> None:
-    """Add the metric of `texts` to a registry, and say so."""
-    loaded, today = Registry.load(file), current_day()
+    click.get_current_context().with_resource(alone_in(file.parent))
+    loaded = Registry.load(file)
     name, section, _ = metric_section(file.parent, texts, epsilon, loaded.development, today, group)
     if name in loaded.metrics or (group is None and name in loaded.groups):
         what = "metric" if name in loaded.metrics else "group"
