@@ -526,15 +526,15 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
             raise ParameterError(f"{path} has no columns")
         if not {*names} <= {*header}:
             return DataTable(path, header, [], "", reading)
+        for part in source.get_fragments():
+            known = part.physical_schema.names
+            for name in [name for name in names or header if name not in known][:1]:
+                raise ParameterError(f"{part.path} has no column {name!r}, unlike other files")
         # what may count people too
         if names and not reading.is_private:
             counts = (some for some in source.schema if re.fullmatch(COUNTS, some.name))
             names = {*names, *(some.name for some in counts if is_number(some.type))}
         header = [name for name in header if not names or name in names]
-        for part in source.get_fragments():
-            known = part.physical_schema.names
-            for name in [name for name in header if name not in known][:1]:
-                raise ParameterError(f"{part.path} has no column {name!r}, unlike other files")
         for name, column in zip(header, source.to_table(columns=header).columns, strict=True):
             text = str(column.type)
             if reading.takes_lists and re.fullmatch(r"(large_)?list<\w+: (large_)?string>", text):
