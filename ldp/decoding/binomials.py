@@ -100,6 +100,57 @@ class BinomialBounds:
         return low * scale, high * scale
 
 
+@dataclass(frozen=True, eq=False)
+class PooledBounds:
+    """Intervals of counts where clients sent several reports under a permanent response: as those
+    of fewer reports (Kish 1965), of which each stands for `unit`. `least`, `most`: bounds of the
+    lower and of the upper end, whose counts are rounded down and up."""
+
+    least: BinomialBounds
+    most: BinomialBounds
+    unit: float
+
+    @classmethod
+    def of(cls, exact: BinomialBounds, errors: Any) -> "PooledBounds":
+        """Return the bounds from those of one report a client. `errors`: standard errors of counts,
+        of one report a client and of these reports."""
+        once, often = np.array([np.append(*error) for error in errors])
+        effect = max(1.0, float(np.max(often / once)) ** 2)
+        most: Any = max(1, math.floor(exact.reports / effect))
+        unit = exact.reports / most
+        fewer = replace(exact, reports=most, count=exact.count / unit)
+        if exact.reports_about is not None:
+            most = np.maximum(1, np.floor(exact.reports_about / unit))
+            fewer = replace(fewer, reports_about=most)
+        low, high = (
+            np.minimum(end(exact.named_counts / unit), most).astype(np.int64)
+            for end in (np.floor, np.ceil)
+        )
+        least = replace(fewer, named_counts=low)
+        return cls(least, replace(fewer, named_counts=high), unit)
+
+    @property
+    def law(self) -> "BinomialLaw":
+        """Distribution of the error of a value that nobody holds."""
+        lies = float(self.least.channel.untouched)
+        about = self.least.reports_about
+        reports = self.least.reports if about is None else round(about.mean())
+        return BinomialLaw(reports, lies)
+
+    def under(self, fakes: Fakes) -> Mapping[str, Any]:
+        """Return what differs under `fakes`; see `CountBounds.under`."""
+        number = math.ceil(fakes.number / self.unit)
+        least = replace(self.least, fakes=number)
+        most = replace(self.most, fakes=number)
+        bounds = PooledBounds(least, most, self.unit)
+        return {"bounds": bounds, "p_value": least.p_value}
+
+    def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
+        low, _ = self.least(miss, population)
+        _, high = self.most(miss, population)
+        return low * self.unit, high * self.unit
+
+
 class BinomialLaw(NamedTuple):
     """Distribution of a count that is Binomial(`number`, `share`), around its mean."""
 

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldp.arrays import Ints
-from ldp.decoding.binomials import BinomialBounds, BinomialLaw
+from ldp.decoding.binomials import BinomialBounds, PooledBounds
 from ldp.errors import DecodeError, LdpError
 from ldp.mechanisms import Mechanism
 from ldp.protocol.channel import Channel
 from ldp.protocol.kinds import Subset
-from ldp.tables.estimates import Estimates, Normal, Rule
+from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.table import Table
 
 
@@ -64,23 +64,27 @@ def estimate_counts(
 
     A value that nobody holds is reported by each of the n devices with probability q, so its count
     is Binomial(n, q). Where each client sent `more` reports beyond one under a permanent response
-    (`MemoisedMechanism.pooled_variance`), both are normal.
+    (`MemoisedMechanism.pooled_variance`), both are those of fewer reports (`PooledBounds`).
     """
     mechanism, n = table.mechanism, table.total
     channel = mechanism.support
     count = channel.holders(named_counts, n)
     share = np.clip(count / n, 0, 1)
-    noise = float(pooled_std_error(mechanism, more, n))
     exact = BinomialBounds(named_counts, n, channel, count)
+    errors = [
+        (pooled_std_error(mechanism, beyond, n, share), pooled_std_error(mechanism, beyond, n))
+        for beyond in (0.0, more)
+    ]
+    bounds = PooledBounds.of(exact, errors)
     return Estimates(
         values=candidates,
         count=count,
-        std_error=pooled_std_error(mechanism, more, n, share),
-        p_value=Normal().tail(count / noise) if more else exact.p_value,
+        std_error=errors[1][0],
+        p_value=bounds.least.p_value,
         reports=n,
-        noise=noise,
-        law=Normal() if more else BinomialLaw(n, float(channel.untouched)),
-        bounds=None if more else exact,
+        noise=float(errors[1][1]),
+        law=bounds.law,
+        bounds=bounds if more else exact,
         rule=rule,
     )
 

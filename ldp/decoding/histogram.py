@@ -9,18 +9,18 @@ import math
 import numpy as np
 
 from ldp.arrays import Floats, Ints
-from ldp.decoding.binomials import BinomialBounds, BinomialLaw
+from ldp.decoding.binomials import BinomialBounds, BinomialLaw, PooledBounds
 from ldp.decoding.direct import pooled_std_error
 from ldp.errors import DecodeError
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.protocol.channel import Channel
-from ldp.tables.estimates import Estimates, Normal, Rule
+from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.table import Table
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
     """Return estimates of buckets by their labels; p-values and intervals are exact for binomials,
-    and normal where each client sent `more` reports beyond one under a permanent response. Raises
+    of fewer reports where each client sent `more` beyond one under a permanent response. Raises
     DecodeError for a candidate that is no bucket, and a bucket without reports."""
     mechanism, n = table.mechanism, table.total
     assert isinstance(mechanism, BitFlip)
@@ -34,18 +34,21 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     share = np.clip(count / n, 0, 1)
     sampling = (scale[bucket] - 1) * share * (1 - share)
     variance = n * (scale[bucket] * channel.variance(share) + sampling)
-    noise = float(pooled_std_error(mechanism, more, n))
+    further = more * mechanism.pooled_variance(n, share)
     about = None if mechanism.bits == mechanism.buckets else reports_about[bucket]
     exact = BinomialBounds(named_counts[bucket], n, channel, count, about)
+    noise = [float(pooled_std_error(mechanism, beyond, n)) for beyond in (0.0, more)]
+    std_error = np.sqrt(variance + further)
+    bounds = PooledBounds.of(exact, [(np.sqrt(variance), noise[0]), (std_error, noise[1])])
     return Estimates(
         values=candidates,
         count=count,
-        std_error=np.sqrt(variance + more * mechanism.pooled_variance(n, share)),
-        p_value=Normal().tail(count / noise) if more else exact.p_value,
+        std_error=std_error,
+        p_value=bounds.least.p_value,
         reports=n,
-        noise=noise,
-        law=Normal() if more else BinomialLaw(round(n / scale.mean()), float(channel.untouched)),
-        bounds=None if more else exact,
+        noise=noise[1],
+        law=bounds.law if more else BinomialLaw(round(n / scale.mean()), float(channel.untouched)),
+        bounds=bounds if more else exact,
         rule=rule,
         sum_std_error=_sum_std_error(table, bucket, share, scale[bucket], more),
     )

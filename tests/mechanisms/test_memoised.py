@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from ldp import BitFlip, MemoisedBitFlip, MemoisedHashing, MemoisedResponse
 from ldp.arrays import Ints
@@ -51,6 +52,41 @@ DAYS, TRIALS = 6, 3000
 
 def values(mechanism: MemoisedMechanism) -> tuple[str, str]:
     return ("a", "b") if mechanism is RESPONSE else ("lol", "afk")
+
+
+def _pooled(mechanism: MemoisedResponse, clients: int, each: int, holders: Ints, seed: int) -> Any:
+    """Yield tables in which `each` reports of a client share its permanent response, drawn here."""
+    generator, columns = np.random.default_rng(seed), len(mechanism.categories)
+    steps = (mechanism.permanent_channel.touched, mechanism.instantaneous[0])
+    for _ in range(400):
+        column = np.repeat(np.arange(columns), holders)
+        for number, keep in zip((1, each), map(float, steps), strict=True):
+            column = np.repeat(column, number)
+            other = (column + generator.integers(1, columns, column.size)) % columns
+            column = np.where(generator.random(column.size) < keep, column, other)
+        counts = np.bincount(column, minlength=columns)
+        yield Table.from_counts(mechanism, [counts], clients * each)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("clients", "each"), [(30, 30), (100, 7)])
+def test_few_permanent_lies_are_not_normal(clients: int, each: int) -> None:
+    """One client's lie is `each` reports: the twin, a normal tail, takes it for a discovery."""
+    names = tuple("abcdefghij")
+    mechanism = MemoisedResponse(categories=names, epsilon=5.4, lifetime_epsilon=6.0)
+    holders = np.array([clients - clients // 10, clients // 10, *[0] * 8])
+    p_values, twin, missed = list[float](), list[float](), 0
+    for table in _pooled(mechanism, clients, each, holders, 1):
+        found = decode(table, names, weighted_reports_per_client=each)
+        p_values += found.p_value[2:].tolist()
+        twin += norm.sf(found.count[2:] / found.noise).tolist()
+        low, high = found.interval(0.999)
+        missed += int(((low > each * holders) | (high < each * holders)).sum())
+    rare = 0.0005
+    # Binomial(3200, 0.0005) is above 9 with probability 4e-6, Binomial(4000, 0.001) above 16 1e-6
+    assert (np.array(p_values) <= rare).sum() < 10
+    assert (np.array(twin) <= rare).sum() > 30
+    assert missed <= 16
 
 
 @pytest.mark.exact
