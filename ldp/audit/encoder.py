@@ -20,11 +20,11 @@ from ldp.audit.conditions import evened, largest_chance
 from ldp.audit.draws import Draws
 from ldp.audit.judging import Audit, Checks, judge, prefixed, summed
 from ldp.audit.law import likelihood
-from ldp.audit.reports import VALUE, VALUE_BEFORE
+from ldp.audit.reports import DEVICES, VALUE, VALUE_BEFORE
 from ldp.errors import from_extra
 from ldp.mechanisms import JointReport
 from ldp.mechanisms.addressing import Rounding
-from ldp.mechanisms.base import CatalogueMechanism, Mechanism
+from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Bits, Index, Sign, Subset
@@ -34,18 +34,26 @@ CHUNK = 20_000
 
 
 Encode = Callable[[Value], bytes]
-MakeEncoder = Callable[[], Encode]
-"""Makes a device: its `encode`."""
 
 
 class Way(NamedTuple):
     """Way to make reports: function that makes a `device`. New devices take turns of 1 to `most`
     reports; with None one device makes all reports. `keeps_row`: whether a device's reports are all
-    in one row, and those about one value have one permanent response."""
+    in one row, and those about one value have one permanent response. `epochs`: at most DEVICES,
+    one of which a device is made for; it is counted by the place of its epoch."""
 
-    device: MakeEncoder
+    device: Callable[..., Encode]
     most: int | None = None
     keeps_row: bool = False
+    epochs: Sequence[str] = ()
+
+    def new_device(self, draws: Draws) -> tuple[Encode, int]:
+        """Return what encodes on a new device, and the number by which that is counted."""
+        number = next(draws.devices)
+        if not self.epochs:
+            return self.device(), number
+        place = int(draws.coins.integers(len(self.epochs)))
+        return self.device(self.epochs[place]), place
 
 
 REPEATS = {Bits: 6, Subset: 6, Index: 16, Sign: 16}
@@ -126,10 +134,15 @@ def value_checks(
     repetitions = max(least, times * trials // len(values))
     checks = seen = _mixed(mechanism, values, way, repetitions, draws)
     for strange, share in STRANGE:
-        chosen = draws.chosen(partial(_strangest, seen, len(values), strange))
+        names = VALUE, VALUE_BEFORE
+        chosen = draws.chosen(partial(_strangest, seen, len(values), strange, *names))
         values = [values[place] for place in chosen]
         if len(values) < 2:
             break
+        if way.epochs:
+            places = draws.chosen(partial(_strangest, seen, DEVICES, strange, "epoch"))
+            epochs = [way.epochs[place] for place in places]
+            way = way._replace(epochs=epochs)
         seen = _mixed(mechanism, values, way, int(trials * share), draws)
         checks = [*checks, *prefixed(f"{strange}{AGAIN}", seen)]
     return checks
@@ -165,13 +178,14 @@ def _mixed(
     order = draws.plan.permutation(np.repeat(np.arange(len(values)), repetitions))
     places = np.where(draws.plan.random(order.size) < REPEATED, 0, np.arange(order.size))
     order = order[np.maximum.accumulate(places)]
+    name = "epoch" if way.epochs else "device"
     numbered = _reports(mechanism, values, way, order, draws)
     for start in range(0, order.size, CHUNK):
         reports, calls, devices = zip(*islice(numbered, CHUNK), strict=True)
         of_reports = order[start : start + CHUNK], reports, draws.coins
         numbers = np.array(calls), np.array(devices)
         checks = check_values(mechanism, values, *of_reports, *numbers, keeps_row=way.keeps_row)
-        _add(pool, checks)
+        _add(pool, checks, lambda what: what.replace("device", name))
     return list(pool.values())
 
 
@@ -181,12 +195,12 @@ def _reports(
     """Yield the reports of values in an order, each with the number of its call and device, 0 where
     one device makes all. A device that keeps its row only reports values that touch different
     cells."""
-    encode, number, call, left, row = way.device(), next(draws.devices), 0, 0, 0
+    (encode, number), call, left, row = way.new_device(draws), 0, 0, 0
     touched = set[Any]()
     cells: Any = cache(lambda at, row: (*mechanism.cells(values[at], row),))  # type: ignore[attr-defined]
     for at in order.tolist():
         if way.most and (not left or (way.keeps_row and cells(at, row) in touched)):
-            encode, number, call, touched = way.device(), next(draws.devices), 0, set()
+            (encode, number), call, touched = way.new_device(draws), 0, set()
             left = int(draws.coins.integers(1, way.most, endpoint=True))
         report = mechanism.row_and_payload(encode(values[at]))
         yield report, call, number if way.most else 0
@@ -195,20 +209,20 @@ def _reports(
             touched.add(cells(at, row))
 
 
-def _strangest(checks: Sequence[Checks], values: int, most: int) -> list[int]:
+def _strangest(checks: Sequence[Checks], values: int, most: int, *names: str) -> list[int]:
     """Return the numbers of the values whose counts lie farthest from the claim: at most `most` by
-    the counts of the value, and as many by those of the value before. Rare counts weigh less."""
+    the counts by each of the `names` of numbers. Rare counts weigh less."""
     strange: list[int] = []
-    for end in (f"by {VALUE}", f"by {VALUE_BEFORE}"):
+    for name in names:
         scores = np.zeros(values)
         for what, counts, trials, claimed in checks:
-            if what.endswith(end) and counts.size % values == 0:
+            if what.endswith(f"by {name}") and counts.size % values == 0:
                 variances = trials * claimed * (1 - claimed)
                 usual, variances = variances > 0.1, np.maximum(variances, 0.1)
                 far = (counts - trials * claimed) ** 2 / variances - 1, 2 + 1 / variances
                 sums, noise = ((usual * of).reshape(values, -1).sum(axis=1) for of in far)
                 scores = np.maximum(scores, sums / np.sqrt(noise + 1e-9))
-        strange += np.argsort(-scores)[: most * bool(scores.any())].tolist()
+        strange += np.argsort(-scores)[: min(most, np.count_nonzero(scores))].tolist()
     return list(dict.fromkeys(strange))
 
 
@@ -223,7 +237,8 @@ def repeat_checks(
     parts = [
         (number, part, part_value)
         for number, (part, (part_value,)) in enumerate(values_of_parts(mechanism, [value]))
-        if not is_rounded(part, part_value, {0}) and _repeated(part) * many[part.kind] <= 1
+        if not is_rounded(part, part_value, {0})
+        and largest_chance(part) / part.shape.rows * many[part.kind] <= 1
     ]
     if not parts:
         return []
@@ -250,7 +265,7 @@ def repeat_checks(
 
 
 def sequence_checks(
-    mechanism: CatalogueMechanism, value: Value, device: MakeEncoder, trials: int
+    mechanism: CatalogueMechanism, value: Value, device: Callable[[], Encode], trials: int
 ) -> list[Checks]:
     """Return the check that new devices do not make the reports of earlier ones, as with noise from
     a seed of 16 bits. Each makes enough that two honest devices make the same with probability RARE
@@ -322,19 +337,6 @@ def start_checks(
             what = f"part {number + 1}: reports of another start again"
             checks.append(sum_checks(what, seen, seen | True, chance / part.shape.rows))
     return checks
-
-
-def _repeated(mechanism: Mechanism) -> float:
-    """Return the approximate probability that two reports of one value are equal."""
-    (rows, columns), touches = mechanism.shape, mechanism.touches
-    touched, untouched = mechanism.channel.chances
-    if mechanism.kind is Index:
-        return (touches * touched**2 + (columns - touches) * untouched**2) / rows
-    if mechanism.kind is Sign:
-        return (touched**2 + (1 - touched) ** 2) / (rows * columns)
-    if mechanism.kind is Subset:
-        return 1 / mechanism.layout.outcomes
-    return float((untouched**2 + (1 - untouched) ** 2) ** (columns - 1)) / rows
 
 
 def _add(

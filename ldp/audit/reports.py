@@ -18,7 +18,7 @@ VALUE, VALUE_BEFORE = "value", "value before"
 value."""
 ROW = "row"
 """Name of the number by which counts of rows are not split."""
-CALLS, DEVICES = 1 << 9, 1 << 6
+CALLS, DEVICES = 1 << 9, 1 << 7
 """Moduli of the numbers of calls and devices, by which they are also counted one by one."""
 
 

@@ -25,6 +25,7 @@ from ldp.audit.law import exact_findings
 from ldp.audit.lives import LONG, UNITS, USUAL, life_checks, one_by_one
 from ldp.audit.memoised_histories import TwoHistories, cohorts_named, exact_epsilon
 from ldp.audit.memoised_histories import history_epsilon as epsilon_over_days
+from ldp.audit.reports import DEVICES as DEVICE_NUMBERS
 from ldp.audit.tried_values import drawn_values, tried
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism
@@ -132,43 +133,35 @@ def encoder_stages(
     is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.is_bitwise
     ways = [Way(lambda: mechanism.encoder().encode, most) for most in (CALLS_LONG, CALLS_EACH)]
     if isinstance(mechanism, MemoisedMechanism):
-
-        def epoch() -> str:
-            return f"{draws.plan.integers(2000, 3000)}-W{draws.plan.integers(1, 53):02d}"
-
+        weeks = draws.plan.integers((2000, 1), (3000, 53), (DEVICE_NUMBERS, 2))
+        epochs = [f"{year}-W{week:02d}" for year, week in weeks]
         turns = (1, False) if mechanism.has_roundings else (CALLS_EACH, True)
         ways[1] = Way(partial(_device, mechanism), *turns)
-        ways.append(Way(lambda: _device(mechanism, epoch()), 1))
-    numbers = (trials, trials, trials // 4)  # the third way has other secrets
+        ways.append(Way(partial(_device, mechanism), 1, epochs=epochs))
     yield from with_sums(
-        stage
-        for way, some in zip(ways, numbers, strict=False)
-        for stage in way_stages(mechanism, way, some, draws, dictionary)
+        stage for way in ways for stage in way_stages(mechanism, way, trials, draws, dictionary)
     )
     for way in ways[:1] if is_noisy else ways[:2]:
         yield repeat_checks(mechanism, values[0], _encoder(way, draws), trials)
-    device = _numbered(ways[0].device, draws)
-    yield sequence_checks(mechanism, values[0], device, trials)
+    yield sequence_checks(mechanism, values[0], lambda: ways[0].new_device(draws)[0], trials)
     if isinstance(mechanism, MemoisedMechanism):
+
+        def device(*of: Any) -> Callable[[Value], bytes]:
+            next(draws.devices)
+            return _device(*of)
+
+        def epoch() -> str:
+            return str(draws.plan.choice(epochs))
+
         two = values[0], values[1]
-        yield all_lives(mechanism, two, _numbered(_device, draws), epoch, trials)
+        yield all_lives(mechanism, two, device, epoch, trials)
 
 
 def _encoder(way: Way, draws: Draws) -> Callable[[Value], bytes]:
     """Return what encodes on one device, or, where each makes few reports, on a new one each
     time."""
-    is_one, device = not way.most or way.most > CALLS_EACH, _numbered(way.device, draws)
-    return device() if is_one else lambda value: device()(value)
-
-
-def _numbered(device: Callable[..., Any], draws: Draws) -> Callable[..., Any]:
-    """Return what makes a device, which takes a number."""
-
-    def next_device(*of: Any) -> Any:
-        next(draws.devices)
-        return device(*of)
-
-    return next_device
+    is_one = not way.most or way.most > CALLS_EACH
+    return way.new_device(draws)[0] if is_one else lambda value: way.new_device(draws)[0](value)
 
 
 def audited_from_outside(

@@ -49,6 +49,7 @@ from ldp.mechanisms import (
 )
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import pack_report, split_report
+from simulations.cheats.hooks import with_cheat
 from simulations.cheats.paths import first_finding
 from tests.statistics import ALPHA, chance_missed
 from tests.tiers import tiered
@@ -355,6 +356,25 @@ def test_a_device_that_is_plain_on_some_calls_is_refuted() -> None:
 
 
 @pytest.mark.slow
+class PlainInOneWeek:
+    """Cheat that reports without noise in the seventh week of a year."""
+
+    def alter(self, event: Any, memory: Any) -> Any:
+        if not (event.epoch or "").endswith("W07"):
+            return event.report
+        return event.report[:-1] + bytes([event.mechanism.addressing.point(event.value)])
+
+
+@pytest.mark.statistical
+def test_a_device_that_is_plain_in_one_week_is_refuted() -> None:
+    """It tells every value in one week of 52; the twin is the honest device, which passes."""
+    honest, cheat = CATALOGUE["memoised-rr"].examples()[0].mechanism, PlainInOneWeek()
+    cheating = with_cheat(honest, cheat)  # type: ignore[arg-type]
+    for mechanism, is_refuted in ((cheating, True), (honest, False)):
+        play = partial(encoder_stages, mechanism, TRIALS, ())
+        assert (not judge_again(play, 0, AUDIT_ALPHA).passed) is is_refuted
+
+
 @pytest.mark.statistical
 def test_devices_that_cheat_for_a_few_hundred_calls_are_refuted() -> None:
     """Each device names its true category in its calls from 150 to 400.
