@@ -314,7 +314,7 @@ def _life_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[li
     checks, periods = [*_secret_checks(clients)], dict[str, list[Period]]()
     for name, (mechanism, _, memoise) in MEMOISED.items():
         of_days = enumerate(sent[name])
-        periods[name] = [Period.of(mechanism, _about(name, day), of_day) for day, of_day in of_days]
+        periods[name] = [Period.of(mechanism, [_about(name, day)], of) for day, of in of_days]
         responses = EPOCHS if memoise == "epoch" else VALUES_OF_DAYS
         of_metric = response_checks(periods[name], responses, memoise)
         checks += prefixed(f"metric {name!r}: ", of_metric)

@@ -129,13 +129,14 @@ def value_checks(
     least = max(LEAST_EACH, trials // (16 if has_rounding else 80))
     is_joint = isinstance(mechanism, JointReport)
     times = 1 if is_joint or len(values) > FEW else 4
-    if is_joint and _are_all_pairs(values):
+    members = zip(*values, strict=True) if is_joint else ()
+    if is_joint and len(values) == math.prod(len({*of}) for of in members):
         least = max(least, min(EACH_OF_ALL, trials // 5))
     repetitions = max(least, times * trials // len(values))
     checks = seen = _mixed(mechanism, values, way, repetitions, draws)
     for strange, share in STRANGE:
-        names = VALUE, VALUE_BEFORE
-        chosen = draws.chosen(partial(_strangest, seen, len(values), strange, *names))
+        about = seen, len(values), strange, VALUE, VALUE_BEFORE
+        chosen = draws.chosen(partial(_strangest, *about))
         values = [values[place] for place in chosen]
         if len(values) < 2:
             break
@@ -158,11 +159,6 @@ def with_sums(stages: Iterable[list[Checks]]) -> Iterator[list[Checks]]:
         again = _add(pool, stage, lambda what: what.partition(AGAIN)[2] or what)
         sums |= dict.fromkeys(again)
     yield [(f"all reports: {pool[key][0]}", *pool[key][1:]) for key in sums]
-
-
-def _are_all_pairs(values: Sequence[Any]) -> bool:
-    """Return whether these tuples are all that their entries make."""
-    return len(values) == math.prod(len(set(entries)) for entries in zip(*values, strict=True))
 
 
 def _mixed(

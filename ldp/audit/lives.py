@@ -10,10 +10,10 @@ life is.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, pairwise, product
+from itertools import combinations, cycle, islice, pairwise, product
 
 import numpy as np
 
@@ -26,11 +26,10 @@ from ldp.audit.binomial_checks import (
     tail_checks,
 )
 from ldp.audit.judging import Checks, prefixed
+from ldp.audit.memoised_histories import MakeDevice
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 
-MakeLife = Callable[[], Callable[[Value, int], Sequence[bytes]]]
-"""Function that makes a new device, a function from a value and a number to that many reports."""
 USUAL, LONG = (12, 4, 12), (60, 20, 60)
 """Reports of the first value, of the other value, and of the first value again."""
 UNITS = 24
@@ -58,12 +57,16 @@ class Period:
 
     @classmethod
     def of(
-        cls, mechanism: MemoisedMechanism, value: Value, sent: Sequence[Sequence[bytes]]
+        cls,
+        mechanism: MemoisedMechanism,
+        values: Sequence[Value],
+        sent: Sequence[Sequence[bytes]],
     ) -> "Period":
         """Return the period in which all devices `sent` the same number of reports about a response
-        to `value`; raise ReportError for bytes that are no report of the mechanism."""
+        to one of the `values`, which take turns; raise ReportError for bytes that are no report of
+        the mechanism."""
         devices = []
-        for reports in sent:
+        for value, reports in zip(cycle(values), sent, strict=False):
             split = [mechanism.row_and_payload(report) for report in reports]
             row = split[0][0]
             cells = tuple(mechanism.cells(value, row))
@@ -94,35 +97,32 @@ class Period:
 
 def life_checks(
     mechanism: MemoisedMechanism,
-    values: tuple[Value, Value],
-    device: MakeLife,
+    values: Sequence[Value],
+    device: MakeDevice,
     devices: int,
     *,
     memoise: str,
     reports: tuple[int, int, int] = USUAL,
 ) -> list[Checks]:
-    """Return the checks of `devices` new devices, each of which makes `reports` reports about
-    values[0], as many about values[1], and as many about values[0] again. `memoise`: "per-value" or
-    "epoch". Raises ReportError for bytes that are no report of the mechanism."""
-    lives, (first, second) = [], values
-    for _ in range(devices):
-        make_reports = device()
+    """Return the checks of `devices` new devices, each of which makes `reports` reports about one
+    of the `values` with an even number, as many about one with an odd number, and as many about the
+    first again; values take turns. `memoise`: "per-value" or "epoch". Raises ReportError for bytes
+    that are no report of the mechanism."""
+    lives, responses = [], (0, 0, 0) if memoise == "epoch" else (0, 1, 0)
+    pairs = zip(cycle(values[::2]), cycle(values[1::2]), strict=False)
+    for first, second in islice(pairs, devices):
+        encode = device()
         recorded = zip((first, second, first), reports, strict=True)
-        lives.append([make_reports(value, times) for value, times in recorded])
-    about = (first, first if memoise == "epoch" else second, first)
+        lives.append([[encode(value) for _ in range(times)] for value, times in recorded])
     periods = [
-        Period.of(mechanism, value, sent)
-        for value, sent in zip(about, zip(*lives, strict=True), strict=True)
+        Period.of(mechanism, values[at::2], sent)
+        for at, sent in zip(responses, zip(*lives, strict=True), strict=True)
     ]
-    responses = (0, 0, 0) if memoise == "epoch" else (0, 1, 0)
-    checks = [*response_checks(periods, responses, memoise), _repeats(periods[0], periods[2])]
+    checks: list[Checks | None] = [*response_checks(periods, responses, memoise)]
+    if len(values) == 2:
+        checks.append(_repeats(periods[0], periods[2]))
     what = f"lives of {sum(reports)} reports, {memoise}: "
     return [*prefixed(what, filter(None, checks))]
-
-
-def one_by_one(encode: Callable[[Value], bytes]) -> Callable[[Value, int], Sequence[bytes]]:
-    """Return a device that makes reports of a value by encoding it once for each report."""
-    return lambda value, times: [encode(value) for _ in range(times)]
 
 
 def response_checks(
@@ -141,8 +141,6 @@ def response_checks(
         of_counts = f"{what} named so often", counts, law.distribution(size)
         yield outcome_checks(*of_counts)
         yield tail_checks(*of_counts)
-        decoded = counts > law.cut(size)
-        yield sum_checks(f"{what} decoded", decoded, decoded | True, law.decoded(size))
         firsts: list[Bools] = [np.asarray(p.names[:, :2].all(axis=1)) for p in alike]
         where = [period.touched if true else ~period.touched for period in alike]
         pairs = np.concatenate([f[w] for f, w in zip(firsts, where, strict=True)])

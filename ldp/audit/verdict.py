@@ -22,7 +22,7 @@ from ldp.audit.encoder import (
 )
 from ldp.audit.judging import Audit, Checks, judge_again
 from ldp.audit.law import exact_findings
-from ldp.audit.lives import LONG, UNITS, USUAL, life_checks, one_by_one
+from ldp.audit.lives import LONG, UNITS, USUAL, life_checks
 from ldp.audit.memoised_histories import TwoHistories, cohorts_named, exact_epsilon
 from ldp.audit.memoised_histories import history_epsilon as epsilon_over_days
 from ldp.audit.reports import DEVICES as DEVICE_NUMBERS
@@ -153,8 +153,9 @@ def encoder_stages(
         def epoch() -> str:
             return str(draws.plan.choice(epochs))
 
-        two = values[0], values[1]
-        yield all_lives(mechanism, two, device, epoch, trials)
+        if not mechanism.has_roundings:
+            values = *values[:2], *drawn_values(mechanism, draws.plan)
+        yield all_lives(mechanism, values, device, epoch, trials)
 
 
 def _encoder(way: Way, draws: Draws) -> Callable[[Value], bytes]:
@@ -238,20 +239,22 @@ def way_stages(
     many = drawn_values(mechanism, draws.plan, dictionary)
     yield value_checks(mechanism, many, way, trials, draws)
     encode = _encoder(way, draws)
+    some = trials // 4 if way.epochs else trials
     for value in tried(mechanism):
-        yield encoder_checks(mechanism, (value,), encode, trials)
+        yield encoder_checks(mechanism, (value,), encode, some)
 
 
 def all_lives(
     mechanism: MemoisedMechanism,
-    values: tuple[Value, Value],
+    values: Sequence[Value],
     device: Callable[[MemoisedMechanism, str | None], Callable[[Value], bytes]],
     epoch: Callable[[], str],
     trials: int,
 ) -> list[Checks]:
-    """Return the checks of lives in both modes, and of a few that are longer; where a report has
-    UNITS bits, of as many devices per value as show a secret of 16 bits. (Where a report is one
-    column, single reports of new devices show it.)"""
+    """Return the checks of lives in both modes with the first two values, and of a few that are
+    longer; where a report has UNITS bits, of as many devices per value as show a secret of 16 bits.
+    (Where a report is one column, single reports of new devices show it.) Then of lives with all
+    values."""
     shows_secret = mechanism.kind.is_bitwise and mechanism.shape.columns >= UNITS
     searched = min(trials * 3 // 5 if shows_secret else trials // 10, MOST_DEVICES)
     checks: list[Checks] = []
@@ -259,15 +262,16 @@ def all_lives(
     for memoise, name, devices in zip(
         ("per-value", "epoch"), names, (searched, trials // 25), strict=True
     ):
-        for reports, many in ((USUAL, devices), (LONG, trials // 50)):
-            checks += life_checks(
-                mechanism,
-                values,
-                lambda name=name: one_by_one(device(mechanism, name())),  # type: ignore[misc]
-                many,
-                memoise=memoise,
-                reports=reports,
-            )
+        two = values[:2]
+        longer = LONG, trials // 50, two
+        every = (USUAL, devices, two), longer, (USUAL, trials // 10, values)
+
+        def life(name: Callable[[], str | None] = name) -> Callable[[Value], bytes]:
+            return device(mechanism, name())
+
+        for reports, many, some in every:
+            plays = mechanism, some, life, many
+            checks += life_checks(*plays, memoise=memoise, reports=reports)
     return checks
 
 

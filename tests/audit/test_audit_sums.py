@@ -22,7 +22,7 @@ from ldp.audit.encoder import (
     with_sums,
 )
 from ldp.audit.judging import Checks, judge
-from ldp.audit.lives import life_checks, one_by_one
+from ldp.audit.lives import life_checks
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import CALLS_EACH, way_stages
 from ldp.mechanisms import LocalHashing, MemoisedHashing, PrivSet, RandomizedResponse, UnaryEncoding
@@ -305,7 +305,7 @@ def test_reports_repeated_in_some_epochs_are_refuted(share: int) -> None:
     lived = life_checks(
         mechanism,
         ("a", "b"),
-        lambda: one_by_one(device()),
+        device,
         100,
         memoise="epoch",
         reports=(60, 20, 60),

@@ -12,18 +12,20 @@ import pytest
 
 from ldp import Rappor
 from ldp.audit import audit_encoder
+from ldp.audit.draws import Draws
 from ldp.audit.judging import Audit, Checks, judge
-from ldp.audit.lives import _Unit, life_checks, one_by_one
+from ldp.audit.lives import _Unit, life_checks
 from ldp.audit.memoised_histories import MakeDevice, cohorts_named, exact_epsilon, history_epsilon
 from ldp.audit.tried_values import tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
-from ldp.audit.verdict import all_lives, audited
+from ldp.audit.verdict import all_lives, audited, encoder_stages
 from ldp.errors import ParameterError
 from ldp.mechanisms import MemoisedBitFlip, MemoisedHashing, MemoisedResponse
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import KeyedFilter
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import SeededBits
+from simulations.cheats.hooks import with_cheat
 from tests.histories import changes, honest, stays
 from tests.mutants import (
     HISTORY_MUTANTS,
@@ -300,7 +302,7 @@ def test_the_lives_of_honest_devices_have_their_law(
     """This fails falsely with probability ALPHA. The twins are the mutants above."""
     device = honest(mechanism, "e" if memoise == "epoch" else None)
     one, *_, other = tried(mechanism)
-    lived = life_checks(mechanism, (one, other), lambda: one_by_one(device()), 200, memoise=memoise)
+    lived = life_checks(mechanism, (one, other), device, 200, memoise=memoise)
     audit = judge(lived, ALPHA)
     assert audit.passed, audit.findings[0]
 
@@ -325,6 +327,25 @@ def test_the_law_of_two_times_is_that_of_all_their_reports() -> None:
                 chance *= other.distribution(2)[sum(bits[3:])] / comb(2, sum(bits[3:]))
             found[2 * (sum(bits[:3]) > 1) + (sum(bits[3:]) > 1)] += chance
         np.testing.assert_allclose(one.joint(other, 3, 2, is_same), found)
+
+
+class ForgetsSomeResponses:
+    """Cheat that draws a new permanent response in each report about some values."""
+
+    def alter(self, event: Any, memory: Any) -> Any:
+        is_kept = event.permanent is None or event.epoch is not None or len(event.value) % 4
+        return event.report if is_kept else event.mechanism.encoder().encode(event.value)
+
+
+@pytest.mark.statistical
+def test_responses_to_values_that_are_not_tried_at_length_are_kept() -> None:
+    """The cheat spares the two values of the other lives; the twin is the honest encoder."""
+    right = Rappor(bits=32, hashes=2, cohorts=1, f=0.5, p=0.25, q=0.75, seed="00ff")
+    cheating = with_cheat(right, ForgetsSomeResponses())  # type: ignore[arg-type]
+    assert all(len(value) % 4 for value in tried(right)[:2])
+    for mechanism in (right, cheating):
+        *_, of_lives = encoder_stages(mechanism, 1000, (), Draws(0))
+        assert judge(of_lives, AUDIT_ALPHA).passed is (mechanism is right)
 
 
 @pytest.mark.statistical
