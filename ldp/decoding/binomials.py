@@ -56,6 +56,13 @@ class BinomialBounds:
         lies = float(self.channel.untouched)
         return binomial_above(self.named_counts - self.fakes - 1, honest, lies)
 
+    @property
+    def law(self) -> "BinomialLaw":
+        """Distribution of the error of a value that nobody holds."""
+        about = self.reports_about
+        reports = self.reports if about is None else round(about.mean())
+        return BinomialLaw(reports, float(self.channel.untouched))
+
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
         """Return what differs under `fakes`; see `CountBounds.under`."""
         bounds = replace(self, fakes=fakes.number)
@@ -111,11 +118,9 @@ class PooledBounds:
     unit: float
 
     @classmethod
-    def of(cls, exact: BinomialBounds, errors: Any) -> "PooledBounds":
-        """Return the bounds from those of one report a client. `errors`: standard errors of counts,
-        of one report a client and of these reports."""
-        once, often = np.array([np.append(*error) for error in errors])
-        effect = max(1.0, float(np.max(often / once)) ** 2)
+    def of(cls, exact: BinomialBounds, effect: float) -> "PooledBounds":
+        """Return the bounds from those of one report a client. `effect`: factor by which variances
+        are larger, at most."""
         most: Any = max(1, math.floor(exact.reports / effect))
         unit = exact.reports / most
         fewer = replace(exact, reports=most, count=exact.count / unit)
@@ -130,12 +135,14 @@ class PooledBounds:
         return cls(least, replace(fewer, named_counts=high), unit)
 
     @property
+    def p_value(self) -> Floats:
+        """P-values of counts that are rounded down."""
+        return self.least.p_value
+
+    @property
     def law(self) -> "BinomialLaw":
         """Distribution of the error of a value that nobody holds."""
-        lies = float(self.least.channel.untouched)
-        about = self.least.reports_about
-        reports = self.least.reports if about is None else round(about.mean())
-        return BinomialLaw(reports, lies)
+        return self.least.law
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
         """Return what differs under `fakes`; see `CountBounds.under`."""
@@ -143,7 +150,7 @@ class PooledBounds:
         least = replace(self.least, fakes=number)
         most = replace(self.most, fakes=number)
         bounds = PooledBounds(least, most, self.unit)
-        return {"bounds": bounds, "p_value": least.p_value}
+        return {"bounds": bounds, "p_value": bounds.p_value}
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         low, _ = self.least(miss, population)

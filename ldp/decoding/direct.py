@@ -71,20 +71,20 @@ def estimate_counts(
     count = channel.holders(named_counts, n)
     share = np.clip(count / n, 0, 1)
     exact = BinomialBounds(named_counts, n, channel, count)
-    errors = [
-        (pooled_std_error(mechanism, beyond, n, share), pooled_std_error(mechanism, beyond, n))
-        for beyond in (0.0, more)
-    ]
-    bounds = PooledBounds.of(exact, errors)
+    bounds: BinomialBounds | PooledBounds = exact
+    if more:
+        some = np.append(share, 0.0)
+        ratio = mechanism.pooled_variance(n, some) / mechanism.variance(n, some)
+        bounds = PooledBounds.of(exact, 1 + more * float(ratio.max()))
     return Estimates(
         values=candidates,
         count=count,
-        std_error=errors[1][0],
-        p_value=bounds.least.p_value,
+        std_error=pooled_std_error(mechanism, more, n, share),
+        p_value=bounds.p_value,
         reports=n,
-        noise=float(errors[1][1]),
+        noise=float(pooled_std_error(mechanism, more, n)),
         law=bounds.law,
-        bounds=bounds if more else exact,
+        bounds=bounds,
         rule=rule,
     )
 

@@ -37,18 +37,22 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     further = more * mechanism.pooled_variance(n, share)
     about = None if mechanism.bits == mechanism.buckets else reports_about[bucket]
     exact = BinomialBounds(named_counts[bucket], n, channel, count, about)
-    noise = [float(pooled_std_error(mechanism, beyond, n)) for beyond in (0.0, more)]
-    std_error = np.sqrt(variance + further)
-    bounds = PooledBounds.of(exact, [(np.sqrt(variance), noise[0]), (std_error, noise[1])])
+    noise = float(pooled_std_error(mechanism, more, n))
+    bounds: BinomialBounds | PooledBounds = exact
+    law = BinomialLaw(round(n / scale.mean()), float(channel.untouched))
+    if more:
+        ratio = np.append(further / variance, noise**2 / mechanism.variance(n) - 1)
+        bounds = PooledBounds.of(exact, 1 + float(ratio.max()))
+        law = bounds.law
     return Estimates(
         values=candidates,
         count=count,
-        std_error=std_error,
-        p_value=bounds.least.p_value,
+        std_error=np.sqrt(variance + further),
+        p_value=bounds.p_value,
         reports=n,
-        noise=noise[1],
-        law=bounds.law if more else BinomialLaw(round(n / scale.mean()), float(channel.untouched)),
-        bounds=bounds if more else exact,
+        noise=noise,
+        law=law,
+        bounds=bounds,
         rule=rule,
         sum_std_error=_sum_std_error(table, bucket, share, scale[bucket], more),
     )
