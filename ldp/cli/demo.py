@@ -209,7 +209,7 @@ def _show(estimates: Path, truth: Mapping[str, int], what: str) -> None:
         low, high, count = row["selected_low"], row["selected_high"], truth.get(row["value"], 0)
         note = "  (held by nobody)" if not count else "" if low <= count <= high else "  (outside)"
         interval = f"{low:,.0f} to {high:,.0f}"
-        numbers = rank, f"{row['estimate']:,.0f}", interval, f"{count:,}"
+        numbers = rank, f"{row['estimate']:z,.0f}", interval, f"{count:,}"
         click.echo(COLUMNS.format(*numbers, visible_label(row["value"])) + note)
     if len(discoveries) > SHOWN:
         click.echo(f"... and {len(discoveries) - SHOWN} more, in report.html")

@@ -14,7 +14,7 @@ MOST_LETTERS = 120
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.3g}\N{NO-BREAK SPACE}%".replace("-", "\N{MINUS SIGN}")
+    return f"{100 * share:z.3g}\N{NO-BREAK SPACE}%".replace("-", "\N{MINUS SIGN}")
 
 
 def in_points(share: float) -> str:
@@ -38,7 +38,7 @@ def _visible(letter: str) -> str:
 
 
 def whole_number(number: float) -> str:
-    return f"{number:,.0f}".replace("-", "−")
+    return f"{number:z,.0f}".replace("-", "−")
 
 
 def quantity(number: float) -> str:
@@ -46,7 +46,7 @@ def quantity(number: float) -> str:
     if number and not 1e-5 <= abs(number) < 1e15:
         return f"{number:.3e}".replace("-", "\N{MINUS SIGN}")
     digits = max(0, 3 - math.floor(math.log10(abs(number)))) if number else 0
-    text = f"{number:,.{digits}f}"
+    text = f"{number:z,.{digits}f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "\N{MINUS SIGN}")
 
 

@@ -90,7 +90,7 @@ def number_text(number: float) -> str:
     """Return a number as a notebook shows it."""
     if not math.isfinite(number):
         return "open"
-    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:z.4g}"
 
 
 def round_numbers(low: float, high: float, digits: Sequence[Sequence[float]]) -> list[float]:

@@ -15,12 +15,14 @@ import pytest
 
 from ldp.decoding import METHODS
 from ldp.errors import DecodeError
+from ldp.files import counted
 from ldp.registry import Registry, explaining
 from ldp.report import render
-from ldp.report.formats import MOST_LETTERS, tenths, ticks
+from ldp.report.formats import MOST_LETTERS, percent, quantity, tenths, ticks, whole_number
 from ldp.report.page import MOST_ROWS
 from ldp.report.value_face import TESTED, UNKNOWN, UNLISTED
 from ldp.tables.estimates import Rule
+from ldp.tables.frame import number_text
 from tests.command_line import REGISTRY
 from tests.pages import NAMES, Page, days_of, dumped, long_list, results, words
 
@@ -435,3 +437,11 @@ def test_ticks_are_round_equally_far_and_few(ends: tuple[float, float]) -> None:
     assert [(float(text) - low) / (high - low) for text in texts] == pytest.approx(places, abs=1e-3)
     steps = [later - earlier for earlier, later in pairwise(places)]
     assert steps == pytest.approx([steps[0]] * len(steps), abs=1e-4)
+
+
+@pytest.mark.exact
+def test_no_number_is_minus_zero() -> None:
+    """Estimates between -0.5 and 0 were printed as −0."""
+    assert [whole_number(number) for number in (-0.4, -0.0, -0.6, 0.4)] == ["0", "0", "−1", "0"]
+    assert [percent(-0.0), quantity(-0.0), number_text(-0.0)] == ["0\u00a0%", "0", "0"]
+    assert [counted(number, "report") for number in (-0.4, -1.2)] == ["0 reports", "−1 reports"]
