@@ -286,9 +286,9 @@ def _words(result: Mapping[str, Any]) -> list[str]:
             f"  {'':<25} epsilon {epsilon_text(batches['local'])}, delta 0, seen by themselves",
         ]
     if unattested := result["unattested"]:
+        left_out = counted(unattested, "report")
         lines.append(
-            f"  {unattested:,} reports without a relay's statement are not in these numbers: each "
-            "costs what it costs by itself"
+            f"  not in these numbers: {left_out} without a relay's statement, at full cost each"
         )
     return [
         *lines,

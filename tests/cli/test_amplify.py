@@ -216,7 +216,7 @@ def test_amplify_reads_the_batches_that_a_collector_noted(
     shown = capsys.readouterr().out
     assert "in a batch of 1,970 " in shown
     assert "in 3 batches " in shown
-    assert "70 reports without a relay's statement are not in these numbers" in shown
+    assert "not in these numbers: 70 reports without a relay's statement" in shown
     assert "the relay is honest" in shown
     for words, number in (("", 3), ("--batches 2", 2)):
         assert run(f"{asked} --json {words}", monkeypatch) == 0
