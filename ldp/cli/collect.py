@@ -135,6 +135,8 @@ def collect_command(
     if folder and real_path(folder) == real_path(waiting):
         raise ParameterError("--buffer names the folder of --store: name another one")
     begin_log()
+    # at the start everything is moved anyway
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with ExitStack() as held:
         for locked in filter(None, (folder, waiting)):
             held.enter_context(hold_lock(locked))

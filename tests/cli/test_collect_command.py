@@ -36,6 +36,36 @@ def test_a_registry_without_a_group_collects_nothing(tmp_path: Path) -> None:
     assert serving.end() == 0
 
 
+HUNG_UP = """
+import os, signal
+from ldp.cli import main
+from ldp.collection import collector
+
+class Hung(collector.Collector):
+    def __init__(self, *rest, **names):
+        os.kill(os.getpid(), signal.SIGHUP)
+        super().__init__(*rest, **names)
+
+collector.Collector = Hung
+main()
+"""
+
+
+@pytest.mark.exact
+def test_a_reload_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
+    """SIGHUP before the collector was ready killed it."""
+    asked = registry(tmp_path).path
+    places = "--registry", str(asked), "--store", str(tmp_path / "store")
+    command = [sys.executable, "-c", HUNG_UP, "collect", *places, "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.terminate()
+        process.communicate()
+    assert line.startswith("collecting on ")
+    assert process.returncode == 0
+
+
 @pytest.mark.exact
 def test_the_command_serves_the_real_client_and_a_second_one_ends(tmp_path: Path) -> None:
     """From `ldp collect` over the public client to a table, everything acknowledged is counted."""
