@@ -303,7 +303,8 @@ def _covered(norm: float | None, clips: tuple[float, float], public: Any) -> str
     if clips != (1.0, 1.0):
         words += " and then to {:.3g} (features) and {:.3g} (target) of their halves".format(*clips)
     if public is not None:
-        words += f", with {counted(len(public[1]), 'public row')} as is"
+        rows = counted(len(public[1]), "public row as it is", "public rows as they are")
+        words += f", with {rows}"
     if norm is None:
         return words
     return (
