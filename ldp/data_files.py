@@ -52,7 +52,7 @@ ARROW = {".parquet": "a Parquet", ".arrow": "an Arrow", ".feather": "an Arrow"}
 ARROW_ERRORS = {
     "truncated|parse string|supported cast": "has files with other types of a column",
     "duplicate field": "has two columns of one name: rename one",
-    "out of range": "holds a date or time that Python has not: write it as text",
+    "out of range|too large": "holds a date or time that Python has not: write it as text",
     "Nanosecond|lose data": "holds times with nanoseconds: round them to microseconds",
 }
 """Words of an error of pyarrow -> what is wrong."""

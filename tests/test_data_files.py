@@ -577,6 +577,9 @@ def test_numbers_and_times_of_parquet_are_those_that_are_written(tmp_path: Path)
     assert columns == [["0.0", "0.0", ""], ["0.0", "0.0", "0.5"], ["0", "1", "2"]]
     parquet.write_table(pa.table({"a": pa.array([1000], pa.time64("ns"))}), path)
     assert read_table(path).cells("a") == ["00:00:00.000001"]
+    parquet.write_table(pa.table({"a": pa.array([10**15], pa.timestamp("s"))}), path)
+    with pytest.raises(ParameterError, match="holds a date or time that Python has not"):
+        read_table(path)
     parquet.write_table(pa.table({"a": pa.array([1], pa.time64("ns"))}), path)
     with pytest.raises(ParameterError, match="times with nanoseconds: round them"):
         read_table(path)
