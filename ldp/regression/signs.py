@@ -54,15 +54,17 @@ def from_signs(reports: Ints, signs: Ints, *, epsilon: float, features: int) -> 
         mean_j = middle_j + half_j v_j,  v_j = c signs_j / reports_j
         variance_j = half_j**2 (c**2 - v_j**2) / reports_j <= half_j**2 c**2 / reports_j
 
-    The variances are exact for people drawn at random; v_j is clipped to [-1, 1] there. A scale is
-    the largest bound of a standard error among its entries.
+    The variances are those of people drawn at random; v_j has two more signs of each kind there, so
+    that few signs, which may be alike, hide none (Agresti and Coull 1998), and is clipped to [-1,
+    1]. A scale is the largest bound of a standard error among its entries.
     """
     coordinates, c = Coordinates.of(features), keep_ratio(epsilon)
     divisors = np.maximum(reports, 1)
     scaled = c * signs / divisors
     means = coordinates.middle + coordinates.half * scaled
     errors = coordinates.half * c / np.sqrt(divisors)
-    variances = coordinates.half**2 * (c**2 - np.clip(scaled, -1, 1) ** 2) / divisors
+    nearer = np.clip(c * signs / (divisors + 4), -1, 1)
+    variances = coordinates.half**2 * (c**2 - nearer**2) / divisors
     size = features + 2
     whole, of_noise = np.eye(size), np.zeros((size, size))
     for matrix, entries in ((whole, means), (of_noise, variances)):

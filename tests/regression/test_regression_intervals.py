@@ -29,6 +29,37 @@ def one_column(xx: float, xy: float, excess: float = 0.0) -> Equations:
 
 
 @pytest.mark.exact
+def test_intervals_of_a_slope_hold_for_few_reports() -> None:
+    """x is -1 or 1, and y = 0.95 x and a little: signs of x y are hardly ever -1, and of 20 often
+    none is. The twin has the variances of the signs that were counted."""
+    generator, missed, twin, reports = np.random.default_rng(1), 0, 0, 100
+    mechanism = RegressionMoments(features=1, bounds=((-1.0, 1.0), (-1.0, 1.0)), epsilon=30.0)
+    # of x, y, x x, x y, y y
+    means = np.array([0.5, 0.5, 1.0, (1 + 0.95) / 2, 0.95**2 + 0.05**2 / 3])
+    for _ in range(1000):
+        rows = generator.multinomial(reports, np.full(5, 0.2))
+        upper = generator.binomial(rows, means)
+        table = Table.from_counts(mechanism, np.stack([rows - upper, upper], axis=1), rows)
+        found = decode_regression(table)
+        half = np.array([1, 1, 0.5, 1, 0.5])
+        share = upper / rows
+        of_x, of_y, _, of_xy, _ = 4 * half**2 * share * (1 - share) / rows
+        equations = found.equations
+        counted = Equations(
+            equations.xx,
+            equations.xy,
+            np.array([[0, of_x], [of_x, 0]]),
+            np.array([of_xy, of_y]),
+        )
+        low, high = found.interval(0.95)
+        missed += not low[0] <= 0.95 <= high[0]
+        ((least, most),) = counted.interval(np.eye(2)[:1], 0.95)
+        twin += not least <= 0.95 <= most
+    # 50 are expected; Binomial(1000, 0.05) is above 75 with probability 3e-4
+    assert missed <= 75 < twin
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("columns", [1, 2, 4])
 def test_the_error_is_that_of_every_entry_of_the_upper_triangle(columns: int) -> None:
     """e - E b is linear in each entry, so the squares of their effects add up."""
