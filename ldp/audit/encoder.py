@@ -129,14 +129,14 @@ def value_checks(
     least = max(LEAST_EACH, trials // (16 if has_rounding else 80))
     is_joint = isinstance(mechanism, JointReport)
     times = 1 if is_joint or len(values) > FEW else 4
-    members = zip(*values, strict=True) if is_joint else ()
-    if is_joint and len(values) == math.prod(len({*of}) for of in members):
+    pairs = zip(*values, strict=True) if is_joint else ()
+    if is_joint and len(values) == math.prod(len({*of}) for of in pairs):
         least = max(least, min(EACH_OF_ALL, trials // 5))
     repetitions = max(least, times * trials // len(values))
     checks = seen = _mixed(mechanism, values, way, repetitions, draws)
     for strange, share in STRANGE:
-        about = seen, len(values), strange, VALUE, VALUE_BEFORE
-        chosen = draws.chosen(partial(_strangest, *about))
+        of = seen, len(values), strange, VALUE, VALUE_BEFORE
+        chosen = draws.chosen(partial(_strangest, *of))
         values = [values[place] for place in chosen]
         if len(values) < 2:
             break

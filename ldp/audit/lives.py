@@ -105,17 +105,17 @@ def life_checks(
     reports: tuple[int, int, int] = USUAL,
 ) -> list[Checks]:
     """Return the checks of `devices` new devices, each of which makes `reports` reports about one
-    of the `values` with an even number, as many about one with an odd number, and as many about the
-    first again; values take turns. `memoise`: "per-value" or "epoch". Raises ReportError for bytes
-    that are no report of the mechanism."""
+    of the first half of the `values`, as many about one of the second, and as many about the first
+    again; values take turns. `memoise`: "per-value" or "epoch". Raises ReportError for bytes that
+    are no report of the mechanism."""
     lives, responses = [], (0, 0, 0) if memoise == "epoch" else (0, 1, 0)
-    pairs = zip(cycle(values[::2]), cycle(values[1::2]), strict=False)
-    for first, second in islice(pairs, devices):
+    sides = values[: len(values) // 2], values[len(values) // 2 :]
+    for first, second in islice(zip(*map(cycle, sides), strict=False), devices):
         encode = device()
-        recorded = zip((first, second, first), reports, strict=True)
-        lives.append([[encode(value) for _ in range(times)] for value, times in recorded])
+        plan = zip((first, second, first), reports, strict=True)
+        lives.append([[encode(value) for _ in range(times)] for value, times in plan])
     periods = [
-        Period.of(mechanism, values[at::2], sent)
+        Period.of(mechanism, sides[at], sent)
         for at, sent in zip(responses, zip(*lives, strict=True), strict=True)
     ]
     checks: list[Checks | None] = [*response_checks(periods, responses, memoise)]

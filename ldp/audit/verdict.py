@@ -263,8 +263,8 @@ def all_lives(
         ("per-value", "epoch"), names, (searched, trials // 25), strict=True
     ):
         two = values[:2]
-        longer = LONG, trials // 50, two
-        every = (USUAL, devices, two), longer, (USUAL, trials // 10, values)
+        long = LONG, trials // 50, two
+        every = (USUAL, devices, two), long, (USUAL, trials // 10, values)
 
         def life(name: Callable[[], str | None] = name) -> Callable[[Value], bytes]:
             return device(mechanism, name())

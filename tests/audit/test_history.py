@@ -330,21 +330,27 @@ def test_the_law_of_two_times_is_that_of_all_their_reports() -> None:
 
 
 class ForgetsSomeResponses:
-    """Cheat that draws a new permanent response in each report about some values."""
+    """Cheat that draws a new permanent response in each report about long values."""
 
     def alter(self, event: Any, memory: Any) -> Any:
-        is_kept = event.permanent is None or event.epoch is not None or len(event.value) % 4
+        is_kept = event.permanent is None or event.epoch is not None or len(event.value) < 40
         return event.report if is_kept else event.mechanism.encoder().encode(event.value)
 
 
 @pytest.mark.statistical
-def test_responses_to_values_that_are_not_tried_at_length_are_kept() -> None:
-    """The cheat spares the two values of the other lives; the twin is the honest encoder."""
+def test_responses_to_values_that_are_not_tried_at_length_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The cheat spares the two values of the other lives; the twin is the honest encoder.
+
+    Only lives are played at length.
+    """
+    monkeypatch.setattr("ldp.audit.verdict.way_stages", lambda *_: ())
     right = Rappor(bits=32, hashes=2, cohorts=1, f=0.5, p=0.25, q=0.75, seed="00ff")
     cheating = with_cheat(right, ForgetsSomeResponses())  # type: ignore[arg-type]
-    assert all(len(value) % 4 for value in tried(right)[:2])
+    assert all(len(value) < 40 for value in tried(right)[:2])
     for mechanism in (right, cheating):
-        *_, of_lives = encoder_stages(mechanism, 1000, (), Draws(0))
+        *_, of_lives = encoder_stages(mechanism, 2 * TRIALS, (), Draws(0))
         assert judge(of_lives, AUDIT_ALPHA).passed is (mechanism is right)
 
 
