@@ -518,11 +518,11 @@ NOISE_MUTANTS: dict[str, tuple[str, Mutate]] = {
 """Mutants that the stages "reports" catch in the metric "new", by a check of this name."""
 RESPONSE_MUTANTS: dict[str, tuple[str, Mutate]] = {
     "epsilon doubled, per value": (
-        "metric 'value-1': untouched unit decoded",
+        "metric 'value-1': untouched unit named so often or more",
         _doubling("memoised_report"),
     ),
     "epsilon doubled, by epoch": (
-        "metric 'epoch-1': untouched unit decoded",
+        "metric 'epoch-1': untouched unit named so often or more",
         _doubling("permanent_response", "epoch_report"),
     ),
     "one key for all metrics": (
