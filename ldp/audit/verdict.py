@@ -153,8 +153,9 @@ def encoder_stages(
         def epoch() -> str:
             return str(draws.plan.choice(epochs))
 
+        values = values[:2]
         if not mechanism.has_roundings:
-            values = *values[:2], *drawn_values(mechanism, draws.plan)
+            values = *values, *drawn_values(mechanism, draws.plan)
         yield all_lives(mechanism, values, device, epoch, trials)
 
 

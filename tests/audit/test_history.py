@@ -20,7 +20,7 @@ from ldp.audit.tried_values import tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import all_lives, audited, encoder_stages
 from ldp.errors import ParameterError
-from ldp.mechanisms import MemoisedBitFlip, MemoisedHashing, MemoisedResponse
+from ldp.mechanisms import CATALOGUE, MemoisedBitFlip, MemoisedHashing, MemoisedResponse
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import KeyedFilter
 from ldp.protocol.hashing import Value
@@ -44,6 +44,12 @@ BLOOM = Rappor(bits=6, hashes=2, cohorts=4, f=0.75, p=0.1, q=0.9, seed="00ff")
 TRIALS = 2000
 DEFAULT_TRIALS = 5000
 """Trials of `ldp audit`."""
+EXAMPLES = [example.mechanism for kind in CATALOGUE.values() for example in kind.examples()]
+MEMOISED = sorted(
+    (example for example in EXAMPLES if isinstance(example, MemoisedMechanism)),
+    key=lambda example: not example.has_roundings,
+)
+"""Examples that memoise; the first is of sets."""
 MEMOISING = (MemoisedResponse, MemoisedHashing, MemoisedBitFlip)
 
 
@@ -352,6 +358,17 @@ def test_responses_to_values_that_are_not_tried_at_length_are_kept(
     for mechanism in (right, cheating):
         *_, of_lives = encoder_stages(mechanism, 2 * TRIALS, (), Draws(0))
         assert judge(of_lives, AUDIT_ALPHA).passed is (mechanism is right)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", tiered(MEMOISED), ids=lambda one: one.name)
+def test_every_example_that_memoises_is_audited(mechanism: MemoisedMechanism) -> None:
+    """Lives of sets larger than a report allows ended in a ParameterError.
+
+    An honest audit fails with probability AUDIT_ALPHA at most.
+    """
+    stages = encoder_stages(mechanism, 200, (), Draws(0))
+    assert judge([check for stage in stages for check in stage], AUDIT_ALPHA).passed
 
 
 @pytest.mark.statistical
