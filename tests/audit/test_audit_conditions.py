@@ -355,7 +355,6 @@ def test_a_device_that_is_plain_on_some_calls_is_refuted() -> None:
     assert passes(is_honest=True)
 
 
-@pytest.mark.slow
 class PlainInOneWeek:
     """Cheat that reports without noise in the seventh week of a year."""
 
@@ -365,6 +364,7 @@ class PlainInOneWeek:
         return event.report[:-1] + bytes([event.mechanism.addressing.point(event.value)])
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_device_that_is_plain_in_one_week_is_refuted() -> None:
     """It tells every value in one week of 52; the twin is the honest device, which passes."""
@@ -375,6 +375,7 @@ def test_a_device_that_is_plain_in_one_week_is_refuted() -> None:
         assert (not judge_again(play, 0, AUDIT_ALPHA).passed) is is_refuted
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_devices_that_cheat_for_a_few_hundred_calls_are_refuted() -> None:
     """Each device names its true category in its calls from 150 to 400.
