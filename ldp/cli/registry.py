@@ -63,7 +63,7 @@ def add(
     if group is not None and group not in groups:
         raise ParameterError(f"{file}: no group {group!r}{nearest(group, groups)}")
     texts = answered(given_texts)
-    click.get_current_context().with_resource(alone_in(file.parent))
+    click.get_current_context().with_resource(alone_in(real_path(file).parent))
     loaded = Registry.load(file)
     name, section, _ = metric_section(file.parent, texts, epsilon, loaded.development, today, group)
     if name in loaded.metrics or (group is None and name in loaded.groups):
