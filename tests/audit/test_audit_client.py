@@ -35,9 +35,10 @@ SCALES = {
     "lies name the value before": 1.2,
     "epochs renewed": 0.8,
 }
-"""Factors on an audit's devices and days, by mutant; others have 2.
+"""Factors on an audit's devices and days, by mutant; others have 2, in lives 3.
 
-With them, a mutant is missed with a probability below 1e-25.
+Bits of reports follow from a seed, and secrets of lives do not. With 3, the bound of `missed` is
+1e-21 in the median or less, so that it lies above ALPHA with a probability of about ALPHA.
 """
 
 
@@ -157,7 +158,7 @@ def test_lives_catch_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPatch) ->
     mode = "value" if "'value-" in count else "epoch"
     few_responses(monkeypatch, [f"{mode}-1", f"{mode}-2"])
     mutate(monkeypatch)
-    assert missed(checks_of("lives", SCALES.get(mutant, 2.0)), count) < ALPHA
+    assert missed(checks_of("lives", SCALES.get(mutant, 3.0)), count) < ALPHA
 
 
 @pytest.mark.slow
