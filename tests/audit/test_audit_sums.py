@@ -179,6 +179,7 @@ def test_a_number_of_truths_that_is_the_same_in_all_blocks_is_refuted() -> None:
     assert missed(check for check in checks if "in a row" not in check[0]) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_row_in_97_without_noise_is_refuted() -> None:
     """Fresh noise would miss it with probability ALPHA at most. The twin, all counts but those by
@@ -243,6 +244,7 @@ def test_no_sequence_of_reports_is_rare_where_nearly_all_tell_the_truth(epsilon:
     assert sequence_checks(mechanism, "yes", lambda: mechanism.encoder().encode, 5000) == []
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_noise_that_devices_share_at_some_calls_is_refuted() -> None:
     """At every ninth call devices lie alike about every fifth value. Fresh noise would miss it with

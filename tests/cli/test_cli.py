@@ -116,6 +116,7 @@ def test_an_audit_of_a_metric_passes_and_is_written_down(
     assert audit["checks"] > 100
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_an_audit_of_a_cheat_fails_with_status_1(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

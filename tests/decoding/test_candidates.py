@@ -533,6 +533,7 @@ def test_a_sketch_of_many_candidates_is_not_fitted_by_default(
     assert decode(table, values).summary["method"] == method
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_value_of_most_people_has_the_error_of_reports_of_one_column(
     monkeypatch: pytest.MonkeyPatch,

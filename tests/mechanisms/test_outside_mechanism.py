@@ -46,6 +46,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     ldp.register(Flip)
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_mechanism_of_ones_own_goes_all_the_way(tmp_path: Path) -> None:
     """Each of three counts is within five standard errors of the truth, except with probability
