@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Floats, Places
+from ldp.arrays import Places
 from ldp.decoding import decode
 from ldp.decoding.association import (
     OTHER,
@@ -175,6 +175,8 @@ def _held_cells(mixture: Mixture, alpha: float) -> tuple[Places, Places]:
     cells = np.argsort(-shares, axis=None, kind="stable")[:MOST_PAIRS]
     cells = cells[shares.ravel()[cells] * mixture.total >= 1]
     rows, columns = np.unravel_index(cells, shares.shape)
-    errors: Floats = np.sqrt(np.diag(covariance(mixture.information_of(shares, rows, columns))))
+    variances = np.diag(covariance(mixture.information_of(shares, rows, columns)))
+    # below 0 by rounding, where reports do not tell cells apart
+    errors = np.sqrt(np.where(variances < 0, np.inf, variances))
     is_held = shares[rows, columns] > Normal().upper(alpha) * errors
     return rows[is_held], columns[is_held]

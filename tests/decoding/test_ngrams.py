@@ -239,6 +239,15 @@ def test_few_reports_find_nothing_and_say_so() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_that_no_report_tells_apart_are_not_held(seed: int) -> None:
+    """Their observed variances are of either sign, far below the rounding of the largest."""
+    small = {"bits": 2, "hashes": 1, "cohorts": 1, "epsilon": 3.0}
+    table = reports(HEAVY, 150, seed, fragment_epsilon=2.0, **small)
+    assert found(discover_ngrams(table)) == set()
+
+
+@pytest.mark.exact
 def test_the_part_is_no_metric_by_itself() -> None:
     assert not PairedFilters.is_whole
 
