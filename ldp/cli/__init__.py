@@ -17,7 +17,7 @@ import click
 from ldp import __version__
 from ldp.cli.outputs import guarded
 from ldp.cli.parsing import CommandGroup, make_lenient
-from ldp.errors import LdpError, MissingPackage
+from ldp.errors import LdpError, MissingPackage, RegistryError
 
 _COMMANDS = (
     *("demo", "try", "init", "registry", "explain", "plan", "compare"),
@@ -93,6 +93,8 @@ def main() -> None:
             commands.main(standalone_mode=False)
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message())
+    except RegistryError as error:
+        _fail(*str(error).splitlines())
     except LdpError as error:
         _fail(str(error))
     except ModuleNotFoundError as error:
@@ -120,7 +122,7 @@ def main() -> None:
         _fail(f"internal error ({type(error).__name__}); LDP_DEBUG=1 shows where")
 
 
-def _fail(message: str) -> None:
-    for line in message.splitlines():
+def _fail(*lines: str) -> None:
+    for line in lines:
         print(f"ldp: {' '.join(line.split())}", file=sys.stderr)
     sys.exit(2)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ldp import cli
 from tests.command_line import REGISTRY, SIMULATE, run
 
 BAD = {
@@ -157,6 +158,19 @@ def test_a_mistake_is_one_line_with_status_2_and_writes_nothing(
 
 
 @pytest.mark.exact
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "words", [["decode", "a\nb"], ["report", "a\nb", "--out", "x.html"], ["a\nb"]]
+)
+def test_a_name_of_two_lines_is_in_one(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["ldp", *words])
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
