@@ -83,7 +83,7 @@ class _Subject(NamedTuple):
     "--users",
     "--reports",
     "reports",
-    type=int,
+    type=click.IntRange(1),
     help="Number of honest reports that are in a batch, one a person, this one included.",
 )
 @click.option(

@@ -119,6 +119,7 @@ BAD = {
     "an audit of nothing": ("audit", "give one of METRIC"),
     "an audit without a registry": ("audit city", "METRIC goes with --registry"),
     "somebody's folder": ("demo --users 3 --out .", "neither empty nor an earlier demo's"),
+    "a batch of nobody": ("amplify -n 0 --epsilon 1 --delta 1e-6", "0 is not in the range x>=1"),
     "output in a file's place": ("decode city.table --out cities.csv/e.csv", "cities.csv"),
 }  # fmt: skip
 
