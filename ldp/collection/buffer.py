@@ -78,14 +78,6 @@ class RelayedReports(NamedTuple):
     opened: int
 
 
-class Bodies(NamedTuple):
-    """Reports of a plan: lots whose bytes are those that were acknowledged, and the number of
-    reports in lots that are damaged."""
-
-    lots: list[bytes]
-    damaged: int
-
-
 class FilePlan(NamedTuple):
     """Plan of a file: a range of sequence numbers of one metric's lots, and the file's day."""
 
@@ -311,8 +303,9 @@ class Buffer(BatchFile):
             first, last, size, total = first or sequence, sequence, size + length, total + reports
         return first, last, total
 
-    def bodies(self, metric: int, plan: FilePlan) -> Bodies:
-        """Return the reports of a plan."""
+    def bodies(self, metric: int, plan: FilePlan) -> tuple[list[bytes], int]:
+        """Return the lots of a plan whose bytes are those that were acknowledged, and the number of
+        reports in lots that are damaged."""
         sound, damaged = list[bytes](), 0
         for reports, bodies, digest in self._iterate(
             "SELECT reports, bodies, digest FROM lots "
@@ -324,7 +317,7 @@ class Buffer(BatchFile):
                 sound.append(bodies)
             else:
                 damaged += reports
-        return Bodies(sound, damaged)
+        return sound, damaged
 
     def mark_written(self, metric: int) -> None:
         """Note that the file of a metric's plan is on the disk, so that it is not written again."""

@@ -14,7 +14,6 @@ from contextlib import suppress
 from datetime import date, timedelta
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -42,14 +41,6 @@ from ldp.protocol.batch import Item
 from ldp.protocol.sealed_report import Attestation, Content, is_sealed
 from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
-
-
-class DrainResult(NamedTuple):
-    """Numbers of reports by metric: `moved` to the store, and `waiting` because they are too few
-    for a file."""
-
-    moved: Counter[str]
-    waiting: Counter[str]
 
 
 class MoveError(LdpError, OSError):
@@ -166,8 +157,10 @@ class Collector(Service):
         """Ask that all reports are moved soon, except those that are too few for a file."""
         self._ingestor.ask_flush()
 
-    def drain(self) -> DrainResult:
-        """Move all reports from the buffer to the store, without serving; raise MoveError."""
+    def drain(self) -> tuple[Counter[str], Counter[str]]:
+        """Move all reports from the buffer to the store, without serving. Return how many of each
+        metric were moved, and how many wait because they are too few for a file; raise
+        MoveError."""
         self._writer.start()
         try:
             self.move_everything()
@@ -177,4 +170,4 @@ class Collector(Service):
         finally:
             self._writer.stop()
             self._close()
-        return DrainResult(self._counts.stored + self._counts.set_aside, waiting)
+        return self._counts.stored + self._counts.set_aside, waiting

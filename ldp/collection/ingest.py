@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,21 +28,15 @@ MOST_BLOCK_BYTES = 32 << 20
 """Most bytes of the reports of one file, before compression."""
 
 
-class BlockCounts(NamedTuple):
-    """Numbers of a block's reports that went to the store and to `set-aside`."""
-
-    stored: int
-    set_aside: int
-
-
 def write_block(
     store: StorePath,
     metric: BufferedMetric,
     plan: FilePlan,
     lots: list[bytes],
     candidates: tuple[str, ...] = (),
-) -> BlockCounts:
+) -> tuple[int, int]:
     """Write a plan's reports to their file or files, which are on the disk when this returns.
+    Return how many went to the store and to `set-aside`.
 
     The order of the reports is random; files are dated to the beginning of their day. `candidates`:
     the metric's dictionary, to judge reports by.
@@ -56,7 +49,7 @@ def write_block(
     else:
         for folder, mask in ((store, good), (store / SET_ASIDE, ~good)):
             _write(folder, metric, plan, rows[mask], payloads[mask])
-    return BlockCounts(int(good.sum()), int((~good).sum()))
+    return int(good.sum()), int((~good).sum())
 
 
 def shuffle_bodies(

@@ -392,15 +392,15 @@ class Ingestor(Worker):
             self._mark()
             lots, damaged = self._reader.bodies(metric.number, plan)
             candidates = self._candidates.get((metric.metric, metric.version), ())
-            counts = write_block(self._store, metric, plan, lots, candidates=candidates)
+            stored, aside = write_block(self._store, metric, plan, lots, candidates=candidates)
             self._writer.perform(lambda buffer: buffer.mark_written(metric.number))
-            self._counts.stored[metric.metric] += counts.stored
-            self._counts.set_aside[metric.metric] += counts.set_aside
+            self._counts.stored[metric.metric] += stored
+            self._counts.set_aside[metric.metric] += aside
             self._counts.damaged[metric.metric] += damaged
             if damaged:
                 LOG.error("%d reports of %s are damaged in the buffer", damaged, metric.metric)
-            if counts.set_aside:
-                LOG.warning("%d reports of %s are not plausible", counts.set_aside, metric.metric)
+            if aside:
+                LOG.warning("%d reports of %s are not plausible", aside, metric.metric)
         while self._writer.perform(lambda buffer: buffer.forget(metric.number, plan)):
             pass
         self._writer.perform(Buffer.erase)

@@ -41,7 +41,7 @@ def test_moving_a_metric_does_not_read_the_reports_of_others(tmp_path: Path) -> 
     ((number, _),) = buffer.report_counts().items()
     plan = buffer.decide(number, TODAY, 1 << 20)
     assert plan is not None
-    assert buffer.bodies(number, plan).lots
+    assert buffer.bodies(number, plan)[0]
     assert not buffer.forget(number, plan)
     buffer._sqlite.set_trace_callback(None)
     on_lots = [text for text in statements if "lots" in text]
@@ -250,7 +250,7 @@ def test_batches_of_one_commit_share_rows_and_keep_their_reports(
     (word,) = [one for one in buffer.metrics() if one.metric == "word"]
     plan = buffer.decide(word.number, TODAY, 1 << 20)
     assert plan is not None
-    rows = buffer.bodies(word.number, plan).lots
+    rows = buffer.bodies(word.number, plan)[0]
     mine = [lot.bodies for one in arrived for lot in one.batch.lots if lot.metric == "word"]
     assert b"".join(rows) == b"".join(mine)
     assert len(rows) == (1 if row_bytes == 1 << 18 else 6)

@@ -461,7 +461,7 @@ def test_a_block_is_in_random_order(tmp_path: Path) -> None:
     (waiting,) = [one for one in buffer.metrics() if one.metric == "word"]
     plan = buffer.decide(waiting.number, TODAY, 1 << 20)
     assert plan is not None
-    lots = buffer.bodies(waiting.number, plan).lots
+    lots = buffer.bodies(waiting.number, plan)[0]
     buffer.close()
     size = waiting.mechanism.layout.body_bytes
     for entropy, is_random in ((np.random.default_rng(1).bytes, True), (bytes, False)):
