@@ -42,6 +42,7 @@ def import_counts(
     \b
     Example: ldp table import city counts.csv --registry metrics.toml --out city.table
     """
+    from ldp.collection.aggregate import with_metric
     from ldp.collection.sql import read_counts
     from ldp.mechanisms import Mechanism
     from ldp.registry import Registry
@@ -52,7 +53,6 @@ def import_counts(
     if not isinstance(definition.mechanism, Mechanism):
         raise ParameterError(f"{metric}: its reports have several parts, and a table each")
     added = read_counts(counts, definition.mechanism, map(str, days), chosen_reading())
-    added = added.of_metric(definition.candidates(), bool(definition.memoise))
-    added.labelled(label(known, metric)).save(out)
+    with_metric(added, definition, label(known, metric)).save(out)
     words = f"{counted(added.total, 'report')} of {metric!r} -> {out}"
     say({"metric": metric, "reports": added.total, "written": str(out)}, words, as_json)

@@ -35,11 +35,6 @@ class Marks(NamedTuple):
     confirmed: str
     announced: str
 
-    @property
-    def number(self) -> int:
-        """Larger number of the two marks."""
-        return max(map(mark_number, self))
-
 
 class Witness:
     """Witness at a path that the app gives. Call its methods in a transaction of the device's file
@@ -179,7 +174,8 @@ class DefaultWitness(Witness):
     def _is_behind(self, database: Database, mark: str, marks: Marks) -> bool:
         """Return whether the witness is older than the file: it was restored, or the file was used
         elsewhere for a while."""
-        return mark_number(mark) > marks.number and mark.endswith(_charges_digest(database))
+        is_later = mark_number(mark) > max(map(mark_number, marks))
+        return is_later and mark.endswith(_charges_digest(database))
 
     def _keep(self, database: Database, marks: Marks) -> bool:
         """Write the witness; return whether that succeeded."""

@@ -74,11 +74,6 @@ class OutputPart(NamedTuple):
     path: Path
     revision: int
 
-    @property
-    def key(self) -> OutputKey:
-        """Metric, version and first day."""
-        return self.metric, self.version, self.period
-
 
 def parts(out: Path, metric: str, version: int) -> list[OutputPart]:
     """Return the parts of the data set in `out` of one version of a metric, in the order of time.
@@ -199,7 +194,7 @@ def _update(
     written = 0
     for metric, version in sorted({*published_versions(out), *(key[:2] for key in known)}):
         with passing_by(problems, metric):
-            listed = {part.key: part for part in parts(out, metric, version)}
+            listed = {part[:3]: part for part in parts(out, metric, version)}
             before = {key: known[key] for key in known if key[:2] == (metric, version)}
             there = {key: part.digest for key, part in listed.items()}
             due = sorted({key for key, _ in there.items() ^ before.items()})
