@@ -32,7 +32,7 @@ from ldp.publishing import processes
 from ldp.publishing.data_set_rows import KEY, SCHEMA
 from ldp.publishing.period import PeriodResult, PeriodTask
 from ldp.registry import Registry
-from ldp.report.page import environment
+from ldp.report.page import template
 from ldp.simulation import Population, draw_reports
 from simulations import campaign, database
 from tests.command_line import settings
@@ -280,7 +280,7 @@ def measure(folder: Path, days: int, kills: int, conninfo: str) -> tuple[list[ca
     """Return the bars, and counts of what happened on the way."""
     for name in LOADED:
         import_module(name)
-    environment("ldp.report").get_template("page.html")  # also compiled only once
+    template("ldp.report", "page.html")  # also compiled only once
     fleet, moments = Fleet(folder, days), np.random.default_rng(SEED)
     duckdb = folder / "copy.duckdb"
     more = {"postgres": conninfo} if conninfo else {}

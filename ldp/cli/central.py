@@ -175,15 +175,12 @@ def _write_page(
     path: Path, summary: dict[str, Any], lines: list[dict[str, Any]], cost: str
 ) -> None:
     """Write the page of both answers, with the first `MOST_ROWS` of them."""
-    from markupsafe import Markup
-
     from ldp.report import render
-    from ldp.report.page import MOST_ROWS, environment
+    from ldp.report.page import MOST_ROWS, template
 
-    macros: Any = environment("ldp.cli").get_template("central.html").module
     more = max(0, len(lines) - MOST_ROWS)
     marked = _marked(lines[:MOST_ROWS])
-    above = Markup(macros.answers(summary, marked, cost, more))
+    above = template("ldp.cli", "central.html").module.answers(summary, marked, cost, more)
     kind = "a simulation" if summary["simulation"] else "a release"
     title = f"{summary['metric']}: {kind} of a trusted curator"
     write_whole(path, render([], title=title, above=above))

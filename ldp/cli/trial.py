@@ -117,7 +117,7 @@ def _write_page(trials: "Trials", out: Path) -> None:
 
     from ldp.report import render
     from ldp.report.drawings import Axis
-    from ldp.report.page import environment
+    from ldp.report.page import template
     from ldp.tables.saved import SavedResult
 
     rows, last = trials.figures, trials.trials[-1]
@@ -128,8 +128,8 @@ def _write_page(trials: "Trials", out: Path) -> None:
         else {**row, **floor.mark(*[row["noise_floor"]] * 3)}
         for row in rows
     ]
-    macros: Any = environment("ldp.cli").get_template("trial.html").module
     table, chart = [trials.heads, *trials.cells], Markup(trials.svg())
+    page_of = template("ldp.cli", "trial.html").module.trials
     name = trials.facts["column"]
     section = re.sub(r"[/\\\0]", "_", name)[:LONGEST]  # becomes the name of a file
     with TemporaryDirectory() as folder:
@@ -139,7 +139,7 @@ def _write_page(trials: "Trials", out: Path) -> None:
             [SavedResult.load(path)],
             trials.people.truth(),
             f"{name}: a simulation, made from the data and not private",
-            above=Markup(macros.trials(trials.about, table, marked, trials.notes, chart)),
+            above=page_of(trials.about, table, marked, trials.notes, chart),
             intro=f"{INTRO} Below the chart stands what reports say at epsilon {last.epsilon:g}.",
         )
     write_whole(out, page)

@@ -42,7 +42,7 @@ from ldp.registry.answers import (
 from ldp.registry.explaining import label
 from ldp.report import render
 from ldp.report.formats import quantity, span, visible_label, whole_number
-from ldp.report.page import environment
+from ldp.report.page import template
 from ldp.tables.batches import batches
 from ldp.tables.joint_table import empty_builder
 from ldp.tables.result import Result
@@ -212,8 +212,8 @@ class Development:
             (name, reported.total, reported.refused, [*reported_words(reported)])
             for name, reported in self._reported.items()
         ]
-        fragment = _macros().came(metrics, [*self._latest], self._address, REPORT, TRY)
-        return self._page(fragment, **REFRESHED)
+        came = metrics, [*self._latest], self._address, REPORT, TRY
+        return self._page("came", *came, **REFRESHED)
 
     def _report(self, _: Query) -> Response:
         """Return the page of `ldp report` about all metrics with estimates."""
@@ -243,7 +243,7 @@ class Development:
             sentences = [*self._tried(metric, text)] if text else []
         except LdpError as error:
             problem = str(error)
-        return self._page(_macros().trying(names, name, answers, text, sentences, problem, TRY))
+        return self._page("trying", names, name, answers, text, sentences, problem, TRY)
 
     def _tried(self, metric: Metric, text: str) -> Iterator[str]:
         """Yield what a report of a typed value says, and how often DRAWN others name it."""
@@ -262,7 +262,10 @@ class Development:
                 f"{in_100(naming(mechanism)[1])}."
             )
 
-    def _page(self, fragment: Any, **headers: str) -> Response:
+    def _page(self, macro: str, *data: Any, **headers: str) -> Response:
+        """Return a page of the `macro` of the template with its `data`."""
+        macros = template("ldp.publishing", "development.html").module
+        fragment = getattr(macros, macro)(*data)
         title = f"{self._registry.product}: development"
         return HTMLResponse(render([], title=title, above=fragment), headers=SAFE | headers)
 
@@ -274,10 +277,6 @@ def require_development(registry: Registry) -> None:
             f"{registry.path} is a registry of people's reports: --dev takes one with "
             "development = true in [product] only, as `ldp init --dev` writes it"
         )
-
-
-def _macros() -> Any:
-    return environment("ldp.publishing").get_template("development.html").module
 
 
 def reported_words(reported: Reported) -> Iterator[str]:

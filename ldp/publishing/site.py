@@ -11,9 +11,6 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
-
-from markupsafe import Markup
 
 from ldp.errors import RegistryError
 from ldp.files import counted, write_whole
@@ -27,7 +24,7 @@ from ldp.registry.certificates import Certificates, read_certificates
 from ldp.registry.sign_off import BESIDE, read_sign_off, state_of
 from ldp.registry.sign_off_page import page
 from ldp.report import render
-from ldp.report.page import environment
+from ldp.report.page import template
 from ldp.tables.saved import SavedResult
 
 USUAL = 28
@@ -36,6 +33,7 @@ RECENT = 7
 """Number of periods for which the index states a change."""
 MOST_DIFFERENCES = 100
 """Most values on the page of an experiment; its CSV file has all."""
+SITE = ("ldp.publishing", "site.html")
 FEW = 0.5
 """Share of the usual reports below which a period has few."""
 
@@ -58,7 +56,7 @@ def write_site(
     """Write the site of a publication to `site` in its folder; only pages that differ are written.
     `result`: result of the run, for its problems; `broken`: broken builds that control metrics
     show; `experiments`: each has a page, too."""
-    folder, problems = job.out / "site", result.problems
+    folder, problems, site = job.out / "site", result.problems, template(*SITE).module
     by_metric = histories(job.out, problems)
     members = {one.name for metric in job.registry.metrics.values() for one in metric.members}
     cards = []
@@ -79,12 +77,12 @@ def write_site(
         cards.append({**card, "latest": latest, "change": change})
     for experiment in experiments:
         path = folder / "arms" / f"{experiment.file_name}.html"
-        above = Markup(_macros().experiment(experiment, experiment.largest[:MOST_DIFFERENCES]))
+        above = site.experiment(experiment, experiment.largest[:MOST_DIFFERENCES])
         _write(path, render([], title=f"{experiment.first} and {experiment.second}", above=above))
     state = _write_registry(folder / "registry.html", job, problems)
     yesterday = job.today - timedelta(days=1)
-    fragment = _macros().index(cards, (WIDTH, HEIGHT), yesterday, state, experiments)
-    _write(folder / "index.html", render([], title=job.registry.product, above=Markup(fragment)))
+    fragment = site.index(cards, (WIDTH, HEIGHT), yesterday, state, experiments)
+    _write(folder / "index.html", render([], title=job.registry.product, above=fragment))
 
 
 def _write_registry(path: Path, job: Job, problems: list[Problem]) -> str:
@@ -162,16 +160,9 @@ def _metric_page(job: Job, versions: Sequence[History], health: Health) -> str:
         if name == latest.metric and latest.version in (version, ALL_VERSIONS)
     ]
     estimates = [path for path in paths if path.exists()][-1]
-    above = _macros().history(versions, "../index.html", health, (WIDTH, HEIGHT))
+    above = template(*SITE).module.history(versions, "../index.html", health, (WIDTH, HEIGHT))
     title = f"{latest.metric}, {latest.last}"
-    return render(
-        [SavedResult.load(estimates)], title=title, registry=job.registry, above=Markup(above)
-    )
-
-
-def _macros() -> Any:
-    """Return the macros of the site's template."""
-    return environment("ldp.publishing").get_template("site.html").module
+    return render([SavedResult.load(estimates)], title=title, registry=job.registry, above=above)
 
 
 def _write(path: Path, text: str) -> None:

@@ -41,9 +41,9 @@ Truths = Mapping[str, int] | Sequence[Mapping[str, int]]
 
 
 @cache
-def environment(package: str) -> Environment:
-    """Return the templates of a `package` and those of drawings, compiled once, with the filters of
-    pages."""
+def template(package: str, name: str) -> Any:
+    """Return the template `name` of a `package`, compiled once, which has the filters of pages and
+    may use the drawings."""
     templates = Environment(
         loader=ChoiceLoader([PackageLoader(name, ".") for name in (package, "ldp.report")]),
         autoescape=True,
@@ -54,7 +54,7 @@ def environment(package: str) -> Environment:
     templates.filters |= {"count": whole_number, "percent": percent, "counted": counted}
     templates.filters |= {"label": visible_label, "rounded_up": rounded_up, "quantity": quantity}
     templates.filters["p_value"] = p_text
-    return templates
+    return templates.get_template(name)
 
 
 COUNTED = (
@@ -105,8 +105,7 @@ def render(
     ]
     script = (files("ldp.report") / "page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    templates = environment("ldp.report")
-    return templates.get_template("page.html").render(
+    page: str = template("ldp.report", "page.html").render(
         above=above or "",
         intro=intro or _intro(files_read),
         is_local=not any(map(_is_shuffled, files_read)),
@@ -117,6 +116,7 @@ def render(
         script=Markup(script),
         script_hash=digest,
     )
+    return page
 
 
 def _is_shuffled(file: SavedResult) -> bool:
