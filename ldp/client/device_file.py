@@ -255,9 +255,9 @@ def forget_states(database: Database, beginning: str) -> None:
     database.states = None
 
 
-def count_declined(database: Database, reason: str) -> None:
-    """Count a record that was declined for this reason."""
-    remember(database, DECLINED + reason, state(database, DECLINED + reason, 0) + 1)
+def count(database: Database, name: str, number: int = 1) -> None:
+    """Add a number to the state of a name, which begins with 0."""
+    remember(database, name, state(database, name, 0) + number)
 
 
 def declined_counts(database: Database) -> dict[str, int]:

@@ -33,7 +33,7 @@ from ldp.client.device_file import (
     Database,
     DeviceFile,
     StorageError,
-    count_declined,
+    count,
     declined_counts,
     forget_states,
     remember,
@@ -323,7 +323,7 @@ class Client:
                     if not (may_seal and self._sealer.public_periods(database, now)):
                         answer = self._enter(database, metric, value, now)
                 if isinstance(answer, Declined):
-                    count_declined(database, answer.reason)
+                    count(database, DECLINED + answer.reason)
             if mistake is not None and self._strict:
                 raise ParameterError(mistake.details)
             if answer is not None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from ldp.client.destinations import TIMEOUT_SECONDS
-from ldp.client.device_file import Database, DeviceFile, StorageError, remember, state
+from ldp.client.device_file import Database, DeviceFile, StorageError, count, remember, state
 from ldp.client.periods import seconds_of
 from ldp.client.results import Uploaded
 from ldp.errors import Unreachable
@@ -193,7 +193,7 @@ def _acknowledge(device: DeviceFile, identity: bytes, refused: int, keeps: bool)
         for name in ("failures", "next_try"):
             remember(database, name, 0)
         if is_new:  # not by another process already
-            remember(database, "refused", state(database, "refused", 0) + refused)
+            count(database, "refused", refused)
 
 
 def error_line(error: Exception) -> str:

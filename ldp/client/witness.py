@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ldp.client.device_file import Database, StorageError, remember, state, totals
+from ldp.client.device_file import Database, StorageError, count, remember, state, totals
 from ldp.errors import ParameterError
 from ldp.files import real_path, sync_folder, write_whole
 
@@ -75,8 +75,7 @@ class Witness:
         if self._takes_over(database) and self._default is not None:
             self._default.check(database)
             mark = state(database, "mark")
-            self._write(Marks(mark, mark))
-            remember(database, KEPT_AS, NAMED)
+            self._keep(database, Marks(mark, mark))
 
     def _takes_over(self, database: Database) -> bool:
         """Return whether the app gives the path of a witness for the first time."""
@@ -85,18 +84,17 @@ class Witness:
 
     def announce(self, database: Database) -> None:
         """Write a new mark to the file and the witness, before the transaction is committed."""
-        old_mark, new_mark = self._renew_mark(database)
-        self._write(Marks(old_mark, new_mark))
-        remember(database, KEPT_AS, NAMED)
+        self._keep(database, self._renew_mark(database))
 
     def confirm(self, database: Database) -> None:
         """Confirm the mark of the last transaction, so that its batches may leave."""
         self.check(database)
         mark = state(database, "mark")
-        if mark is not None and self._read().confirmed != mark:
-            self._write(Marks(mark, mark))
+        marks = None if mark is None else self._read()
+        if marks is not None and marks.confirmed != mark:
+            self._keep(database, Marks(mark, mark))
 
-    def _renew_mark(self, database: Database) -> tuple[str, str]:
+    def _renew_mark(self, database: Database) -> Marks:
         """Give the device's file a new mark; return its old mark and the new one."""
         old_mark = state(database, "mark", "")
         new_mark = (
@@ -104,9 +102,10 @@ class Witness:
             f"{os.urandom(MARK_BYTES).hex()}{_charges_digest(database)}"
         )
         remember(database, "mark", new_mark)
-        return old_mark, new_mark
+        return Marks(old_mark, new_mark)
 
-    def _read(self) -> Marks:
+    def _read(self) -> Marks | None:
+        """Return the marks of the witness."""
         try:
             with open(self._path, "rb", buffering=0) as file:
                 kind, confirmed, announced = file.read().decode("ascii").split("\n")[:3]
@@ -117,6 +116,12 @@ class Witness:
         except ValueError:
             raise StorageError("the witness of the device's file is damaged") from None
         return Marks(confirmed, announced)
+
+    def _keep(self, database: Database, marks: Marks) -> bool:
+        """Write the witness; return whether that succeeded."""
+        self._write(marks)
+        remember(database, KEPT_AS, NAMED)
+        return True
 
     def _write(self, marks: Marks) -> None:
         write_whole(self._path, "\n".join((KIND, *marks, "")))
@@ -135,7 +140,7 @@ class DefaultWitness(Witness):
         super().__init__(state_folder() / f"{name}.witness")
 
     def problem(self, database: Database) -> str:
-        return self._objection(database, state(database, "mark"), self._read_or_none())
+        return self._objection(database, state(database, "mark"), self._read())
 
     def _objection(self, database: Database, mark: str | None, marks: Marks | None) -> str:
         if mark is not None and state(database, KEPT_AS, NAMED) == NAMED:
@@ -145,30 +150,24 @@ class DefaultWitness(Witness):
         return super()._objection(database, mark, marks)
 
     def check(self, database: Database) -> None:
-        mark, marks = state(database, "mark"), self._read_or_none()
+        mark, marks = state(database, "mark"), self._read()
         if why := self._objection(database, mark, marks):
             raise StorageError(why)
         if mark is None or (marks is None and state(database, KEPT_AS) == LOST):
             return
         if marks is None or self._is_behind(database, mark, marks):
             if state(database, KEPT_AS) != LOST:
-                self._lose(database)
+                count(database, LOSSES)
             self._keep(database, Marks(mark, mark))
 
     def announce(self, database: Database) -> None:
         was_lost = state(database, KEPT_AS) == LOST
-        if not self._keep(database, Marks(*self._renew_mark(database))) and not was_lost:
-            self._lose(database)
+        if not self._keep(database, self._renew_mark(database)) and not was_lost:
+            count(database, LOSSES)
 
-    def confirm(self, database: Database) -> None:
-        self.check(database)
-        mark, marks = state(database, "mark"), self._read_or_none()
-        if mark is not None and marks is not None and marks.confirmed != mark:
-            self._keep(database, Marks(mark, mark))
-
-    def _read_or_none(self) -> Marks | None:
+    def _read(self) -> Marks | None:
         with suppress(OSError):
-            return self._read()
+            return super()._read()
         return None
 
     def _is_behind(self, database: Database, mark: str, marks: Marks) -> bool:
@@ -178,7 +177,6 @@ class DefaultWitness(Witness):
         return is_later and mark.endswith(_charges_digest(database))
 
     def _keep(self, database: Database, marks: Marks) -> bool:
-        """Write the witness; return whether that succeeded."""
         try:
             if not self._path.is_absolute():
                 raise FileNotFoundError("the user has no home folder")
@@ -189,9 +187,6 @@ class DefaultWitness(Witness):
             return False
         remember(database, KEPT_AS, DEFAULT)
         return True
-
-    def _lose(self, database: Database) -> None:
-        remember(database, LOSSES, state(database, LOSSES, 0) + 1)
 
 
 def mark_number(mark: str) -> int:
