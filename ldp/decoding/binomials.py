@@ -11,8 +11,10 @@ are saddlepoint approximations: Barndorff-Nielsen 1986, with Daniels' continuity
 """
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +29,55 @@ EXACT = 1e-6
 FEW_LIES, HARDLY_ANY_LIES = 100, 10
 """Variances of the number of reports that name a value by chance: below the first errors are not
 normal, below the second a regression makes more false discoveries than its rule promises."""
+REACH, POINTS = 8.0, 128
+"""Standard deviations, of the reports given their permanent responses, at which a tail is taken as
+0 or 1, and number of responses at which it is computed between them."""
+Normal = Callable[[Floats, Any, Any], Floats]
+"""Function from a count, the reports of holders and of others to the standard normal with the same
+upper tail; all shapes (candidates,)."""
+
+
+class Pooled(NamedTuple):
+    """Reports of clients that sent `per_client` each under one permanent response. `permanent`:
+    chances that it names the cell, of a holder and of another; `shows`: chances that a report does,
+    where it does and where it does not."""
+
+    per_client: float
+    permanent: tuple[float, float]
+    shows: tuple[float, float]
+
+    @property
+    def effect(self) -> float:
+        """Factor by which the variance is larger, if nobody holds the value, than of as many
+        independent reports."""
+        (_, q), (high, low) = self.permanent, self.shows
+        share = low + q * (high - low)
+        shared = (high - low) ** 2 * q * (1 - q) / (share * (1 - share))
+        return 1 + (self.per_client - 1) * shared
+
+    def normal(self, x: Floats, held: Any, others: Any, is_sample: bool = False) -> Floats:
+        """Return what `_normal` does. Numbers of permanent responses, POINTS or all of them, are
+        taken around the one at which x is expected. `is_sample`: whether `held` is an expectation,
+        so that all responses are independent."""
+        from scipy.special import ndtr, ndtri
+
+        x, held, others = (np.asarray(of, float)[..., None] for of in (x, held, others))
+        size, reports = self.per_client, held + others
+        clients, (p, q) = reports / size, self.shows
+        around = (x - reports * q) / (size * (p - q))
+        reach = REACH * np.sqrt(reports * max(p * (1 - p), q * (1 - q))) / (size * (p - q))
+        low, high = (np.clip(around + side, 0, clients) for side in (-reach, reach))
+        step = np.maximum(1.0, (high - np.floor(low)) / POINTS)
+        responses = np.minimum(np.floor(low) + step * np.arange(POINTS + 2), np.floor(clients))
+        naming = size * responses
+        tails = ndtr(-_normal(x, naming, reports - naming, self.shows))
+        chances, parts = self.permanent, (held / size, others / size)
+        if is_sample:
+            p, q = chances
+            chances = (q + (p - q) * held / reports,) * 2
+        reached = ndtr(-_normal(responses[..., 1:] - step / 2, *parts, chances))
+        tail = tails[..., 0] + (np.diff(tails) * reached).sum(axis=-1)
+        return np.asarray(-ndtri(np.clip(tail, 1e-300, 1 - 1e-16)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +87,7 @@ class BinomialBounds:
 
     `reports_about`, shape (candidates,): number of reports about a value, drawn at random from all;
     None where all reports are about all values. `fakes`: largest number of made-up reports; the
-    counts are then those of the other reports.
+    counts are then those of the other reports. `pooled`: where clients sent several each.
     """
 
     named_counts: Ints
@@ -45,6 +96,7 @@ class BinomialBounds:
     count: Floats
     reports_about: Ints | None = None
     fakes: int = 0
+    pooled: Pooled | None = None
 
     @property
     def p_value(self) -> Floats:
@@ -53,15 +105,8 @@ class BinomialBounds:
         (candidates,)."""
         about = self.reports if self.reports_about is None else self.reports_about
         honest = np.maximum(about - self.fakes, 0)
-        lies = float(self.channel.untouched)
-        return binomial_above(self.named_counts - self.fakes - 1, honest, lies)
-
-    @property
-    def law(self) -> "BinomialLaw":
-        """Distribution of the error of a value that nobody holds."""
-        about = self.reports_about
-        reports = self.reports if about is None else round(about.mean())
-        return BinomialLaw(reports, float(self.channel.untouched))
+        law = CountLaw(honest, float(self.channel.untouched), self.pooled)
+        return law.above(self.named_counts - self.fakes - 1)
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
         """Return what differs under `fakes`; see `CountBounds.under`."""
@@ -89,93 +134,71 @@ class BinomialBounds:
             seen = np.maximum(seen - fakes * all_name, 0)
             names = np.minimum(seen, honest)
             if population:
-                ends = share_interval(names, honest, self.channel, tail)
+                ends = self._share_interval(names, honest, tail)
                 low, high = (end * (self.reports / honest) for end in ends)
                 return low[place], high[place]
-            low, high = count_interval(names, honest, self.channel.chances, tail)
+            normal = self.pooled.normal if self.pooled else None
+            low, high = count_interval(names, honest, self.channel.chances, tail, normal=normal)
             if fakes:
                 # the most of which `seen` or fewer name the value, if all are holders
-                all_hold = bdtrin(seen, tail, self.channel.chances[0])
+                each = self.pooled.per_client if self.pooled else 1
+                all_hold = each * bdtrin(np.ceil(seen / each), tail, self.channel.chances[0])
                 high = np.where(high < honest, high, all_hold)
             return low[place], high[place]
         about = np.maximum(self.reports_about - fakes, 1)
         seen = np.clip(self.named_counts - fakes * all_name, 0, about)
-        low, high = share_interval(seen, about, self.channel, tail)
+        low, high = self._share_interval(seen, about, tail)
         scale = honest / about
         if population:
             scale = self.reports / about
         return low * scale, high * scale
 
-
-@dataclass(frozen=True, eq=False)
-class PooledBounds:
-    """Intervals of counts where clients sent several reports under a permanent response: as those
-    of fewer reports (Kish 1965), of which each stands for `unit`. `least`, `most`: bounds of the
-    lower and of the upper end, whose counts are rounded down and up."""
-
-    least: BinomialBounds
-    most: BinomialBounds
-    unit: float
-
-    @classmethod
-    def of(cls, exact: BinomialBounds, effect: float) -> "PooledBounds":
-        """Return the bounds from those of one report a client. `effect`: factor by which variances
-        are larger, at most."""
-        most: Any = max(1, math.floor(exact.reports / effect))
-        unit = exact.reports / most
-        fewer = replace(exact, reports=most, count=exact.count / unit)
-        if exact.reports_about is not None:
-            most = np.maximum(1, np.floor(exact.reports_about / unit))
-            fewer = replace(fewer, reports_about=most)
-        low, high = (
-            np.minimum(end(exact.named_counts / unit), most).astype(np.int64)
-            for end in (np.floor, np.ceil)
-        )
-        least = replace(fewer, named_counts=low)
-        return cls(least, replace(fewer, named_counts=high), unit)
-
-    @property
-    def p_value(self) -> Floats:
-        """P-values of counts that are rounded down."""
-        return self.least.p_value
-
-    @property
-    def law(self) -> "BinomialLaw":
-        """Distribution of the error of a value that nobody holds."""
-        return self.least.law
-
-    def under(self, fakes: Fakes) -> Mapping[str, Any]:
-        """Return what differs under `fakes`; see `CountBounds.under`."""
-        number = math.ceil(fakes.number / self.unit)
-        least = replace(self.least, fakes=number)
-        most = replace(self.most, fakes=number)
-        bounds = PooledBounds(least, most, self.unit)
-        return {"bounds": bounds, "p_value": bounds.p_value}
-
-    def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
-        low, _ = self.least(miss, population)
-        _, high = self.most(miss, population)
-        return low * self.unit, high * self.unit
+    def _share_interval(self, seen: Ints, about: Any, tail: float) -> tuple[Floats, Floats]:
+        if self.pooled is None:
+            return share_interval(seen, about, self.channel, tail)
+        normal = partial(self.pooled.normal, is_sample=True)
+        return count_interval(seen, about, self.channel.chances, tail, normal=normal)
 
 
-class BinomialLaw(NamedTuple):
-    """Distribution of a count that is Binomial(`number`, `share`), around its mean."""
+class CountLaw(NamedTuple):
+    """Distribution of how many of so many `reports` name a value that nobody holds, each by itself
+    with the chance `share`, around its mean."""
 
-    number: int
+    reports: Any
     share: float
+    pooled: Pooled | None = None
+
+    def above(self, counts: Any) -> Floats:
+        """Return the probabilities that more reports than `counts` name it."""
+        if self.pooled is None:
+            return binomial_above(counts, self.reports, self.share)
+        from scipy.special import ndtr
+
+        counts, reports = np.broadcast_arrays(np.asarray(counts, float), self.reports)
+        inside = np.clip(counts, 0, np.maximum(reports - 1, 0))
+        tails = ndtr(-self.pooled.normal(inside + 0.5, 0.0, np.maximum(reports, 1)))
+        return np.where(counts < 0, 1.0, np.where(counts < reports, tails, 0.0))
 
     def upper(self, p: float) -> float:
         """Return the distance above the mean, in standard deviations, of the least count that is
         reached with probability p or less."""
-        return self._above(1 + binomial_ends(p, *self)[1])
+        return self._distance(1 + self._ends(p)[1])
 
     def lower(self, p: float) -> float:
         """Return the distance below the mean of the largest such count."""
-        return -self._above(binomial_ends(p, *self)[0] - 1)
+        return -self._distance(self._ends(p)[0] - 1)
 
-    def _above(self, count: int) -> float:
-        mean = self.number * self.share
-        return (count - mean) / math.sqrt(mean * (1 - self.share))
+    def _ends(self, p: float) -> tuple[int, int]:
+        """Return what `binomial_ends` does."""
+        if self.pooled is None:
+            return binomial_ends(p, self.reports, self.share)
+        every = range(self.reports + 1)
+        least = bisect_left(every, True, key=lambda count: bool(self.above(count) <= 1 - p))
+        return least, bisect_left(every, True, key=lambda count: bool(self.above(count) <= p))
+
+    def _distance(self, count: int) -> float:
+        mean, effect = self.reports * self.share, self.pooled.effect if self.pooled else 1.0
+        return float((count - mean) / math.sqrt(mean * (1 - self.share) * effect))
 
 
 def share_interval(
@@ -193,36 +216,43 @@ def share_interval(
 
 
 def count_interval(
-    seen: Ints, reports: int, chances: tuple[float, float], tail: float, others: int | None = None
+    seen: Ints,
+    reports: Ints | int,
+    chances: tuple[float, float],
+    tail: float,
+    others: int | None = None,
+    normal: Normal | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the ends of the interval for the number of holders among these reports. `seen`: how
     many name the value, the sum of two binomials; `chances`: probabilities for a holder and for
-    another; `others`: number of others, by default all reports but the holders'. Each end misses
-    with probability `tail` at most; `seen` and the ends have shape (candidates,)."""
+    another; `others`: number of others, by default all reports but the holders'; `normal`: for
+    another law than that of binomials (`Pooled.normal`). Each end misses with probability `tail` at
+    most; `seen` and the ends have shape (candidates,)."""
     from scipy.special import ndtri
 
     z, at = float(-ndtri(tail)), seen.astype(np.float64)
-    low, high = np.zeros(seen.size), np.full(seen.size, float(reports))
+    high = np.broadcast_to(reports, seen.shape).astype(np.float64)
+    all_reports, low = high.copy(), np.zeros(seen.size)
+    solve = partial(_solve, normal or partial(_normal, chances=chances), others)
     is_inside = seen > 0
-    low[is_inside] = _solve(at[is_inside] - 0.5, reports, chances, z, others)
-    is_inside = seen < reports + (others or 0)
-    high[is_inside] = _solve(at[is_inside] + 0.5, reports, chances, -z, others)
+    low[is_inside] = solve(all_reports[is_inside], at[is_inside] - 0.5, z)
+    is_inside = seen < all_reports + (others or 0)
+    high[is_inside] = solve(all_reports[is_inside], at[is_inside] + 0.5, -z)
     return low, high
 
 
-def _solve(
-    x: Floats, reports: int, chances: tuple[float, float], z: float, others: int | None
-) -> Floats:
+def _solve(normal_of: Normal, others: int | None, reports: Floats, x: Floats, z: float) -> Floats:
     """Return the number of holders at which x lies z standard normals above its expectation; the
     fewest or all where there is no such number. By the Illinois method: the function falls and is
     nearly straight. With the fewest holders, x is half a report below the number of holders and
     others together."""
-    low = np.zeros(x.size) if others is None else np.clip(x + 0.5 - others, 0, reports)
-    high = np.full(x.size, float(reports))
+    low, high = np.zeros(x.size), reports.copy()
+    if others is not None:
+        low = np.clip(x + 0.5 - others, 0, reports)
 
     def normal(places: Any, held: Floats) -> Floats:
-        rest = reports - held if others is None else np.float64(others)
-        return _normal(x[places], held, rest, chances)
+        rest = reports[places] - held if others is None else np.float64(others)
+        return normal_of(x[places], held, rest)
 
     at_low, at_high = (normal(slice(None), end) - z for end in (low, high))
     holders = np.where(at_low <= 0, low, high)
@@ -244,7 +274,7 @@ def _solve(
     return holders
 
 
-def _normal(x: Floats, held: Floats, others: Any, chances: tuple[float, float]) -> Floats:
+def _normal(x: Floats, held: Any, others: Any, chances: tuple[Any, Any]) -> Floats:
     """Return the distance of x above its expectation with `held` holders and `others`, as the
     standard normal with the same upper tail; all shapes (candidates,)."""
     (p, q), (not_p, not_q) = chances, (1 - chance for chance in chances)

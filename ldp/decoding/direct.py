@@ -12,13 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldp.arrays import Ints
-from ldp.decoding.binomials import BinomialBounds, PooledBounds
+from ldp.decoding.binomials import BinomialBounds, CountLaw, Pooled
 from ldp.errors import DecodeError, LdpError
 from ldp.mechanisms import Mechanism
 from ldp.protocol.channel import Channel
 from ldp.protocol.kinds import Subset
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.table import Table
+
+HARDLY = 1e-9
+"""Least chance of a report's step after the permanent response that is computed with."""
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
@@ -64,18 +67,14 @@ def estimate_counts(
 
     A value that nobody holds is reported by each of the n devices with probability q, so its count
     is Binomial(n, q). Where each client sent `more` reports beyond one under a permanent response
-    (`MemoisedMechanism.pooled_variance`), both are those of fewer reports (`PooledBounds`).
+    (`MemoisedMechanism.pooled_variance`), the law is that of `Pooled`.
     """
     mechanism, n = table.mechanism, table.total
     channel = mechanism.support
     count = channel.holders(named_counts, n)
     share = np.clip(count / n, 0, 1)
-    exact = BinomialBounds(named_counts, n, channel, count)
-    bounds: BinomialBounds | PooledBounds = exact
-    if more:
-        some = np.append(share, 0.0)
-        ratio = mechanism.pooled_variance(n, some) / mechanism.variance(n, some)
-        bounds = PooledBounds.of(exact, 1 + more * float(ratio.max()))
+    pooled = pooling(mechanism, more)
+    bounds = BinomialBounds(named_counts, n, channel, count, pooled=pooled)
     return Estimates(
         values=candidates,
         count=count,
@@ -83,10 +82,22 @@ def estimate_counts(
         p_value=bounds.p_value,
         reports=n,
         noise=float(pooled_std_error(mechanism, more, n)),
-        law=bounds.law,
+        law=CountLaw(n, float(channel.untouched), pooled),
         bounds=bounds,
         rule=rule,
     )
+
+
+def pooling(mechanism: Mechanism, more: float) -> Pooled | None:
+    """Return the law of counts where each client sent `more` reports beyond one under a permanent
+    response; None where none did."""
+    permanent, channel = mechanism.permanent_channel, mechanism.channel
+    if not more or not permanent:
+        return None
+    gain = float(channel.gain / permanent.gain)
+    least = float(channel.untouched) - float(permanent.untouched) * gain
+    low, high = np.clip([least, least + gain], HARDLY, 1 - HARDLY).tolist()
+    return Pooled(1 + more, permanent.chances, (high, low))
 
 
 def pooled_std_error(

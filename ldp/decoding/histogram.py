@@ -9,8 +9,8 @@ import math
 import numpy as np
 
 from ldp.arrays import Floats, Ints
-from ldp.decoding.binomials import BinomialBounds, BinomialLaw, PooledBounds
-from ldp.decoding.direct import pooled_std_error
+from ldp.decoding.binomials import BinomialBounds, CountLaw
+from ldp.decoding.direct import pooled_std_error, pooling
 from ldp.errors import DecodeError
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.protocol.channel import Channel
@@ -20,7 +20,7 @@ from ldp.tables.table import Table
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
     """Return estimates of buckets by their labels; p-values and intervals are exact for binomials,
-    of fewer reports where each client sent `more` beyond one under a permanent response. Raises
+    or for what each client sent under a permanent response, `more` reports beyond one. Raises
     DecodeError for a candidate that is no bucket, and a bucket without reports."""
     mechanism, n = table.mechanism, table.total
     assert isinstance(mechanism, BitFlip)
@@ -36,22 +36,16 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     variance = n * (scale[bucket] * channel.variance(share) + sampling)
     further = more * mechanism.pooled_variance(n, share)
     about = None if mechanism.bits == mechanism.buckets else reports_about[bucket]
-    exact = BinomialBounds(named_counts[bucket], n, channel, count, about)
-    noise = float(pooled_std_error(mechanism, more, n))
-    bounds: BinomialBounds | PooledBounds = exact
-    law = BinomialLaw(round(n / scale.mean()), float(channel.untouched))
-    if more:
-        ratio = np.append(further / variance, noise**2 / mechanism.variance(n) - 1)
-        bounds = PooledBounds.of(exact, 1 + float(ratio.max()))
-        law = bounds.law
+    pooled = pooling(mechanism, more)
+    bounds = BinomialBounds(named_counts[bucket], n, channel, count, about, pooled=pooled)
     return Estimates(
         values=candidates,
         count=count,
         std_error=np.sqrt(variance + further),
         p_value=bounds.p_value,
         reports=n,
-        noise=noise,
-        law=law,
+        noise=float(pooled_std_error(mechanism, more, n)),
+        law=CountLaw(round(n / scale.mean()), float(channel.untouched), pooled),
         bounds=bounds,
         rule=rule,
         sum_std_error=_sum_std_error(table, bucket, share, scale[bucket], more),

@@ -19,7 +19,7 @@ from ldp.arrays import AnyInts, Floats, Ints, Places, Points
 from ldp.bulk.counting import gather_groups, sum_of_squares
 from ldp.bulk.point_kernels import points
 from ldp.decoding.binomials import FEW_LIES, BinomialBounds
-from ldp.decoding.direct import pooled_std_error
+from ldp.decoding.direct import pooled_std_error, pooling
 from ldp.decoding.error_law import Collisions, ErrorLaw
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import Channel
@@ -79,7 +79,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
             measured,
             n,
             honest=partial(under_fakes, table, cells, measured, named_counts, more),
-            few=bounds_of_few(mechanism, n, named_counts, measured.count),
+            few=bounds_of_few(mechanism, n, named_counts, measured.count, more=more),
         ),
         rule=rule,
         details={
@@ -167,11 +167,13 @@ def measure(table: Table, cells: AnyInts, named_counts: Ints, more: float = 0.0)
     std_error = pooled_std_error(mechanism, more, n, share, others)
     beyond = more * mechanism.pooled_variance(n)
     collisions, heavy = _collisions(table, count, std_error, squares, beyond)
-    law = collisions.law()
+    law, p_value = collisions.law(), np.full(count.size, np.nan)
+    if rows >= MIN_ROWS:
+        p_value = _p_value(table, law, named_counts, more)
     return Measurement(
         count=count,
         std_error=std_error,
-        p_value=law.p_value(named_counts) if rows >= MIN_ROWS else np.full(count.size, np.nan),
+        p_value=p_value,
         law=law,
         collisions=collisions,
         heavy=heavy,
@@ -217,11 +219,13 @@ def under_fakes(
         return np.asarray(pooled_std_error(mechanism, more, n, share, others))
 
     ends = (count - fakes.raised, count + fakes.lowered)
-    law = collisions.law()
+    law, p_value = collisions.law(), measured.p_value
+    if rows >= MIN_ROWS:
+        p_value = _p_value(table, law, named_counts - fakes.number, more)
     return replace(
         measured,
         std_error=np.maximum(*(errors(end, others) for end in ends)),
-        p_value=law.p_value(named_counts - fakes.number) if rows >= MIN_ROWS else measured.p_value,
+        p_value=p_value,
         law=law,
         collisions=collisions,
         squares=squares,
@@ -293,26 +297,45 @@ class SketchBounds:
         return reaches
 
 
+def _p_value(table: Table, law: ErrorLaw, named_counts: Ints, more: float) -> Floats:
+    """Return the p-values by a law, whose part of the permanent responses is normal; of few
+    clients' responses none is smaller than by theirs."""
+    mechanism, p_value = table.mechanism, law.p_value(named_counts)
+    assert isinstance(mechanism, MeanSketch)
+    few = more and bounds_of_few(mechanism, table.total, named_counts, p_value, more=more)
+    return np.maximum(p_value, few.p_value) if few else p_value
+
+
 def bounds_of_few(
     mechanism: MeanSketch,
     reports: int,
     named_counts: Ints,
     count: Floats,
     is_sample: bool = False,
+    more: float = 0.0,
 ) -> BinomialBounds | None:
-    """Return exact intervals for few reports, each of a row of its own; None where there are so
-    many (FEW_LIES) that errors are normal.
+    """Return exact intervals for few reports, each of a row of its own, or for few clients that
+    sent `more` beyond one; None where there are so many (FEW_LIES) that errors are normal.
 
     A report of another value names a value by a lie or by a collision. Normal intervals are too
     narrow for few reports: they take the estimates for the true counts. `is_sample`: whether the
     counts belong to a larger number of reports, of which these are a sample."""
-    channel = mechanism.channel
-    lies = channel.untouched + (channel.touched - channel.untouched) / mechanism.columns
-    if reports * lies * (1 - lies) >= FEW_LIES:
+    collided = _collided(mechanism.channel, mechanism.columns)
+    lies, clients = float(collided.untouched), reports / (1 + more)
+    if pooled := pooling(mechanism, more):
+        assert mechanism.permanent_channel
+        permanent = _collided(mechanism.permanent_channel, mechanism.columns).chances
+        pooled, lies = pooled._replace(permanent=permanent), permanent[1]
+    if clients * lies * (1 - lies) >= FEW_LIES:
         return None
-    collided = Channel(touched=channel.touched, untouched=lies)
     about = np.full(named_counts.size, reports) if is_sample else None
-    return BinomialBounds(named_counts, reports, collided, count, about)
+    return BinomialBounds(named_counts, reports, collided, count, about, pooled=pooled)
+
+
+def _collided(channel: Channel, columns: int) -> Channel:
+    """Return the channel whose untouched cells are touched by one value in `columns`."""
+    untouched = channel.untouched + (channel.touched - channel.untouched) / columns
+    return Channel(touched=channel.touched, untouched=untouched)
 
 
 def _collisions(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import Floats, Ints, binomial_above, binomial_ends
-from ldp.decoding.binomials import BinomialLaw, count_interval
+from ldp.decoding.binomials import CountLaw, count_interval
 from ldp.decoding.direct import known_points
 from ldp.errors import DecodeError
 from ldp.mechanisms.dummies import Dummies
@@ -49,7 +49,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
         p_value=bounds.p_value,
         reports=people,
         noise=math.sqrt(mechanism.variance(people)),
-        law=BinomialLaw(dummies, share),
+        law=CountLaw(dummies, share),
         bounds=bounds,
         rule=rule,
         details={

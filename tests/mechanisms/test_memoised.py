@@ -69,11 +69,13 @@ def _pooled(mechanism: MemoisedResponse, clients: int, each: int, holders: Ints,
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize(("clients", "each"), [(30, 30), (100, 7)])
-def test_few_permanent_lies_are_not_normal(clients: int, each: int) -> None:
+@pytest.mark.parametrize(
+    ("clients", "each", "epsilon"), tiered([(30, 100, 4.0), (30, 30, 5.4), (100, 7, 5.4)])
+)
+def test_few_permanent_lies_are_not_normal(clients: int, each: int, epsilon: float) -> None:
     """One client's lie is `each` reports: the twin, a normal tail, takes it for a discovery."""
     names = tuple("abcdefghij")
-    mechanism = MemoisedResponse(categories=names, epsilon=5.4, lifetime_epsilon=6.0)
+    mechanism = MemoisedResponse(categories=names, epsilon=epsilon, lifetime_epsilon=6.0)
     holders = np.array([clients - clients // 10, clients // 10, *[0] * 8])
     p_values, twin, missed = list[float](), list[float](), 0
     for table in _pooled(mechanism, clients, each, holders, 1):
@@ -87,6 +89,38 @@ def test_few_permanent_lies_are_not_normal(clients: int, each: int) -> None:
     assert (np.array(p_values) <= rare).sum() < 10
     assert (np.array(twin) <= rare).sum() > 30
     assert missed <= 16
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.parametrize(("clients", "each"), [(30, 100), (100, 30)])
+def test_few_permanent_lies_about_hashes_are_not_normal(
+    clients: int, each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin takes the permanent responses' part of the error as normal."""
+    mechanism = MemoisedHashing(epsilon=4.0, lifetime_epsilon=6.0, rows=65536, seed="00ff")
+    generator, columns = np.random.default_rng(1), mechanism.shape.columns
+    names, tables = tuple(f"word {number}" for number in range(500)), list[Table]()
+    keep, (shows, _) = float(mechanism.permanent_channel.touched), mechanism.instantaneous
+    for _ in range(24):
+        counts = np.zeros(mechanism.shape, np.int64)
+        for client in range(clients):
+            row = int(generator.integers(mechanism.shape.rows))
+            column = np.array(mechanism.cells(f"own {client}", row))
+            for number, chance in ((1, keep), (each, float(shows))):
+                other = (column + generator.integers(1, columns, number)) % columns
+                column = np.where(generator.random(number) < chance, column, other)
+            np.add.at(counts[row], column, 1)
+        tables.append(Table(mechanism, counts, counts.sum(axis=1)))
+
+    def rare() -> int:
+        found = (decode(table, names, weighted_reports_per_client=each) for table in tables)
+        return sum(int((one.p_value <= 0.0005).sum()) for one in found)
+
+    # Binomial(12000, 0.0005) is above 19 with probability 5e-6
+    assert rare() < 20
+    monkeypatch.setattr("ldp.decoding.mean_sketch.bounds_of_few", lambda *_, **__: None)
+    assert rare() > 40
 
 
 @pytest.mark.exact
