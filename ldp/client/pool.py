@@ -48,10 +48,15 @@ def settle(database: Database, registry: Registry) -> str:
     remember(database, LAYOUT, new_text)
     for name, position in layout.items():
         if old_layout.get(name, position) != position:
-            for table in ("pool", "seen"):
-                database.execute(f"DELETE FROM {table} WHERE metric = ?", (name,))
+            forget_records(database, "WHERE metric = ?", name)
             database.execute("DELETE FROM frozen WHERE metric = ? AND NOT charged", (name,))
     return new_text
+
+
+def forget_records(database: Database, condition: str = "", *values: object) -> None:
+    """Delete all records, or those that fit a `condition` of SQL with these values."""
+    for table in ("pool", "seen"):
+        database.execute(f"DELETE FROM {table} {condition}", values)
 
 
 def withdraw_epochs(database: Database) -> None:

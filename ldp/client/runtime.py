@@ -40,7 +40,7 @@ from ldp.client.device_file import (
     state,
 )
 from ldp.client.memoisation_modes import modes_of
-from ldp.client.pool import LAYOUT, settle, withdraw_epochs
+from ldp.client.pool import LAYOUT, forget_records, settle, withdraw_epochs
 from ldp.client.responses import AccountSecret, Responses, SecretFile
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
 from ldp.client.sealing import (
@@ -426,8 +426,7 @@ class Client:
 
     def _delete(self, database: Database) -> None:
         """Delete records, responses, sealed batches and the device's secret after a withdrawal."""
-        for table in ("pool", "seen"):
-            database.execute(f"DELETE FROM {table}")
+        forget_records(database)
         forget_states(database, DECLINED)
         withdraw_epochs(database)
         stop_calendars(database)

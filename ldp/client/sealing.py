@@ -20,7 +20,7 @@ from ldp.client.charges import (
 from ldp.client.device_file import Database, forget_states, remember, state
 from ldp.client.memoisation_modes import Mode
 from ldp.client.periods import beginning, day_of, length
-from ldp.client.pool import due_periods, meaning
+from ldp.client.pool import due_periods, forget_records, meaning
 from ldp.protocol.batch import ID_BYTES, Batch, Item, pack_batches
 from ldp.protocol.randomness import BitSource, uniform_below
 from ldp.protocol.sealed_report import Content, shuffled_group
@@ -182,10 +182,7 @@ class Sealer:
         """Delete what the period pooled, and the epochs that ended before it without a charge."""
         for other_end, name in due_periods(database, end):
             if self._group(name) == group:
-                for table in ("pool", "seen"):
-                    database.execute(
-                        f"DELETE FROM {table} WHERE ends = ? AND metric = ?", (other_end, name)
-                    )
+                forget_records(database, "WHERE ends = ? AND metric = ?", other_end, name)
         # what is paid for outlives a leap
         over = "FROM frozen WHERE NOT charged AND ends < ?"
         for (name,) in database.execute(f"SELECT DISTINCT metric {over}", (end,)).fetchall():
@@ -278,8 +275,7 @@ def withdraw_shuffled(database: Database, registry: Registry, groups: Collection
     `groups`."""
     for metric in registry.metrics.values():
         if metric.needs_shuffler and metric.group not in groups:
-            for table in ("pool", "seen"):
-                database.execute(f"DELETE FROM {table} WHERE metric = ?", (metric.name,))
+            forget_records(database, "WHERE metric = ?", metric.name)
     waiting = f"SELECT id, sealed FROM batches WHERE {UNSENT} AND sealed NOT NULL"
     for identity, sealed in database.execute(waiting).fetchall():
         if (group := shuffled_group(sealed)) and group not in groups:
