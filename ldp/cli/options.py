@@ -31,32 +31,26 @@ class _File(click.Path):
     it, for a URL, which would become a folder of that name, and for a named pipe, which may never
     be written."""
 
-    def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> Any:
+    def convert(self, value: Any, *place: Any) -> Any:
         if str(value) == "-":
-            self.fail('"-" is not supported here; name a file', parameter, context)
+            self.fail('"-" is not supported here; name a file', *place)
         if is_pipe(Path(value)):
-            self.fail(
-                "is a named pipe, which may never be written; name a file", parameter, context
-            )
+            self.fail("is a named pipe, which may never be written; name a file", *place)
         if re.match("[A-Za-z][A-Za-z0-9+.-]*://", str(value)):
-            self.fail("is a URL; name a file or folder of this machine", parameter, context)
-        return super().convert(value, parameter, context)
+            self.fail("is a URL; name a file or folder of this machine", *place)
+        return super().convert(value, *place)
 
 
 class _Store(_File):
     """The folder of a store, or its URL."""
 
-    def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> Any:
+    def convert(self, value: Any, *place: Any) -> Any:
         if "://" not in str(value):
-            return super().convert(value, parameter, context)
+            return super().convert(value, *place)
         # late: it loads pyarrow
         from ldp.collection.object_store import store_path
 
-        return Typed("STORE", store_path).convert(str(value), parameter, context)
+        return Typed("STORE", store_path).convert(str(value), *place)
 
 
 FILE, STORE = _File(path_type=Path), _Store(path_type=Path)
@@ -85,10 +79,8 @@ QUANTILES = click.option(
 
 
 class _Day(click.DateTime):
-    def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> Any:
-        return super().convert(value, parameter, context).date()
+    def convert(self, value: Any, *place: Any) -> Any:
+        return super().convert(value, *place).date()
 
 
 DAY = _Day(["%Y-%m-%d"])

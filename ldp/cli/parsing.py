@@ -108,13 +108,11 @@ class Typed(click.ParamType):  # type: ignore[type-arg]  # not subscriptable bef
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name, self._read = name, read
 
-    def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> Any:
+    def convert(self, value: Any, *place: Any) -> Any:
         try:
             return self._read(value) if isinstance(value, str) else value
         except LdpError as error:
-            self.fail(str(error), parameter, context)
+            self.fail(str(error), *place)
 
 
 def _share(text: str) -> Fraction:
@@ -211,14 +209,14 @@ def _lenient(kind: click.ParamType) -> click.ParamType:  # type: ignore[type-arg
     of_whole = isinstance(kind, click.types.IntParamType)
     plain.name = "whole number" if of_whole else "number"
 
-    def read(value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+    def read(value: Any, *place: Any) -> Any:
         text = plain_number(value) if isinstance(value, str) else value
         if of_whole and "%" in str(value):
             text = value
-        number = plain.convert(text, parameter, context)
+        number = plain.convert(text, *place)
         # no comparison refuses nan
         if isinstance(kind, click.FloatRange) and number != number:
-            kind.fail("nan lies in no range", parameter, context)
+            kind.fail("nan lies in no range", *place)
         return number
 
     lenient.convert = read
