@@ -7,9 +7,8 @@ part of its epsilon on three counts of rows, and is refused where too few rows a
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,12 +29,11 @@ LEAST_READABLE = 0.5
 """Share of readable rows below which nothing is released."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowsRead:
-    """Noisy shares of the rows `within` bounds, with a cell that was `clipped`, and with one that
+class RowsRead(NamedTuple):
+    """Noisy shares of the rows `within_bounds`, with a cell that was `clipped`, and with one that
     is `unreadable`; `std_error`: of each, as a share of the rows; `epsilon`: their cost."""
 
-    within: float
+    within_bounds: float
     clipped: float
     unreadable: float
     std_error: float
@@ -51,7 +49,7 @@ class RowsRead:
         """The shares as sentences."""
         words = (
             f"Rows, by a private histogram of epsilon {rounded_up(self.epsilon, 6)}: "
-            f"{self.within:.1%} read and within bounds, {self.clipped:.1%} clipped to them, "
+            f"{self.within_bounds:.1%} read and within bounds, {self.clipped:.1%} clipped to them, "
             f"{self.unreadable:.1%} unreadable (std. error {self.std_error:.1%})."
         )
         few = " They tell nothing: the rows are too few, or epsilon is too small, for these shares."
@@ -60,14 +58,7 @@ class RowsRead:
     @property
     def summary(self) -> dict[str, Any]:
         """The shares for a program."""
-        return {
-            "within_bounds": self.within,
-            "clipped": self.clipped,
-            "unreadable": self.unreadable,
-            "std_error": self.std_error,
-            "epsilon": self.epsilon,
-            "precise": self.is_precise,
-        }
+        return {**self._asdict(), "precise": self.is_precise}
 
     def require(self) -> None:
         """Raise ParameterError, with what was charged, where too few rows are readable."""
@@ -110,11 +101,6 @@ def release_rows_read(
     )
     noisy = mechanism.release(np.array(counts, dtype=np.int64), noise).tolist()
     whole = rows or max(1, sum(noisy))
-    shares = [min(1.0, max(0.0, round(count / whole, 4))) for count in noisy]
-    return RowsRead(
-        within=shares[0],
-        clipped=shares[1],
-        unreadable=shares[2],
-        std_error=mechanism.std_error / whole,
-        epsilon=mechanism.cost.epsilon,
-    )
+    within, clipped, unreadable = (min(1.0, max(0.0, round(n / whole, 4))) for n in noisy)
+    error = mechanism.std_error / whole
+    return RowsRead(within, clipped, unreadable, error, mechanism.cost.epsilon)

@@ -72,9 +72,8 @@ def device_command(file: Path, registry: Path | None, witness: Path | None, as_j
         "remaining": remaining,
         "batches": [
             {
+                **batch._asdict(),
                 "day": batch.day.isoformat(),
-                "state": batch.state,
-                "reports": batch.reports,
                 "statements": [statement._asdict() for statement in batch.statements],
             }
             for batch in batches

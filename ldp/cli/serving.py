@@ -172,8 +172,7 @@ def serve(app: Any, listening: socket.socket, action: str, note: str = "") -> No
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )
-    hangup = getattr(signal, "SIGHUP", signal.SIGTERM)
-    ends = [hangup] * (signal.getsignal(hangup) is signal.SIG_DFL)
+    ends = [signal.SIGHUP] * (signal.getsignal(signal.SIGHUP) is signal.SIG_DFL)
     # uvicorn takes the first two over, and raises them again
     for name in (signal.SIGINT, signal.SIGTERM, *ends):
         signal.signal(name, server.handle_exit)

@@ -106,6 +106,7 @@ class Collector(Service):
                 for name, metric in registry.metrics.items()
             },
         )
+        self.ask_flush = self._ingestor.ask_flush
         self._resolved = resolved_bytes(registry)
         self._tag = f'"{hashlib.sha256(self._resolved).hexdigest()}"'
         super().__init__(
@@ -152,10 +153,6 @@ class Collector(Service):
             raise MoveError(
                 "; ".join(f"{action}: {error}" for action, error in self._ingestor.failures.items())
             )
-
-    def ask_flush(self) -> None:
-        """Ask that all reports are moved soon, except those that are too few for a file."""
-        self._ingestor.ask_flush()
 
     def drain(self) -> tuple[Counter[str], Counter[str]]:
         """Move all reports from the buffer to the store, without serving. Return how many of each

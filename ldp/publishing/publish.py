@@ -117,7 +117,7 @@ def publish(job: Job, lock: int) -> Publication:
     publication, versions = Publication(), kept_versions(job.out)
     tasks: list[PeriodTask] = []
     for metric in job.registry.metrics:
-        stored = {*stored_versions(job.stores, metric)}
+        stored = stored_versions(job.stores, metric)
         for version in sorted(stored.union(n for name, n in versions if name == metric)):
             with passing_by(publication.problems, metric):
                 tasks += _due_tasks(job, metric, version, version in stored)

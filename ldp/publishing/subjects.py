@@ -79,11 +79,11 @@ class Subject:
         )
 
 
-def stored_versions(stores: Sequence[StorePath], metric: str) -> list[int]:
-    """Return the versions of `metric` that have reports in `stores`, sorted."""
-    names = {
-        path.name.removeprefix("version=")
+def stored_versions(stores: Sequence[StorePath], metric: str) -> set[int]:
+    """Return the versions of `metric` that have reports in `stores`."""
+    return {
+        int(name)
         for store in stores
         for path in (store / f"metric={metric}").glob("version=*")
+        if (name := path.name.removeprefix("version=")).isdecimal()
     }
-    return sorted(int(name) for name in names if name.isdecimal())

@@ -26,7 +26,6 @@ from ldp.registry.odds import (
     in_hundred,
     odds,
     posterior,
-    touched_sentence,
 )
 
 WIDTH = 100
@@ -450,7 +449,10 @@ def touched_notes(registry: Registry) -> Iterator[str]:
     """Yield for each length of window in a registry why 24 hours hold more than its cap."""
     for window in sorted({group.caps.window for group in registry.groups.values()}):
         windows = periods_touched(timedelta(days=1), window)
-        yield touched_sentence(length_in_words(window), windows)
+        yield (
+            f"a cap holds for each window of {length_in_words(window)}, which begin at fixed times "
+            f"(UTC); any 24 hours can touch {windows:,} of them"
+        )
 
 
 def changing_notes(registry: Registry) -> Iterator[str]:

@@ -83,15 +83,6 @@ def guess_sentence(
     )
 
 
-def touched_sentence(length: str, windows: int) -> str:
-    """Return why 24 hours hold more than the cap of a window: `length` is that of a window, such as
-    "1 day", `windows` the number of them that 24 hours can touch."""
-    return (
-        f"a cap holds for each window of {length}, which begin at fixed times (UTC); any 24 hours "
-        f"can touch {windows:,} of them"
-    )
-
-
 def caps_sentence(
     length: str, window_epsilon: float, lifetime_epsilon: float, memoise: str | bool = ""
 ) -> str:

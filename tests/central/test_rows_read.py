@@ -144,7 +144,7 @@ def test_one_row_changes_the_counts_by_no_more_than_the_noise_hides(
     assert worst == changes
     assert worst / noise.scale <= read.epsilon
     assert worst / (noise.scale / 2) > read.epsilon
-    shares = (read.within, read.clipped, read.unreadable)
+    shares = (read.within_bounds, read.clipped, read.unreadable)
     assert shares == pytest.approx(np.array(counts) / 5340, abs=1e-4)
 
 
@@ -152,7 +152,7 @@ def test_one_row_changes_the_counts_by_no_more_than_the_noise_hides(
 def test_a_release_is_refused_by_shares_that_tell_something_alone() -> None:
     def read(unreadable: float, std_error: float) -> RowsRead:
         return RowsRead(
-            within=1 - unreadable,
+            within_bounds=1 - unreadable,
             clipped=0.0,
             unreadable=unreadable,
             std_error=std_error,
