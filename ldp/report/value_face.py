@@ -17,40 +17,8 @@ from ldp.tables.saved import Facts, SavedResult
 MOST_FEW = 25
 """Largest number of candidates that all stand in one table."""
 
-TESTED = {
-    "direct": "The count of each candidate was tested against the law that it has if nobody holds "
-    "it: binomial, exactly, or normal where reports share a permanent response.",
-    "geometry": "The reports that name a point of each candidate's hyperplane were tested against "
-    "the law that their number has if nobody holds it: binomial, exactly.",
-    "histogram": "The count of each bucket was tested against the law that it has if nobody is in "
-    "it: binomial, exactly.",
-    "mean-sketch": "The average of each candidate's cells was tested against the law of noise and "
-    "collisions that it has if nobody holds it.",
-    "messages": "The messages that name each candidate were tested against the law of the dummies "
-    "that name it if nobody holds it: binomial, exactly.",
-    "regression": "The candidates were fitted together, by a lasso whose shrinkage was given back "
-    "or by least squares where bits are few, and each was tested against a count of 0.",
-    "lasso-ols": "A non-negative lasso chose candidates, least squares estimated those that it "
-    "chose, and each was tested against a count of 0.",
-    "ngrams": "Strings were put together from fragments of which every two stand out together, and "
-    "each was then tested on a table of its own, whose noise had no part in choosing it.",
-    "prefixes": "Words were put together from the beginnings that stand out, and each was then "
-    "tested on the reports about whole words, whose noise had no part in choosing it.",
-    "puzzle": "Words were put together from the fragments that stand out, and each word was then "
-    "tested on a table of its own, whose noise had no part in choosing it.",
-}
-"""Sentences that explain each method on the page."""
-
 UNLISTED = ("puzzle", "prefixes", "ngrams")
 """Methods whose candidates come from no list, so that it may be that nobody holds any of them."""
-UNKNOWN = {
-    **dict.fromkeys(
-        ("mean-sketch", "puzzle", "prefixes"),
-        "with fewer than 64 rows it is not known how collisions add up",
-    ),
-    **dict.fromkeys(("regression", "lasso-ols", "ngrams"), "some candidates cannot be told apart"),
-}
-"""Reasons, by method, why the error of the unexplained reports is not known."""
 
 
 def compared(results: SavedResult, truth: Mapping[str, int]) -> dict[str, Any]:
@@ -116,7 +84,6 @@ def face(results: SavedResult, truth: Mapping[str, int] | None, most: int) -> di
         "unexplained": _unexplained(results),
         "answers": _answers(summary),
         "comparison": None if truth is None else compared(results, truth),
-        "tested": TESTED.get(summary["method"], ""),
         "is_findable": is_findable,
         "is_unlisted": summary["method"] in UNLISTED,
         "floor": axis.place(floor) if is_findable else None,
@@ -226,14 +193,12 @@ def _error_rate(summary: Facts, alpha: str) -> str:
 
 
 def _unexplained(results: SavedResult) -> dict[str, Any]:
-    """Return how many reports no candidate explains, with the standard error, or why there is none;
-    `zero`: whether there may be no such report."""
+    """Return how many reports no candidate explains, with the standard error, None where it is not
+    known; `zero`: whether there may be no such report."""
     summary = results.facts
-    count, error, why = summary["unexplained"], summary["unexplained_std_error"], ""
-    if error is None:
-        why = UNKNOWN.get(summary["method"], "not worked out for this method")
+    count, error = summary["unexplained"], summary["unexplained_std_error"]
     is_zero = count <= _reach(summary) * (error or 0.0)
-    return {"count": count, "std_error": error, "why": why, "exact": error == 0, "zero": is_zero}
+    return {"count": count, "std_error": error, "exact": error == 0, "zero": is_zero}
 
 
 def _reach(summary: Facts) -> float:

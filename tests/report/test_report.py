@@ -19,8 +19,8 @@ from ldp.files import counted
 from ldp.registry import Registry, explaining
 from ldp.report import render
 from ldp.report.formats import MOST_LETTERS, percent, quantity, tenths, ticks, whole_number
-from ldp.report.page import MOST_ROWS
-from ldp.report.value_face import TESTED, UNKNOWN, UNLISTED
+from ldp.report.page import MOST_ROWS, template
+from ldp.report.value_face import UNLISTED
 from ldp.tables.estimates import Rule
 from ldp.tables.frame import number_text
 from tests.command_line import REGISTRY
@@ -287,7 +287,8 @@ def test_the_page_says_what_was_tested_what_it_explains_and_what_was_made_of_the
 @pytest.mark.exact
 def test_every_method_that_decodes_is_told_on_the_page() -> None:
     always = {"direct", "geometry", "histogram", "messages"}  # these know the error of every sum
-    assert set(TESTED) == {*METHODS, *UNLISTED} == {*UNKNOWN} | always
+    methods = template("ldp.report", "methods.html").module
+    assert {*methods.tested} == {*METHODS, *UNLISTED} == {*methods.unknown} | always
 
 
 @pytest.mark.exact
