@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ldp.arrays import Bools, Floats, Generator
+from ldp.arrays import Bools, Floats, Generator, Ints
 from ldp.mechanisms.joint_base import parts_of
 from ldp.registry.odds import posterior
 from ldp.simulation.evidence import MemoisedEvidence, evidence, log_shares
-from ldp.simulation.longitudinal import Collection, SentReports, Streams
+from ldp.simulation.longitudinal import Collection, SentReports
 from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
 
 _MOST_LOOKED_AT, _MOST_COUNTED, _FEWEST = 8 * 10**7, 10**8, 100
@@ -73,7 +73,9 @@ def averaging(
     people = draw_people(staying, generator)
     collection = Collection(staying, people, generator, limited=limited)
     metrics = {metric.name: metric for metric in staying.metrics if metric.guessable}
-    streams = {name: _Streams(metric, collection.streams(name)) for name, metric in metrics.items()}
+    streams = {
+        name: _Streams(metric, *collection.streams(name)) for name, metric in metrics.items()
+    }
     results: dict[str, list[Averaged]] = {name: [] for name in metrics}
     for day, every in enumerate(collection.days(), 1):
         for sent in every:
@@ -93,24 +95,23 @@ def averaging(
 class _Streams:
     """Likelihoods of the values of one metric, given all its reports, by stream and by person."""
 
-    def __init__(self, scenario_metric: ScenarioMetric, streams: Streams) -> None:
-        self._streams, self._epoch = streams, -1
+    def __init__(self, scenario_metric: ScenarioMetric, of_device: Ints, owner: Ints) -> None:
+        self._of_device, self._owner, self._epoch = of_device, owner, -1
         metric, values = scenario_metric.metric, scenario_metric.population.values
-        self._evidence = evidence(metric.mechanism, values, metric.memoise, streams.owner.size)
+        self._evidence = evidence(metric.mechanism, values, metric.memoise, owner.size)
 
     def add(self, sent: SentReports) -> None:
         if sent.epoch != self._epoch and isinstance(self._evidence, MemoisedEvidence):
             self._evidence.end_epoch()
         self._epoch = sent.epoch
-        streams = self._streams.of_device[sent.devices]
-        self._evidence.add(streams, sent.rows, sent.payloads)
+        self._evidence.add(self._of_device[sent.devices], sent.rows, sent.payloads)
 
     def of_people(self, people: int) -> Floats:
         """Return ln P(all reports of a person | value), up to a term that does not depend on the
         value: shape (people, values)."""
         log_likelihoods = self._evidence.log_likelihoods()
         sums = np.zeros((people, log_likelihoods.shape[1]))
-        np.add.at(sums, self._streams.owner, log_likelihoods)
+        np.add.at(sums, self._owner, log_likelihoods)
         return sums
 
 

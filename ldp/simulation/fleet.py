@@ -7,7 +7,6 @@ both have one distribution.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,15 +25,6 @@ from ldp.simulation.bulk_reports import (
     points_of,
 )
 from ldp.tables.batches import payload_numbers
-
-
-class Encoded(NamedTuple):
-    """Reports, and the numbers of the permanent responses that they are about, None without
-    memoisation. Two reports with one number differ in the instantaneous noise only."""
-
-    rows: RowNumbers
-    payloads: Bytes
-    about: Ints | None
 
 
 class Fleet:
@@ -72,17 +62,19 @@ class Fleet:
         """Begin an epoch: every device deletes its permanent response of the epoch before."""
         self._frozen = np.full(self._secrets.size, -1)
 
-    def encode(self, devices: Ints, places: Ints) -> Encoded:
+    def encode(self, devices: Ints, places: Ints) -> tuple[RowNumbers, Bytes, Ints | None]:
         """Return a report of each of `devices` about the value at `places` of `values`; both int64,
         shape (reports,). By epoch all reports of a device are about its first value of the epoch.
+        They are rows, payloads, and the numbers of the permanent responses that they are about,
+        None without memoisation; two with one number differ in the instantaneous noise only.
         """
         if not self._memoise:
             points = [part[places] for part in self._points]
-            return Encoded(*encode_points(self._mechanism, points, self._generator), None)
+            return *encode_points(self._mechanism, points, self._generator), None
         of_epoch = self._memoise == "epoch"
         about = self._of_epoch(devices, places) if of_epoch else self._of_secret(devices, places)
         payloads = instantaneous(self._memory, self._responses[about], self._generator)
-        return Encoded(self._rows[about], payloads, about)
+        return self._rows[about], payloads, about
 
     def _of_epoch(self, devices: Ints, places: Ints) -> Ints:
         new, first = np.unique(devices, return_index=True)

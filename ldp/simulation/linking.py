@@ -43,8 +43,8 @@ def linking(
     def collect(value_indices: Ints) -> Evidence:
         reports_evidence = evidence(mechanism, population.values, memoise, people)
         for _ in range(reports):
-            encoded = fleet.encode(np.arange(people), value_indices)
-            reports_evidence.add(np.arange(people), encoded.rows, encoded.payloads)
+            rows, payloads, _ = fleet.encode(np.arange(people), value_indices)
+            reports_evidence.add(np.arange(people), rows, payloads)
         if memoise == "epoch":
             fleet.begin_epoch()
         return reports_evidence

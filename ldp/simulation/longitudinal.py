@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from operator import mul
-from typing import NamedTuple
 
 import numpy as np
 
@@ -49,13 +48,6 @@ class SentReports:
     charged: Ints
 
 
-class Streams(NamedTuple):
-    """The number of each device's stream of reports, and the owner of each stream."""
-
-    of_device: Ints
-    owner: Ints
-
-
 class Collection:
     """Run of a scenario; without `limited` no cap applies. `charged` counts, for every metric and
     device and up to the current day, how often the price was charged."""
@@ -88,13 +80,14 @@ class Collection:
         self._known = {name: np.empty(0, dtype=np.int64) for name in self._metrics}
         self._epochs = dict.fromkeys(self._metrics, -1)
 
-    def streams(self, name: str) -> Streams:
-        """Return the streams of a metric's reports. The reports of a stream may share a permanent
-        response: they are of one secret under per-value memoisation, else of one device."""
+    def streams(self, name: str) -> tuple[Ints, Ints]:
+        """Return the number of each device's stream of a metric's reports, and the owner of each
+        stream. The reports of a stream may share a permanent response: they are of one secret under
+        per-value memoisation, else of one device."""
         devices = np.arange(self._people.owner.size)
         if self._metrics[name].metric.memoise != "per-value" or not self._scenario.account:
-            return Streams(devices, self._people.owner)
-        return Streams(self.secrets, np.arange(self._people.joined.size))
+            return devices, self._people.owner
+        return self.secrets, np.arange(self._people.joined.size)
 
     def days(self) -> Iterator[list[SentReports]]:
         """Yield everything that is sent, one list a day. A period of several days is sent on its
@@ -176,8 +169,8 @@ class Collection:
             place = place[mixed]
             value_indices = np.concatenate([value_indices, none])[mixed]
             held_indices = np.concatenate([held_indices, none])[mixed]
-        encoded = self._fleets[name].encode(devices[place], value_indices)
-        charged = self._charge(metric, devices, place, granted, encoded.about)
+        rows, payloads, about = self._fleets[name].encode(devices[place], value_indices)
+        charged = self._charge(metric, devices, place, granted, about)
         return SentReports(
             scenario_metric=scenario_metric,
             day=day,
@@ -185,8 +178,8 @@ class Collection:
             devices=devices[place],
             value_indices=value_indices,
             held_indices=held_indices,
-            rows=encoded.rows,
-            payloads=encoded.payloads,
+            rows=rows,
+            payloads=payloads,
             charged=charged,
         )
 

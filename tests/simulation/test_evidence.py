@@ -126,8 +126,7 @@ def test_an_attacker_adds_the_reports_of_two_epochs_as_two_responses() -> None:
         population=SimpleNamespace(values=PLACE.categories),
     )
     one = np.zeros(1, dtype=np.int64)
-    streams: Any = SimpleNamespace(owner=one, of_device=one)
-    attacked = _Streams(metric, streams)
+    attacked = _Streams(metric, one, one)
     for epoch in (0, 0, 1):
         rows, payloads = np.zeros(1, dtype=np.uint32), payloads_of(PLACE, [1])
         sent: Any = SimpleNamespace(epoch=epoch, devices=one, rows=rows, payloads=payloads)

@@ -219,13 +219,13 @@ def test_values_that_touch_the_same_cells_share_a_response_and_devices_of_an_acc
     secrets = np.array([0, 0, 1])
     made = Fleet(HASHED, many, "per-value", secrets, generator(1))
     devices = np.repeat(np.arange(3), 40)
-    sent = made.encode(devices, np.tile(np.arange(40), 3))
-    assert sent.about is not None
-    own = sent.about.reshape(3, 40)
+    rows, _, about = made.encode(devices, np.tile(np.arange(40), 3))
+    assert about is not None
+    own = about.reshape(3, 40)
     assert (own[0] == own[1]).all(), "one account"
     assert not set(own[0]) & set(own[2])
     assert len(set(own[0])) == 2, "as many as there are buckets"
-    rows = sent.rows.reshape(3, 40)
+    rows = rows.reshape(3, 40)
     assert (rows == rows[:, :1]).all()
     for device in (0, 2):
         cells = [HASHED.cells(value, int(rows[device, 0])) for value in many]

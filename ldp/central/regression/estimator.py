@@ -144,12 +144,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
             )
         features, target = self._bounds(X.shape[1])
         noise = _noise(self.random_state)
-        rows = Rows.of(
-            features.mapped(X),
-            target.mapped(y[:, None])[:, 0],
-            intercept=self.fit_intercept,
-            norm=self.norm,
-        )
+        rows = self._rows(features, target, X, y)
         options: dict[str, Any] = {
             "box": self.clip_features,
             "target": self.clip_target,
@@ -251,6 +246,9 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         X, y = (np.asarray(part, dtype=np.float64) for part in self.public_rows)
         if X.shape != (len(y), len(features.low)) or y.ndim != 1:
             raise ParameterError("public_rows must be (X, y) with the columns of the data")
+        return self._rows(features, target, X, y)
+
+    def _rows(self, features: Bounds, target: Bounds, X: Floats, y: Floats) -> Rows:
         mapped = features.mapped(X), target.mapped(y[:, None])[:, 0]
         return Rows.of(*mapped, intercept=self.fit_intercept, norm=self.norm)
 
