@@ -27,6 +27,7 @@ _FORGET = (
     """DELETE FROM frozen WHERE charged AND ends <= (SELECT max(forgotten) FROM totals
     WHERE totals.metric = frozen.metric)""",
 )
+_NEAR = "SELECT budget, metric, epsilon, times, ends FROM charges WHERE ends > ? AND begins < ?"
 _LAST_SEALED = "SELECT ends FROM sealed WHERE budget = ? ORDER BY ends DESC LIMIT 1 OFFSET ?"
 _IS_SEALED = (
     f"SELECT EXISTS (SELECT 1 FROM sealed WHERE budget = ? AND ends = ?) OR ({_LAST_SEALED}) > ?"
@@ -131,8 +132,8 @@ def remaining_budget(database: Database, registry: Registry, group: str, end: in
     last_forgotten = max((end for *_, end in counted), default=0)
     for caps in {registry.groups[group].caps, agreed_caps[term]}:
         span = length(caps.window)
-        near = end - span, end + max(0, span - window)
-        in_window = _sum(_charges_between(database, registry, group, *near))
+        near = database.execute(_NEAR, (end - span, end + max(0, span - window))).fetchall()
+        in_window = _sum(_counted(registry, group, near))
         if is_over or last_forgotten > max(0, end - span):
             in_window = max(in_window, Fraction(caps.window_epsilon))
         budget = budget.within(caps.allowance(Fraction(0), in_window + reserved))
@@ -229,16 +230,6 @@ def _read_terms(text: str) -> tuple[float, Mapping[str, Caps]]:
         for name, (seconds, window, lifetime, report) in terms["groups"].items()
     }
     return math.inf if terms["life"] is None else terms["life"], agreed_caps
-
-
-def _charges_between(
-    database: Database, registry: Registry, group: str, after: int, before: int
-) -> list[Charge]:
-    near = database.execute(
-        "SELECT budget, metric, epsilon, times, ends FROM charges WHERE ends > ? AND begins < ?",
-        (after, before),
-    )
-    return _counted(registry, group, near.fetchall())
 
 
 def _counted(registry: Registry, group: str, charges: list[Charge]) -> list[Charge]:

@@ -264,7 +264,7 @@ class BatchFile(ABC):
         if not self.watermark <= sorted_batch.day <= newest:
             return _TOO_LATE if sorted_batch.day < self.watermark else _TOO_EARLY
         if sorted_batch.opened:
-            if first := self._known(pending):
+            if first := self._first_answer(pending):
                 return first
             self._settle(sorted_batch, newest)
         refused = b"".join(
@@ -272,7 +272,7 @@ class BatchFile(ABC):
         )
         # none of its reports can be counted twice: its id is not stored
         if not sorted_batch.lots:
-            return self._known(pending) or Answer(202, _refusals_json(refused), is_new=True)
+            return self._first_answer(pending) or Answer(202, _refusals_json(refused), is_new=True)
         try:
             self._sqlite.execute(
                 f"INSERT INTO {self._table(sorted_batch.day)} VALUES (?, ?, ?)",
@@ -281,11 +281,6 @@ class BatchFile(ABC):
         except sqlite3.IntegrityError:
             return self._first_answer(pending) or _CONFLICT
         return Answer(202, _refusals_json(refused), is_new=True)
-
-    def _known(self, pending: PendingBatch) -> Answer | None:
-        """Return the first answer to a batch, whether or not there are ids of its day."""
-        is_known = _id_table(pending.batch.day) in self._days
-        return self._first_answer(pending) if is_known else None
 
     def _settle(self, batch: SortedBatch, newest: date) -> None:
         """Make lots of a batch's opened reports, and refusals of those that were opened before or
@@ -305,9 +300,10 @@ class BatchFile(ABC):
     def _first_answer(self, pending: PendingBatch) -> Answer | None:
         """Return the answer that this batch got before, a conflict if another batch has its id, or
         None."""
+        if (table := _id_table(pending.batch.day)) not in self._days:
+            return None
         row = self._sqlite.execute(
-            f"SELECT digest, refused FROM {_id_table(pending.batch.day)} WHERE id = ?",
-            (pending.batch.id,),
+            f"SELECT digest, refused FROM {table} WHERE id = ?", (pending.batch.id,)
         ).fetchone()
         if not row:
             return None
