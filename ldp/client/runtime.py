@@ -49,6 +49,7 @@ from ldp.client.sealing import (
     drop,
     first_kept_day,
     last_day,
+    read_sent,
     stop_calendars,
     withdraw_shuffled,
 )
@@ -520,8 +521,6 @@ class Client:
     def _read_sent(self) -> list[Sent]:
         if not self._has_file():
             return []
-        from ldp.client.sent import read_sent  # late: most apps never ask
-
         with self._open_file().transaction(reads=True) as database:
             first_day = first_kept_day(periods.seconds_of(self._clock()), self._keep_sent)
             return read_sent(database, self._registry, first_day)

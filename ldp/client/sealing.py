@@ -21,6 +21,7 @@ from ldp.client.device_file import Database, forget_states, remember, state
 from ldp.client.memoisation_modes import Mode
 from ldp.client.periods import beginning, day_of, length
 from ldp.client.pool import due_periods, forget_records, meaning
+from ldp.client.results import Sent
 from ldp.protocol.batch import ID_BYTES, Batch, Item, pack_batches
 from ldp.protocol.randomness import BitSource, uniform_below
 from ldp.protocol.sealed_report import Content, shuffled_group
@@ -268,6 +269,28 @@ def last_day(database: Database, registry: Registry) -> date:
     query = f"SELECT max(day) FROM ({begun} UNION ALL SELECT day FROM batches)"
     (day,) = database.execute(query, (longest,)).fetchone()
     return date.fromisoformat(day) if day else date.min
+
+
+def read_sent(database: Database, registry: Registry, first_day: str) -> list[Sent]:
+    """Return every batch, by day. It states what its reports say while it waits to be sent, and
+    after that if its day is `first_day` (as YYYY-MM-DD) or later and its bytes were kept."""
+    rows = database.execute(
+        f"SELECT day, contents, state, CASE WHEN {UNSENT} OR day >= ? THEN body END "
+        "FROM batches ORDER BY day, id",
+        (first_day,),
+    ).fetchall()
+    from ldp.registry.answers import StatementReader  # late: most apps never ask
+
+    reader = StatementReader(registry)
+    return [
+        Sent(
+            date.fromisoformat(day),
+            json.loads(contents),
+            state,
+            tuple(map(reader.read, Batch.from_bytes(body).items)) if body else (),
+        )
+        for day, contents, state, body in rows
+    ]
 
 
 def withdraw_shuffled(database: Database, registry: Registry, groups: Collection[str]) -> None:
