@@ -31,7 +31,7 @@ def _noting_what_waits(stores: Sequence[StorePath], metric: str, version: int) -
         from ldp.collection.buffer import waiting_reports
 
         for store in (store for store in stores if isinstance(store, Path)):
-            folder = store.with_name(f"{store.name}.buffer")
+            folder = Path(f"{store}.buffer")
             if waiting := waiting_reports(folder, metric, version):
                 raise NoReports(
                     f"{error}, but {waiting:,} wait in {folder}: ldp collect moves them after its "

@@ -219,7 +219,7 @@ def _develop(registry: Registry, store: Path | None, listen: str, origins: tuple
     with ExitStack() as held:
         folder = Path(held.enter_context(TemporaryDirectory())) / "store"
         place = store or folder
-        buffer = place.with_name(f"{place.name}.buffer")
+        buffer = Path(f"{place}.buffer")
         for locked in (place, buffer):
             held.enter_context(hold_lock(locked))
         listening = held.enter_context(listening_on(listen))

@@ -221,3 +221,26 @@ def test_a_url_is_not_made_a_folder(
     assert error.count("\n") == 1
     assert "is a URL" in error or "a store is a folder, file:///PATH" in error
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.toml"]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("aggregate city --registry metrics.toml . --out t", "no reports of metric 'city' vers"),
+        ("collect --dev --registry dev.toml --store . --listen 0.0.0.0:0", "this machine only"),
+    ],
+)
+def test_a_store_may_be_the_current_folder(
+    tmp_path: Path,
+    words: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = registry(tmp_path).path.read_text(encoding="utf-8")
+    development = text.replace("[product]", "[product]\ndevelopment = true")
+    (tmp_path / "dev.toml").write_text(development, encoding="utf-8")
+    assert run(words, monkeypatch) == 2
+    assert message in capsys.readouterr().err
