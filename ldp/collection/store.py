@@ -114,11 +114,14 @@ def report_files(
     version: int,
     since: date | None = None,
     until: date | None = None,
+    *,
+    with_copies: bool = False,
 ) -> list[tuple[str, StorePath]]:
     """Return sorted pairs (day, file) of a metric's reports in `stores`, folders or their URLs.
     `since`, `until`: first and last day. A file that has several names (links) is listed once.
 
-    Raise ReportError when a store is not a folder, NoReports when there are no files in these days.
+    Raise ReportError when a store is not a folder and, unless `with_copies`, when two of them have
+    a file of the same day, name and bytes; NoReports when there are no files in these days.
     """
     if isinstance(stores, str | Path):
         raise ReportError(f"stores must be a list of folders, as [{str(stores)!r}]")
@@ -135,6 +138,11 @@ def report_files(
     files = dict[tuple[int, int] | StorePath, tuple[str, StorePath]]()
     for day, path in sorted(dated_files, key=lambda item: (item[0], str(item[1]))):
         files.setdefault(_identity(path), (day, path))
+    names = dict[tuple[str, str], StorePath]()
+    for day, path in () if with_copies else files.values():
+        other = names.setdefault((day, path.name), path)
+        if other != path and path.read_bytes() == other.read_bytes():
+            raise ReportError(f"{path} is a copy of {other}: count one of them")
     return list(files.values())
 
 

@@ -186,7 +186,8 @@ def _complete(subject: Subject, job: Job) -> Mapping[date, Files]:
     length = days_of(job.period)
     periods = defaultdict[date, list[tuple[str, StorePath]]](list)
     try:
-        files = report_files(job.stores, subject.metric, subject.version, job.since)
+        place = job.stores, subject.metric, subject.version, job.since
+        files = report_files(*place, with_copies=True)
     except NoReports:
         return {}
     for day, path in files:

@@ -1,6 +1,7 @@
 """The report store writes whole files, aggregation counts exactly, and damage is named."""
 
 import os
+import shutil
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -196,6 +197,22 @@ def test_an_empty_store_is_one_clear_error(tmp_path: Path) -> None:
         report_files(str(tmp_path), "letters", 1)
     with pytest.raises(ParameterError, match="day must be a date, not '2026-01-05'"):
         ReportWriter(tmp_path, "letters", 1, MECHANISM, cast("date", "2026-01-05"))
+
+
+@pytest.mark.exact
+def test_a_copy_of_a_file_in_another_store_is_not_counted(tmp_path: Path) -> None:
+    path = stored(tmp_path / "store", 1)
+    other = stored(tmp_path / "other", 2)
+    assert counted(tmp_path / "store", tmp_path / "other").total == 10_300
+    copy = Path(shutil.copy(path, other.parent))
+    with pytest.raises(ReportError, match=r"is a copy of .*: count one of them"):
+        counted(tmp_path / "store", tmp_path / "other")
+    # other reports under the name are counted, and so is a link, once
+    copy.write_bytes(stored(tmp_path / "third", 3).read_bytes())
+    assert counted(tmp_path / "store", tmp_path / "other").total == 15_450
+    copy.unlink()
+    copy.symlink_to(path)
+    assert counted(tmp_path / "store", tmp_path / "other").total == 10_300
 
 
 @pytest.mark.exact
