@@ -209,7 +209,8 @@ export class Client {
     );
   }
 
-  /** Upload within a minute, then every so many seconds, until `close`; in development every two. */
+  /** Upload after a second, which a short visit lasts, then every so many seconds, until `close`; in
+   * development every two. */
   start(every = 3600): void {
     // a timer of more than 2^31 ms is over at once
     const again = (seconds: number) => {
@@ -220,7 +221,7 @@ export class Client {
       );
       (this.#timer as { unref?: () => void }).unref?.();
     };
-    if (this.#timer === undefined) again(Math.min(every, 60));
+    if (this.#timer === undefined) again(1);
   }
 
   /** Epsilon that every group could still spend in its current window; none where it is unknown. */

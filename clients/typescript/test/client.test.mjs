@@ -948,6 +948,18 @@ test("a connection to IndexedDB that the browser lost is opened again", async ()
   }
 });
 
+test("a visit of two seconds sends what waits", async (t) => {
+  const device = await granted({ registry: publicRegistry() });
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  device.client.start();
+  t.mock.timers.tick(2000);
+  for (let i = 0; i < 100; i += 1) await new Promise(setImmediate);
+  await device.client.close();
+  assert.equal(device.inbox.batches.length, 1);
+});
+
 test("no interval makes uploads follow each other without a pause", async (t) => {
   for (const [every, least] of [[31 * DAY, 86_400], [0, 1], [-1, 1], [NaN, 1]]) {
     const device = await granted({ registry: publicRegistry() });
