@@ -63,7 +63,7 @@ export class Collector implements Destination {
     if (response.status !== 202) {
       await response.body?.cancel();
       const seconds = response.headers.get("Retry-After") ?? "";
-      const wait = /^\d{1,9}$/.test(seconds) ? Number(seconds) : 0;
+      const wait = /^\d+$/.test(seconds) ? Number(seconds) : 0;
       throw new Unreachable(`the collector answered ${response.status}`, wait);
     }
     const answer = await response.json().catch(() => null);

@@ -69,6 +69,13 @@ test("28 whatever the collector answers, the batch waits until it is acknowledge
   assert.ok(!("cookie" in last) && !("referer" in last));
 });
 
+test("13 a Retry-After of any length is kept, up to six hours", async () => {
+  const device = await waiting();
+  answer = head(503, "", { "Retry-After": "9".repeat(400) });
+  await device.client.upload();
+  assert.equal(device.document.nextTry - device.now, 6 * 3600);
+});
+
 test("a collector of other ids puts a batch off, and nothing is lost", async () => {
   const device = await waiting();
   answer = head(421, "", { "Retry-After": "60" });
