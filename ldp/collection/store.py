@@ -81,9 +81,10 @@ class ReportWriter:
         return self
 
     def add_all(self, reports: Any) -> None:
-        """Append whole reports, as `Table.from_reports` takes them, in shuffled order; raise
-        ReportError with the position of the first invalid one."""
-        for rows, payloads in batches(self._mechanism, reports):
+        """Append whole reports, as `Table.from_reports` takes them, shuffled together in memory;
+        raise ReportError with the position of the first invalid one."""
+        if parts := [*batches(self._mechanism, reports)]:
+            rows, payloads = map(np.concatenate, zip(*parts, strict=True))
             order = np.random.default_rng().permutation(len(rows))
             self.write(rows[order], payloads[order])
 

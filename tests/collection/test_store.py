@@ -199,6 +199,26 @@ def test_an_empty_store_is_one_clear_error(tmp_path: Path) -> None:
         ReportWriter(tmp_path, "letters", 1, MECHANISM, cast("date", "2026-01-05"))
 
 
+def early_share(tmp_path: Path, *calls: list[bytes]) -> float:
+    """Return how many of the first half of a file are of the second half that came."""
+    mechanism = RandomizedResponse(categories=("a", "b"), epsilon=8.0)
+    with ReportWriter(tmp_path, "city", 1, mechanism, DAY) as writer:
+        for reports in calls:
+            writer.add_all(reports)
+    payloads = pq.read_table(writer.path, partitioning=None)["payload"].to_pylist()
+    half = len(payloads) // 2
+    return float(payloads[:half].count(b"\1") / half)
+
+
+@pytest.mark.statistical
+def test_all_reports_of_a_call_are_shuffled_together(tmp_path: Path) -> None:
+    """A false failure needs a deviation of 7 standard errors: 1e-11. The twin shuffles parts."""
+    mechanism = RandomizedResponse(categories=("a", "b"), epsilon=8.0)
+    first, last = ([mechanism.header + bytes([n])] * 40_000 for n in (0, 1))
+    assert abs(early_share(tmp_path / "a", [*first, *last]) - 0.5) < 0.0125
+    assert early_share(tmp_path / "b", first, last) < 0.4875
+
+
 @pytest.mark.exact
 def test_a_copy_of_a_file_in_another_store_is_not_counted(tmp_path: Path) -> None:
     path = stored(tmp_path / "store", 1)
