@@ -6,7 +6,7 @@ mechanism in its metadata; the day of ingestion is its only time, and nothing na
 
 import os
 from collections.abc import Iterator, Sequence
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,11 +49,14 @@ class ReportWriter:
         day: date,
         part: str | None = None,
     ) -> None:
-        if not isinstance(day, date):
+        if not isinstance(day, date) or isinstance(day, datetime):
             raise ParameterError(f"day must be a date, not {day!r}")
+        name = f"{part or os.urandom(8).hex()}.parquet"
+        if name.startswith(".") or {*name} & {*"/\\"}:  # nothing would read it
+            raise ParameterError(f"part must be a name, no path and no hidden file: {part!r}")
         folder = version_folder(store_path(store), metric, version) / f"day={day.isoformat()}"
         # of the store's type
-        self.path: Any = folder / f"{part or os.urandom(8).hex()}.parquet"
+        self.path: Any = folder / name
         self._mechanism, self._size = mechanism, mechanism.layout.payload_bytes
         self._schema = pa.schema(
             [

@@ -3,7 +3,7 @@
 import os
 import shutil
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -195,8 +195,13 @@ def test_an_empty_store_is_one_clear_error(tmp_path: Path) -> None:
         report_files([tmp_path / "nowhere"], "letters", 1)
     with pytest.raises(ReportError, match="stores must be a list of folders"):
         report_files(str(tmp_path), "letters", 1)
-    with pytest.raises(ParameterError, match="day must be a date, not '2026-01-05'"):
-        ReportWriter(tmp_path, "letters", 1, MECHANISM, cast("date", "2026-01-05"))
+    for day in (cast("date", "2026-01-05"), datetime(2026, 1, 5, 9, 30)):
+        with pytest.raises(ParameterError, match="day must be a date, not "):
+            ReportWriter(tmp_path, "letters", 1, MECHANISM, day)
+    for part in ("topic/3", "../part", ".part", "/part", "C:\\part"):
+        with pytest.raises(ParameterError, match="part must be a name, no path"):
+            ReportWriter(tmp_path, "letters", 1, MECHANISM, DAY, part)
+    assert not [*tmp_path.iterdir()]
 
 
 def early_share(tmp_path: Path, *calls: list[bytes]) -> float:
