@@ -19,6 +19,7 @@ from ldp.collection.object_store import S3Path, StorePath, store_path
 from ldp.errors import ParameterError, ReportError
 from ldp.files import open_replacement
 from ldp.mechanisms import CatalogueMechanism
+from ldp.mechanisms.base import require_mechanism
 from ldp.tables.batches import ReportArrays, batches
 
 BLOCK = 65_536
@@ -57,7 +58,8 @@ class ReportWriter:
         folder = version_folder(store_path(store), metric, version) / f"day={day.isoformat()}"
         # of the store's type
         self.path: Any = folder / name
-        self._mechanism, self._size = mechanism, mechanism.layout.payload_bytes
+        self._mechanism = require_mechanism(mechanism)
+        self._size = mechanism.layout.payload_bytes
         self._schema = pa.schema(
             [
                 pa.field("row", pa.uint32(), nullable=False),

@@ -8,7 +8,8 @@ from typing import Any
 from ldp.arrays import Bytes, RowNumbers
 from ldp.errors import DecodeError, MergeError, errors_in
 from ldp.files import write_whole
-from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters
+from ldp.mechanisms import CatalogueMechanism, from_parameters
+from ldp.mechanisms.base import require_mechanism
 from ldp.mechanisms.joint_base import JointMechanism
 from ldp.protocol import wire
 from ldp.protocol.strict_json import are_texts
@@ -207,8 +208,7 @@ def empty_builder(
         return WholeBuilder(mechanism, workers)
     if isinstance(mechanism, JointMechanism):
         return JointTableBuilder(mechanism, workers)
-    assert isinstance(mechanism, Mechanism)
-    return TableBuilder(mechanism, workers)
+    return TableBuilder(require_mechanism(mechanism), workers)
 
 
 def load_table(path: str | Path) -> Table | JointTable:

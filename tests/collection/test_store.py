@@ -202,6 +202,14 @@ def test_an_empty_store_is_one_clear_error(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="part must be a name, no path"):
             ReportWriter(tmp_path, "letters", 1, MECHANISM, DAY, part)
     assert not [*tmp_path.iterdir()]
+    other = cast("RandomizedResponse", "rr")  # such as a metric of a registry
+    stored(tmp_path, 1)
+    for call in (
+        lambda: ReportWriter(tmp_path, "letters", 1, other, DAY),
+        lambda: aggregate([tmp_path], "letters", 1, other),
+    ):
+        with pytest.raises(ParameterError, match="'rr' is no mechanism, such as"):
+            call()
 
 
 def early_share(tmp_path: Path, *calls: list[bytes]) -> float:
