@@ -9,7 +9,7 @@ lost or counted twice. Reports that are not plausible go to `set-aside`, a store
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -75,8 +75,6 @@ def _write(
         writer.write(rows, payloads)
     if not isinstance(writer.path, Path):
         return
-    midnight = (plan.day - date(1970, 1, 1)) // timedelta(seconds=1)
-    os.utime(writer.path, (midnight, midnight))
     for folder in (writer.path.parent, *writer.path.parent.parents):
         sync_folder(folder)
         if folder == store.parent:

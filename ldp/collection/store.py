@@ -6,7 +6,7 @@ mechanism in its metadata; the day of ingestion is its only time, and nothing na
 
 import os
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,6 +58,7 @@ class ReportWriter:
         folder = version_folder(store_path(store), metric, version) / f"day={day.isoformat()}"
         # of the store's type
         self.path: Any = folder / name
+        self._midnight = (day - date(1970, 1, 1)) // timedelta(seconds=1)
         self._mechanism = require_mechanism(mechanism)
         self._size = mechanism.layout.payload_bytes
         self._schema = pa.schema(
@@ -107,6 +108,8 @@ class ReportWriter:
     def __exit__(self, *error: Any) -> None:
         self._writer.close()
         self._replacing.__exit__(*error)
+        if isinstance(self.path, Path) and not any(error):  # its time says the day, no more
+            os.utime(self.path, (self._midnight, self._midnight))
 
 
 def version_folder(store: P, metric: str, version: int) -> P:

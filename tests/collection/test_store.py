@@ -3,7 +3,7 @@
 import os
 import shutil
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,6 +44,8 @@ def counted(*stores: Path, **options: object) -> Table:
 def test_the_layout_is_the_documented_one_and_holds_nothing_else(tmp_path: Path) -> None:
     path = stored(tmp_path, 1)
     assert path.parent == tmp_path / "metric=letters" / "version=1" / "day=2026-01-05"
+    # no finer time than the day
+    assert datetime.fromtimestamp(path.stat().st_mtime, UTC) == datetime(2026, 1, 5, tzinfo=UTC)
     file = pq.read_table(path, partitioning=None)
     assert file.column_names == ["row", "payload"]
     assert file.num_rows == 5150
