@@ -146,7 +146,8 @@ export class Client {
     this.#options = { ...options, secret: copied(secret) as Uint8Array };
     this.#bits = options.bits ?? systemBits();
     this.#clock = options.clock ?? (() => Date.now());
-    this.#destination = typeof collector === "string" ? new Collector(collector) : collector;
+    const isSet = collector === null || (collector as Destination)?.send;
+    this.#destination = isSet ? (collector as Destination) : new Collector(`${collector}`);
     if (typeof registry !== "string") this.#load(registry);
   }
 

@@ -983,7 +983,7 @@ test("the constructor says which option cannot be right", () => {
   for (const [option, values, said] of [
     ["storage", [undefined], /^no storage or mechanisms$/],
     ["mechanisms", [undefined], /^no storage or mechanisms$/],
-    ["collector", ["http://x.example", "https://a@x.example", "x.example"], /must be https/],
+    ["collector", ["http://x.example", "https://a@x.example", "x.example", undefined, {}, 5], /must be https/],
     ["registry", ["https://x.example/v1/registry.json"], /^registrySha256 must be 64 hex digits$/],
     ["secret", [new Uint8Array(15)], /^a secret has 16 bytes or more$/],
     ["keepSent", [-1, 0.5, "7", NaN], /^jitter and keepSent are whole numbers, 0 or more$/],
@@ -994,4 +994,5 @@ test("the constructor says which option cannot be right", () => {
     }
   }
   assert.throws(() => new Client({ ...new Device().options, registry: { format: 2 } }), /format 1/);
+  new Client({ ...new Device().options, collector: new URL("https://x.example") });
 });
