@@ -160,7 +160,7 @@ def retire(store: StorePath, oldest: date) -> int:
 
 def _delete_files(folder: StorePath) -> int:
     number = 0
-    for path in folder.glob("*.parquet"):
+    for path in (*folder.glob("*.parquet"), *folder.glob(".*.parquet.*.part")):
         if path.is_file() and not path.is_symlink():
             path.unlink()
             number += 1
