@@ -134,8 +134,18 @@ class PeriodTask:
         by_day = self._by_day([by_name[name] for name in sorted(names)], is_whole)
         if state and not is_whole:
             names |= before
-            table = table + load_table(state.table_path)  # type: ignore[operator]
+            table = table + self._read_table(state)  # type: ignore[operator]
         return self._write(table, names, by_day)
+
+    def _read_table(self, state: PeriodState) -> AnyTable:
+        """Return the kept table; raise ReportError, with a remedy, where it cannot be read."""
+        try:
+            return load_table(state.table_path)
+        except (LdpError, OSError) as error:
+            raise ReportError(
+                f"{error}; restore it from a backup, or delete {state.path}: its period is then "
+                "counted again from the store"
+            ) from None
 
     def _by_day(self, files: Files, are_all: bool) -> Mapping[str, int]:
         """Return the number of reports of each day, if there are several: reports in `files` and,

@@ -557,6 +557,23 @@ def test_a_damaged_file_is_named_with_its_remedy(world: World, place: str, remed
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("content", [b"", None])
+def test_a_damaged_table_is_named_with_its_remedy(world: World, content: bytes | None) -> None:
+    """The remedy works."""
+    world.write("theme", 0, "a")
+    world.publish()
+    (table,), (state,) = (world.folder("theme").glob(f"*.{end}") for end in ("table", "json"))
+    table.unlink() if content is None else table.write_bytes(content)
+    world.write("theme", 0, "b")
+    (problem,) = world.publish().problems
+    assert f"{table}" in problem.text
+    assert f"restore it from a backup, or delete {state}: its period is then" in problem.text
+    state.unlink()
+    (change,) = world.publish().counted
+    assert change.reports == 800
+
+
+@pytest.mark.exact
 def test_other_files_among_the_tables_are_left_alone(world: World) -> None:
     world.write("theme")
     world.publish()
