@@ -159,7 +159,8 @@ class Sender:
         except Exception as error:
             # any error: the batch is sent again later, the app goes on
             self._failure = error_line(error)
-            self._note_failure(device, clock, getattr(error, "retry_after", 0.0))
+            later = error.retry_after if isinstance(error, Unreachable) else 0.0
+            self._note_failure(device, clock, later)
             return Uploaded(waiting=waiting, why=self._failure)
         self._failure = ""
         _acknowledge(device(), batch[0], refused, self._keeps)

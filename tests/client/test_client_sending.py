@@ -455,6 +455,22 @@ def test_a_collector_that_says_when_is_not_asked_before(app: App) -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("when", [None, "soon", float("nan")])
+def test_an_error_of_the_app_is_no_answer_of_a_collector(app: App, when: object) -> None:
+    class Strange(Memory):
+        def send(self, identity: bytes, body: bytes) -> int:
+            error = OSError("of another library")
+            error.retry_after = when  # type: ignore[attr-defined]
+            raise error
+
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client._sender.destination = Strange()
+    assert app.client.upload().why == "OSError"
+    assert app.rows("SELECT value FROM state WHERE name = 'failures'") == [(1,)]
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("answer", [[], None, "0", -1, True])
 def test_a_destination_that_does_not_say_how_many_it_refused_took_nothing(
     app: App, answer: object
