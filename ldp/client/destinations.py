@@ -237,6 +237,8 @@ def path_of(destination: Destination | None, registry: Registry) -> "tuple[Publi
         item = Item(metric.name, metric.version, report)
         _require_fitting(f"report of metric {metric.name!r}", item)
     key: PublicKey | None = getattr(destination, "key", None)
+    if key is not None and not hasattr(key, "fingerprint"):
+        raise ParameterError("the attribute key of a destination is a collector's key or None")
     if key is not None and key.fingerprint not in registry.sealing_keys:
         raise ParameterError(
             f"{registry.path} does not list the key {key.fingerprint} in sealing_keys: devices "

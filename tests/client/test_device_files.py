@@ -286,6 +286,17 @@ def test_a_destination_that_cannot_send_is_refused_at_once(app: App) -> None:
 
 
 @pytest.mark.exact
+def test_a_destination_with_another_key_is_refused_at_once(app: App) -> None:
+    """The app's own class has a key of a bucket, say."""
+
+    class Bucket(Memory):
+        key = "reports/today"
+
+    with pytest.raises(ParameterError, match="the attribute key of a destination is a collector"):
+        app.open(destination=Bucket())
+
+
+@pytest.mark.exact
 def test_bits_that_a_seed_gives_away_are_warned_of(app: App) -> None:
     with pytest.warns(UserWarning, match="known to whoever knows the seed"):
         app.open(bits=SeededBits(b"seed")).close()
