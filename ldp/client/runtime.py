@@ -175,7 +175,8 @@ class Client:
             return self._set_consent("granted", shuffler_groups)
 
         def note(error: Exception) -> bool:
-            self._unwritten = error_line(error)
+            is_mistake = isinstance(error, ParameterError)
+            self._unwritten = str(error) if is_mistake else error_line(error)
             return False
 
         is_written = self._safely(agree, note)

@@ -84,6 +84,10 @@ def test_it_needs_a_consent_of_its_own(tmp_path: Path) -> None:
     assert person.client.record("mood", "good")
     with pytest.raises(ParameterError, match="no group 'places' that trusts a shuffler"):
         person.client.grant(["places"])
+    person.client._strict = False
+    assert not person.client.grant(["places"])
+    assert person.client._unwritten == "there is no group 'places' that trusts a shuffler"
+    person.client._strict = True
     person.client.grant(["trusting"])
     assert person.client.record("city", "Oslo")
     person.client.grant()
