@@ -6,6 +6,7 @@ mechanism in its metadata; the day of ingestion is its only time, and nothing na
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,8 +76,10 @@ class ReportWriter:
         )
 
     def __enter__(self) -> "ReportWriter":
-        self._writer = pq.ParquetWriter(
-            self._replacing.__enter__(),
+        self._parts, self._stack = list[ReportArrays](), ExitStack()
+        place = self._stack.enter_context(self._replacing)
+        writer = pq.ParquetWriter(
+            place,
             self._schema,
             compression="zstd",
             compression_level=1,
@@ -84,15 +87,14 @@ class ReportWriter:
             write_statistics=False,
             write_page_checksum=True,
         )
+        self._writer = self._stack.enter_context(writer)
         return self
 
     def add_all(self, reports: Any) -> None:
-        """Append whole reports, as `Table.from_reports` takes them, shuffled together in memory;
-        raise ReportError with the position of the first invalid one."""
-        if parts := [*batches(self._mechanism, reports)]:
-            rows, payloads = map(np.concatenate, zip(*parts, strict=True))
-            order = np.random.default_rng().permutation(len(rows))
-            self.write(rows[order], payloads[order])
+        """Add whole reports, as `Table.from_reports` takes them; raise ReportError with the
+        position of the first invalid one. At its end the block shuffles all of them in memory."""
+        for rows, payloads in batches(self._mechanism, reports):
+            self._parts.append((rows, payloads.copy()))
 
     def write(self, rows: RowNumbers, payloads: Bytes) -> None:
         """Append a shuffled batch: `rows`, shape (n,), `payloads`, shape (n, payload bytes)."""
@@ -106,9 +108,14 @@ class ReportWriter:
         self._writer.write_table(table, row_group_size=BLOCK)
 
     def __exit__(self, *error: Any) -> None:
-        self._writer.close()
-        self._replacing.__exit__(*error)
-        if isinstance(self.path, Path) and not any(error):  # its time says the day, no more
+        with self._stack:
+            if any(error):
+                raise error[1]
+            if self._parts:
+                rows, payloads = map(np.concatenate, zip(*self._parts, strict=True))
+                order = np.random.default_rng().permutation(len(rows))
+                self.write(rows[order], payloads[order])
+        if isinstance(self.path, Path):  # its time says the day, no more
             os.utime(self.path, (self._midnight, self._midnight))
 
 

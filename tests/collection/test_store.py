@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from ldp.files import write_whole
 from ldp.protocol import wire
 from ldp.server import Table, TableBuilder
 from ldp.simulation import Population, draw_reports, encode_points, points_of
+from ldp.tables.batches import batches
 
 MECHANISM = CountMeanSketch(epsilon=4.0, rows=300, width=40, seed="abcd")
 DAY = date(2026, 1, 5)
@@ -214,24 +216,55 @@ def test_an_empty_store_is_one_clear_error(tmp_path: Path) -> None:
             call()
 
 
-def early_share(tmp_path: Path, *calls: list[bytes]) -> float:
+def early_share(store: Path, add: Callable[[ReportWriter, list[bytes]], None]) -> float:
     """Return how many of the first half of a file are of the second half that came."""
     mechanism = RandomizedResponse(categories=("a", "b"), epsilon=8.0)
-    with ReportWriter(tmp_path, "city", 1, mechanism, DAY) as writer:
-        for reports in calls:
-            writer.add_all(reports)
+    with ReportWriter(store, "city", 1, mechanism, DAY) as writer:
+        for number in (0, 1):
+            add(writer, [mechanism.header + bytes([number])] * 40_000)
     payloads = pq.read_table(writer.path, partitioning=None)["payload"].to_pylist()
-    half = len(payloads) // 2
-    return float(payloads[:half].count(b"\1") / half)
+    return float(payloads[:40_000].count(b"\1") / 40_000)
 
 
 @pytest.mark.statistical
-def test_all_reports_of_a_call_are_shuffled_together(tmp_path: Path) -> None:
+def test_all_reports_of_a_writer_are_shuffled_together(tmp_path: Path) -> None:
     """A false failure needs a deviation of 7 standard errors: 1e-11. The twin shuffles parts."""
-    mechanism = RandomizedResponse(categories=("a", "b"), epsilon=8.0)
-    first, last = ([mechanism.header + bytes([n])] * 40_000 for n in (0, 1))
-    assert abs(early_share(tmp_path / "a", [*first, *last]) - 0.5) < 0.0125
-    assert early_share(tmp_path / "b", first, last) < 0.4875
+
+    def add_parts(writer: ReportWriter, reports: list[bytes]) -> None:
+        for rows, payloads in batches(writer._mechanism, reports):
+            writer.write(rows, payloads)
+
+    assert abs(early_share(tmp_path / "a", ReportWriter.add_all) - 0.5) < 0.0125
+    assert early_share(tmp_path / "b", add_parts) < 0.4875
+
+
+@pytest.mark.exact
+def test_a_matrix_may_be_used_again(tmp_path: Path) -> None:
+    report = MECHANISM.encoder().encode("a")
+    with ReportWriter(tmp_path, "letters", 1, MECHANISM, DAY) as writer:
+        writer.add_all(matrix := np.array([[*report]], np.uint8))
+        matrix[:] = 0
+    counts = Table.from_reports(MECHANISM, [report]).counts
+    assert (counted(tmp_path).counts == counts).all()
+
+
+@pytest.mark.exact
+def test_a_writer_whose_end_fails_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    def write() -> None:
+        with ReportWriter(tmp_path, "letters", 1, MECHANISM, DAY) as writer:
+            writer.add_all([MECHANISM.encoder().encode("a")])
+
+    for name, owner in (("write", ReportWriter), ("close", pq.ParquetWriter)):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, fail)
+            with pytest.raises(OSError, match="is full"):
+                write()
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == [], name
 
 
 @pytest.mark.exact
