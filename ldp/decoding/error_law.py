@@ -160,7 +160,7 @@ class Collisions:
         noise = self.reports * q * (1 - q) + touching * (p * (1 - p) - q * (1 - q))
         squares = math.fsum(x**2 for x in self.heavy) + self.small_squares + self.unknown
         collisions = others + (squares - square) / self.rows
-        return noise + collisions * self.channel.gain**2 / self.width
+        return noise + collisions * self.channel.gain**2 * (1 - 1 / self.width) / self.width
 
     @cached_property
     def _grid(self) -> "_Grid":
@@ -221,7 +221,7 @@ class _Grid:
         self.coins = _log1p(q * turn) - 1j * t * q
         self.holder = _log1p(self.excess) - 1j * t * (p - q)
         self.other = _log1p(self.excess * (1 / width)) - 1j * t * ((p - q) / width)
-        self.normal = -(((p - q) * t) ** 2) / (2 * width)
+        self.normal = -(((p - q) * t) ** 2) * (1 - 1 / width) / (2 * width)
 
     def start(self, mean: float) -> float:
         """Return the first point of the grid around a mean."""

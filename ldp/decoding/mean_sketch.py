@@ -206,7 +206,7 @@ def under_fakes(
     collisions = replace(
         measured.collisions,
         heavy=high.tolist(),
-        small_squares=beyond * (1 - 1 / width) ** 2 * rows * width,
+        small_squares=beyond * (1 - 1 / width) * rows * width,
         unknown=unknown,
         unknown_most=rest,
     )
@@ -368,7 +368,7 @@ def _collisions(
             rows=rows,
             width=width,
             heavy=np.sqrt(net[lumps]).tolist(),
-            small_squares=small + beyond * (1 - 1 / width) ** 2 * rows * width,
+            small_squares=small + beyond * (1 - 1 / width) * rows * width,
             unknown=unknown,
             unknown_most=max(0.0, rest) + SURE * float(np.sqrt((std_error[heavy] ** 2).sum())),
         )

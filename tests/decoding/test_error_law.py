@@ -54,6 +54,25 @@ def test_a_value_that_many_hold_does_not_collide_with_itself(mechanism: MeanSket
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("width", [2, 4, 1024])
+@pytest.mark.parametrize("held", [{}, {"heavy": [6e4, 3e4]}, {"small_squares": 5e8}])
+def test_a_law_has_the_standard_deviation_that_its_reach_is_measured_in(
+    width: int, held: dict[str, Any]
+) -> None:
+    """The law is of 100,000 reports in 128 rows. The twin is the variance of a collision without
+    its mean squared, as of ever so many columns."""
+    channel = CountMeanSketch(epsilon=4.0, rows=128, width=width, seed="00").channel
+    law = Collisions(channel=channel, reports=100_000, rows=128, width=width, **held).law()
+    chances = -np.diff(law.mild)
+    places = law.start + law.step * (np.arange(chances.size) + 0.5) - law.mean
+    assert np.sqrt(chances @ places**2) == pytest.approx(law.std, rel=3e-3)
+    squares = sum(x**2 for x in held.get("heavy", [])) + held.get("small_squares", 0)
+    twin = law.std**2 + (channel.gain / width) ** 2 * (100_000 + squares / 128)
+    if width < 5:
+        assert np.sqrt(twin) > 1.02 * law.std
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("reports", [10**8, 10**10, 10**12, 10**14])
 def test_the_law_of_very_many_reports_is_normal(reports: int) -> None:
     """The rounding of the transform does not grow with the reports, since each factor is
@@ -153,7 +172,7 @@ def test_what_is_clearly_held_depends_on_how_many_candidates_there_are() -> None
     "mechanism",
     tiered(
         [
-            LocalHashing(epsilon=1.0, rows=16),
+            LocalHashing(epsilon=1.5, rows=16),
             CountMeanSketch(epsilon=4.0, rows=16, width=256),
             LocalHashing(epsilon=4.0, rows=1024),
         ],
