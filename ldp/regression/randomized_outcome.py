@@ -35,6 +35,8 @@ AT_EDGE = 1e-4
 FEW = 0.1
 """Leverage of a row, over the variance of its answer, above which fewer than ten people of either
 answer determine a coefficient."""
+FEW_LIES = 0.16
+"""Largest step by a lie, in standard errors, at which errors are normal: that of forty lies."""
 LEAST_INFORMATION = 1e-6
 """Information that the answers have in some direction, beside that at shares of a half, below which
 the likelihood has no largest value inside: a share is estimated at 0 or 1."""
@@ -166,6 +168,8 @@ class RandomizedOutcomeRegression:
     converged_: bool
     at_edge_: int
     _likelihood: tuple[Floats, Floats, Floats, Floats] | None
+    _step: Floats
+    """Most that a lie moves each coefficient, less where lies are frequent; 0 for many lies."""
 
     def __init__(
         self, design: OutcomeDesign, model: Literal["linear", "logistic"] = "linear"
@@ -223,7 +227,8 @@ class RandomizedOutcomeRegression:
         b, scores, slopes, bread, by_offset = solve(x, answers, weight, gram)
         if of_people:
             debiased = (answers - self.design.yes_if_no) / self.design.gain
-            middle = slopes.T @ (slopes * self._answer_variances(debiased)[:, None])
+            variances = self._answer_variances(debiased)[:, None]
+            middle = slopes.T @ (slopes * variances)
         elif by_strata:
             if self.model == "logistic":
                 pull = self._pull(x, b, bread, slopes)
@@ -239,6 +244,12 @@ class RandomizedOutcomeRegression:
         covariance += self.design.yes_if_no_variance * np.outer(shift, shift)
         b, back = np.linalg.solve(triangle, b), np.linalg.inv(triangle)
         self.covariance_ = back @ covariance @ back.T / np.outer(scale, scale)
+        self._step = np.zeros(len(scale))
+        if of_people:
+            steps = np.abs(slopes @ inverse @ back.T)
+            steps *= np.sqrt(np.maximum(1 - 4 * variances, 0))
+            step = steps.max(axis=0) / scale
+            self._step = np.where(step > FEW_LIES * self.std_errors_, step, 0)
         if not self.converged_:
             self.covariance_ = np.full_like(covariance, math.inf)
         elif self.model == "logistic" and not by_strata:
@@ -264,7 +275,8 @@ class RandomizedOutcomeRegression:
         from scipy.special import ndtri
 
         require_share(level, "level")
-        reach = float(ndtri((1 + level) / 2)) * self.std_errors_
+        # half a step: rare lies are skewed, as Poisson numbers
+        reach = float(ndtri((1 + level) / 2)) * (self.std_errors_ + self._step / 2)
         middle = np.append(self.coef_, self.intercept_)
         if wald or self._likelihood is None:
             return np.column_stack([middle - reach, middle + reach])

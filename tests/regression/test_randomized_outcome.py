@@ -327,6 +327,27 @@ def test_of_people_is_the_noise_of_the_answers_alone() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(("epsilon", "people"), [(4.0, 14), (6.0, 100)])
+def test_intervals_of_people_hold_where_few_answers_are_lies(epsilon: float, people: int) -> None:
+    """Half of the people hold yes; all numbers of yes answers are enumerated.
+
+    The twin is 1.96 standard errors, beyond which one lie is.
+    """
+    yes, half = math.exp(epsilon) / (math.exp(epsilon) + 1), people // 2
+    design, numbers = OutcomeDesign.rates(yes_if_yes=yes, yes_if_no=1 - yes), np.arange(half + 1)
+    chances = np.convolve(binom.pmf(numbers, half, yes), binom.pmf(numbers, half, 1 - yes))
+    missed, twin, nobody = 0.0, 0.0, np.zeros((people, 0))
+    for answers, chance in enumerate(chances.tolist()):
+        model = RandomizedOutcomeRegression(design)
+        model.fit(nobody, np.arange(people) < answers, of_people=True)
+        low, high = model.coefficient_intervals()[0]
+        missed += chance * (not low <= 0.5 <= high)
+        twin += chance * (abs(model.intercept_ - 0.5) > 1.96 * model.std_errors_[0])
+    assert missed < 0.05
+    assert twin > 0.2
+
+
+@pytest.mark.exact
 def test_a_share_at_the_edge_is_not_converged_and_has_no_interval() -> None:
     """Fewer answer yes than are forced.
 
