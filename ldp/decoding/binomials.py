@@ -64,8 +64,9 @@ class Pooled(NamedTuple):
         x, held, others = (np.asarray(of, float)[..., None] for of in (x, held, others))
         size, reports = self.per_client, held + others
         clients, (p, q) = reports / size, self.shows
-        around = (x - reports * q) / (size * (p - q))
-        reach = REACH * np.sqrt(reports * max(p * (1 - p), q * (1 - q))) / (size * (p - q))
+        gain, noise = size * (p - q), max(p * (1 - p), q * (1 - q))
+        around = (x - reports * q) / gain
+        reach = REACH * np.sqrt(reports * noise) / gain
         low, high = (np.clip(around + side, 0, clients) for side in (-reach, reach))
         step = np.maximum(1.0, (high - np.floor(low)) / POINTS)
         responses = np.minimum(np.floor(low) + step * np.arange(POINTS + 2), np.floor(clients))
@@ -134,7 +135,7 @@ class BinomialBounds:
             seen = np.maximum(seen - fakes * all_name, 0)
             names = np.minimum(seen, honest)
             if population:
-                ends = self._share_interval(names, honest, tail)
+                ends = share_interval(names, honest, self.channel, tail, self.pooled)
                 low, high = (end * (self.reports / honest) for end in ends)
                 return low[place], high[place]
             normal = self.pooled.normal if self.pooled else None
@@ -147,17 +148,11 @@ class BinomialBounds:
             return low[place], high[place]
         about = np.maximum(self.reports_about - fakes, 1)
         seen = np.clip(self.named_counts - fakes * all_name, 0, about)
-        low, high = self._share_interval(seen, about, tail)
+        low, high = share_interval(seen, about, self.channel, tail, self.pooled)
         scale = honest / about
         if population:
             scale = self.reports / about
         return low * scale, high * scale
-
-    def _share_interval(self, seen: Ints, about: Any, tail: float) -> tuple[Floats, Floats]:
-        if self.pooled is None:
-            return share_interval(seen, about, self.channel, tail)
-        normal = partial(self.pooled.normal, is_sample=True)
-        return count_interval(seen, about, self.channel.chances, tail, normal=normal)
 
 
 class CountLaw(NamedTuple):
@@ -193,22 +188,30 @@ class CountLaw(NamedTuple):
         if self.pooled is None:
             return binomial_ends(p, self.reports, self.share)
         every = range(self.reports + 1)
-        least = bisect_left(every, True, key=lambda count: bool(self.above(count) <= 1 - p))
-        return least, bisect_left(every, True, key=lambda count: bool(self.above(count) <= p))
+        first = partial(bisect_left, every, key=lambda count: -self.above(count))
+        return first(p - 1), first(-p)
 
     def _distance(self, count: int) -> float:
-        mean, effect = self.reports * self.share, self.pooled.effect if self.pooled else 1.0
+        mean = self.reports * self.share
+        effect = self.pooled.effect if self.pooled else 1.0
         return float((count - mean) / math.sqrt(mean * (1 - self.share) * effect))
 
 
 def share_interval(
-    seen: Ints, reports: Ints | int, channel: Channel, tail: float
+    seen: Ints,
+    reports: Ints | int,
+    channel: Channel,
+    tail: float,
+    pooled: Pooled | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the ends of the interval for the expected number of holders among `reports` drawn from
-    a population, of which `seen` name the value: S is one binomial. Each end misses with
-    probability `tail` at most; all shapes (candidates,)."""
+    a population, of which `seen` name the value: S is one binomial, but where clients sent several.
+    Each end misses with probability `tail` at most; all shapes (candidates,)."""
     from scipy.special import betaincinv
 
+    if pooled:
+        normal = partial(pooled.normal, is_sample=True)
+        return count_interval(seen, reports, channel.chances, tail, normal=normal)
     rest = reports - seen
     low = np.where(seen > 0, betaincinv(np.maximum(seen, 1), rest + 1, tail), 0.0)
     high = np.where(rest > 0, betaincinv(seen + 1, np.maximum(rest, 1), 1 - tail), 1.0)
