@@ -479,8 +479,7 @@ class Client:
         from ldp.registry.explaining import explanation
 
         data = explanation(self._registry, belief=belief, certainty=certainty)
-        nothing = dict.fromkeys(self._registry.groups, (Fraction(0), Fraction(0)))
-        remaining = self._safely(self._remaining, lambda _: nothing).items()
+        remaining = self._remaining().items()
         in_window, for_life = (
             {name: math.floor(1000 * left[which]) / 1000 for name, left in remaining}
             for which in (0, 1)

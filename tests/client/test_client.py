@@ -622,3 +622,14 @@ def test_what_it_says_to_its_owner(app: App) -> None:
     app.client.close()
     assert app.open().explain() == told
     assert repr(app.client) == "<Client of weather, consent granted>"
+
+
+@pytest.mark.exact
+def test_explain_says_that_consent_is_not_known(app: App) -> None:
+    """An owner who agreed read "You have not agreed" where the file could not be read."""
+    app.client.close()
+    app.path.write_bytes(b"damaged" * 1000)
+    client = app.open()
+    error = f"{app.path}: the device's file cannot be used: file is not a database"
+    assert client.explain() == error
+    assert client.explain(as_data=True) == {"error": error}
