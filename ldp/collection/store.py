@@ -51,8 +51,8 @@ class ReportWriter:
         day: date,
         part: str | None = None,
     ) -> None:
-        if not isinstance(day, date) or isinstance(day, datetime):
-            raise ParameterError(f"day must be a date, not {day!r}")
+        if not isinstance(day, date) or isinstance(day, datetime) or day.year < 1970:
+            raise ParameterError(f"day must be a date since 1970, not {day!r}")
         name = f"{part or os.urandom(8).hex()}.parquet"
         if name.startswith(".") or {*name} & {*"/\\"}:  # nothing would read it
             raise ParameterError(f"part must be a name, no path and no hidden file: {part!r}")

@@ -199,8 +199,8 @@ def test_an_empty_store_is_one_clear_error(tmp_path: Path) -> None:
         report_files([tmp_path / "nowhere"], "letters", 1)
     with pytest.raises(ReportError, match="stores must be a list of folders"):
         report_files(str(tmp_path), "letters", 1)
-    for day in (cast("date", "2026-01-05"), datetime(2026, 1, 5, 9, 30)):
-        with pytest.raises(ParameterError, match="day must be a date, not "):
+    for day in (cast("date", "2026-01-05"), datetime(2026, 1, 5, 9, 30), date(1969, 12, 31)):
+        with pytest.raises(ParameterError, match="day must be a date since 1970, not "):
             ReportWriter(tmp_path, "letters", 1, MECHANISM, day)
     for part in ("topic/3", "../part", ".part", "/part", "C:\\part"):
         with pytest.raises(ParameterError, match="part must be a name, no path"):
