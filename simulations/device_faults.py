@@ -140,15 +140,15 @@ def _require_paid(folder: Path, sent: dict[str, bytes], charges: Charges) -> Non
             require(window <= caps.window_epsilon + 1e-9, f"{name}: more than a window")
 
 
-def kills(folder: Path, times: int, seed: int) -> dict[str, bytes]:
+def kills(folder: Path, times: int, seed: int, charges: Charges | None = None) -> dict[str, bytes]:
     """Kill lives at random, one after the other, and leave a last one alone.
 
     After the last one, everything that waited must have left. The first life shows how long a life
-    takes on this machine.
+    takes on this machine. `charges`: those that are read are added.
     """
     moments, since = np.random.default_rng(seed), time.monotonic()
     require(lived(folder, "1")[0] == 0, "the device does not start")
-    charges = Charges()
+    charges = {} if charges is None else charges
     usual, sent = time.monotonic() - since, checked(folder, {}, charges)
     for _ in range(times):
         process = device(folder, "0", "--until-killed")

@@ -21,6 +21,7 @@ from simulations.device import METRICS, registry_text
 from simulations.device_faults import (
     ROOT,
     Broken,
+    Charges,
     checked,
     device,
     hostile,
@@ -81,11 +82,12 @@ def test_a_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
 
     The checks hold at every moment, so no chance is involved. In the twin a batch is lost.
     """
-    sent = kills(tmp_path, 25, seed=1)
+    charges: Charges = {}
+    sent = kills(tmp_path, 25, 1, charges)
     assert len(sent) > 25
     (tmp_path / "sent" / f"{next(iter(sent))}.batch").unlink()
     with pytest.raises(Broken, match="something acknowledged is lost"):
-        checked(tmp_path, {})
+        checked(tmp_path, {}, charges)
 
 
 @pytest.mark.slow
