@@ -343,6 +343,7 @@ class ForgetsSomeResponses:
         return event.report if is_kept else event.mechanism.encoder().encode(event.value)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_responses_to_values_that_are_not_tried_at_length_are_kept(
     monkeypatch: pytest.MonkeyPatch,

@@ -28,6 +28,7 @@ def one_column(xx: float, xy: float, excess: float = 0.0) -> Equations:
     return Equations(xx * one, np.array([xy]), 4 * one, np.array([9.0]), excess)
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_intervals_of_a_slope_hold_for_few_reports() -> None:
     """x is -1 or 1, and y = 0.95 x and a little: signs of x y are hardly ever -1, and of 20 often
