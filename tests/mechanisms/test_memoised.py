@@ -70,7 +70,7 @@ def _pooled(mechanism: MemoisedResponse, clients: int, each: int, holders: Ints,
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
-    ("clients", "each", "epsilon"), tiered([(30, 100, 4.0), (30, 30, 5.4), (100, 7, 5.4)])
+    ("clients", "each", "epsilon"), tiered([(30, 100, 4.0), (30, 30, 5.4), (100, 7, 5.4)], fast=0)
 )
 def test_few_permanent_lies_are_not_normal(clients: int, each: int, epsilon: float) -> None:
     """One client's lie is `each` reports: the twin, a normal tail, takes it for a discovery."""
