@@ -32,7 +32,7 @@ normal, below the second a regression makes more false discoveries than its rule
 REACH, POINTS = 8.0, 128
 """Standard deviations, of the reports given their permanent responses, at which a tail is taken as
 0 or 1, and number of responses at which it is computed between them."""
-Normal = Callable[[Floats, Any, Any], Floats]
+Distance = Callable[[Floats, Any, Any], Floats]
 """Function from a count, the reports of holders and of others to the standard normal with the same
 upper tail; all shapes (candidates,)."""
 
@@ -224,7 +224,7 @@ def count_interval(
     chances: tuple[float, float],
     tail: float,
     others: int | None = None,
-    normal: Normal | None = None,
+    normal: Distance | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the ends of the interval for the number of holders among these reports. `seen`: how
     many name the value, the sum of two binomials; `chances`: probabilities for a holder and for
@@ -244,7 +244,7 @@ def count_interval(
     return low, high
 
 
-def _solve(normal_of: Normal, others: int | None, reports: Floats, x: Floats, z: float) -> Floats:
+def _solve(normal_of: Distance, others: int | None, reports: Floats, x: Floats, z: float) -> Floats:
     """Return the number of holders at which x lies z standard normals above its expectation; the
     fewest or all where there is no such number. By the Illinois method: the function falls and is
     nearly straight. With the fewest holders, x is half a report below the number of holders and
