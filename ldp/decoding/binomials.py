@@ -8,6 +8,10 @@ made-up reports the honest ones name the cell at least S - k times and are at le
 end is then that of (S - k, n - k), the upper end that of (S, n - k): the least and the largest over
 all possible made-up reports, because one more report names the cell at most once more. The tails
 are saddlepoint approximations: Barndorff-Nielsen 1986, with Daniels' continuity correction of 1987.
+
+Where clients sent several reports under a permanent response, the number M of these responses that
+name the cell is a sum of two binomials, and so is S given M: P(S >= s) is the sum over m of
+P(M >= m) (P(S >= s | M = m) - P(S >= s | M = m - 1)), with P(S >= s | M = 0) (`Pooled`).
 """
 
 import math
@@ -33,8 +37,8 @@ REACH, POINTS = 8.0, 128
 """Standard deviations, of the reports given their permanent responses, at which a tail is taken as
 0 or 1, and number of responses at which it is computed between them."""
 Distance = Callable[[Floats, Any, Any], Floats]
-"""Function from a count, the reports of holders and of others to the standard normal with the same
-upper tail; all shapes (candidates,)."""
+"""Function from a count, and the reports of holders and of others, to the standard normal whose
+upper tail is the probability of that count or more; all shapes (candidates,)."""
 
 
 class Pooled(NamedTuple):
@@ -56,9 +60,10 @@ class Pooled(NamedTuple):
         return 1 + (self.per_client - 1) * shared
 
     def normal(self, x: Floats, held: Any, others: Any, is_sample: bool = False) -> Floats:
-        """Return what `_normal` does. Numbers of permanent responses, POINTS or all of them, are
-        taken around the one at which x is expected. `is_sample`: whether `held` is an expectation,
-        so that all responses are independent."""
+        """Return the standard normal with the upper tail of x, for `held` reports of holders and
+        `others`, real numbers; all shapes (candidates,). The sum is over the m for which S given m
+        is near x, or over POINTS among them. `is_sample`: whether `held` is what a sample of a
+        population is expected to hold, so that M is one binomial."""
         from scipy.special import ndtr, ndtri
 
         x, held, others = (np.asarray(of, float)[..., None] for of in (x, held, others))
@@ -138,8 +143,10 @@ class BinomialBounds:
                 ends = share_interval(names, honest, self.channel, tail, self.pooled)
                 low, high = (end * (self.reports / honest) for end in ends)
                 return low[place], high[place]
-            normal = self.pooled.normal if self.pooled else None
-            low, high = count_interval(names, honest, self.channel.chances, tail, normal=normal)
+            if self.pooled:
+                low, high = _interval(names, honest, self.pooled.normal, tail)
+            else:
+                low, high = count_interval(names, honest, self.channel.chances, tail)
             if fakes:
                 # the most of which `seen` or fewer name the value, if all are holders
                 each = self.pooled.per_client if self.pooled else 1
@@ -210,8 +217,7 @@ def share_interval(
     from scipy.special import betaincinv
 
     if pooled:
-        normal = partial(pooled.normal, is_sample=True)
-        return count_interval(seen, reports, channel.chances, tail, normal=normal)
+        return _interval(seen, reports, partial(pooled.normal, is_sample=True), tail)
     rest = reports - seen
     low = np.where(seen > 0, betaincinv(np.maximum(seen, 1), rest + 1, tail), 0.0)
     high = np.where(rest > 0, betaincinv(seen + 1, np.maximum(rest, 1), 1 - tail), 1.0)
@@ -219,28 +225,29 @@ def share_interval(
 
 
 def count_interval(
-    seen: Ints,
-    reports: Ints | int,
-    chances: tuple[float, float],
-    tail: float,
-    others: int | None = None,
-    normal: Distance | None = None,
+    seen: Ints, reports: int, chances: tuple[float, float], tail: float, others: int | None = None
 ) -> tuple[Floats, Floats]:
     """Return the ends of the interval for the number of holders among these reports. `seen`: how
     many name the value, the sum of two binomials; `chances`: probabilities for a holder and for
-    another; `others`: number of others, by default all reports but the holders'; `normal`: for
-    another law than that of binomials (`Pooled.normal`). Each end misses with probability `tail` at
-    most; `seen` and the ends have shape (candidates,)."""
+    another; `others`: number of others, by default all reports but the holders'. Each end misses
+    with probability `tail` at most; `seen` and the ends have shape (candidates,)."""
+    return _interval(seen, reports, partial(_normal, chances=chances), tail, others)
+
+
+def _interval(
+    seen: Ints, reports: Ints | int, normal: Distance, tail: float, others: int | None = None
+) -> tuple[Floats, Floats]:
+    """Return what `count_interval` does, under any law of how many reports name the value."""
     from scipy.special import ndtri
 
     z, at = float(-ndtri(tail)), seen.astype(np.float64)
     high = np.broadcast_to(reports, seen.shape).astype(np.float64)
-    all_reports, low = high.copy(), np.zeros(seen.size)
-    solve = partial(_solve, normal or partial(_normal, chances=chances), others)
+    total, low = high.copy(), np.zeros(seen.size)
+    solve = partial(_solve, normal, others)
     is_inside = seen > 0
-    low[is_inside] = solve(all_reports[is_inside], at[is_inside] - 0.5, z)
-    is_inside = seen < all_reports + (others or 0)
-    high[is_inside] = solve(all_reports[is_inside], at[is_inside] + 0.5, -z)
+    low[is_inside] = solve(total[is_inside], at[is_inside] - 0.5, z)
+    is_inside = seen < total + (others or 0)
+    high[is_inside] = solve(total[is_inside], at[is_inside] + 0.5, -z)
     return low, high
 
 

@@ -21,7 +21,7 @@ from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.table import Table
 
 HARDLY = 1e-9
-"""Least chance of a report's step after the permanent response that is computed with."""
+"""Probability in place of 0 that a report contradicts its permanent response."""
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
@@ -73,7 +73,7 @@ def estimate_counts(
     channel = mechanism.support
     count = channel.holders(named_counts, n)
     share = np.clip(count / n, 0, 1)
-    pooled = pooling(mechanism, more)
+    pooled = pooled_law(mechanism, more)
     bounds = BinomialBounds(named_counts, n, channel, count, pooled=pooled)
     return Estimates(
         values=candidates,
@@ -88,7 +88,7 @@ def estimate_counts(
     )
 
 
-def pooling(mechanism: Mechanism, more: float) -> Pooled | None:
+def pooled_law(mechanism: Mechanism, more: float) -> Pooled | None:
     """Return the law of counts where each client sent `more` reports beyond one under a permanent
     response; None where none did."""
     permanent, channel = mechanism.permanent_channel, mechanism.channel

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldp.arrays import Floats, Ints
 from ldp.decoding.binomials import BinomialBounds, CountLaw
-from ldp.decoding.direct import pooled_std_error, pooling
+from ldp.decoding.direct import pooled_law, pooled_std_error
 from ldp.errors import DecodeError
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.protocol.channel import Channel
@@ -36,7 +36,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     variance = n * (scale[bucket] * channel.variance(share) + sampling)
     further = more * mechanism.pooled_variance(n, share)
     about = None if mechanism.bits == mechanism.buckets else reports_about[bucket]
-    pooled = pooling(mechanism, more)
+    pooled = pooled_law(mechanism, more)
     bounds = BinomialBounds(named_counts[bucket], n, channel, count, about, pooled=pooled)
     return Estimates(
         values=candidates,

@@ -19,7 +19,7 @@ from ldp.arrays import AnyInts, Floats, Ints, Places, Points
 from ldp.bulk.counting import gather_groups, sum_of_squares
 from ldp.bulk.point_kernels import points
 from ldp.decoding.binomials import FEW_LIES, BinomialBounds
-from ldp.decoding.direct import pooled_std_error, pooling
+from ldp.decoding.direct import pooled_law, pooled_std_error
 from ldp.decoding.error_law import Collisions, ErrorLaw
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import Channel
@@ -298,11 +298,14 @@ class SketchBounds:
 
 
 def _p_value(table: Table, law: ErrorLaw, named_counts: Ints, more: float) -> Floats:
-    """Return the p-values by a law, whose part of the permanent responses is normal; of few
-    clients' responses none is smaller than by theirs."""
+    """Return the p-values by `law`, in which permanent responses are many and normal; where clients
+    are few, no smaller ones than by `bounds_of_few`."""
     mechanism, p_value = table.mechanism, law.p_value(named_counts)
     assert isinstance(mechanism, MeanSketch)
-    few = more and bounds_of_few(mechanism, table.total, named_counts, p_value, more=more)
+    if not (more and mechanism.permanent_channel):
+        return p_value
+    no_count = np.zeros(1)
+    few = bounds_of_few(mechanism, table.total, named_counts, no_count, more=more)
     return np.maximum(p_value, few.p_value) if few else p_value
 
 
@@ -321,11 +324,12 @@ def bounds_of_few(
     narrow for few reports: they take the estimates for the true counts. `is_sample`: whether the
     counts belong to a larger number of reports, of which these are a sample."""
     collided = _collided(mechanism.channel, mechanism.columns)
-    lies, clients = float(collided.untouched), reports / (1 + more)
-    if pooled := pooling(mechanism, more):
+    lies, clients = float(collided.untouched), float(reports)
+    if pooled := pooled_law(mechanism, more):
         assert mechanism.permanent_channel
         permanent = _collided(mechanism.permanent_channel, mechanism.columns).chances
-        pooled, lies = pooled._replace(permanent=permanent), permanent[1]
+        pooled = pooled._replace(permanent=permanent)
+        lies, clients = permanent[1], reports / pooled.per_client
     if clients * lies * (1 - lies) >= FEW_LIES:
         return None
     about = np.full(named_counts.size, reports) if is_sample else None

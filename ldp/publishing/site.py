@@ -34,6 +34,7 @@ RECENT = 7
 MOST_DIFFERENCES = 100
 """Most values on the page of an experiment; its CSV file has all."""
 SITE = ("ldp.publishing", "site.html")
+"""Package and name of the template."""
 FEW = 0.5
 """Share of the usual reports below which a period has few."""
 

@@ -7,7 +7,7 @@ from scipy.stats import binom, norm
 from ldp import RandomizedResponse, SubsetSelection, UnaryEncoding
 from ldp.arrays import Floats
 from ldp.decoding import decode
-from ldp.decoding.binomials import BinomialBounds, count_interval
+from ldp.decoding.binomials import BinomialBounds, CountLaw, Pooled, count_interval
 from ldp.decoding.error_law import Collisions
 from ldp.mechanisms import BitFlip, Mechanism
 from ldp.simulation import draw_table
@@ -151,3 +151,65 @@ def test_the_noise_floor_is_the_least_count_that_is_discovered(
     (least,) = channel.holders(named, reports)
     assert found.noise_floor() == pytest.approx(least)
     assert least > norm.isf(largest) * found.noise or reports > 400
+
+
+def _convolved(size: int, holders: int, others: int, pooled: Pooled) -> Floats:
+    """Return the law of the number of reports that name a value, of clients with `size` each."""
+    law, (shows, lies) = np.ones(1), pooled.shows
+    for number, chance in zip((holders, others), pooled.permanent, strict=True):
+        of_two = (binom.pmf(np.arange(size + 1), size, p) for p in (lies, shows))
+        one = np.average([*of_two], axis=0, weights=(1 - chance, chance))
+        for _ in range(number):
+            law = np.convolve(law, one)
+    return law
+
+
+def _settings(number: int) -> list[tuple[int, int, int, Pooled]]:
+    generator, settings = np.random.default_rng(5), []
+    for _ in range(number):
+        clients, size = (int(generator.choice(of)) for of in ((1, 2, 5, 20, 60), (2, 3, 7, 30)))
+        holders = int(generator.integers(clients + 1))
+        lies = np.exp(generator.uniform(np.log(1e-3), np.log(0.45), 2))
+        (p, q), (shows, not_shows) = ((generator.uniform(x + 0.05, 0.999), x) for x in lies)
+        settings.append(
+            (size, holders, clients - holders, Pooled(size, (p, q), (shows, not_shows)))
+        )
+    return settings
+
+
+@pytest.mark.exact
+def test_tails_of_reports_under_permanent_responses_are_those_of_a_convolution() -> None:
+    """No tail from 1e-5 to .2 is smaller than seven tenths of the exact one.
+
+    The twin is the binomial law of as few reports as have the variance (Kish), in which some are a
+    tenth.
+    """
+    least, twin = np.inf, np.inf
+    for size, holders, others, pooled in _settings(300):
+        law = _convolved(size, holders, others, pooled)
+        tail = law[::-1].cumsum()[::-1][1:]
+        seen: Floats = np.arange(1.0, law.size)
+        ends = pooled.normal(seen - 0.5, size * holders * np.ones(seen.size), size * others)
+        where = (tail > 1e-5) & (tail < 0.2)
+        least = min(least, (norm.sf(ends)[where] / tail[where]).min(initial=np.inf))
+        share, reports = float(seen @ law[1:]) / (law.size - 1), law.size - 1
+        unit = float(seen**2 @ law[1:] - (seen @ law[1:]) ** 2) / (reports * share * (1 - share))
+        fewer = max(1, int(reports / max(unit, 1)))
+        kish = binom.sf(np.floor(seen * fewer / reports) - 1, fewer, share)
+        twin = min(twin, (kish[where] / tail[where]).min(initial=np.inf))
+    assert least > 0.7
+    assert twin < 0.1
+
+
+@pytest.mark.exact
+def test_the_least_count_that_is_discovered_is_where_the_tail_falls_below() -> None:
+    for size, holders, others, pooled in _settings(40):
+        clients, q = holders + others, pooled.permanent[1]
+        share = pooled.shows[1] + q * (pooled.shows[0] - pooled.shows[1])
+        law = CountLaw(size * clients, share, pooled)
+        exact = _convolved(size, 0, clients, pooled)
+        numbers = np.arange(exact.size)
+        spread = np.sqrt(exact @ (numbers - exact @ numbers) ** 2)
+        least = round(float(law.upper(0.01) * spread + share * size * clients))
+        assert law.above(least - 1) <= 0.01
+        assert least == 0 or law.above(least - 2) > 0.01

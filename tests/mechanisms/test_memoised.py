@@ -123,6 +123,37 @@ def test_few_permanent_lies_about_hashes_are_not_normal(
     assert rare() > 40
 
 
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.parametrize("bits", [3, 8])
+def test_few_permanent_lies_about_buckets_are_not_normal(bits: int) -> None:
+    """The twin takes the reports of a client as independent."""
+    mechanism = MemoisedBitFlip(
+        bounds=(0.0, 8.0), buckets=8, bits=bits, epsilon=3.0, lifetime_epsilon=4.0
+    )
+    (keep, lie), generator = mechanism.permanent_channel.chances, np.random.default_rng(1)
+    shows, shows_lie = map(float, mechanism.instantaneous)
+    each, holders = 30, np.array([36, 18, 6, 0, 0, 0, 0, 0])
+    found = np.zeros((2, 2), np.int64)
+    for _ in range(300):
+        counts, reports = np.zeros(mechanism.shape, np.int64), np.zeros(8, np.int64)
+        for bucket in np.repeat(np.arange(8), holders):
+            row = generator.integers(8)
+            is_own = (row + np.arange(bits)) % 8 == bucket
+            response = generator.random(bits) < np.where(is_own, keep, lie)
+            counts[row] += generator.binomial(each, np.where(response, shows, shows_lie))
+            reports[row] += each
+        table = Table(mechanism, counts, reports)
+        for result, said in zip(found, (each, 1), strict=True):
+            estimates = decode(table, weighted_reports_per_client=said)
+            low, high = estimates.interval()
+            held = each * holders
+            result += (estimates.p_value[3:] <= 0.05).sum(), ((held < low) | (held > high)).sum()
+    # Binomial(1500, 0.05) is above 118 with probability 9e-7, Binomial(2400, 0.05) above 176 4e-7
+    assert (found[0] <= (118, 176)).all()
+    assert (found[1] > (236, 352)).all()
+
+
 @pytest.mark.exact
 @given(
     st.floats(0.01, 20),
