@@ -102,7 +102,6 @@ def _value_checks(mechanism: Dummies, value: Value, records: Ints) -> list[Check
     own = mechanism.addressing.point(value)
     counts = (records == own).sum(axis=1).tolist(), (records < width).sum(axis=1).tolist()
     pairs = Counter(zip(*counts, strict=True))
-    law |= dict.fromkeys(pairs.keys() - law.keys(), 0.0)
     checks = [_against(f"records of {value!r}", pairs, law, trials)]
     touched, untouched = mechanism.channel.chances
     chances = dict.fromkeys(range(width), untouched) | {own: touched}
@@ -120,7 +119,6 @@ def _multiset_checks(mechanism: Dummies, value: Value, records: Ints) -> Checks:
     counts = (rows[:, :, None] == np.arange(width)).sum(axis=1)
     seen = Counter(map(tuple, counts.tolist()))
     law = _person(DummyMessages.of(mechanism), own)
-    law |= dict.fromkeys(seen.keys() - law.keys(), 0.0)
     return _against(f"all messages of {value!r}", seen, law, len(rows))
 
 
@@ -135,8 +133,8 @@ def _pair_checks(mechanism: Dummies, first: Value, second: Value, columns: Ints)
     has = (numbers > 0).astype(np.float64)
     laws = [_class_laws(mechanism, value, size) for value in (first, second)]
     checks = list[Checks]()
-    upper = np.triu_indices(size + 1)
-    for number, value in enumerate((first, second)):
+    upper, values = np.triu_indices(size + 1), (first, second)
+    for number, value in enumerate(values):
         places = slice(2 * number, 2 * number + 2)
         some = has[:, places].reshape(-1, size + 1)
         both = some.T @ some
@@ -145,7 +143,8 @@ def _pair_checks(mechanism: Dummies, first: Value, second: Value, columns: Ints)
     for a, b in ((0, 1), (1, 2), (2, 3)):
         chance = np.outer(laws[a // 2][0], laws[b // 2][0]).ravel()
         seen = (has[:, a].T @ has[:, b]).ravel()
-        name = f"a record of {(first, second)[b // 2]!r} after one of {(first, second)[a // 2]!r}"
+        before, after = (values[number // 2] for number in (a, b))
+        name = f"a record of {after!r} after one of {before!r}"
         checks.append(_table(name, seen, len(has), chance))
     return checks
 
@@ -177,8 +176,9 @@ def _table(what: str, seen: Floats, trials: int, chances: Floats) -> Checks:
     return what, seen.astype(np.int64), np.full(seen.size, trials), np.clip(chances, 0.0, 1.0)
 
 
-def _against(what: str, seen: Mapping[Any, int], law: Mapping[Any, float], trials: int) -> Checks:
-    """Return the checks of counts against their probabilities."""
+def _against(what: str, seen: Mapping[Any, int], law: dict[Any, float], trials: int) -> Checks:
+    """Return the checks of counts against their probabilities, 0 for what has none."""
+    law = dict.fromkeys(seen, 0.0) | law
     observed = np.array([seen.get(key, 0) for key in law], dtype=np.int64)
     return what, observed, np.full(len(law), trials), np.clip([*law.values()], 0.0, 1.0)
 
@@ -188,9 +188,9 @@ def message_findings(mechanism: Dummies) -> list[str]:
     than are certified, and a delta of a small batch below the enumerated one."""
     findings = []
     shares = {"sending": mechanism.sending, "probability": mechanism.probability}
-    for name, stated in ((name, Fraction(share)) for name, share in shares.items()):
-        if Fraction(threshold(stated), ONE) != stated:
-            findings.append(f"{name} is drawn as another number than {float(stated)!r}")
+    for name, share in shares.items():
+        if Fraction(threshold(Fraction(share)), ONE) != share:
+            findings.append(f"{name} is drawn as another number than {float(share)!r}")
     whole = DummyMessages.of(mechanism)
     small = replace(whole, values=min(VALUES, whole.values), slots=min(SLOTS, whole.slots))
     for people, epsilon in product(range(1, PEOPLE + 1), EPSILONS):
