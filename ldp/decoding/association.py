@@ -437,20 +437,17 @@ def touch_matrix(mechanism: Mechanism, values: Sequence[str]) -> Floats:
 def likelihoods(axis: Variable, rows: RowNumbers, payloads: Bytes) -> Floats:
     """Return the likelihood of every report for each value of `axis`, over that of a value which
     touches no cell: float64, shape (reports, values). `rows`: shape (reports,), `payloads`: shape
-    (reports, payload bytes). Equal reports are computed once."""
-    from ldp.bulk.compiled import by_rows  # late: it loads all of ldp.bulk
+    (reports, payload bytes)."""
+    # late: it loads all of ldp.bulk
+    from ldp.bulk.compiled import by_rows
 
-    first, group = group_reports(rows, payloads)
-    mechanism, different = axis.mechanism, payloads[first]
-    ratio = np.concatenate(
-        by_rows(lambda some: cell_ratios(mechanism, different[some]), len(first))
-    )
-    result = value_likelihoods(axis.touched, rows[first], ratio)
-    if axis.touched.shape[1] < len(axis.values):
-        hashes = mechanism.most_cells
-        unlisted = by_rows(lambda some: _any_filter_likelihood(ratio[some], hashes), len(first))
-        result = np.column_stack([result, np.concatenate(unlisted)])
-    return np.asarray(result[group])
+    ratio = cell_ratios(axis.mechanism, payloads)
+    result = value_likelihoods(axis.touched, rows, ratio)
+    if axis.touched.shape[1] == len(axis.values):
+        return result
+    hashes = axis.mechanism.most_cells
+    unlisted = by_rows(lambda some: _any_filter_likelihood(ratio[some], hashes), len(ratio))
+    return np.column_stack([result, np.concatenate(unlisted)])
 
 
 def cell_ratios(mechanism: Mechanism, payloads: Bytes) -> Floats:
@@ -467,12 +464,19 @@ def cell_ratios(mechanism: Mechanism, payloads: Bytes) -> Floats:
 def value_likelihoods(touched: Floats, rows: RowNumbers, ratio: Floats) -> Floats:
     """Return the product of `ratio`, shape (reports, columns), over the cells that are `touched`,
     shape (rows, values, columns): shape (reports, values)."""
+    # late, as above
+    from ldp.bulk.compiled import by_rows
+
     result = np.empty((len(rows), touched.shape[1]))
     order = np.argsort(rows, kind="stable")
     bounds = np.searchsorted(rows[order], np.arange(len(touched) + 1))
-    for row in np.flatnonzero(np.diff(bounds)).tolist():
-        reports = order[bounds[row] : bounds[row + 1]]
-        result[reports] = np.exp(np.log(ratio[reports]) @ touched[row].T)
+
+    def work(some: slice) -> None:
+        for start, end, cells in zip(bounds[some], bounds[1:][some], touched[some], strict=True):
+            reports = order[start:end]
+            result[reports] = np.exp(np.log(ratio[reports]) @ cells.T)
+
+    by_rows(work, len(touched))
     return result
 
 

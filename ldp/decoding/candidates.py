@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ldp.arrays import Floats, Places, Points, binomial_above
+from ldp.bulk.compiled import by_rows
 from ldp.bulk.counting import add_to_cells, sum_cells
 from ldp.decoding.binomials import FEW_LIES, HARDLY_ANY_LIES
 from ldp.decoding.error_law import ErrorLaw, law_of_random_cells
@@ -87,9 +88,10 @@ class BloomDesign:
             right = left if np.array_equal(some, others) else self.columns(others)
             return np.asarray(left.T @ right)
         left, right = map(self._cells, (some, others))
-        flat = self.weight.ravel()
+        flat, turned = self.weight.ravel(), right.T.tocsr()
         crossed = self.mean * np.add.outer(left @ flat, right @ flat)
-        return np.asarray((left @ right.T).toarray() - crossed + self.mean**2 * (flat @ flat))
+        shared = by_rows(lambda part: (left[part] @ turned).toarray(), some.size)
+        return np.asarray(np.concatenate(shared) - crossed + self.mean**2 * (flat @ flat))
 
     @property
     def _is_dense(self) -> bool:

@@ -12,8 +12,10 @@ and globally convergent methods for accelerating the convergence of any EM algor
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from os import cpu_count
 
 import numpy as np
 
@@ -32,6 +34,9 @@ LEAST = 0.1
 RIDGE = 1e-9
 MOST_NEWTON = 50
 """Steps of Newton's method."""
+
+Part = Callable[[Floats, Floats, Floats], Floats]
+"""Function of the likelihoods A and B of some groups, and of their counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +72,13 @@ class Mixture:
         """Number of reports."""
         return float(self.counts.sum())
 
-    def _blocks(self, width: int = 1) -> Iterator[tuple[Floats, Floats, Floats]]:
-        """Yield A, B and the counts of some groups after others, so that arrays of a row a group
-        and `width` numbers, or of the values, have BLOCK numbers at most."""
+    def _sum(self, part: Part, width: int = 1) -> Floats:
+        """Return the sum of `part` of A, B and the counts of some groups after others, on all
+        cores, so that arrays of a row a group and `width` numbers, or of the values, have BLOCK
+        numbers at most. Sums do not depend on the number of cores."""
         size = max(1, BLOCK // max(width, *self.shape))
-        for start in range(0, len(self.counts), size):
+
+        def of_block(start: int) -> Floats:
             block = slice(start, start + size)
             first, *others = (
                 factor[places[block]]
@@ -80,26 +87,33 @@ class Mixture:
             second = np.ones((len(first), 1))
             for factor in others:
                 second = (second[:, :, None] * factor[:, None, :]).reshape(len(first), -1)
-            yield first, second, self.counts[block]
+            return part(first, second, self.counts[block])
+
+        if len(self.counts) <= size:
+            return of_block(0)
+        # late: for many reports only
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(cpu_count()) as pool:
+            return np.asarray(sum(pool.map(of_block, range(0, len(self.counts), size))))
 
     def sums(self) -> Floats:
         """Return for every cell the sum over reports of A[g, i] B[g, j]: shape (r, c)."""
-        total = np.zeros(self.shape)
-        for first, second, counts in self._blocks():
-            total += first.T @ (counts[:, None] * second)
-        return total
+        return self._sum(lambda first, second, counts: first.T @ (counts[:, None] * second))
 
     def _slope(self, shares: Floats) -> tuple[Floats, float]:
         """Return the sum over reports of A[g, i] B[g, j] / (likelihood of g), shape (r, c), and the
         log likelihood of `shares`."""
-        slope, likelihood = np.zeros(self.shape), 0.0
-        for first, second, counts in self._blocks():
+
+        def part(first: Floats, second: Floats, counts: Floats) -> Floats:
             likelihoods = _likelihoods(first, second, shares)
             with np.errstate(divide="ignore", invalid="ignore"):
                 weights = counts / likelihoods
-                likelihood += float(counts @ np.log(likelihoods))
-            slope += first.T @ (weights[:, None] * second)
-        return slope, likelihood
+                likelihood = counts @ np.log(likelihoods)
+            return np.append(first.T @ (weights[:, None] * second), likelihood)
+
+        both = self._sum(part)
+        return both[:-1].reshape(self.shape), float(both[-1])
 
     def step(self, shares: Floats) -> tuple[Floats, float]:
         """Return the result of a step of EM from `shares`, shape (r, c), and the log likelihood of
@@ -119,11 +133,13 @@ class Mixture:
         groups r**2 c**2 / 4."""
         rows, columns = shares.shape
         (i, k), (j, m) = np.triu_indices(rows), np.triu_indices(columns)
-        halves = np.zeros((i.size, j.size))
-        for first, second, counts in self._blocks(max(i.size, j.size)):
+
+        def part(first: Floats, second: Floats, counts: Floats) -> Floats:
             weights = counts / _likelihoods(first, second, shares) ** 2
             left = first[:, i] * first[:, k] * weights[:, None]
-            halves += left.T @ (second[:, j] * second[:, m])
+            return left.T @ (second[:, j] * second[:, m])
+
+        halves = self._sum(part, max(i.size, j.size))
         information = np.empty((rows, rows, columns, columns))
         for row, other_row in ((i, k), (k, i)):
             for column, other_column in ((j, m), (m, j)):
@@ -133,14 +149,15 @@ class Mixture:
     def information_of(self, shares: Floats, rows: Places, columns: Places) -> Floats:
         """Return the observed information at `shares` of the cells (rows[k], columns[k]) only;
         shape (cells, cells)."""
-        information = np.zeros((rows.size, rows.size))
-        for first, second, counts in self._blocks(rows.size):
+
+        def part(first: Floats, second: Floats, counts: Floats) -> Floats:
             weights = np.sqrt(counts) / _likelihoods(first, second, shares)
             # whole rows: faster
             cells = np.ascontiguousarray((first * weights[:, None]).T)[rows]
             cells *= np.ascontiguousarray(second.T)[columns]
-            information += cells @ cells.T
-        return information
+            return cells @ cells.T
+
+        return self._sum(part, rows.size)
 
 
 def _likelihoods(first: Floats, second: Floats, shares: Floats) -> Floats:

@@ -18,6 +18,7 @@ from ldp.arrays import Places
 from ldp.decoding import decode
 from ldp.decoding.association import (
     OTHER,
+    PartReports,
     Variable,
     likelihoods,
     touch_matrix,
@@ -151,11 +152,14 @@ def _kept_pairs(part: PairedFilters, patterns: Patterns, fragments: FragmentList
         if not chosen.size:
             pair_sets[pair] = set()
             continue
+        counts, cohorts = patterns.counts[chosen], rows[chosen] % part.cohorts
+        reports = [PartReports.of(cohorts, half[chosen], counts) for half in halves]
         factors = [
-            likelihoods(variables[position], rows[chosen] % part.cohorts, halves[half][chosen])
-            for half, position in enumerate(pair)
+            likelihoods(variables[position], half.rows, half.payloads)
+            for position, half in zip(pair, reports, strict=True)
         ]
-        left_places, right_places = _held_cells(Mixture.of(factors, patterns.counts[chosen]), alpha)
+        mixture = Mixture.of(factors, counts, [half.places for half in reports])
+        left_places, right_places = _held_cells(mixture, alpha)
         names = [variables[position].values for position in pair]
         pair_sets[pair] = {
             (names[0][i], names[1][j])
