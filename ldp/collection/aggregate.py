@@ -1,6 +1,7 @@
 """Aggregation on one machine: a stream of files, with memory for two tables and one block."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from functools import partial
 from typing import Any
@@ -95,7 +96,12 @@ def count_file(
 
 
 def _pass_reports(path: StorePath, mechanism: CatalogueMechanism, take: Callable[..., Any]) -> None:
-    """Pass the batches of a file to `take`; raise ReportError with its name if any is damaged."""
-    for batch in read_reports(path, mechanism):
-        with errors_in(path, ReportError):
-            take(*batch)
+    """Pass the batches of a file to `take`, and read the next one meanwhile; raise ReportError with
+    its name if any is damaged."""
+    batches = read_reports(path, mechanism)
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, batches, None)
+        while batch := coming.result():
+            coming = reader.submit(next, batches, None)
+            with errors_in(path, ReportError):
+                take(*batch)
