@@ -21,7 +21,8 @@ def bytes_of(path: Path) -> bytes:
     """Return the bytes of a file; raise OSError if it cannot be read or is a named pipe."""
     if is_pipe(path):
         raise OSError(errno.ESPIPE, "it is a named pipe")
-    return path.read_bytes()
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
 
 
 def real_path(path: Path) -> Path:

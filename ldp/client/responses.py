@@ -39,7 +39,7 @@ class SecretFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._unfinished = path.with_name(f"{path.name}.new")
+        self._unfinished = Path(f"{path}.new")
 
     def read(self) -> Secret:
         """Return the secret; raise StorageError for a damaged file, OSError if reading fails."""

@@ -135,7 +135,7 @@ class Client:
             witness = False if witness is None else witness
         self._strict = strict
         key, self._has_relay = path_of(destination, self._registry)
-        device_secret = SecretFile(self._path.with_name(f"{self._path.name}.secret"))
+        device_secret = SecretFile(Path(f"{self._path}.secret"))
         product = self._registry.product
         self._secret = device_secret if secret is None else AccountSecret(secret, product)
         responses = Responses(self._bits, self._secret)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ldp.client.device_file import Database, StorageError, count, remember, state, totals
 from ldp.errors import ParameterError
-from ldp.files import real_path, sync_folder, write_whole
+from ldp.files import sync_folder, write_whole
 
 KIND = "ldp witness 1"
 MARK_BYTES = 16
@@ -134,9 +134,10 @@ class DefaultWitness(Witness):
     and counted (`LOSSES`)."""
 
     def __init__(self, device: Path) -> None:
+        place = str(device)
         with suppress(OSError, ValueError):
-            device = real_path(device)
-        name = hashlib.sha256(os.fsencode(device)).hexdigest()[:32]
+            place = os.path.realpath(place)
+        name = hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
         super().__init__(state_folder() / f"{name}.witness")
 
     def problem(self, database: Database) -> str:

@@ -105,6 +105,7 @@ CHARGED_FOR: dict[Memoise, str] = {
 }
 JOINT = "joint"
 """Name of the mechanism whose parts are the mechanisms of other metrics."""
+_NAME = re.compile("[A-Za-z0-9_-]+")
 LEAST_SHUFFLED = 0.01
 """Least target of messages for a shuffler: below it, finding the batch it needs takes minutes."""
 
@@ -200,7 +201,7 @@ def _require_names(kind: str, names: Iterable[str]) -> None:
     only: people could not tell them apart."""
     lowered = dict[str, str]()
     for name in names:
-        if not re.fullmatch("[A-Za-z0-9_-]+", name):
+        if not _NAME.fullmatch(name):
             raise RegistryError(f"a {kind}'s name has letters a to z, digits, - and _: {name!a}")
         if (other := lowered.setdefault(name.lower(), name)) != name:
             raise RegistryError(f"{other} and {name} differ in case only: give one another name")
@@ -289,6 +290,8 @@ class _Metrics:
 
 def _of_shuffler(metric: Metric, group: Group, keys: Mapping[str, Any]) -> Iterator[str]:
     """Yield what in a metric does not fit the `trust` of its group."""
+    if not (metric.needs_shuffler or group.needs_shuffler or metric.shuffled_epsilon):
+        return
     name = f"mechanism {metric.mechanism.name!r}"
     if metric.needs_shuffler != group.needs_shuffler:
         yield (
@@ -431,7 +434,7 @@ def _mechanism(
         parameters["mechanism"] = keys["mechanism"]
     if "mechanism" not in parameters:
         require_known(keys, METRIC.keys() | _parameter_names())
-    kind = METRIC_MECHANISMS[_mechanism_name(parameters.get("mechanism"), "preset" in keys)]
+    kind = _kind(parameters.get("mechanism"), "preset" in keys)
     name = kind.name
     own_keys, needed = _keys_of(kind)
     parameter_keys = {key: value for key, value in keys.items() if key not in METRIC}
@@ -467,14 +470,15 @@ def _parameter_names() -> set[str]:
     return {key for kind in METRIC_MECHANISMS.values() for key in kind.__dataclass_fields__}
 
 
-def _mechanism_name(name: Any, has_preset: bool) -> str:
-    """Return the name of a mechanism that can be a metric; raise RegistryError."""
+def _kind(name: Any, has_preset: bool) -> type[CatalogueMechanism]:
+    """Return the mechanism class with a `name` that a metric can have; raise RegistryError."""
     if name is None:
         note = " (the preset's was never published)" if has_preset else " or preset"
         raise RegistryError(f"needs mechanism{note}; docs/registry.md lists them")
-    if isinstance(name, str) and name in METRIC_MECHANISMS and not METRIC_MECHANISMS[name].is_whole:
-        raise RegistryError(f"mechanism {name!r} is a part of others and cannot be a metric")
     if not isinstance(name, str) or name not in METRIC_MECHANISMS:
         whole = [name for name, kind in METRIC_MECHANISMS.items() if kind.is_whole]
         raise RegistryError(f"there is no mechanism {name!r}{nearest(str(name), whole)}")
-    return name
+    kind: type[CatalogueMechanism] = METRIC_MECHANISMS[name]
+    if not kind.is_whole:
+        raise RegistryError(f"mechanism {name!r} is a part of others and cannot be a metric")
+    return kind
