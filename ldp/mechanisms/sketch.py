@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import FAKES, MAX_CELLS, Case, Mechanism, Shape
 from ldp.protocol.channel import Channel, convert, require_epsilon, require_whole
-from ldp.protocol.hashing import MAX_WIDTH, PolynomialRows
+from ldp.protocol.hashing import MAX_WIDTH, PolynomialRows, require_seed
 
 MAX_ROWS = 1 << 24
 
@@ -49,8 +49,9 @@ class MeanSketch(Mechanism, ABC):
         require_whole(self.columns, self.columns_are, 2, MAX_WIDTH)
         if self.rows * self.columns > MAX_CELLS:
             raise ParameterError(f"rows times {self.columns_are} must be at most {MAX_CELLS}")
-        # raises for an epsilon too small, or an invalid seed
-        _ = self.channel, self.addressing
+        require_seed(self.seed)
+        # raises for an epsilon too small
+        _ = self.channel
 
     @property
     def columns(self) -> int:

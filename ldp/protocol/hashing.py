@@ -19,6 +19,7 @@ from ldp.errors import ParameterError
 
 FIELD = (1 << 61) - 1
 MAX_WIDTH = 1 << 24
+_SEED_DIGITS = range(2, 129, 2)
 _COEFFICIENTS = Struct("<3Q")
 
 Value = str | bytes | int | float | tuple[Any, ...] | AbstractSet[str | bytes]
@@ -55,6 +56,13 @@ def derived_seed(*parts: str) -> str:
     return digest.hexdigest()
 
 
+def require_seed(seed: Any) -> None:
+    """Raise ParameterError unless `seed` is 1 to 64 bytes as lower-case hexadecimal digits."""
+    is_hex = isinstance(seed, str) and not seed.strip("0123456789abcdef")
+    if not (is_hex and len(seed) in _SEED_DIGITS):
+        raise ParameterError("seed must be 1 to 64 bytes as lower-case hexadecimal digits")
+
+
 @lru_cache(maxsize=64)
 def _keyed_rows(seed: str) -> "hashlib.blake2b":
     """Return the hash of `PolynomialRows` before it is given a row; to be copied."""
@@ -87,9 +95,7 @@ class PolynomialRows:
     width: int
 
     def __post_init__(self) -> None:
-        is_hex = isinstance(self.seed, str) and not self.seed.strip("0123456789abcdef")
-        if not (is_hex and len(self.seed) in range(2, 129, 2)):
-            raise ParameterError("seed must be 1 to 64 bytes as lower-case hexadecimal digits")
+        require_seed(self.seed)
 
     def row_digest(self, row: int) -> bytes:
         """Return 24 bytes: a, b, c of `row`, 8 bytes little-endian each, not yet reduced."""

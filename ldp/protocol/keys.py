@@ -40,15 +40,16 @@ class Form(NamedTuple):
     def fits(self, value: Any) -> bool:
         """Return whether a value has this form."""
         _, types, least, most, above, pattern, choices, items, either, is_right, _ = self
+        kind = type(value)
         if either:
             return any(form.fits(value) for form in either)
-        if types and type(value) not in types:
+        if types and kind not in types:
             return False
         if choices is not None or not types:
             return choices is None or value in choices
-        size = len(value) if type(value) in (str, list, dict) else value
+        size = len(value) if kind is str or kind is list or kind is dict else value
         return (
-            (types == (date,) or (least <= size <= most and above < size))
+            (kind is date or (least <= size <= most and above < size))
             and (not pattern or re.fullmatch(pattern, value) is not None)
             and (items is None or all(map(items.fits, value)))
             and (is_right is None or is_right(value))
@@ -127,8 +128,8 @@ def read_keys(keys: Any, table: Mapping[str, Key], may_have_others: bool = False
         require_known(keys, table)
     values = {name: key[2] for name, key in table.items()}
     for name, value in keys.items():
-        if name in table:
-            values[name] = table[name].form.take(name, value)
+        if key := table.get(name):
+            values[name] = key[0].take(name, value)
     if REQUIRED in values.values():
         name = next(name for name, value in values.items() if value is REQUIRED)
         raise ParameterError(f"needs {name}, {table[name].form.words}")
