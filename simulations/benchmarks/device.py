@@ -78,7 +78,7 @@ def open_ms(folder: Path) -> float:
 def open_many_ms(folder: Path) -> float:
     """Return milliseconds of processor time of a start with 1,000 metrics of one preset.
 
-    A third of it is the time of tomllib.
+    More than half of it is the time of tomllib.
     """
     from ldp.client import Client
 
