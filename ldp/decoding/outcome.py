@@ -78,10 +78,12 @@ def associate_members(
     return replace(association, details=details)
 
 
-def outcome(table: Table | JointTable) -> Result:
-    """Return what a `table` with its dictionary and label says, at the default rules and level, as
-    `ldp decode` writes it."""
-    return OUTCOMES[table.mechanism.answers](table)
+def outcome(table: Any, people: float | None = None) -> Result:
+    """Return what `ldp decode` writes of a `table` with its dictionary and label, at the default
+    rules and level. `people`: its `reports_per_person`."""
+    if table.memoised:
+        return decode(table, weighted_reports_per_client=people)
+    return OUTCOMES[table.mechanism.answers](table).at(reports_per_person=people)
 
 
 OUTCOMES: Mapping[AnswerKind, Callable[[Any], Result]] = {

@@ -79,8 +79,7 @@ class PeriodTask:
     """One period of a subject, of `days` days from `first` on, with all its `files` in the store
     and its `state` if it was counted. `is_unfinished`: whether its results are not those of the
     kept table; `out`: folder of the publication; `skip_damaged`: whether to leave damaged files
-    out; `fakes`: largest share of the reports that may be made up, for metrics whose intervals can
-    allow for it."""
+    out; `fakes`: largest share of the reports that may be made up, where a bound is known."""
 
     subject: Subject
     out: Path
@@ -218,18 +217,19 @@ class PeriodTask:
             self.state.table_path.unlink(missing_ok=True)
 
     def _decode(self, table: AnyTable, state: PeriodState) -> tuple[str, str]:
-        """Write estimates and rows of a table, and return the digest of the rows, and a note."""
-        metric, version, first = self.subject.metric, self.subject.version, self.first
+        """Write estimates and rows of a table; return the digest of the rows and a note."""
+        subject, first = self.subject, self.first
+        metric, version = subject.metric, subject.version
         estimates, note = estimates_path(self.out, metric, version, first), ""
-        if isinstance(table, JointTable) and self.subject.members:
-            table = table.of_members(self.subject.members)
-        result = outcome(table)
+        if isinstance(table, JointTable) and subject.members:
+            table = table.of_members(subject.members)
+        people = most_on_average(*subject.reports_per_person, [*state.by_day.values()])
+        result = outcome(table, people)
         try:
             result = result.under_fakes(self.fakes)
         except NoBound:
             note = "its intervals take all reports as honest: no bound under made-up ones is known"
-        people = most_on_average(*self.subject.reports_per_person, [*state.by_day.values()])
-        result.at(reports_per_person=people).to_csv(estimates)
+        result.to_csv(estimates)
         place = {"metric": metric, "version": version, "period": first, "revision": state.revision}
         rows = result_table(SavedResult.load(estimates), {**place, "days": self.days})
         results = results_path(self.out, metric, version, first)
