@@ -33,8 +33,8 @@ ROUNDING = 1e-13
 AT_EDGE = 1e-4
 """Distance from 0 or 1 below which a row's fitted share counts as 0 or 1."""
 FEW = 0.1
-"""Leverage of a row, over the variance of its answer, above which fewer than ten people of either
-answer determine a coefficient."""
+"""Pull of a row's answer on its own fitted probability, over the answer's variance, above which
+fewer than ten people of either answer determine a coefficient."""
 FEW_LIES = 0.16
 """Largest step by a lie, in standard errors, at which errors are normal: that of forty lies."""
 LEAST_INFORMATION = 1e-6
@@ -225,19 +225,25 @@ class RandomizedOutcomeRegression:
         self._likelihood = None
         solve = self._linear if self.model == "linear" else self._logistic
         b, scores, slopes, bread, by_offset = solve(x, answers, weight, gram)
+        share = x @ b if self.model == "linear" else _expit(x @ b)
+        pull = self._pull(x, share, bread, slopes)
         if of_people:
             debiased = (answers - self.design.yes_if_no) / self.design.gain
-            variances = self._answer_variances(debiased)[:, None]
-            middle = slopes.T @ (slopes * variances)
-        elif by_strata:
-            if self.model == "logistic":
-                pull = self._pull(x, b, bread, slopes)
-                scores = scores / (1 - pull)[:, None]
-            middle = _by_strata(scores, strata)
+            variances = self._answer_variances(debiased)
+            middle = slopes.T @ (slopes * variances[:, None])
         else:
-            middle = scores.T @ scores if self.model == "linear" else bread
-        if self.model == "linear":
-            middle = middle + self._of_few_rows(x, answers, weight, b, of_people)
+            variances = _along(scores, slopes)
+            if by_strata:
+                if self.model == "logistic":
+                    scores = scores / (1 - np.minimum(pull, 0.9))[:, None]
+                scores = _centred(scores, strata)
+            variances = np.minimum(variances, _along(scores, slopes))
+            middle = scores.T @ scores
+        if by_strata or self.model == "linear":
+            hidden = self._hidden(share, pull, variances, of_people)
+            middle = middle + slopes.T @ (slopes * hidden[:, None])
+        else:
+            middle = bread
         inverse = np.linalg.inv(bread)
         shift = inverse @ by_offset
         covariance = inverse @ middle @ inverse
@@ -247,7 +253,7 @@ class RandomizedOutcomeRegression:
         self._step = np.zeros(len(scale))
         if of_people:
             steps = np.abs(slopes @ inverse @ back.T)
-            steps *= np.sqrt(np.maximum(1 - 4 * variances, 0))
+            steps *= np.sqrt(np.maximum(1 - 4 * variances[:, None], 0))
             step = steps.max(axis=0) / scale
             self._step = np.where(step > FEW_LIES * self.std_errors_, step, 0)
         if not self.converged_:
@@ -326,20 +332,24 @@ class RandomizedOutcomeRegression:
         yes, no = self.design.yes_if_yes, self.design.yes_if_no
         return np.asarray(no * (1 - no) + debiased * (yes * (1 - yes) - no * (1 - no)))
 
-    def _of_few_rows(self, x: Floats, y: Floats, weight: Floats, b: Floats, of_people: bool) -> Any:
+    def _pull(self, x: Floats, share: Floats, bread: Floats, slopes: Floats) -> Floats:
+        """Return by how much a row's answer moves its own fitted probability: without the row its
+        residual would be larger by 1 / (1 - that) (MacKinnon and White 1985)."""
+        steep = share * (1 - share) if self.model == "logistic" else 1.0
+        moved = (x * np.linalg.solve(bread, slopes.T).T).sum(axis=1)
+        return np.asarray(np.maximum(self.design.gain * steep * moved, 0))
+
+    def _hidden(self, share: Floats, pull: Floats, counted: Floats, of_people: bool) -> Floats:
         """Return the variance that the answers of few rows hide: those of a town of three may be
-        alike, and that of one is fitted without an error. Where a row's leverage is too large for
-        its answer's variance, the latter is at least that with two more of each answer (Agresti
-        and Coull 1998)."""
-        no, gain, mean = self.design.yes_if_no, self.design.gain, x @ b
-        leverage = weight * (x * np.linalg.solve((x * weight[:, None]).T @ x, x.T).T).sum(axis=1)
-        share = (no + gain * np.clip(mean, 0, 1) + 2 * leverage) / (1 + 4 * leverage)
-        spread, counted = share * (1 - share), (y - no - gain * mean) ** 2
+        alike, and that of one is fitted without an error. Where a row's `pull` is too large for its
+        answer's variance, the latter is at least that with two more of each answer (Agresti and
+        Coull 1998), less the variance `counted`."""
+        yes = self.design.yes_if_no + self.design.gain * np.clip(share, 0, 1)
+        yes = (yes + 2 * pull) / (1 + 4 * pull)
+        spread = yes * (1 - yes)
         if of_people:
-            counted = self._answer_variances((y - no) / gain)
             spread = np.minimum(spread, self._answer_variances(np.arange(2.0)).max())
-        hidden = np.where(leverage > spread * FEW, np.maximum(spread - counted, 0), 0)
-        return (x * (hidden * (weight / gain) ** 2)[:, None]).T @ x
+        return np.where(pull > spread * FEW, np.maximum(spread - counted, 0), 0)
 
     def _linear(self, x: Floats, y: Floats, weight: Floats, gram: Floats) -> Any:
         """Return b, the scores of rows, their derivatives by the answers, those of their sum by -b
@@ -392,14 +402,6 @@ class RandomizedOutcomeRegression:
         self.at_edge_ = int(((shares < AT_EDGE) | (shares > 1 - AT_EDGE)).sum())
         return b, scores, slopes, observed if self.converged_ else gram, by_offset
 
-    def _pull(self, x: Floats, b: Floats, bread: Floats, slopes: Floats) -> Floats:
-        """Return by how much a row's answer moves its own fitted share, 0.9 at most: without the
-        row its residual would be larger by 1 / (1 - that) (MacKinnon and White 1985)."""
-        share = _expit(x @ b)
-        by_answer = (x * np.linalg.solve(bread, slopes.T).T).sum(axis=1)
-        pull = self.design.gain * share * (1 - share) * by_answer
-        return np.asarray(np.clip(pull, 0, 0.9))
-
     def _log_likelihood(self, predictor: Floats, y: Floats, weight: Floats) -> float:
         p = self.design.yes_if_no + self.design.gain * _expit(predictor)
         with np.errstate(divide="ignore"):
@@ -449,9 +451,15 @@ def _columns(X: ArrayLike) -> Floats:
     return np.column_stack([table, np.ones(len(table))])
 
 
-def _by_strata(scores: Floats, strata: Sequence[Any] | None) -> Floats:
-    """Return the variance of the sum of `scores`, drawn in `strata`: for each n / (n - 1) times the
-    products about their mean. Raises ParameterError for strata of one row."""
+def _along(scores: Floats, slopes: Floats) -> Floats:
+    """Return the squared residuals of rows, whose `slopes` they multiply in their `scores`."""
+    square = np.maximum((slopes**2).sum(axis=1), 1e-300)
+    return np.asarray(((scores * slopes).sum(axis=1) / square) ** 2)
+
+
+def _centred(scores: Floats, strata: Sequence[Any] | None) -> Floats:
+    """Return the `scores`, drawn in `strata`, about the mean of each, times sqrt(n / (n - 1)): the
+    variance of the sum is that of their squares. Raises ParameterError for strata of one row."""
     listed, place = column_codes(["all"] * len(scores) if strata is None else strata, "strata")
     if len(place) != len(scores):
         raise ParameterError("strata must be one for each row")
@@ -461,7 +469,6 @@ def _by_strata(scores: Floats, strata: Sequence[Any] | None) -> Floats:
         raise ParameterError(f"stratum {single!r} has one row, which tells no variance: join it")
     totals = np.zeros((len(listed), scores.shape[1]))
     np.add.at(totals, place, scores)
-    centred = (scores - (totals / number[:, None])[place]) * np.sqrt(number / (number - 1))[
-        place, None
-    ]
-    return np.asarray(centred.T @ centred)
+    factor = np.sqrt(number / (number - 1))
+    centred = scores - (totals / number[:, None])[place]
+    return np.asarray(centred * factor[place, None])

@@ -7,7 +7,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pytest
@@ -301,6 +301,32 @@ def test_intervals_of_log_odds_with_heavy_rows_cover(monkeypatch: pytest.MonkeyP
 
     assert reached() >= binom.ppf(ALPHA, 400, 0.945)
     monkeypatch.setattr(RandomizedOutcomeRegression, "_pull", lambda *_: np.zeros(120))
+    assert reached() < binom.ppf(ALPHA, 400, 0.945)
+
+
+@pytest.mark.parametrize(("model", "rows"), [("linear", 2), ("logistic", 3)])
+def test_intervals_with_a_stratum_of_few_rows_cover(
+    model: Literal["linear", "logistic"], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stratum of few rows is 60 % of the people; the twin takes their few answers as they are."""
+    design = OutcomeDesign(yes_if_yes=0.95, yes_if_no=0.05)
+    number = np.array([rows, 97])
+    strata = np.repeat(["few", "many"], number).tolist()
+    weights = np.repeat([0.6, 0.4] / number, number)
+    truth = 0.4 if model == "linear" else math.log(0.4 / 0.6)
+
+    def reached() -> int:
+        generator, times = np.random.default_rng(7), 0
+        for _ in range(400):
+            y = generator.random(len(strata)) < 0.05 + 0.9 * 0.4
+            fitted = RandomizedOutcomeRegression(design, model)
+            fitted.fit(np.empty((len(y), 0)), y, weights, strata)
+            ((low, high),) = fitted.coefficient_intervals()
+            times += low <= truth <= high
+        return times
+
+    assert reached() >= binom.ppf(ALPHA, 400, 0.945)
+    monkeypatch.setattr(RandomizedOutcomeRegression, "_hidden", lambda _, share, *__: 0 * share)
     assert reached() < binom.ppf(ALPHA, 400, 0.945)
 
 
