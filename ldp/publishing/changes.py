@@ -122,8 +122,9 @@ def _changes(out: Path, listed: Sequence[OutputPart]) -> Iterator[Change]:
     cells = np.array([[table.get(key, _UNKNOWN) for key in keys] for table in tables])
     days = read_rows(listed[0].path)["days"][0].as_py()
     shared = max(0.0, *map(shared_of, summaries))
-    # collisions change with the version only
+    # collisions change with version and method
     is_mixed = listed[0].version == ALL_VERSIONS
+    is_mixed |= len({summary.get("method") for summary in summaries}) > 1
     series = Series(
         share=cells[:, :, 0],
         std_error=cells[:, :, 1],
