@@ -125,8 +125,9 @@ def register(kind: M) -> M:
     """Add the mechanism class `kind` from outside the package, and return it, so that its tables
     are saved and loaded and a registry may name it. An installed package lists such classes as
     entry points of the group `ldp.mechanisms`, each under its name. Raises ParameterError for a
-    name that another class has, and for a `wire_id` below 128 or above 255."""
-    if kind.name in [*METRIC_MECHANISMS] and METRIC_MECHANISMS[kind.name] is not kind:
+    name that another class has, and for a `wire_id` below 128 or above 255. A class that is defined
+    again replaces the old one."""
+    if kind.name in [*METRIC_MECHANISMS] and repr(METRIC_MECHANISMS[kind.name]) != repr(kind):
         raise ParameterError(f"another mechanism has the name {kind.name!r}")
     if not FIRST_OUTSIDE <= kind.wire_id <= 255:
         raise ParameterError(f"wire_id must be a number from {FIRST_OUTSIDE} to 255")

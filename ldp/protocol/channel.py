@@ -146,7 +146,8 @@ class Channel:
 
     `differing`: of the two values that differ most, the number of independently randomised cells
     that the first alone touches, and that the second alone does; (1, 0) for a report that is one
-    column (Index), (1, 1) for a sign. Raises ParameterError unless 0 < untouched < touched < 1.
+    column (Index), (1, 1) for a sign. Raises ParameterError unless 0 < untouched < touched < 1, as
+    fractions.
     """
 
     touched: Fraction
@@ -154,6 +155,8 @@ class Channel:
     differing: tuple[int, int] = (1, 0)
 
     def __post_init__(self) -> None:
+        if {type(self.touched), type(self.untouched)} != {Fraction}:
+            raise ParameterError("a probability must be a Fraction")
         if not 0 < self.untouched < 1 or not 0 < self.touched < 1:
             raise ParameterError("a report would give a value away: a probability is 0 or 1")
         if not self.untouched < self.touched:

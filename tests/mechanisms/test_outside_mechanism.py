@@ -81,6 +81,13 @@ def test_names_and_numbers_of_others_are_refused(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.exact
+def test_a_class_that_is_defined_again_replaces_the_old_one() -> None:
+    """A notebook runs its cell twice."""
+    again = type("Flip", (Flip,), {"__module__": __name__})
+    assert ldp.register(again) is METRIC_MECHANISMS["flip"] is not Flip
+
+
+@pytest.mark.exact
 def test_an_entry_point_is_registered_when_its_name_is_met(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -40,6 +40,13 @@ def _cms(epsilon: float) -> Mechanism:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("pair", [(0.75, Fraction(1, 4)), (Fraction(3, 4), 0.25)])
+def test_a_probability_is_a_fraction(pair: tuple[Any, Any]) -> None:
+    with pytest.raises(ParameterError, match=r"^a probability must be a Fraction$"):
+        Channel(touched=pair[0], untouched=pair[1])
+
+
+@pytest.mark.exact
 @given(EPSILONS, st.integers(2, 3000))
 def test_printed_epsilon_is_exact_rounded_up_and_at_most_the_one_asked(
     epsilon: float, categories: int
