@@ -292,6 +292,10 @@ def report_names(mechanism: CatalogueMechanism, report: bytes, value: Value) -> 
 
 def in_100(share: float) -> str:
     """Return how often something happens, in words."""
+    if 0 < share < 1e-6:
+        return f"once in {1 / share:,.0f}"
+    if share > 0.9995:
+        return "nearly always"
     return f"{100 * share:.3g} times in 100"
 
 

@@ -11,6 +11,7 @@ import pytest
 from ldp.accounting.policy import length_in_words
 from ldp.cli import main
 from ldp.registry import Registry
+from ldp.registry.answers import in_100
 from ldp.registry.certificates import Certificates
 from ldp.registry.explaining import NOT_COVERED, explanation, group_lines, in_text
 from ldp.registry.odds import guess_sentence, odds, posterior
@@ -81,6 +82,20 @@ def test_a_guess_that_is_all_but_sure_is_not_rounded_to_certainty() -> None:
     assert "at most 98.3 times in 100" in guess_sentence(4.0)
     assert odds(2.0) == math.exp(2.0)
     assert odds(1e6) == math.inf
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (1.13e-7, "once in 8,849,558"),
+        (2e-6, "0.0002 times in 100"),
+        (0.9994, "99.9 times in 100"),
+        (1 - 1e-7, "nearly always"),
+    ],
+)
+def test_a_share_near_nothing_or_all_is_said_in_words(share: float, said: str) -> None:
+    assert in_100(share) == said
 
 
 @pytest.mark.exact
