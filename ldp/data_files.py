@@ -312,7 +312,7 @@ def _table(path: Path, lines: list[str], reading: Reading) -> DataTable:
             line, (cell,) = table.rows[0]
             raise ParameterError(
                 f"{table.where(line)}: {cell[:SHOWN]!r} may be several cells, {DELIMITERS[sign]} "
-                f"between, below a header of one: give --delimiter"
+                "between, but the header has one: give --delimiter"
             )
     return table
 

@@ -55,10 +55,12 @@ class Occurrence(NamedTuple):
 def checks_by_number(
     name: str, numbers: Ints, limit: int, *statistics: Occurrence
 ) -> Iterator[Checks]:
-    """Check that what reports show does not depend on a number that each has, of this `name`: by
-    every parity of its low bits, by its remainders, by turns and blocks of numbers, and by itself
-    modulo `limit`, where that is not too large; and that it varies among reports in the order of
-    the number as independent events do."""
+    """Check that what reports show does not depend on a number that each report has, of this
+    `name`.
+
+    The checks group reports by every parity of the number's low bits, by its remainders, by turns
+    and blocks of numbers, and by itself modulo `limit`, where that is not too large. In the order
+    of the number, reports must vary as independent events do."""
     different, place = np.unique(numbers, return_inverse=True)
     size, (periods, parts) = low_limit(limit), _periods(limit)
     counted = [of for statistic in statistics for of in statistic[1:3]]

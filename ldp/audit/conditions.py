@@ -264,10 +264,8 @@ class Payloads(NamedTuple):
         if likelihoods is None and mechanism.has_roundings:
             return None
         if likelihoods is None:
-            chances = []
-            for of in zip(reports.true_cells, reports.numbers, strict=True):
-                chances.append(likelihood(mechanism, *of))
-            likelihoods = np.array(chances) / rows
+            pairs = zip(reports.true_cells, reports.numbers, strict=True)
+            likelihoods = np.array([likelihood(mechanism, *pair) for pair in pairs]) / rows
         whole = np.array(reports.numbers, dtype=object) * rows + reports.rows
         _, numbers = np.unique(whole, return_inverse=True)
         _, cells = np.unique(reports.which * rows + reports.rows, return_inverse=True)

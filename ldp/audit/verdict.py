@@ -252,10 +252,11 @@ def all_lives(
     epoch: Callable[[], str],
     trials: int,
 ) -> list[Checks]:
-    """Return the checks of lives in both modes with the first two values, and of a few that are
-    longer; where a report has UNITS bits, of as many devices per value as show a secret of 16 bits.
-    (Where a report is one column, single reports of new devices show it.) Then of lives with all
-    values."""
+    """Return the checks of lives in both modes.
+
+    They are of lives with the first two values, of a few longer ones, and of lives with all values.
+    Where a report has UNITS bits, they have as many devices per value as show a secret of 16 bits;
+    where it is one column, single reports of new devices show it."""
     shows_secret = mechanism.kind.is_bitwise and mechanism.shape.columns >= UNITS
     searched = min(trials * 3 // 5 if shows_secret else trials // 10, MOST_DEVICES)
     checks: list[Checks] = []

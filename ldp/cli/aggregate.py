@@ -65,8 +65,8 @@ def _noting_what_waits(stores: Sequence[StorePath], metric: str, version: int) -
 @click.option(
     "--sql",
     type=click.Choice([*DIALECTS]),
-    help="Print the query that makes the counts, for ldp table import, or with --estimates the "
-    "estimates; count nothing.",
+    help="Count nothing, and print a query for counts, as ldp table import reads them, or with "
+    "--estimates for estimates.",
 )
 @rare(
     "--estimates",

@@ -84,7 +84,7 @@ class _Subject(NamedTuple):
     "--reports",
     "reports",
     type=click.IntRange(1),
-    help="Number of honest reports that are in a batch, one a person, this one included.",
+    help="Number of honest reports in a batch, one a person.",
 )
 @click.option(
     "--sizes",

@@ -53,7 +53,7 @@ _IDS = Typed("RANGE", _id_range)
 @click.option(
     "--store",
     type=STORE,
-    help="Store to add the reports to, a folder or its URL; with --dev none, for this run only.",
+    help="Store to add the reports to, a folder or its URL; not needed with --dev.",
 )
 @click.option(
     "--buffer", type=FILE, help="Folder of what is not in the store yet, by default STORE.buffer."
@@ -96,7 +96,7 @@ def collect_command(
 ) -> None:
     """Take sealed batches over HTTP into a store of reports, until interrupted.
 
-    A batch is answered when it is on the disk for good. On SIGHUP, what waits is moved at once.
+    A batch is answered once it is safely on the disk. SIGHUP moves waiting reports to the store.
     docs/operating.md has the rest. With --dev it serves this machine only: every report is printed
     in words, and a page shows what they estimate.
 

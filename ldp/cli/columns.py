@@ -13,9 +13,9 @@ from ldp.mechanisms.numeric import is_number
 
 
 def read_column(path: Path, column: str | None) -> tuple[str, DataTable]:
-    """Return the name of a column, `column` or the only one, and the table of the file. Raise
-    ParameterError for a file that is no table, lacks the column, or has a number for the name of
-    its only one."""
+    """Return the name of a column and the table of the file. Without `column` it is the only one.
+    Raise ParameterError for a file that is no table or lacks the column, or whose only column has
+    a number for its name."""
     table = read_table(path, chosen_reading(), [] if column is None else [column])
     if column is None and len(table.header) != 1:
         raise ParameterError(f"{path}: give --column, one of {table.names}")

@@ -53,7 +53,7 @@ def metric_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--owner", help="E-mail address of who answers for the metric."),
         click.option("--answers", help=answers),
         click.option("--question", help="Question that people are asked, as they would read it."),
-        click.option("--metric", help="Name, a word, that the metric gets."),
+        click.option("--metric", help="Name of the metric, one word."),
     ):
         command = option(command)
     return command

@@ -43,13 +43,13 @@ def merge_command(tables: tuple[Path, ...], out: Path, overlapping: bool, as_jso
     if repeated and not overlapping:
         raise ParameterError(
             f"days in more than one of these tables: {len(repeated)}, the first {repeated[0]}; "
-            "give --overlapping if their reports are others, or each table once"
+            "give --overlapping if their reports differ, or each table once"
         )
     digests = {sha256(path.read_bytes()).digest() for path in tables}
     if len(digests) < len(tables) and not overlapping:
         raise ParameterError(
-            "two of these tables are the same: name a table once, or give --overlapping if their "
-            "reports are others"
+            "two of these tables are the same: name each once, or give --overlapping if the "
+            "reports differ"
         )
     total.save(out)
     result = {"tables": len(tables), "reports": total.total, "written": str(out)}

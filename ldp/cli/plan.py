@@ -41,9 +41,9 @@ def plan_command() -> None:
 def plan_list(fakes: float | None, as_json: bool, **question: Any) -> None:
     """Compare the mechanisms for values of a list, each tuned to the question, and recommend one.
 
-    Leave out one of --users, --epsilon and --frequency, and it is solved for: the least with which
-    the recommended mechanism detects a value that this share of the users holds. With --fakes it
-    says what this share of made-up reports does to the error, instead of 1 %.
+    Leave out one of --users, --epsilon and --frequency: the plan then finds its least number with
+    which a value that this share of the users holds is detected. --fakes states the share of
+    made-up reports, 1 % by default.
 
     \b
     Example: ldp plan list --domain 2600 --users 1000000 --epsilon 4
@@ -82,10 +82,10 @@ def plan_list(fakes: float | None, as_json: bool, **question: Any) -> None:
 def plan_number(
     population: str | None, result: Path | None, as_json: bool, **question: Any
 ) -> None:
-    """Say what each way would tell of a percentile, in --range or of an unknown range.
+    """Compare the mechanisms for a percentile of numbers in --range or of an unknown range.
 
-    With --by it says this of each category, and when that is hopeless. Without --population or
-    --from few people are assumed to be near it.
+    With --by it does so for each category, and says when that is hopeless. Without --population
+    or --from it assumes that few people are near the percentile.
 
     \b
     Example: ldp plan number --users 100000 --epsilon 2 --quantile 0.95

@@ -36,8 +36,8 @@ def import_counts(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Make the table of METRIC from COUNTS, a CSV file row,column,count: a line for each cell, and
-    one without a column for the number of reports of each row.
+    """Make the table of METRIC from COUNTS, a CSV file row,column,count: a line for each cell. A
+    line without a column has the number of reports of its row.
 
     \b
     Example: ldp table import city counts.csv --registry metrics.toml --out city.table

@@ -109,8 +109,7 @@ def counting_query(
     if isinstance(mechanism, MeanSketch):
         cells = mechanism.shape.rows * mechanism.shape.columns
         raise ParameterError(
-            f"{metric}: mean sketches do not belong into SQL (a table of {cells:,} cells): "
-            "use ldp aggregate"
+            f"{metric}: a table of {cells:,} cells is too large for SQL: use ldp aggregate"
         )
     if dialect == "duckdb":
         source = _stored(report_files(stores, metric, version, since, until), mechanism)

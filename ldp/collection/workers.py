@@ -50,7 +50,7 @@ B = TypeVar("B", bound=BatchFile)
 @dataclass(frozen=True, kw_only=True)
 class Shuffling:
     """Rule when a metric's reports become a file: when there are `least`, or when the first has
-    waited for `longest`, but never fewer than `smallest`, too few to hide one among them."""
+    waited for `longest`. Fewer than `smallest`, too few to hide a report among them, never do."""
 
     least: int = 65_536
     longest: timedelta = timedelta(hours=1)

@@ -44,7 +44,7 @@ class Mixture:
     """Mixture of values of one variable or more. `factors`: the likelihoods of each variable, shape
     (different reports, values), up to a factor that depends on the report; `places`: which of them
     the reports of each group have, shape (groups,); `counts`, shape (groups,): reports of each
-    group. All variables but the first are one, whose c values are all their combinations."""
+    group. All variables but the first count as one, whose c values are their combinations."""
 
     factors: Sequence[Floats]
     places: Sequence[Places]

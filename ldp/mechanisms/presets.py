@@ -75,7 +75,7 @@ def preset_mechanism(name: str) -> CatalogueMechanism:
     preset = PRESETS[name]
     if preset.unknown:
         raise ParameterError(
-            f"{name}: {', '.join(preset.unknown)} were never published, so nobody knows its law; "
+            f"{name}: {', '.join(preset.unknown)} were never published; "
             "give them in metrics.toml and name the metric"
         )
     return from_parameters({**preset.parameters, "seed": "00"})

@@ -376,9 +376,7 @@ def _column(
 def _require_texts(different: Sequence[Any], name: str) -> None:
     """Raise ParameterError, with `name`, where a value is no text."""
     if not all(isinstance(value, str) for value in different):
-        raise ParameterError(
-            f"{name} must hold a text or a number in each row, no list; of a frame give one column"
-        )
+        raise ParameterError(f"{name} must hold a text or a number in each row: give one column")
 
 
 def _as_numbers(different: Any, places: Any, read_as: str, name: str) -> tuple[Any, Any]:

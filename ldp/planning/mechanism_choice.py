@@ -60,7 +60,7 @@ def _randomized_response(question: "Shares") -> Iterable[Mechanism]:
     if question.domain >= limit:
         raise ParameterError(
             f"{question.domain:,} values are not fewer than 3 e**epsilon + 2 = {limit:,.4g}; "
-            "a report would hardly ever be true, and others have less variance"
+            "others have less variance"
         )
     yield _of_list(question, RandomizedResponse)
 

@@ -252,7 +252,7 @@ class Percentile(Question):
         """Return the way that a plan recommends; raises ParameterError for the name of another, or
         for too many categories."""
         if name is not None:
-            raise ParameterError("the mechanism of a percentile is the plan's")
+            raise ParameterError("the plan chooses the mechanism of a percentile")
         if self.way is None:
             if not (ranked := percentiles.ranked(map(self.forecast, self.mechanisms()))):
                 raise ParameterError(

@@ -324,8 +324,8 @@ class Subset(Bits):
 
     @cached_property
     def coarse_coin(self) -> int:
-        """Coin, decided by one byte, for all columns but one. If columns are few, it chooses rather
-        too few than too many, because adding columns costs less than removing them."""
+        """Coin for all columns but one, decided by one byte. Where columns are few it errs towards
+        too few, because adding columns costs less than removing them."""
         few = self.ones - 1
         usual = few - isqrt(few) * (self.columns - 2 * few) // self.columns
         return min(256, 256 * usual // self.columns) << PRECISION - 8

@@ -71,7 +71,7 @@ class Spelling:
         except UnicodeDecodeError:
             text = PAD
         if not set(text) <= set(self.alphabet):
-            raise ParameterError("a value holds a letter outside the alphabet")
+            raise ParameterError("a letter is outside the alphabet: use spelling.clean")
         if len(text) > self.length:
             raise ParameterError(f"a value has more than {self.length} letters; cut it first")
         return text.ljust(self.length, PAD)

@@ -59,8 +59,8 @@ class Change:
 
 
 def update_changes(out: Path, problems: list[Problem]) -> list[Change]:
-    """Look for changes in every version of every metric in the folder of a publication, or in the
-    metric's series if there is one, unless nothing in it differs from the last search. Write the
+    """Look for changes in the metrics of a publication: in the series over versions if there is
+    one, else in each version. What is the same as at the last search is skipped. Write the
     changes, and return the new ones: for their value and period no change was reported before.
     Errors of a metric are added to the `problems`."""
     fresh, published = list[Change](), published_versions(out)

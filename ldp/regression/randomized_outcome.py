@@ -191,9 +191,9 @@ class RandomizedOutcomeRegression:
         features), and return this object.
 
         `weights`: of the rows, above 0, as 1 / P(selected); `strata`: those of the sample, of two
-        rows each at least. `of_people`: whether errors are about the outcomes of these people
-        themselves, so that only the randomisation makes them, and not about a population of which
-        they are a random sample; for the linear model only. Raises ParameterError for other
+        rows each at least. `of_people`, for the linear model only: whether errors are about the
+        outcomes of these people, so that only the randomisation causes them; else about the
+        population of which they are a random sample. Raises ParameterError for other
         numbers, and DecodeError where the covariates do not determine the coefficients.
         """
         require_one_index({"X": X, "y": y, "weights": weights, "strata": strata})

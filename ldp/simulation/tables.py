@@ -133,7 +133,7 @@ def draw_table(
     `generator`, so the result does not depend on the number of processors.
     """
     if mechanism.needs_shuffler:
-        raise ParameterError("one message is not a person's: draw_tables draws a person's")
+        raise ParameterError("a person sends several messages: use draw_tables")
     generator = generator_of(generator)
     if frequencies is not None and users is not None and counts is None:
         counts = generator.multinomial(users, frequencies)

@@ -129,11 +129,12 @@ class Result(Frame):
     def interval(
         self, level: float | None = None, *, selected: bool = False, population: bool = False
     ) -> tuple[Any, Any]:
-        """Return the low and high ends of all intervals, float64, at a `level` (default: that of
-        the result), in the order of what was decoded, which is not that of the rows, and not
-        clipped. `selected`: adjusted for discovery; `population`: for what is expected in a new
-        sample of as many reports. Raises ParameterError for a level outside (0, 1), and where the
-        kind of result has no such intervals."""
+        """Return the low and high ends of all intervals, float64, not clipped.
+
+        They are in the order of what was decoded, which is not that of the rows. `level`: by
+        default that of the result; `selected`: adjusted for discovery; `population`: for what is
+        expected in a new sample of as many reports. Raises ParameterError for a level outside
+        (0, 1), and where the kind of result has no such intervals."""
         level = self.level if level is None else level
         require_share(level, "level")
         settings = {"selected": selected, "population": population}

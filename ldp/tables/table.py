@@ -206,7 +206,7 @@ class Table:
         return replace(self, dictionary=dictionary, memoised=memoised, whole=whole)
 
     def labelled(self, label: Label) -> "Table":
-        """Return the table with this label and no other."""
+        """Return the table with `label` in place of its labels."""
         return replace(self, labels=(label,))
 
     def to_bytes(self) -> bytes:
