@@ -143,8 +143,7 @@ def _of_numbers(gains: "list[Gain]", mechanism: "CatalogueMechanism") -> list[st
 
     what = "the mean" if isinstance(mechanism, Numeric) else "the share above the median"
     lines = [f"{'attack':<14}{'gain':>12}{'intervals hold':>20}", f"{'':<26}{'plain  --fakes':>20}"]
-    for row in gains:
-        lines.append(f"{row.attack:<14}{row.gain['none']:>12.4g}{_held(row):>20}")
+    lines += [f"{row.attack:<14}{row.gain['none']:>12.4g}{_held(row):>20}" for row in gains]
     notes = (
         f"Gain: how far {what} rises. Intervals hold: the share of the runs in which the 95 % "
         "interval holds the honest number, as it is and with --fakes; of percentiles the mean of "

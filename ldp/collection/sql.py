@@ -107,10 +107,7 @@ def counting_query(
             f"{metric}: its reports have several parts, and SQL counts one: use ldp aggregate"
         )
     if isinstance(mechanism, MeanSketch):
-        cells = mechanism.shape.rows * mechanism.shape.columns
-        raise ParameterError(
-            f"{metric}: a table of {cells:,} cells is too large for SQL: use ldp aggregate"
-        )
+        raise ParameterError(f"{metric}: a sketch is too large for SQL: use ldp aggregate")
     if dialect == "duckdb":
         source = _stored(report_files(stores, metric, version, since, until), mechanism)
     else:

@@ -68,22 +68,21 @@ VALUE_CELLS = {
 VALUE_NOTES = (
     "Found: discovered; on average at most 5 % of these are held by nobody. A value needs "
     "about so many of the {:,} people to be found half of the time. Std. error: of the "
-    "count of a value that few hold. Curator's: of a histogram by somebody who is trusted "
-    "with the values, at the same epsilon. The list of values is that of the data: for values "
-    "that nobody can list see sfp, prefix and rappor-ngrams."
+    "count of a value that few hold. Curator's: of a histogram by somebody trusted with them, "
+    "at the same epsilon. For values that nobody can list see sfp, prefix and rappor-ngrams."
 )
 NUMBER_CELLS = {
     "epsilon": "{epsilon:g}",
     "mechanism": "{mechanism}",
     "": "{label}",
-    "in the data": "{true:,.6g}",
+    "in the data": "{true}",
     "estimate": "{text}",
     "95 % interval": "{interval}",
-    "curator": "{curator:,.5g}",
+    "curator": "{curator}",
 }
 NUMBER_NOTES = (
     "No device knows the range of the numbers. Not known above: the reports set no end. Curator: "
-    "what somebody who is trusted with the numbers would release, at the same epsilon a "
+    "what somebody trusted with the numbers would release, at the same epsilon a "
     "percentile. With a known range see ldp plan number --range."
 )
 
@@ -271,6 +270,7 @@ def try_column(
     rows = [row for trial in trials for row in trial.rows]
     texts = [
         {**row, "interval": _interval(row), "label": _label(row), "text": _estimate_text(row)}
+        | {key: _figure(row[key]) for key in ("true", "curator") if key in row}
         for row in rows
     ]
     keys = dict.fromkeys(key for row in rows for key in row)
@@ -440,7 +440,12 @@ def _estimate_text(row: Mapping[str, Any]) -> str:
     if "estimate" not in row or "reports_needed" in row:
         return "not enough"
     is_told = None not in known_ends(row["low"], row["high"])
-    return f"{row['estimate']:,.5g}" if is_told else "not enough"
+    return _figure(row["estimate"]) if is_told else "not enough"
+
+
+def _figure(number: float) -> str:
+    """Return a number as text of five digits, without an exponent where it is large."""
+    return f"{float(f'{number:.5g}'):,.9g}"
 
 
 def _needs(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -470,9 +475,9 @@ def _interval(row: Mapping[str, Any]) -> str:
         return ""
     low, high = known_ends(row["low"], row["high"])
     if low is not None and high is not None:
-        return f"{low:.5g} to {high:.5g}"
+        return f"{_figure(low)} to {_figure(high)}"
     beyond = [(word, end) for word, end in (("above", low), ("below", high)) if end is not None]
-    return " ".join(["not known", *(f"{word} {end:.5g}" for word, end in beyond)])
+    return " ".join(["not known", *(f"{word} {_figure(end)}" for word, end in beyond)])
 
 
 def _value_curves(rows: Sequence[Mapping[str, Any]], people: Population) -> Iterator[Curve]:

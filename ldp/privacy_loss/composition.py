@@ -280,8 +280,8 @@ def compose(
     for report in reports:
         if isinstance(report, Cost) or isinstance(report[0], Cost):
             raise ParameterError(
-                "compose takes (mechanism, number) pairs, not costs: those are added by "
-                "ldp.accounting.sequential; shuffled batches compose by compose_shuffled"
+                "compose takes (mechanism, number) pairs: ldp.accounting.sequential adds costs, "
+                "and compose_shuffled batches"
             )
         mechanism, count = report
         if type(count) is not int or count < 0:

@@ -178,7 +178,7 @@ class Estimates(Result):
         if self.damage is None:
             raise NoBound(
                 f"method {self.details['method']} has no interval that holds under made-up "
-                "reports; leave --fakes out, or for a sketch use --method mean-sketch"
+                "reports; leave --fakes out, or use --method mean-sketch"
             )
         fakes = self.damage(share)
         if self.bounds is None:

@@ -83,6 +83,15 @@ def test_few_different_numbers_are_categories() -> None:
 
 
 @pytest.mark.exact
+def test_large_numbers_are_printed_without_an_exponent() -> None:
+    """An income of 296,940 stood beside an interval from 1.1469e+05."""
+    trials = try_column([40_000 + 61 * person for person in range(8000)], epsilon=4, seed=1)
+    texts = " ".join(cell for cells in trials.cells for cell in cells)
+    assert " 283,940 " in texts
+    assert "e+" not in texts
+
+
+@pytest.mark.exact
 def test_an_estimate_that_reports_do_not_tell_is_not_printed() -> None:
     ages = [str(18 + person % 63) for person in range(300)]
     trials = try_column(ages, epsilon=(0.5, 8), read_as="numbers", seed=1)
