@@ -84,7 +84,7 @@ class _Subject(NamedTuple):
     "--reports",
     "reports",
     type=click.IntRange(1),
-    help="Number of honest reports in a batch, one a person.",
+    help="Number of honest reports that a batch has, one a person.",
 )
 @click.option(
     "--sizes",
@@ -123,10 +123,10 @@ def amplify_command(
 ) -> None:
     """Print what shuffling makes of a report's epsilon, with the conditions it takes.
 
-    The epsilon is certified for the mechanism's own law (privacy blanket), and never rounded down.
-    Several batches compose by their privacy losses. Of each batch in --sizes the store of ldp
-    collect with relay_key notes what the relay attests and what the collector opened: the smaller
-    counts. With --batches N the N smallest batches count.
+    The epsilon is certified for the mechanism's distribution (privacy blanket), and never rounded
+    down. Several batches compose by their privacy losses. --sizes has, for each batch, how many
+    reports the relay attests and how many the collector opened, as ldp collect notes with
+    relay_key: the smaller number counts. With --batches N the N smallest batches count.
 
     \b
     Example: ldp amplify --mechanism apple-safari-energy --users 100000 --delta 1e-6

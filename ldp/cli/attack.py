@@ -53,8 +53,8 @@ def attack_command(
     """Simulate attacks on METRIC: what each gains, what each defence leaves of that, and how often
     intervals hold.
 
-    Without --population values have Zipf frequencies, the last tenth of the dictionary none;
-    numbers are spread over the range.
+    Without --population, values have Zipf frequencies, nobody holds the last tenth of the
+    dictionary, and numbers are spread over the range.
 
     \b
     Example: ldp attack city --registry metrics.toml --fakes 1%

@@ -72,21 +72,21 @@ def audit_command(
 ) -> None:
     """Hold a real encoder's bytes against the epsilon that is printed; status 1 if it fails.
 
-    It checks the law against the stated epsilon, in fractions; every count of reports against that
-    law, of one encoder and of new ones, over many values (the metric's dictionary, too); an epsilon
-    that the encoder has at least, from outside; and of memoised mechanisms what many days tell. Of
-    the client it checks the reports of every mechanism against its law, what is memoised (within a
-    metric, and between two), which records are sent, the order and the ids of sealed batches, the
+    It checks the law against the stated epsilon, in fractions, and counts of reports against that
+    law: of one encoder and of new ones, for many values, those of the metric's dictionary included.
+    It bounds epsilon from below by the reports alone, and checks many days of memoised mechanisms.
+    --client checks the reports of every mechanism against its law, what is memoised within a metric
+    and between two, which records are sent, the order and the ids of sealed batches, and the
     secret. An honest encoder or client fails with probability 1e-6 at most. docs/audit.md says what
     is checked, and what no audit can see.
 
     --encoder holds a program in another language to the mechanism of METRIC or --preset, by its
     bytes alone: it reads the parameters, then one value a line, and answers with reports. With
-    --client it is a client instead: a line is what a device recorded in a period, its answer the
-    batches that were sent.
+    --client it reads what a device recorded in a period, a line each, and answers with the batches
+    that the client sends.
 
     --report writes a certificate: what was audited, its law in fractions, what was tried, what was
-    found, which cheats were caught. --verify repeats one, with its trials and seed.
+    found, which cheats were caught. --verify repeats it, with its trials and seed.
 
     \b
     Example: ldp audit city --registry metrics.toml --report city.json && ldp audit --verify

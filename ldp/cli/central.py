@@ -65,14 +65,14 @@ def central_command(
 ) -> None:
     """Release what METRIC would have said under a trusted curator, beside the local estimate.
 
-    Numbers have a mean, or percentiles where the metric has them, values from a list a histogram,
-    and other strings those whose noisy count reaches a threshold. The noise is OpenDP's, fresh in
-    every run, and every run costs its epsilon again; with --seed all is a simulation. The number
-    of people is public. A line of --data is a person or several: an answer that the metric does not
-    take is unreadable, and counts as the middle of the bounds, or not at all. From 1 to 10 % of
-    epsilon buys noisy shares of what was read, clipped and unreadable; where half or more is
-    unreadable, nothing is released. Without --table the reports are simulated from the data:
-    publish the curator's columns alone then.
+    It releases the mean of numbers, or percentiles where the metric has them; a histogram of values
+    from a list; and of other strings those whose noisy count reaches a threshold. The noise is
+    OpenDP's, fresh in every run, and every run costs its epsilon again; with --seed all is a
+    simulation. The number of people is public. A line of --data is a person or several: an answer
+    that the metric does not take is unreadable, and counts as the middle of the bounds, or not at
+    all. 1 to 10 % of epsilon pays for noisy shares of what was read, clipped and unreadable; where
+    half or more is unreadable, nothing is released. Without --table the reports are simulated from
+    the data: then publish only the curator's columns.
 
     \b
     Example: ldp central city --registry metrics.toml --data city.csv

@@ -46,7 +46,7 @@ SEALED = 48
 @JSON
 @reading_options
 def compare_command(population: str, seed: int | None, as_json: bool, **question: Any) -> None:
-    """Compare what nobody is trusted with to what a shuffler or a curator could do.
+    """Compare local reports with what a shuffler or a trusted curator could do.
 
     It simulates: nothing that it prints is a release.
 

@@ -140,8 +140,8 @@ def _method(text: str) -> tuple[str, int | None]:
 def decode_command(source: Path, part: str | None, **typed: Any) -> None:
     """Estimate how many reports of TABLE held each value, number, word or pair.
 
-    Words that nobody listed are found in tables of sfp, prefix and rappor-ngrams. Of a joint metric
-    each combination of values is estimated, and a test is printed that its parts are independent: a
+    Words that nobody listed are found in tables of sfp, prefix and rappor-ngrams. For a joint
+    metric it estimates each combination of values, and tests whether the parts are independent. A
     part with a dictionary has a cell for each candidate that it discovers by itself, and one for
     all other values.
 

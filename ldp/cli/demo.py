@@ -41,7 +41,7 @@ SAID = {
         "{users:,} people each write a word of six to ten letters. There is no list\nof words: a "
         "report holds the randomised word and a randomised fragment of it, and\nthe server puts "
         "words together from the fragments that stand out (Apple's puzzle).\nFor speed the "
-        "reports' table is drawn at once, by the same law, instead of each report:\n"
+        "reports' table is drawn at once, not report by report:\n"
     ),
     "browser": (
         "\n{users:,} people look at the web, each with one version of one browser. Its name is\n"

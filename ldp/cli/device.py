@@ -41,8 +41,8 @@ REASONS = {
 def device_command(file: Path, registry: Path | None, witness: Path | None, as_json: bool) -> None:
     """Say what a device stores, what it sent and will send, and why it waits.
 
-    FILE is the first argument of the app's Client. What was sent is there in words while the app
-    keeps it (keep_sent; a day in development); nothing in the file is an answer before its noise.
+    FILE is the first argument of the app's Client. While the app keeps what was sent (keep_sent; a
+    day in development) it is printed in words. The file holds no answer without noise.
 
     \b
     Example: ldp device device.ldp

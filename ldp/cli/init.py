@@ -53,7 +53,7 @@ def metric_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--owner", help="E-mail address of who answers for the metric."),
         click.option("--answers", help=answers),
         click.option("--question", help="Question that people are asked, as they would read it."),
-        click.option("--metric", help="Name of the metric, one word."),
+        click.option("--metric", help="Name that the metric gets, one word."),
     ):
         command = option(command)
     return command

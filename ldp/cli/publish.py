@@ -81,12 +81,11 @@ def publish_command(
 ) -> None:
     """Count and decode what is new in the stores, for every metric of the registry.
 
-    Days that have ended and have reports that are not counted yet become kept tables, estimates and
-    rows of one data set; reports that come late re-open their day. Run it again as often as you
-    like, from cron: a run that is killed is repeated, and a second one beside it ends with an
-    error. With the setting fakes the intervals of what it counts hold for the honest reports,
-    whatever the made-up ones say. A row is about a day, a week, or as with the setting period =
-    "28d" several days. docs/publishing.md has the rest.
+    Every day that has ended and has uncounted reports becomes a kept table, estimates and rows of
+    one data set; reports that come late re-open their day. Run it as often as you like, from cron:
+    a run that is killed is repeated, and a second one beside it ends with an error. With the
+    setting fakes, intervals hold for the honest reports, whatever the made-up ones say. A row is
+    about a day, a week, or several days (period = "28d"). docs/publishing.md has the rest.
 
     \b
     Example: ldp publish --registry metrics.toml --store reports --out published

@@ -41,7 +41,7 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for the format of a data file to a command; `chosen_reading` returns their
     values."""
     for name, kind, words in (
-        ("--encoding", None, "Encoding of the data, as cp1252; by default UTF-8."),
+        ("--encoding", None, "Encoding that the data have, as cp1252; by default UTF-8."),
         ("--decimal", click.Choice([".", ","]), "Decimal sign that numbers of data have."),
         ("--delimiter", Typed("SIGN", _delimiter), "Sign that separates columns, as ; or tab."),
     ):

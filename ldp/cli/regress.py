@@ -127,13 +127,12 @@ def regress_command(
 ) -> None:
     """Release the coefficients of a differentially private linear regression.
 
-    Nothing but the bounds that you state is taken for public, and the number of rows, unless
-    --neighbours is add-remove. A cell that is not a number counts as the middle of its column's
-    bounds, because an error would tell that somebody has none; --compare names its line. From 1 to
-    10 % of epsilon buys noisy shares of the rows that were read, clipped and unreadable: where half
-    of them or more are unreadable, nothing is released. With --compare no coefficient is released:
-    every method is simulated on splits of the data, local ones beside the curator's, and the errors
-    shown are not private.
+    Only the bounds that you state are public, and with --neighbours replace-one the number of rows.
+    A cell that is not a number counts as the middle of its column's bounds, because an error would
+    reveal that somebody has none; --compare names its line. 1 to 10 % of epsilon pays for noisy
+    shares of the rows that were read, clipped and unreadable: where half or more are unreadable,
+    nothing is released. --compare releases no coefficient: it simulates every method on splits of
+    the data, local ones beside the curator's, and the errors shown are not private.
 
     A table of `moments` reports, which are private already, is read by ldp decode. With
     --randomized the target is a randomised answer of a survey, 0 or 1, and each --feature and

@@ -178,8 +178,8 @@ def charge(database: Database, group: str, metric: Metric, at: int, times: int, 
 
 
 def mark_sealed(database: Database, group: str, end: int) -> None:
-    """Note that something was sent of a group's period. Of charges and windows beyond MOST_WINDOWS
-    keep the totals only, and delete the charged responses of epochs that ended before."""
+    """Note that something was sent of a group's period. Keep only the totals of charges and
+    windows beyond MOST_WINDOWS, and delete the charged responses of epochs that ended before."""
     database.execute("INSERT INTO sealed VALUES (?, ?)", (group, end))
     (last,) = database.execute(_LAST_SEALED, (group, MOST_WINDOWS)).fetchone() or (0,)
     for statement in _FORGET if last else ():

@@ -57,8 +57,8 @@ class Broken(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.metric} v{self.version}: since {self.since} the reports do not follow the law "
-            f"that is stated: {self.cause}"
+            f"{self.metric} v{self.version}: since {self.since} the reports do not follow "
+            f"the stated distribution: {self.cause}"
         )
 
 

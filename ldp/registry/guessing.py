@@ -33,8 +33,8 @@ class Linked(NamedTuple):
 
 def right_guesses(masses: Masses, belief: float = 0.5) -> Iterator[float]:
     """Yield the share of right guesses from 1, 2, .. fresh reports about one answer, until
-    MOST_STEPS. `belief`: prior probability of the first answer; the second has the rest. Of the two
-    orders of the answers, the one that makes more guesses right counts.
+    MOST_STEPS. `belief`: prior probability of the first answer; the second has the rest. The order
+    of the answers that makes more guesses right counts.
 
     >>> shares = right_guesses([(0.75, 0.25), (0.25, 0.75)])
     >>> [round(next(shares), 4) for _ in range(3)]

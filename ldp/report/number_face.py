@@ -52,7 +52,7 @@ def _under_fakes(summary: Facts) -> str:
     return (
         f"Intervals hold for the honest reports, whatever up to {percent(summary['fakes'])} of all "
         f"reports say: these can raise {what} by {raised} and lower it by {lowered}, and each "
-        "interval is longer by what they can do to it. Of more made-up reports nothing is claimed."
+        "interval is longer by what they can do to it. Nothing is claimed for more made-up reports."
     )
 
 

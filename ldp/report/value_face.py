@@ -169,7 +169,7 @@ def _under_fakes(summary: Facts) -> str:
         f"Intervals and found values hold for the honest reports, whatever up to "
         f"{percent(summary['fakes'])} of all reports say and whoever chose it with knowledge of "
         f"all others: these can raise a count by {raised} and lower it by {lowered}, and each "
-        "interval is that much longer. Of more made-up reports nothing is claimed."
+        "interval is that much longer. Nothing is claimed for more made-up reports."
     )
 
 

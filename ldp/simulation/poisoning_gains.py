@@ -69,7 +69,7 @@ def undefended(poisoned: Poisoned) -> Floats:
 
 def statistics(poisoned: Poisoned) -> Floats:
     """Return the shares without the fakes that a collector sets aside when all reports are one
-    block (`is_plausible`). Of the honest ones only their uniform rows and columns matter there."""
+    block (`is_plausible`). Only the uniform rows and columns of the honest ones matter there."""
     if poisoned.fakes is None:
         return undefended(poisoned)
     mechanism, (rows, payloads) = poisoned.honest.mechanism, poisoned.fakes

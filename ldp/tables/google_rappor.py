@@ -246,7 +246,7 @@ def read_map(
     (candidates, cohorts, hashes).
 
     A row is a set of positions, in any column: a position twice is one bit, cells without one are
-    left out, and cohort (position - 1) // bits has it. Of two rows of one string the first counts;
+    left out, and cohort (position - 1) // bits has it. The first row of a string counts;
     a string without letters is called "Empty", as in R. Raises DecodeError, with line and value,
     also for a table of another mechanism.
     """

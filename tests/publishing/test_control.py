@@ -242,7 +242,8 @@ def test_publish_says_which_control_does_not_follow_its_law(tmp_path: Path) -> N
     words = "--registry metrics.toml --store store --out out"
     said = invoke(tmp_path, "publish", *words.split(), "--until", "2026-01-04")
     sentence = (
-        f"heartbeat v1: since 2026-01-03 the reports do not follow the law that is stated: {HASHED}"
+        "heartbeat v1: since 2026-01-03 the reports do not follow the stated distribution: "
+        f"{HASHED}"
     )
     assert sentence in said.splitlines()
     assert "broken build" in (tmp_path / "out" / "site" / "index.html").read_text()
