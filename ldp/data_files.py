@@ -134,7 +134,7 @@ class DataTable(NamedTuple):
         is_pair = [*map(str.lower, self.header)] in ([name.lower(), kind] for kind in KINDS)
         is_open = not self.reading.is_private
         if counts and (is_pair or (is_open and self._may_hold(counts, name))):
-            what = "may count people, and --column reads one a row: head the table value,count"
+            what = "may count people, and --column reads one a row: repeat rows, leave --column out"
             raise ParameterError(f"{self.path}: {counts[0]} {what}, or rename that column")
 
     def _may_hold(self, counts: list[str], name: str) -> bool:

@@ -137,7 +137,7 @@ def plan(
     numbers: dict[str, Any] = {"users": users, "epsilon": epsilon, "frequency": frequency}
     missing = [name for name, value in numbers.items() if value is None]
     if len(missing) > 1:
-        raise ParameterError(f"{' and '.join(missing)} are missing; leave out one of them at most")
+        raise ParameterError(f"{' and '.join(missing)} are missing; leave out one at most")
 
     def detects(steps: int) -> bool:
         question = Shares(**settings, **numbers, **_number(name, steps))
