@@ -230,7 +230,7 @@ def _text(value: Any) -> Any:
         value = abs(value)
     text = str(float(value) if isinstance(value, Fraction) else value)
     if " at 0x" in text and not isinstance(value, str):
-        raise TypeError(f"an object of {type(value).__name__} is no text and no number")
+        raise TypeError(f"an object of {type(value).__name__} is neither a text nor a number")
     return text
 
 

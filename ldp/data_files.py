@@ -242,7 +242,7 @@ def plain_numbers(
         if form and sign not in form:
             what = f"may be {' or '.join(form.values())}: {advice}"
             if decimal:
-                what = f"is no number with the decimal sign {decimal}"
+                what = f"is not a number with the decimal sign {decimal}"
             raise ParameterError(f"{where(cell)}: {cell[:SHOWN]!r} {what}")
         numbers[cell] = form.get(sign, cell)
     return numbers
@@ -461,7 +461,7 @@ def _encoding(reading: Reading, default: str) -> str:
     try:
         b"\n".decode(encoding, "replace")
     except (LookupError, UnicodeError):
-        raise ParameterError(f"--encoding {encoding} is no encoding of text") from None
+        raise ParameterError(f"--encoding {encoding} is not an encoding of text") from None
     return encoding
 
 

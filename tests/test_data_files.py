@@ -254,11 +254,13 @@ def test_an_option_says_what_the_file_does_not(tmp_path: Path) -> None:
     assert (read.numbers("a"), read.cells("b")) == (["1234"], ["Mål"])
     read = read_table(written(tmp_path, "a;b\n1.5;2\n"), Reading(decimal=","))
     with pytest.raises(
-        ParameterError, match=r"line 2: '1\.5' is no number with the decimal sign ,"
+        ParameterError, match=r"line 2: '1\.5' is not a number with the decimal sign ,"
     ):
         read.numbers("a")
     for encoding, private in product(("hex", "idna", "undefined"), (False, True)):
-        with pytest.raises(ParameterError, match=f"--encoding {encoding} is no encoding of text"):
+        with pytest.raises(
+            ParameterError, match=f"--encoding {encoding} is not an encoding of text"
+        ):
             read_table(path, Reading(encoding=encoding, is_private=private))
     with pytest.raises(ParameterError, match="is not PUNYCODE text"):
         read_text(path, Reading(encoding="punycode"))

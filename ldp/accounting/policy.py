@@ -45,7 +45,7 @@ class Caps:
 
     def __post_init__(self) -> None:
         if self.window <= timedelta(0):
-            raise ParameterError("window must be longer than nothing")
+            raise ParameterError("window must be above 0")
         names = ["window_epsilon", "lifetime_epsilon"]
         if self.report_epsilon is not None:
             names.append("report_epsilon")

@@ -23,7 +23,7 @@ CONSENT = {
 }
 
 REASONS = {
-    "value": "with a value that is no answer of the metric",
+    "value": "with a value that is not an answer of the metric",
     "unknown metric": "of a metric that the registry does not have",
     "consent": "of a metric or group that the owner was not asked for",
     "cap": "after the budget was spent",

@@ -210,7 +210,7 @@ class Client:
         `every`; in development, every DEVELOPMENT_WAIT. Raise ParameterError unless `every` is
         positive."""
         if not isinstance(every, timedelta) or every <= timedelta(0):
-            raise ParameterError("every must be longer than nothing, a timedelta")
+            raise ParameterError("every must be a timedelta above 0")
         wait = min(every, DEVELOPMENT_WAIT) if self._registry.development else every
         self._safely(lambda: self._sender.start(self.upload, wait), lambda _: None)
 

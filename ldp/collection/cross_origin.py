@@ -34,7 +34,7 @@ def checked_origin(text: str) -> str:
         or not (parts.scheme == "https" or (parts.scheme == "http" and is_local))
     ):
         raise ParameterError(
-            f"{text!r} is no exact origin: write https://app.example, with a port if it is not 443 "
+            f"{text!r} is not an exact origin: use https://app.example, with a port other than 443 "
             "(http on this machine only)"
         )
     return text

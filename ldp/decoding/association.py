@@ -289,7 +289,7 @@ def associate(
     """
     mechanism = table.mechanism
     if not isinstance(table, JointTable):
-        raise DecodeError(f"reports of {mechanism.name} have one part: nothing goes together")
+        raise DecodeError(f"reports of {mechanism.name} have one part, and no pairs")
     patterns, count = whole_of(table), len(table.tables)
     lists = [None] * count if candidates is None else candidates
     listed = [None if some is None else texts(some, "candidates") for some in lists]

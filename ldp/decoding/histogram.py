@@ -26,7 +26,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     assert isinstance(mechanism, BitFlip)
     number = {label: i for i, label in enumerate(mechanism.labels)}
     if not {*candidates} <= {*number}:
-        raise DecodeError("a candidate is no bucket of the mechanism")
+        raise DecodeError("a candidate is not a bucket")
     bucket = np.array([number[candidate] for candidate in candidates])
     named_counts, reports_about = counts_of_buckets(table)
     channel, scale = mechanism.channel, n / reports_about

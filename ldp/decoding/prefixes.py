@@ -48,7 +48,7 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
     """
     mechanism = table.mechanism
     if not isinstance(mechanism, PrefixExtension):
-        raise DecodeError("the table is none of a prefix extension (mechanism prefix)")
+        raise DecodeError("the table is not of mechanism prefix")
     if mechanism.rows // mechanism.groups < MIN_ROWS:
         raise DecodeError(f"fewer than {MIN_ROWS} rows a length: no error rate is claimed")
     spelling = mechanism.spelling

@@ -63,7 +63,7 @@ def discover(
     """
     puzzle = table.mechanism if isinstance(table, JointTable) else None
     if not isinstance(puzzle, SequenceFragmentPuzzle):
-        raise DecodeError("the table is none of a puzzle of words (mechanism sfp)")
+        raise DecodeError("the table is not of mechanism sfp")
     if not table.total:
         raise DecodeError("the table holds no reports")
     if top is not None and (type(top) is not int or top < 1):

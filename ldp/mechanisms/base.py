@@ -246,7 +246,7 @@ class CatalogueMechanism(ABC):
 def require_mechanism(mechanism: Any) -> Any:
     """Return `mechanism`; raise ParameterError for anything but a mechanism."""
     if not isinstance(mechanism, CatalogueMechanism):
-        raise ParameterError(f"{mechanism!r} is no mechanism, such as RandomizedResponse(...)")
+        raise ParameterError(f"{mechanism!r} is not a mechanism, such as RandomizedResponse(...)")
     return mechanism
 
 

@@ -55,7 +55,7 @@ def require_range(bounds: object, name: str = "bounds") -> Range:
             if low < low + (high - low) / MOST_BINS < high:
                 return low, high
     raise ParameterError(
-        f"{name} must be two numbers, the lower first, at most 2**53 in size and not too near"
+        f"{name} must be two numbers, the lower first, at most 2**53 in size and not too close"
     )
 
 

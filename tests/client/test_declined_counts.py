@@ -40,7 +40,7 @@ def test_declined_records_are_counted_by_reason(
     assert run(words, monkeypatch) == 0
     shown = capsys.readouterr().out
     assert "3 of a metric that the registry does not have" in shown
-    assert "4 with a value that is no answer of the metric" in shown
+    assert "4 with a value that is not an answer of the metric" in shown
     app.client = app.open()
     app.client.withdraw()
     assert dict(app.client.status().declined) == {}

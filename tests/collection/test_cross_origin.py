@@ -113,7 +113,7 @@ def test_the_command_takes_exact_origins_only(tmp_path: Path) -> None:
     assert Process(tmp_path, *settings(tmp_path, allow_origin=[APP, "*"])).ended() == 2
     log = (tmp_path / "log").read_text()
     assert log.count("\n") == 1
-    assert "'*' is no exact origin" in log
+    assert "'*' is not an exact origin" in log
 
 
 def test_the_command_writes_what_the_collector_serves(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_an_empty_store_is_one_clear_error(tmp_path: Path) -> None:
         lambda: ReportWriter(tmp_path, "letters", 1, other, DAY),
         lambda: aggregate([tmp_path], "letters", 1, other),
     ):
-        with pytest.raises(ParameterError, match="'rr' is no mechanism, such as"):
+        with pytest.raises(ParameterError, match="'rr' is not a mechanism, such as"):
             call()
 
 

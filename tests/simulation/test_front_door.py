@@ -136,11 +136,11 @@ def test_a_class_is_no_mechanism_and_a_legacy_generator_no_seed() -> None:
     some: list[Any] = [RandomizedResponse, "rr", None]
     for wrong in some:
         for take in (ldp.simulate, Table.from_reports):
-            with pytest.raises(ParameterError, match="is no mechanism, such as"):
+            with pytest.raises(ParameterError, match="is not a mechanism, such as"):
                 take(wrong, ["a"])
-        with pytest.raises(ParameterError, match="is no mechanism, such as"):
+        with pytest.raises(ParameterError, match="is not a mechanism, such as"):
             TableBuilder(wrong)
-        with pytest.raises(ParameterError, match="is no mechanism, such as"):
+        with pytest.raises(ParameterError, match="is not a mechanism, such as"):
             Table.from_counts(wrong, [[1]], 1)
     legacy: Any = np.random.RandomState(1)
     with pytest.raises(ParameterError, match="seed must be a whole number from 0"):
@@ -317,7 +317,7 @@ def test_numbers_are_compared_with_numbers_only() -> None:
         ldp.compare([mean, "rr"], MINUTES, (1.0,))
     with pytest.raises(ParameterError, match=r"no mechanism 'rrr'; known: .*, hadamard "):
         ldp.compare(["rrr"], PLACES)
-    with pytest.raises(ParameterError, match="is no mechanism, such as"):
+    with pytest.raises(ParameterError, match="is not a mechanism, such as"):
         ldp.compare([cast("Any", SimpleNamespace)], PLACES)
     with pytest.raises(ParameterError, match="'Hell': value is not one of the 2 categories"):
         ldp.simulate(RandomizedResponse(categories=("Oslo", "Bergen"), epsilon=1.0), ["Hell"])

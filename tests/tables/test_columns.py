@@ -286,7 +286,7 @@ def test_rows_of_a_structured_array_are_tuples() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("wrong", [object(), lambda: None])
 def test_objects_without_a_text_are_no_values(wrong: object) -> None:
-    with pytest.raises(ParameterError, match="is no text and no number"):
+    with pytest.raises(ParameterError, match="is neither a text nor a number"):
         column_codes([wrong, wrong])
     assert column_codes(["<a at 0x1>"])[0] == ("<a at 0x1>",)
 
