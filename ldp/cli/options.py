@@ -142,8 +142,8 @@ def say(
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: in a column with numbers cells end below each other, in others
-    they begin there. A table wider than the terminal is in parts, each with the first column."""
+    """Return the lines of a table: columns with numbers are aligned right, others left. A table
+    wider than the terminal is in parts, each with the first column."""
     first, *others = map(_padded, zip(*rows, strict=True))
     parts = [[first]]
     for cells in others:

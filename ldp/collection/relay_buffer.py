@@ -124,8 +124,8 @@ class RelayBuffer(BatchFile):
         ).fetchall()
 
     def outgoing(self) -> list[bytes]:
-        """Return the ids of the sealed batches that are on their way, in a new order each time: one
-        that fails again and again stays before no other."""
+        """Return the ids of the sealed batches that are on their way, in a new order each time, so
+        that one that keeps failing does not delay the others."""
         rows = self._rows("SELECT id FROM outgoing ORDER BY random()")
         return [identity for (identity,) in rows]
 

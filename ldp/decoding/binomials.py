@@ -42,9 +42,10 @@ upper tail is the probability of that count or more; all shapes (candidates,).""
 
 
 class Pooled(NamedTuple):
-    """Reports of clients that sent `per_client` each under one permanent response. `permanent`:
-    chances that it names the cell, of a holder and of another; `shows`: chances that a report does,
-    where it does and where it does not."""
+    """Reports of clients that sent `per_client` each under one permanent response.
+
+    `permanent`: chances that this response names the cell, of a holder and of anybody else;
+    `shows`: chances that a report names it where the response does, and where it does not."""
 
     per_client: float
     permanent: tuple[float, float]

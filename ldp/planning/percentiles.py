@@ -170,9 +170,9 @@ def spread_people(q: float, true: float, bounds: Range) -> Population:
 
 
 def places_of(bounds: Range | None) -> Floats:
-    """Return the values of the quantile for which a plan is made: the least in size that it
-    assumes, and the middle, by ratio, between it and the larger end. Without a range 1.0 stands for
-    all."""
+    """Return the values of the quantile for which a plan is made: the one nearest to 0 that it
+    assumes, and the geometric mean of that and the larger end. Without a range return 1.0, which
+    stands for all."""
     if bounds is None:
         return np.array([1.0])
     end = max(bounds[1], bounds[0], key=abs)

@@ -213,8 +213,8 @@ def _left(cap: float, spent: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class PlannedMetric:
-    """Answer to the `question` of an ask, at its epsilon of a charge: the mechanism, and for how
-    many days a charge lasts if it is memoised (else 0)."""
+    """Answer to the `question` of an `ask`, at the epsilon of one charge: the mechanism, and the
+    number of days for which a charge lasts (0 unless it is memoised)."""
 
     ask: Ask
     question: Question

@@ -201,8 +201,8 @@ def bernoulli(
 
 
 def usual_bytes(lanes: int) -> tuple[int, int]:
-    """Return how many bytes of the operating system `bernoulli` takes at most, except in one call
-    of a hundred, and how many of them are top bytes."""
+    """Return how many bytes `bernoulli` takes at most, except in one call of a hundred, and how
+    many of them are top bytes."""
     if lanes > FEW_LANES:
         return lanes + lanes // 16, lanes
     return (_LANE_BYTES * lanes if lanes > 1 else PRECISION // 8), 0

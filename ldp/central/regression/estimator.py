@@ -217,9 +217,10 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return tags
 
     def merged(self, other: "PrivateLinearRegression") -> Self:
-        """Return the regression of the moments of two curators together, each fitted with a robust
-        method, the same bounds and other people: each person's cost stays that of their curator,
-        `cost_` the larger. Raises ParameterError for others."""
+        """Return the regression of the added moments of two curators.
+
+        Each fitted a robust method with the same bounds to different people. A person's cost stays
+        that of their curator; `cost_` is the larger. Raises ParameterError for other fits."""
         check_is_fitted(self)
         check_is_fitted(other)
         method, mine, theirs = self._method(), self.moments_, other.moments_
