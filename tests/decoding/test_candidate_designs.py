@@ -27,6 +27,7 @@ from ldp.tables.google_rappor import (
     read_map,
 )
 from tests.candidate_tables import CASES, NAMES, shipped, small_case
+from tests.tiers import tiered
 
 
 @pytest.mark.exact
@@ -302,7 +303,7 @@ def test_what_is_added_to_cells_by_several_threads_is_all() -> None:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("rows", [1, 7, 300])
+@pytest.mark.parametrize("rows", tiered([1, 7, 300]))
 def test_compiled_md5_equals_hashlib_at_every_length(rows: int) -> None:
     """Texts have up to three blocks; at 51, 52, 115 and 116 letters the padding needs another
     one."""

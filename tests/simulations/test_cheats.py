@@ -491,6 +491,7 @@ def test_every_kind_of_value_comes_from_another_process(name: str) -> None:
         assert hook.values == [value]
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_few_drawn_cheats_are_audited(monkeypatch: pytest.MonkeyPatch) -> None:
     """The honest audit fails with the probability that it states; the twin is the plain cheat."""
