@@ -86,7 +86,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     def draw(self: Fleet, devices: Ints, places: Ints) -> Ints:
         return self._draw_responses(places, self._cohorts[devices])
 
-    monkeypatch.setattr(Fleet, "_of_secret", draw)
+    monkeypatch.setattr(Fleet, "_of_pairs", draw)
 
 
 def registry(

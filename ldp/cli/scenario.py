@@ -43,21 +43,11 @@ DEVICES_ADD = (
     "Caps are kept by each device. It knows nothing of its owner's other devices, and what they "
     "tell adds: somebody with k of them can tell k times as much as a cap says."
 )
-ACCOUNT = (
-    " The devices of an account share a secret: a response that is memoised per value is the same "
-    "on each and told once."
-)
 ALIKE = (
     "The attacker can tell whose reports are whose, knows the mechanism and how frequent values "
     "are, and takes the most probable value; the people attacked stay and keep their values, which "
     "is when averaging works best. Advantage: how often a likelihood-ratio test of two sets of so "
     "many reports says so if it is so, less how often if it is not; 0 is chance, 100 % certainty."
-)
-TRADE = (
-    "Memoisation protects against averaging and harms unlinkability: the same permanent response, "
-    "in the same cohort, is a fingerprint. Per value it also shows that a value changed, which no "
-    "epsilon covers; an epoch tells of one value and shows no change within it, but links its own "
-    "reports just as well."
 )
 
 
@@ -226,7 +216,7 @@ def _words(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
         f"{scenario.start}."
     )
     yield from ("", *_words_of_reports(result["metrics"]))
-    yield from ("", *_words_of_spending(scenario, result))
+    yield from ("", *_words_of_spending(result))
     if (attacker := result["attacker"]) is not None:
         yield from _words_of_attacks(attacker)
     for what, place in result["written"].items():
@@ -234,8 +224,16 @@ def _words(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _words_of_reports(metrics: Mapping[str, Any]) -> Iterator[str]:
-    heads = ("reports", "on first day", "on last day", "of old values")
-    table: Rows = [("metric", "memoised", *heads)]
+    table: Rows = [
+        (
+            "metric",
+            "memoised",
+            "reports",
+            "on first day",
+            "on last day",
+            "of old values",
+        )
+    ]
     for name, metric in metrics.items():
         days = [many for many in metric["reports_by_day"] if many] or [0]
         cells = [f"{number:,}" for number in (metric["reports"], days[0], days[-1])]
@@ -244,13 +242,13 @@ def _words_of_reports(metrics: Mapping[str, Any]) -> Iterator[str]:
     yield from aligned(table)
 
 
-def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
+def _words_of_spending(result: Mapping[str, Any]) -> Iterator[str]:
     yield "What people spent, epsilon        a device          a person"
     yield "                               median   worst    median   worst"
     for group, spent in result["spent"].items():
         numbers = [spent[side][which] for side in ("device", "person") for which in spent[side]]
         yield f"{group:<27} " + " ".join(f"{rounded_up(number):>8}" for number in numbers)
-    yield from wrap(DEVICES_ADD + ACCOUNT * scenario.account)
+    yield from wrap(DEVICES_ADD)
     for name, metric in result["metrics"].items():
         if metric["memoise"]:
             yield from wrap(_bound(name, metric))
@@ -279,8 +277,6 @@ def _words_of_attacks(attacker: Mapping[str, Any]) -> Iterator[str]:
     for name, metric in attacker["metrics"].items():
         yield from ("", *_words_of_guesses(name, metric))
         yield from _words_of_links(metric["linked"])
-    if any(len(metric["linked"]) > len(REPORTS) for metric in attacker["metrics"].values()):
-        yield from ("", *wrap(TRADE))
     yield ""
 
 

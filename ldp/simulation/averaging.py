@@ -73,17 +73,15 @@ def averaging(
     people = draw_people(staying, generator)
     collection = Collection(staying, people, generator, limited=limited)
     metrics = {metric.name: metric for metric in staying.metrics if metric.guessable}
-    streams = {
-        name: _Streams(metric, *collection.streams(name)) for name, metric in metrics.items()
-    }
+    likelihoods = {name: _Likelihoods(metric, people.owner) for name, metric in metrics.items()}
     results: dict[str, list[Averaged]] = {name: [] for name in metrics}
     for day, every in enumerate(collection.days(), 1):
         for sent in every:
             if sent.scenario_metric.guessable:
-                streams[sent.scenario_metric.name].add(sent)
+                likelihoods[sent.scenario_metric.name].add(sent)
         for name, metric in metrics.items() if day in days else ():
             shares = metric.population.shares
-            scores = log_shares(shares) + streams[name].of_people(people.joined.size)
+            scores = log_shares(shares) + likelihoods[name].of_people(people.joined.size)
             most = float(shares.max())
             ceiling = [posterior(most, e) for e in collection.persons([name]).tolist()]
             guess = np.round(scores, _DIGITS).argmax(axis=1)
@@ -92,11 +90,11 @@ def averaging(
     return results
 
 
-class _Streams:
-    """Likelihoods of the values of one metric, given all its reports, by stream and by person."""
+class _Likelihoods:
+    """Likelihoods of the values of one metric, given all its reports, by device and by person."""
 
-    def __init__(self, scenario_metric: ScenarioMetric, of_device: Ints, owner: Ints) -> None:
-        self._of_device, self._owner, self._epoch = of_device, owner, -1
+    def __init__(self, scenario_metric: ScenarioMetric, owner: Ints) -> None:
+        self._owner, self._epoch = owner, -1
         metric, values = scenario_metric.metric, scenario_metric.population.values
         self._evidence = evidence(metric.mechanism, values, metric.memoise, owner.size)
 
@@ -104,7 +102,7 @@ class _Streams:
         if sent.epoch != self._epoch and isinstance(self._evidence, MemoisedEvidence):
             self._evidence.end_epoch()
         self._epoch = sent.epoch
-        self._evidence.add(self._of_device[sent.devices], sent.rows, sent.payloads)
+        self._evidence.add(sent.devices, sent.rows, sent.payloads)
 
     def of_people(self, people: int) -> Floats:
         """Return ln P(all reports of a person | value), up to a term that does not depend on the

@@ -28,22 +28,20 @@ from ldp.tables.batches import payload_numbers
 
 
 class Fleet:
-    """Encoders of many devices. `secrets`: for each device the number of its secret, int64, shape
-    (devices,); devices of one account share a secret. `values`: all values that devices may hold.
-    """
+    """Encoders of a number of `devices`. `values`: all values that devices may hold."""
 
     def __init__(
         self,
         mechanism: CatalogueMechanism,
         values: Sequence[Value],
         memoise: Memoise,
-        secrets: Ints,
+        devices: int,
         generator: Generator,
     ) -> None:
         self._mechanism = mechanism
         self._points = points_of(mechanism, values)
         self._values, self._memoise = len(values), memoise
-        self._secrets = secrets
+        self._devices = devices
         self._generator = generator
         if memoise:
             assert isinstance(mechanism, MemoisedMechanism)
@@ -51,8 +49,7 @@ class Fleet:
             self._rows = np.empty(0, np.uint32)
             self._responses = np.empty((0, mechanism.layout.payload_bytes), np.uint8)
         if memoise == "per-value":
-            many = int(secrets.max(initial=-1)) + 1
-            self._cohorts = generator.integers(0, self._memory.shape.rows, many, np.uint32)
+            self._cohorts = generator.integers(0, self._memory.shape.rows, devices, np.uint32)
             self._of_value: dict[int, int] = {}
             self._of_cells: dict[tuple[int, bytes], int] = {}
         if memoise == "epoch":
@@ -60,7 +57,7 @@ class Fleet:
 
     def begin_epoch(self) -> None:
         """Begin an epoch: every device deletes its permanent response of the epoch before."""
-        self._frozen = np.full(self._secrets.size, -1)
+        self._frozen = np.full(self._devices, -1)
 
     def encode(self, devices: Ints, places: Ints) -> tuple[RowNumbers, Bytes, Ints | None]:
         """Return a report of each of `devices` about the value at `places` of `values`; both int64,
@@ -72,7 +69,7 @@ class Fleet:
             points = [part[places] for part in self._points]
             return *encode_points(self._mechanism, points, self._generator), None
         of_epoch = self._memoise == "epoch"
-        about = self._of_epoch(devices, places) if of_epoch else self._of_secret(devices, places)
+        about = self._of_epoch(devices, places) if of_epoch else self._of_pairs(devices, places)
         payloads = instantaneous(self._memory, self._responses[about], self._generator)
         return self._rows[about], payloads, about
 
@@ -84,18 +81,18 @@ class Fleet:
         self._frozen[new] = self._draw_responses(places[first], rows)
         return self._frozen[devices]
 
-    def _of_secret(self, devices: Ints, places: Ints) -> Ints:
-        """Return a response for each pair of a secret and the cells that the value touches in its
+    def _of_pairs(self, devices: Ints, places: Ints) -> Ints:
+        """Return a response for each pair of a device and the cells that the value touches in its
         cohort."""
-        keys, group = np.unique(self._secrets[devices] * self._values + places, return_inverse=True)
+        keys, group = np.unique(devices * self._values + places, return_inverse=True)
         about = np.array([self._of_value.get(key, -1) for key in keys.tolist()], dtype=np.int64)
         new = np.flatnonzero(about < 0)
-        secrets, values = np.divmod(keys[new], self._values)
-        rows = self._cohorts[secrets]
+        devices, values = np.divmod(keys[new], self._values)
+        rows = self._cohorts[devices]
         cells = np.sort(columns_at(self._memory, self._points[0][values], rows), axis=1)
         firsts = list[int]()
-        for place, (secret, columns) in enumerate(zip(secrets.tolist(), cells, strict=True)):
-            tag = secret, columns.tobytes()
+        for place, (device, columns) in enumerate(zip(devices.tolist(), cells, strict=True)):
+            tag = device, columns.tobytes()
             if tag not in self._of_cells:
                 self._of_cells[tag] = len(self._rows) + len(firsts)
                 firsts.append(place)

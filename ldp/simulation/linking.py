@@ -38,7 +38,7 @@ def linking(
         raise ParameterError("a population of one value has nothing to tell")
     held = generator.choice(shares.size, people, p=shares)
     changed = _others(shares, held, generator)
-    fleet = Fleet(mechanism, population.values, memoise, np.arange(people), generator)
+    fleet = Fleet(mechanism, population.values, memoise, people, generator)
 
     def collect(value_indices: Ints) -> Evidence:
         reports_evidence = evidence(mechanism, population.values, memoise, people)

@@ -64,13 +64,12 @@ class Collection:
         self._limited = limited
         self._metrics = {metric.name: metric for metric in scenario.metrics}
         devices = people.owner.size
-        self.secrets = people.owner if scenario.account else np.arange(devices)
         self._fleets = {
             name: Fleet(
                 metric.metric.mechanism,
                 metric.values,
                 metric.metric.memoise,
-                self.secrets,
+                devices,
                 generator,
             )
             for name, metric in self._metrics.items()
@@ -79,15 +78,6 @@ class Collection:
         self._paid = {name: np.zeros(devices, dtype=bool) for name in self._metrics}
         self._known = {name: np.empty(0, dtype=np.int64) for name in self._metrics}
         self._epochs = dict.fromkeys(self._metrics, -1)
-
-    def streams(self, name: str) -> tuple[Ints, Ints]:
-        """Return the number of each device's stream of a metric's reports, and the owner of each
-        stream. The reports of a stream may share a permanent response: they are of one secret under
-        per-value memoisation, else of one device."""
-        devices = np.arange(self._people.owner.size)
-        if self._metrics[name].metric.memoise != "per-value" or not self._scenario.account:
-            return devices, self._people.owner
-        return self.secrets, np.arange(self._people.joined.size)
 
     def days(self) -> Iterator[list[SentReports]]:
         """Yield everything that is sent, one list a day. A period of several days is sent on its
@@ -245,8 +235,11 @@ class Collection:
 
     def persons(self, names: Sequence[str]) -> Floats:
         """Return the epsilon that all devices of each person spent together: the sum of their
-        charges. A response that the devices of an account share is counted once."""
-        return self._total_prices({name: self._of_persons(name) for name in names})
+        charges."""
+        owner = self._people.owner
+        return self._total_prices(
+            {name: np.bincount(owner, self.charged[name]).astype(np.int64) for name in names}
+        )
 
     def _total_prices(self, counts: Mapping[str, Ints]) -> Floats:
         """Return the sums of prices times `counts`, by metric, each rounded up once."""
@@ -254,14 +247,6 @@ class Collection:
         different, which = _distinct(np.stack([*counts.values()], axis=1))
         sums = [_total(row, prices) for row in different.tolist()]
         return np.array([*map(round_up, sums)])[which]
-
-    def _of_persons(self, name: str) -> Ints:
-        if not (self._scenario.account and self._metrics[name].metric.memoise == "per-value"):
-            return np.bincount(self._people.owner, self.charged[name]).astype(np.int64)
-        devices = self._people.owner.size
-        _, first = np.unique(self._known[name] // devices, return_index=True)
-        owners = self._people.owner[self._known[name][first] % devices]
-        return np.bincount(owners, minlength=self._people.joined.size)
 
 
 def _total(counts: Sequence[int], prices: Sequence[Fraction]) -> Fraction:

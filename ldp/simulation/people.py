@@ -69,8 +69,7 @@ class ScenarioMetric:
 class Scenario:
     """Scenario of `users` people at a time for `days` days from `start`. Each leaves in any night
     with probability `churn`, and somebody new comes instead. A share devices[k - 1] of them has k
-    devices, which share a secret if `account`. `attacked`: number of people in the attacks, 0 for
-    no attack."""
+    devices. `attacked`: number of people in the attacks, 0 for no attack."""
 
     registry: Registry
     metrics: tuple[ScenarioMetric, ...]
@@ -79,7 +78,6 @@ class Scenario:
     start: date
     churn: float = 0.0
     devices: tuple[float, ...] = (1.0,)
-    account: bool = False
     attacked: int = 2000
 
     def __post_init__(self) -> None:

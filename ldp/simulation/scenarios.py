@@ -14,7 +14,6 @@ from ldp.errors import ParameterError, errors_in
 from ldp.protocol.keys import (
     DAY,
     FILE,
-    FLAG,
     SHARE,
     Form,
     Key,
@@ -52,7 +51,6 @@ SCENARIO = {
         ),
         default=1,
     ),
-    "account": Key(FLAG, default=False),
     "attacked": Key(
         Form("0, or a whole number from 100 to 100,000", either=(whole(0, 0), whole(100, 10**5))),
         default=2000,

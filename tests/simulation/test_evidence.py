@@ -22,7 +22,7 @@ from ldp.protocol.hashing import Value
 from ldp.registry.definitions import Memoise
 from ldp.registry.odds import posterior
 from ldp.simulation import Population
-from ldp.simulation.averaging import _Streams, averaging
+from ldp.simulation.averaging import _Likelihoods, averaging
 from ldp.simulation.evidence import FreshEvidence, MemoisedEvidence
 from ldp.simulation.linking import linking
 from ldp.simulation.longitudinal import Collection
@@ -126,7 +126,7 @@ def test_an_attacker_adds_the_reports_of_two_epochs_as_two_responses() -> None:
         population=SimpleNamespace(values=PLACE.categories),
     )
     one = np.zeros(1, dtype=np.int64)
-    attacked = _Streams(metric, one, one)
+    attacked = _Likelihoods(metric, one)
     for epoch in (0, 0, 1):
         rows, payloads = np.zeros(1, dtype=np.uint32), payloads_of(PLACE, [1])
         sent: Any = SimpleNamespace(epoch=epoch, devices=one, rows=rows, payloads=payloads)

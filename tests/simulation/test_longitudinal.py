@@ -106,7 +106,7 @@ def keys_of(mechanism: CatalogueMechanism, sent: Sequence[tuple[Any, Any]]) -> N
 
 def of_fleet(mechanism: MemoisedMechanism, memoise: Memoise, devices: int) -> NDArray[Any]:
     every = np.arange(devices)
-    made = Fleet(mechanism, telling(mechanism), memoise, every, generator(5))
+    made = Fleet(mechanism, telling(mechanism), memoise, devices, generator(5))
     sent = [made.encode(every, np.full(devices, place))[:2] for place in (0, 1, 0)]
     return keys_of(mechanism, sent)
 
@@ -214,20 +214,18 @@ def test_messages_of_many_devices_at_once_have_the_law_of_the_real_encoder(
 
 
 @pytest.mark.exact
-def test_values_that_touch_the_same_cells_share_a_response_and_devices_of_an_account_do() -> None:
+def test_values_that_touch_the_same_cells_share_a_response() -> None:
     many = tuple(f"word {i}" for i in range(40))
-    secrets = np.array([0, 0, 1])
-    made = Fleet(HASHED, many, "per-value", secrets, generator(1))
-    devices = np.repeat(np.arange(3), 40)
-    rows, _, about = made.encode(devices, np.tile(np.arange(40), 3))
+    made = Fleet(HASHED, many, "per-value", 2, generator(1))
+    devices = np.repeat(np.arange(2), 40)
+    rows, _, about = made.encode(devices, np.tile(np.arange(40), 2))
     assert about is not None
-    own = about.reshape(3, 40)
-    assert (own[0] == own[1]).all(), "one account"
-    assert not set(own[0]) & set(own[2])
+    own = about.reshape(2, 40)
+    assert not set(own[0]) & set(own[1])
     assert len(set(own[0])) == 2, "as many as there are buckets"
-    rows = rows.reshape(3, 40)
+    rows = rows.reshape(2, 40)
     assert (rows == rows[:, :1]).all()
-    for device in (0, 2):
+    for device in (0, 1):
         cells = [HASHED.cells(value, int(rows[device, 0])) for value in many]
         assert len(set(zip(map(tuple, cells), own[device].tolist(), strict=True))) == 2
 
@@ -491,23 +489,6 @@ def test_the_ledger_takes_every_charge_and_comes_to_the_same_sums() -> None:
     for person, total in enumerate(collection.persons(names).tolist()):
         own = [spent[device] for device in np.flatnonzero(people.owner == person)]
         assert total == pytest.approx(sum(own), rel=1e-12)
-
-
-@pytest.mark.exact
-def test_an_account_tells_each_value_once_and_its_devices_are_charged_each() -> None:
-    asked = [ScenarioMetric(metric=metric(BASIC, memoise="per-value"), population=COUNTED)]
-    made = scenario(asked, days=4, users=1, devices=(0.0, 0.0, 1.0), account=True)
-    values = {"city": np.array([[0, 0, 1, 0]])}
-    people = People(
-        joined=np.zeros(1, np.int64), left=np.full(1, 4), owner=np.zeros(3, np.int64), values=values
-    )
-    shared = Collection(made, people, generator(1))
-    apart = Collection(replace(made, account=False), people, generator(1))
-    for each in (shared, apart):
-        list(each.days())
-        assert each.epsilons(["city"]).tolist() == [2 * PRICE] * 3
-    assert shared.persons(["city"]).tolist() == [2 * PRICE]
-    assert apart.persons(["city"]).tolist() == pytest.approx([6 * PRICE])
 
 
 @pytest.mark.statistical

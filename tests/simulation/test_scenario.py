@@ -131,7 +131,6 @@ days = 8
 start = 2026-01-01
 churn = 0.02
 devices = [0.5, 0.5]
-account = true
 attacked = 100
 
 [metric.city]
@@ -261,7 +260,6 @@ WRONG: list[tuple[str, str, str]] = [
     ("devices = [0.5, 0.5]", "devices = [0.5, 0.6]", "which add to 1"),
     ("devices = [0.5, 0.5]", "devices = []", "devices must be a whole number from 1 to 16"),
     ("devices = [0.5, 0.5]", "devices = 99", "devices must be a whole number from 1 to 16"),
-    ("account = true", "account = 1", "account must be true or false"),
     ("attacked = 100", "attacked = 5", "attacked must be 0, or a whole number from 100"),
     ("[metric.city]", "[metric.citty]", "no metric 'citty'; did you mean 'city'?"),
     ("change = 0.1\n", "change = '0.1'\n", "[metric.city]: change must be a number from 0 to 1"),
@@ -341,7 +339,7 @@ def test_options_that_do_not_go_together_are_refused(
     assert said in capsys.readouterr().err
 
 
-KEYS = ["users", "days", "start", "churn", "devices", "account", "attacked", "metric", "x"]
+KEYS = ["users", "days", "start", "churn", "devices", "attacked", "metric", "x"]
 JUNK = st.recursive(
     st.booleans() | st.integers(-2, 5000) | st.floats() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner),
