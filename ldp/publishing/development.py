@@ -27,16 +27,15 @@ from ldp.collection.store import NoReports
 from ldp.decoding.outcome import outcome
 from ldp.errors import LdpError, RegistryError
 from ldp.files import counted
-from ldp.protocol.batch import Batch
+from ldp.protocol.batch import Batch, Item
 from ldp.registry import Metric, Registry
 from ldp.registry.answers import (
+    Statement,
     StatementReader,
     in_100,
     listing,
     naming,
     quoted_answer,
-    report_names,
-    true_naming,
     typed_value,
 )
 from ldp.registry.explaining import label
@@ -52,10 +51,6 @@ LATEST = 40
 """Number of sentences on the page."""
 MOST_LINES = 5
 """Largest number of estimates of a metric that are stated in words."""
-DRAWN = 1000
-"""Number of reports that are drawn for a typed value."""
-MOST_BYTES = 48
-"""Largest number of bytes of a report that are shown."""
 REPORT, TRY = "/report", "/try"
 SAFE = {"Content-Security-Policy": "frame-ancestors 'none'", "Cache-Control": "no-store"}
 REFRESHED = {"Refresh": "2"}
@@ -199,8 +194,7 @@ class Development:
                     self._reported[item.metric].refused += 1
             else:
                 taken.setdefault(item.metric, []).append(item.report)
-                often = in_100(self._reported[item.metric].true_share)
-                text = f"{statement.text} (a true answer is named {often})"
+                text = self._said(statement)
             self._say(visible_label(f"  {item.metric}: {text}"))
             self._latest.appendleft((time, item.metric, visible_label(text)))
         for metric, reports in taken.items():
@@ -236,31 +230,25 @@ class Development:
             name for name, metric in self._registry.metrics.items() if not metric.needs_shuffler
         ]
         name, text = query.get("metric", next(iter(names), "")), query.get("value", "")
-        sentences, answers, problem = list[str](), "", ""
+        sentence, answers, problem = "", "", ""
         try:
             metric = self._registry.metric(name)
             answers = listing(metric).text
-            sentences = [*self._tried(metric, text)] if text else []
+            sentence = self._tried(metric, text) if text else ""
         except LdpError as error:
             problem = str(error)
-        return self._page("trying", names, name, answers, text, sentences, problem, TRY)
+        return self._page("trying", names, name, answers, text, sentence, problem, TRY)
 
-    def _tried(self, metric: Metric, text: str) -> Iterator[str]:
-        """Yield what a report of a typed value says, and how often DRAWN others name it."""
-        mechanism, value = metric.mechanism, typed_value(metric, text)
-        encoder = mechanism.encoder()
-        report = encoder.encode(value)
-        yield f"{quoted_answer(text)}, {self._reader.outcome(metric, value, report)}"
-        data = report[:MOST_BYTES].hex(" ") + " ..." * (len(report) > MOST_BYTES)
-        yield f"The report has {counted(len(report), 'byte')}: {data}"
-        if (if_held := true_naming(mechanism, value)) is not None:
-            more = (encoder.encode(value) for _ in range(DRAWN))
-            hits = sum(report_names(mechanism, other, value) for other in more)
-            yield (
-                f"Of {DRAWN:,} more reports of it, drawn now, {hits:,} name it, and "
-                f"{DRAWN * if_held:,.0f} are expected. Any other value is named "
-                f"{in_100(naming(mechanism)[1])}."
-            )
+    def _tried(self, metric: Metric, text: str) -> str:
+        """Return what a report of a typed value says."""
+        report = metric.mechanism.encoder().encode(typed_value(metric, text))
+        statement = self._reader.read(Item(metric.name, metric.version, report))
+        return f"{quoted_answer(text)}, sent as a report that {self._said(statement)}"
+
+    def _said(self, statement: Statement) -> str:
+        """Return what a report says, and how often a true answer is named."""
+        often = in_100(self._reported[statement.metric].true_share)
+        return f"{statement.text} (a true answer is named {often})"
 
     def _page(self, macro: str, *data: Any, **headers: str) -> Response:
         """Return a page of the `macro` of the template with its `data`."""
