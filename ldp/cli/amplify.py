@@ -103,11 +103,6 @@ class _Subject(NamedTuple):
 @click.option(
     "--delta", type=float, required=True, help="Probability with which the epsilon may not hold."
 )
-@click.option(
-    "--per-person",
-    type=click.IntRange(1, 1000),
-    help="Number of reports that one person has in a batch; by default METRIC's of a day, or 1.",
-)
 @JSON
 @reading_options
 def amplify_command(
@@ -117,7 +112,6 @@ def amplify_command(
     batches: int | None,
     fakes: Fraction,
     delta: float,
-    per_person: int | None,
     as_json: bool,
     **names: Any,
 ) -> None:
@@ -161,10 +155,9 @@ def amplify_command(
         raise ParameterError(f"{sizes} has {counts.total()} of {batches} batches: omit --batches")
     if not counts:
         raise ParameterError(f"{sizes}: no batch has a size that a relay attests")
-    per_person = per_person or subject.per_person
-    result = _costs(subject, counts, delta, per_person)
+    result = _costs(subject, counts, delta)
     result["unattested"] = unattested
-    result["conditions"] = shuffling_conditions(subject.mechanism, min(counts), per_person)
+    result["conditions"] = shuffling_conditions(subject.mechanism, min(counts), subject.per_person)
     if sizes is not None:
         result["conditions"] += RELAY
     say(result, _words(result), as_json)
@@ -236,11 +229,9 @@ def _read_sizes(path: Path) -> list[tuple[int, ...]]:
     return whole_rows(table, names)
 
 
-def _costs(
-    subject: _Subject, counts: Mapping[int, int], delta: float, per_person: int
-) -> dict[str, Any]:
+def _costs(subject: _Subject, counts: Mapping[int, int], delta: float) -> dict[str, Any]:
     """Return the costs of the smallest batch and of all, with their `counts` by honest reports."""
-    mechanism, least = subject.mechanism, min(counts)
+    mechanism, per_person, least = subject.mechanism, subject.per_person, min(counts)
     composed = compose_shuffled(
         ((mechanism, size, times) for size, times in counts.items()),
         per_person=per_person,

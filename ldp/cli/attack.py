@@ -31,13 +31,6 @@ MOST_REPORTS = 10**15
     default=100_000,
     help="Number of reports to simulate, fakes included.",
 )
-@click.option(
-    "--targets",
-    type=click.IntRange(min=1),
-    help="Number of rare values that are raised, and of frequent ones that are hidden; "
-    "by default 5, or half.",
-)
-@click.option("--runs", type=click.IntRange(min=1), default=10, help="Collections to draw.")
 @SEED
 @JSON
 @reading_options
@@ -46,9 +39,9 @@ def attack_command(
     registry: Path,
     fakes: float | None,
     population: Path | None,
+    reports: int,
     seed: int | None,
     as_json: bool,
-    **settings: Any,
 ) -> None:
     """Simulate attacks on METRIC: what each gains, what each defence leaves of that, and how often
     intervals hold.
@@ -71,7 +64,7 @@ def attack_command(
         mechanism=definition.mechanism,  # type: ignore[arg-type]  # checked there
         population=_people(definition, population),
         share=share,
-        **settings,
+        reports=reports,
     )
     costs: dict[str, float] = {}
     if definition.mechanism.is_numeric:
@@ -128,12 +121,10 @@ def _of_values(gains: "list[Gain]", costs: dict[str, float]) -> list[str]:
     errors = "".join(f"{costs[name]:{10 if name == names[0] else 13}.3f}" for name in names)
     lines += [f"{'cost':<14}" + errors, ""]
     notes = (
-        "Gain: by how much the estimated shares of the attacked values grow, added up, in percent "
-        "of the reports (hide: by how much they fall). Found: attacked values that are discovered, "
-        "undefended. Intervals hold: the share of all values' 95 % intervals that hold the honest "
-        "count, as they are and with --fakes. Cost: root mean squared error without fakes, over "
-        "that of no defence. Defences: statistics are the reports that a collector sets aside, "
-        "consistency is --consistency sum-to-n."
+        "Gain: by how much the estimated shares of the attacked values grow (hide: fall), added "
+        "up, in percent of the reports. Intervals hold: the share of all values' 95 % intervals "
+        "that hold the honest count, as they are and with --fakes. Cost: root mean squared error "
+        "without fakes, over that of no defence."
     )
     return [*lines, *wrap(notes), *(f"{row.attack}: {row.words}" for row in gains)]
 

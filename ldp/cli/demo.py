@@ -10,11 +10,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from textwrap import fill
-from typing import Any
 
 import click
 import numpy as np
@@ -38,15 +37,13 @@ columns wide."""
 SAID = {
     "words": (
         "\nAct two: what the server was not told, and what a browser says.\n\n"
-        "{users:,} people each write a word of six to ten letters. There is no list\nof words: a "
-        "report holds the randomised word and a randomised fragment of it, and\nthe server puts "
-        "words together from the fragments that stand out (Apple's puzzle).\nFor speed the "
-        "reports' table is drawn at once, not report by report:\n"
+        "{users:,} people each write a word, of which there is no list: reports hold the\n"
+        "randomised word and a fragment of it (Apple's puzzle). For speed their table is\n"
+        "drawn at once, not report by report:\n"
     ),
     "browser": (
-        "\n{users:,} people look at the web, each with one version of one browser. Its name is\n"
-        "hashed into 32 bits, these are randomised twice (Chrome's RAPPOR), and the server asks\n"
-        f"how often each name of a list of {BROWSERS} occurs:\n"
+        "\n{users:,} people look at the web. The browser's version is hashed and randomised\n"
+        f"twice (Chrome's RAPPOR), and a list of {BROWSERS} versions is asked for:\n"
     ),
 }
 """Introductions to the halves of the second act."""
@@ -85,8 +82,7 @@ def demo_command(users: int, out: Path, first_act: bool, seed: int | None) -> No
     page = out / "report.html"
     results = [estimates for estimates, _ in acts]
     truths = [word for _, truth in acts for word in ("--truth", truth)]
-    title = "Emoji" if first_act else "What people type, write and browse with"
-    _run("report", *results, *truths, "--registry", marker, "--title", title, "--out", page)
+    _run("report", *results, *truths, "--registry", marker, "--out", page)
     click.echo(f"\nOpen {page}. {time.monotonic() - started:.0f} s in total.")
 
 
@@ -107,15 +103,11 @@ def _emoji(users: int, out: Path, seed: int | None) -> tuple[Path, Path]:
     epsilon = metric.mechanism.cost.epsilon
     click.echo(
         f"Act one: emoji, from the device on.\n\n"
-        f"{users:,} keyboards each insert one emoji, randomise it (epsilon {epsilon:g}) and send "
-        "that.\nWhat they really inserted is kept in truth.csv, to look at afterwards, and nowhere "
-        "else."
+        f"{users:,} keyboards each insert one emoji, randomise it (epsilon {epsilon:g})\n"
+        "and send that. What they inserted is kept in truth.csv alone."
     )
     _collect(metric, people, out / "reports", randomness, seed)
-    click.echo(
-        f"The reports are in {out / 'reports'} after {time.monotonic() - started:.0f} s. From here "
-        "on only files are read:\n"
-    )
+    click.echo(f"The reports are in {out / 'reports'} after {time.monotonic() - started:.0f} s:\n")
     _run("aggregate", "emoji", "--registry", registry, out / "reports", "--out", table)
     _run("decode", table, "--out", estimates)
     _show(estimates, people.truth(), "symbol")
@@ -194,14 +186,12 @@ def _run(*words: str | int | Path) -> None:
 
 
 def _show(estimates: Path, truth: Mapping[str, int], what: str) -> None:
-    """Print the largest discoveries beside the truth, and the rest in sentences."""
+    """Print the largest discoveries beside the truth, and how many values are too rare."""
     from ldp.report.formats import visible_label
-    from ldp.report.value_face import compared
     from ldp.tables.saved import SavedResult
 
     results = SavedResult.load(estimates)
-    summary, comparison = results.summary, compared(results, truth)
-    discoveries = results.rows(results.where("discovered"))
+    summary, discoveries = results.summary, results.rows(results.where("discovered"))
     click.echo()
     if discoveries:
         click.echo(COLUMNS.format("", "estimate", "95 % interval", "truth", what).rstrip())
@@ -214,36 +204,11 @@ def _show(estimates: Path, truth: Mapping[str, int], what: str) -> None:
     if len(discoveries) > SHOWN:
         click.echo(f"... and {len(discoveries) - SHOWN} more, in report.html")
     click.echo()
-    for line in _summed_up(summary, comparison, truth, [row["value"] for row in discoveries], what):
-        click.echo(fill(line, 88))
-
-
-def _summed_up(
-    summary: Mapping[str, Any],
-    compared: Mapping[str, Any],
-    truth: Mapping[str, int],
-    discoveries: Sequence[str],
-    what: str,
-) -> Iterator[str]:
-    """Yield sentences about what was discovered and what was not."""
-    held = sum(count > 0 for count in truth.values())
-    largest = sorted(truth, key=lambda value: -truth[value])[:20]
-    rate = f"{summary['alpha']:.0%} of such a list may be false, on average"
-    if summary["control"] == "bonferroni":
-        rate = f"with probability {1 - summary['alpha']:.0%} none is"
-    false = compared["false"]
-    yield (
-        f"{len(discoveries):,} {what}s found, {false} of them held by nobody ({rate}). Of the "
-        f"20 held by most, {len({*largest} & {*discoveries})} are among them."
-    )
-    floor = summary["noise_floor"]
+    floor, held = summary["noise_floor"], sum(count > 0 for count in truth.values())
     below = sum(0 < count < floor for count in truth.values())
-    yield (
-        f"Every estimate has noise, a standard error of {summary['noise_std_error']:,.0f} here; it "
-        f"takes about {floor:,.0f} of the {summary['reports']:,} reports to stand out (the noise "
-        f"floor). Of {held:,} {what}s that somebody holds, {below:,} ({below / held:.1%}) are "
-        "rarer: found by luck or not at all."
+    rest = (
+        f"It takes about {floor:,.0f} of the {summary['reports']:,} reports to stand out (the "
+        f"noise floor). Of {held:,} {what}s that somebody holds, {below:,} ({below / held:.1%}) "
+        "are rarer: found by luck or not at all."
     )
-    if compared["selected_hold"] is not None:
-        hold, level = compared["selected_hold"], summary["level"]
-        yield f"Of the intervals, {hold:.1%} hold the truth; {level:.0%} should, on average."
+    click.echo(fill(rest, 88))

@@ -129,15 +129,10 @@ def answered(texts: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def metric_section(
-    folder: Path,
-    texts: Mapping[str, str],
-    epsilon: float,
-    dev: bool,
-    today: date,
-    group: str | None = None,
+    folder: Path, texts: Mapping[str, str], epsilon: float, dev: bool, today: date
 ) -> tuple[str, str, str]:
-    """Return the name of a metric, its lines in metrics.toml, and what an app may ask for. The
-    lines have a new group unless `group` names one. Raises ParameterError for a wrong text."""
+    """Return the name of a metric, the lines in metrics.toml of it and its group, and what an app
+    may ask for. Raises ParameterError for a wrong text."""
     require_epsilon(epsilon, "--epsilon")
     metric = "-".join(texts["metric"].split())
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", metric):
@@ -153,7 +148,6 @@ def metric_section(
     text = METRIC.format(
         **{name: quoted(texts[name]) for name in ("question", "owner")},
         metric=metric,
-        group=group or metric,
         window=window,
         window_epsilon=window_epsilon,
         lifetime_epsilon=lifetime_epsilon,
@@ -161,7 +155,7 @@ def metric_section(
         mechanism=mechanism,
         epsilon=epsilon,
     )
-    return metric, text[text.index("[metric.") :] if group else text, prompt
+    return metric, text, prompt
 
 
 def _mechanism(folder: Path, answers: str, epsilon: float) -> tuple[str, str]:

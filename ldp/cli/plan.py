@@ -15,6 +15,21 @@ from ldp.protocol.channel import rounded_up
 from ldp.registry.odds import in_words
 from ldp.tables.statistics import Statistic, known_ends
 
+HEADS = (
+    ("", "mechanism"),
+    ("std. error", "rare"),
+    ("", "there"),
+    ("detectable", "frequency"),
+    ("times", "bound"),
+    ("", "bytes"),
+    ("table", "cells"),
+    ("{} fakes", "move"),
+    ("50 %", "becomes"),
+    ("same at", "epsilon"),
+    ("error with", "fakes"),
+)
+"""Two lines of headings of each column of a plan; the last is of --fakes."""
+
 
 @click.group()
 def plan_command() -> None:
@@ -32,10 +47,6 @@ def plan_command() -> None:
 @click.option("--frequency", type=float, help="Share of the users that hold a value of interest.")
 @click.option("--answers", type=int, help="Largest number of values that one user holds.")
 @click.option("--max-report-bytes", type=int, help="Bytes that a report may have, header included.")
-@click.option("--alpha", type=float, default=0.05, help="Error rate that discoveries have.")
-@click.option(
-    "--power", type=float, default=0.5, help="Probability with which a detectable value is found."
-)
 @FAKES
 @JSON
 def plan_list(fakes: float | None, as_json: bool, **question: Any) -> None:
@@ -175,10 +186,8 @@ def _words(answer: Plan, has_fakes: bool) -> list[str]:
         f"({counted(ask.users * ask.frequency, 'user')})"
     )
     lines = [head, *([_solved(answer)] if answer.solved else []), ""]
-    above = f",std. error,,detectable,times,,table,{share} fakes,50 %,same at"
-    heads = "mechanism,rare,there,frequency,bound,bytes,cells,move,becomes,epsilon"
-    last = (",error with" * has_fakes, ",fakes" * has_fakes)
-    table: Rows = [(above + last[0]).split(","), (heads + last[1]).split(",")]
+    above, below = zip(*HEADS[: None if has_fakes else -1], strict=True)
+    table: Rows = [[head.format(share) for head in above], below]
     for row in answer.forecasts:
         cells = _row(row, row.mechanism == best.mechanism)
         table.append(cells + (f"{row.fakes_error:,.0f}",) * has_fakes)
@@ -188,13 +197,9 @@ def _words(answer: Plan, has_fakes: bool) -> list[str]:
     notes = (
         "*: recommended, the smallest report within 2.5 % of the least standard error there. "
         "Standard errors are in reports; a detectable value is found with probability "
-        f"{ask.power:g} when all {ask.domain:,} are tested at {ask.alpha:g} (Bonferroni). Bound: "
-        "the least mean variance of any unbiased mechanism. "
-        f"{share} fakes move: what they add to a frequency of their choice, in percent of all"
-        f"{'; error with fakes: root mean squared, there, if all of them do' * has_fakes}. 50 % "
-        "becomes: the most that a report can make of such a belief. Same at: the epsilon that "
-        f"{best.mechanism} needs for this standard error. Sketches assume Zipf frequencies; if "
-        f"{2**28:,} cells are enough, collisions are 2 % of their variance."
+        f"{ask.power:g} when all {ask.domain:,} are tested at {ask.alpha:g} (Bonferroni). Sketches "
+        f"assume Zipf frequencies; if {2**28:,} cells are enough, collisions are 2 % of their "
+        "variance. docs/planning.md explains each column."
     )
     lines += wrap(notes)
     lines += ["", *wrap(in_words(best.epsilon)), "", "For metrics.toml (docs/registry.md):"]

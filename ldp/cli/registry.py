@@ -13,8 +13,6 @@ from ldp.cli.options import FILE, JSON, SPAN, current_day, say
 from ldp.cli.parsing import CommandGroup
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import alone_in, counted, real_path, write_whole
-from ldp.protocol.channel import rounded_up
-from ldp.protocol.keys import nearest
 from ldp.protocol.strict_json import is_plain
 from ldp.registry import Registry
 from ldp.registry.certificates import read_certificates
@@ -46,12 +44,9 @@ def registry_command() -> None:
 @registry_command.command()
 @_FILE
 @metric_options
-@click.option("--group", help="Group whose budget the metric shares; by default a new one.")
 @JSON
-def add(
-    file: Path, epsilon: float, group: str | None, as_json: bool, **given_texts: str | None
-) -> None:
-    """Add a metric at the end of FILE, which is otherwise left as it is.
+def add(file: Path, epsilon: float, as_json: bool, **given_texts: str | None) -> None:
+    """Add a metric in a group of its own at the end of FILE, which is otherwise left as it is.
 
     Asks on a terminal for what is missing, like `ldp init`.
 
@@ -59,33 +54,22 @@ def add(
     Example: ldp registry add metrics.toml --metric city --question "Which city?" \\
                  --answers Oslo,Bergen --owner team@example.org
     """
-    groups, today = Registry.load(file).groups, current_day()
-    if group is not None and group not in groups:
-        raise ParameterError(f"{file}: no group {group!r}{nearest(group, groups)}")
-    texts = answered(given_texts)
+    Registry.load(file)
+    texts, today = answered(given_texts), current_day()
     click.get_current_context().with_resource(alone_in(real_path(file).parent))
     loaded = Registry.load(file)
-    name, section, _ = metric_section(file.parent, texts, epsilon, loaded.development, today, group)
-    if name in loaded.metrics or (group is None and name in loaded.groups):
+    name, section, _ = metric_section(file.parent, texts, epsilon, loaded.development, today)
+    if name in loaded.metrics or name in loaded.groups:
         what = "metric" if name in loaded.metrics else "group"
         raise ParameterError(f"{file} has the {what} {name!r} already: name another metric")
     before = file.read_bytes()
     write_whole(file, before.rstrip() + f"\n\n{section}".encode())
     try:
-        changed = Registry.load(file)
-        changed.check(today)
+        Registry.load(file).check(today)
     except Exception:
         write_whole(file, before)
         raise
-    caps = changed.groups[changed.metric(name).group].caps
-    demand = sum(m.price * m.reports_per_window for m in changed.metrics_of(group or name))
     words = f"metric {name} added to {file}: a collector reads it when it starts again"
-    if demand > caps.window_epsilon:
-        words += (
-            f"\nnote: metrics of group {group} can ask for epsilon {rounded_up(demand, 6)} in a "
-            f"window, which allows {caps.window_epsilon:g}: a drawn order decides whose reports "
-            "are sent"
-        )
     said = {"added": name, "written": str(file)}
     say(said, words, as_json, "ldp registry lock {}", file)
 

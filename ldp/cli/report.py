@@ -10,7 +10,6 @@ from ldp.cli.reading import chosen_reading, reading_options
 
 @click.command()
 @click.argument("estimates", nargs=-1, required=True, type=FILE)
-@click.option("--title", help="Heading that the page gets, by default metrics and days.")
 @click.option(
     "--truth",
     multiple=True,
@@ -24,7 +23,6 @@ from ldp.cli.reading import chosen_reading, reading_options
 @reading_options
 def report_command(
     estimates: tuple[Path, ...],
-    title: str | None,
     truth: tuple[str, ...],
     registry: Path | None,
     out: Path,
@@ -36,7 +34,7 @@ def report_command(
 
     \b
     Example: ldp report estimates.csv --out report.html
-    Example: ldp report monday.csv tuesday.csv --title Cities --out report.html
+    Example: ldp report monday.csv tuesday.csv --out report.html
     """
     from ldp.files import write_whole
     from ldp.registry import Registry
@@ -46,7 +44,8 @@ def report_command(
     known = [_counts(path) for path in truth]
     results = [SavedResult.load(path) for path in estimates]
     about = Registry.load(registry) if registry else None
-    write_whole(out, render(results, known[0] if len(known) == 1 else known or None, title, about))
+    truths = known[0] if len(known) == 1 else known or None
+    write_whole(out, render(results, truths, registry=about))
     click.echo(out)
 
 

@@ -94,10 +94,6 @@ BAD = {
     "too many users to plan": (
         "plan list --domain 9 --epsilon 1 --users 1" + "0" * 400, "users must be a whole number",
     ),
-    "alpha of nothing": ("plan list --domain 9 --users 9 --epsilon 1 --alpha 0", "alpha and power"),
-    "alpha that is no number": (
-        "plan list --domain 9 --users 9 --epsilon 1 --alpha nan", "alpha and power",
-    ),
     "dates the wrong way round": (
         "aggregate city --registry metrics.toml damaged --out t --since 2026-02-01 "
         "--until 2026-01-01", "--until lies before --since",

@@ -62,7 +62,7 @@ def test_the_demo_writes_what_it_promises(demo: Path) -> None:
     truth = estimates(demo / "truth.csv")
     assert sum(map(int, truth.values())) == USERS
     assert sum(name.startswith("absent-") for name in truth) == 1631
-    assert "<title>Emoji" in (demo / "report.html").read_text("utf-8")
+    assert "<title>emoji" in (demo / "report.html").read_text("utf-8")
 
 
 @pytest.mark.campaign

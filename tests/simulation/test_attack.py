@@ -462,7 +462,7 @@ def test_the_command_prints_every_attack(
     text += METRIC.format(name="minutes", group="g", rest=numbers)
     (tmp_path / "metrics.toml").write_text(text)
     monkeypatch.chdir(tmp_path)
-    options = "--registry metrics.toml --fakes 2% --reports 5000 --runs 2 --seed 1"
+    options = "--registry metrics.toml --fakes 2% --reports 5000 --seed 1"
     assert run(f"attack pick {options}", monkeypatch) == 0
     words = capsys.readouterr().out
     assert all(f"\n{name}" in words for name in ATTACKS)
