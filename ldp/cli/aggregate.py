@@ -34,9 +34,8 @@ def _noting_what_waits(stores: Sequence[StorePath], metric: str, version: int) -
             folder = Path(f"{store}.buffer")
             if waiting := waiting_reports(folder, metric, version):
                 raise NoReports(
-                    f"{error}, but {waiting:,} wait in {folder}: ldp collect moves them after its "
-                    "shuffle_longest (1h) if there are shuffle_smallest (100) of them; to have "
-                    "them now, stop it and run it with --drain (--write-small if fewer)"
+                    f"{error}, but {waiting:,} wait in {folder}: ldp collect moves them later, or "
+                    "now with --drain (docs/operating.md)"
                 ) from None
         raise
 

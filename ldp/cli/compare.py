@@ -1,6 +1,6 @@
 """`ldp compare`: local, shuffled and central on the same population at the same epsilon."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,8 +17,18 @@ from ldp.protocol.channel import rounded_up
 from ldp.registry.odds import epsilon_text
 from ldp.simulation import Population
 
-SEALED = 48
-"""Bytes of a key of X25519 and of a tag of AES-GCM."""
+HEADS = (
+    ("", "model"),
+    ("", "mechanism"),
+    ("epsilon of", "a report"),
+    ("std. error", "predicted"),
+    ("", "measured"),
+    ("of a", "{}"),
+    ("times", "central"),
+    ("of a user", "messages"),
+    ("", "bytes"),
+)
+"""Two lines of headings of each column."""
 
 
 @click.command()
@@ -68,7 +78,7 @@ def compare_command(population: str, seed: int | None, as_json: bool, **question
         numbers = {name: shared[name] for name in ("users", "epsilon", "delta", "generator")}
         rows = shuffled_rivals(people, **numbers)
         rivals = [row for row in rows if row.mechanism != comparison.rows[1].mechanism]
-    conditions = shuffling_conditions(comparison.mechanisms[1], question["users"], 1)
+    conditions = shuffling_conditions(comparison.shuffled, question["users"], 1)
     result = {
         "simulation": True,
         "users": question["users"],
@@ -81,12 +91,11 @@ def compare_command(population: str, seed: int | None, as_json: bool, **question
         "rivals_of_shuffled": [asdict(row) for row in rivals],
         "price_of_no_trust": comparison.price,
         "times_more_users": comparison.more_users,
-        "local_epsilon_if_shuffled": comparison.certified,
         "conditions_of_shuffling": conditions,
     }
     say(
         result,
-        _words(comparison, rivals, len(people.values), conditions, bounds is not None, quantile),
+        _words(comparison, rivals, len(people.values), conditions, question),
         as_json,
     )
 
@@ -96,10 +105,10 @@ def _words(
     rivals: Sequence[ModelRow],
     values: int,
     conditions: Sequence[str],
-    of_mean: bool,
-    quantile: float | None,
+    question: Mapping[str, Any],
 ) -> list[str]:
     local, shuffled, central = comparison.rows
+    of_mean, quantile = question["bounds"] is not None, question["quantile"]
     unit = (
         "in the units of the numbers"
         if of_mean or quantile
@@ -108,9 +117,10 @@ def _words(
     share, wanted = ("range", "mean") if of_mean else ("frequency", "frequency")
     if quantile is not None:
         share, wanted = (f"p{100 * quantile:g}", "percentile")
+    above, below = zip(*HEADS, strict=True)
     table: Rows = [
-        ("", "", "epsilon of", "std. error", "", "of a", "times", "of a user", ""),
-        f"model,mechanism,a report,predicted,measured,{share},central,messages,bytes".split(","),
+        above,
+        [head.format(share) for head in below],
         *(_cells(row, central.predicted) for row in (local, shuffled, *rivals, central)),
     ]
     lines = [
@@ -124,24 +134,18 @@ def _words(
     price = (
         f"The price of no trust: {comparison.price:,.3g} times the curator's error, or "
         f"{comparison.more_users:,.3g} times the users for the same error of a {wanted}. Standard "
-        f"errors are {unit}; measured on draws of the "
-        f"estimates, to {off:g} %."
+        f"errors are {unit}; measured on draws, to {off:g} %."
     )
     shuffling = (
         f"Shuffled: a report of epsilon {_alone(shuffled)} by itself is certified to cost "
-        f"{rounded_up(shuffled.epsilon, 6)} (delta {comparison.delta:g}) in its batch. Shuffling "
-        f"the local row's reports would certify {rounded_up(comparison.certified, 3)}. "
-        "Both hold only if"
+        f"{rounded_up(shuffled.epsilon, 6)} (delta {question['delta']:g}) in its batch. It holds "
+        "only if"
     )
     lines += [*wrap(price), "", *wrap(shuffling)]
     for condition in conditions:
         lines += wrap(f"- {condition}", "  ")
-    lines += [*_words_of_dummies(rivals), ""]
-    lines += wrap(
-        "The same question for a linear regression: ldp regress DATA.csv --target COLUMN "
-        "--bounds FILE --epsilon E --delta D --compare"
-    )
-    return lines
+    link = "A linear regression's: ldp regress DATA.csv --target COLUMN --compare ..."
+    return [*lines, *_words_of_dummies(rivals), "", link]
 
 
 def _words_of_dummies(rivals: Sequence[ModelRow]) -> list[str]:
@@ -149,12 +153,9 @@ def _words_of_dummies(rivals: Sequence[ModelRow]) -> list[str]:
         return []
     slots, sending = (rivals[-1].parameters[name] for name in ("slots", "sending"))
     return wrap(
-        f"Dummies: a user sends the value with probability {sending:g}, and messages that name a "
-        f"value drawn at random; {1 + slots} messages at most. Certified for the batch on the same "
-        "conditions, each message shuffled by itself; unlimited to whoever sees messages before "
-        "they are shuffled. A metric has them in a group with trust = shuffler (docs/messages.md); "
-        f"its devices seal {1 + slots} messages always, empty ones too, and sealing adds at least "
-        f"{SEALED} bytes to each."
+        f"Dummies: a user sends the value with probability {sending:g} and messages with a value "
+        f"drawn at random, {1 + slots} at most. They are certified on the same conditions, each "
+        "shuffled by itself, and unlimited to whoever sees them before (docs/messages.md)."
     )
 
 

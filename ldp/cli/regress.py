@@ -413,9 +413,7 @@ def _compared(X: Any, y: Any, seed: int | None, **question: Any) -> Said:
     lines += aligned(table)
     notes = (
         "RMSE: median over splits, in the target's units; of mean: beside predicting the mean, "
-        "which is not private. Public for every private row: the bounds, the number of rows. "
-        "Secure sum: a curator's noise without a curator, if enough senders are honest. Shuffled: "
-        "an independent party shuffles one report a person."
+        "which is not private. Public for every private row: the bounds, the number of rows."
     )
     lines += ["", *wrap(notes)]
     stated = {"simulation": True, "epsilon": epsilon, "delta": delta, "rows": len(y)}

@@ -12,7 +12,6 @@ numbers' units.
 """
 
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from ldp.planning.mechanism_choice import registry_parameters, report_bytes
 from ldp.planning.numbers import Mean, Percentile
 from ldp.planning.question import DRAWS, MOST_USERS, Question, root_mean_square
 from ldp.planning.values import Shares
-from ldp.privacy_loss import DummyMessages, amplify_by_shuffling, largest_shuffled
+from ldp.privacy_loss import DummyMessages, largest_shuffled
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.simulation import Population
 
@@ -57,18 +56,11 @@ class ModelRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The three models at one point. `rows`: local, shuffled and central; `mechanisms`: those of
-    the first two; `delta`: of shuffling."""
+    """The three models at one point. `rows`: local, shuffled and central; `shuffled`: the mechanism
+    whose reports are shuffled."""
 
     rows: tuple[ModelRow, ModelRow, ModelRow]
-    mechanisms: tuple[Mechanism, Mechanism]
-    delta: float
-
-    @cached_property
-    def certified(self) -> float:
-        """The epsilon, at `delta`, that shuffling the local row's reports would give."""
-        local = self.mechanisms[0]
-        return amplify_by_shuffling(local, reports=self.rows[0].users, delta=self.delta).epsilon
+    shuffled: Mechanism
 
     @property
     def price(self) -> float:
@@ -133,11 +125,7 @@ def compare_question(
     shuffled = best(largest_shuffled(best, question.users, question.epsilon, delta))
     mechanisms = {"local": local, "shuffled": shuffled, "central": None}
     rows = {model: _row(model, question, mechanisms[model], generator) for model in question.models}
-    return Comparison(
-        rows=(rows["local"], rows["shuffled"], rows["central"]),
-        mechanisms=(local, shuffled),
-        delta=delta,
-    )
+    return Comparison(rows=(rows["local"], rows["shuffled"], rows["central"]), shuffled=shuffled)
 
 
 def shuffled_rivals(
