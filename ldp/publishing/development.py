@@ -27,10 +27,9 @@ from ldp.collection.store import NoReports
 from ldp.decoding.outcome import outcome
 from ldp.errors import LdpError, RegistryError
 from ldp.files import counted
-from ldp.protocol.batch import Batch, Item
+from ldp.protocol.batch import Batch
 from ldp.registry import Metric, Registry
 from ldp.registry.answers import (
-    Statement,
     StatementReader,
     in_100,
     listing,
@@ -194,7 +193,8 @@ class Development:
                     self._reported[item.metric].refused += 1
             else:
                 taken.setdefault(item.metric, []).append(item.report)
-                text = self._said(statement)
+                often = in_100(self._reported[item.metric].true_share)
+                text = f"{statement.text} (a true answer is named {often})"
             self._say(visible_label(f"  {item.metric}: {text}"))
             self._latest.appendleft((time, item.metric, visible_label(text)))
         for metric, reports in taken.items():
@@ -240,15 +240,10 @@ class Development:
         return self._page("trying", names, name, answers, text, sentence, problem, TRY)
 
     def _tried(self, metric: Metric, text: str) -> str:
-        """Return what a report of a typed value says."""
-        report = metric.mechanism.encoder().encode(typed_value(metric, text))
-        statement = self._reader.read(Item(metric.name, metric.version, report))
-        return f"{quoted_answer(text)}, sent as a report that {self._said(statement)}"
-
-    def _said(self, statement: Statement) -> str:
-        """Return what a report says, and how often a true answer is named."""
-        often = in_100(self._reported[statement.metric].true_share)
-        return f"{statement.text} (a true answer is named {often})"
+        """Return what a report of a typed value says, and how often."""
+        value = typed_value(metric, text)
+        report = metric.mechanism.encoder().encode(value)
+        return f"{quoted_answer(text)}, {self._reader.outcome(metric, value, report)}"
 
     def _page(self, macro: str, *data: Any, **headers: str) -> Response:
         """Return a page of the `macro` of the template with its `data`."""

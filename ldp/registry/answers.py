@@ -89,6 +89,20 @@ class StatementReader:
         text = f"{len(item.report)} bytes about a version of the question that is gone"
         return Statement(item.metric, item.version, (), 0, text)
 
+    def outcome(self, metric: Metric, value: Value, report: bytes) -> str:
+        """Return what a report of `value` says, and how often reports of this value say so; raise
+        ReportError for an invalid report."""
+        mechanism, statement = metric.mechanism, self._statement(metric, report)
+        says = f"sent as a report that {statement.text}"
+        if (if_held := true_naming(mechanism, value)) is None:
+            return f"{says}."
+        is_named = report_names(mechanism, report, value)
+        if isinstance(mechanism.layout, Index) and statement.total == mechanism.layout.columns:
+            often = if_held if is_named else naming(mechanism)[1]
+            return f"sent as {quoted_answer(statement.answers[0])}: happens {in_100(often)}."
+        verb, often = ("names", if_held) if is_named else ("does not name", 1 - if_held)
+        return f"{says}. It {verb} the value: happens {in_100(often)}."
+
     def _statement(self, metric: Metric, report: bytes) -> Statement:
         parts = _parts_of_report(metric.mechanism, report)
         if not metric.members:
@@ -246,6 +260,34 @@ def typed_value(metric: Metric, text: str) -> Any:
     return metric.cleaned(
         tuple(map(str.strip, text.split(","))) if kind == "tuples" else text.strip()
     )
+
+
+def true_naming(mechanism: CatalogueMechanism, value: Value) -> float | None:
+    """Return the probability that a report of `value` names it, with collisions among its own
+    hashes; None for numbers that are rounded at random. Raises ParameterError for a value that the
+    mechanism does not know."""
+    share = 1.0
+    for part, (part_value,) in values_of_parts(mechanism, [value]):
+        if part.has_roundings:
+            return None
+        p, q = part.channel.chances
+        if not part.kind.is_bitwise:
+            share *= p * (part.touches if part.kind is Index else 1)
+            continue
+        rows, columns = part.shape
+        point = part.candidate_addressing.point(part_value)
+        sizes = [len({*part.candidate_addressing.cells(point, row)}) for row in range(rows)]
+        none = 0.0 if isinstance(part.addressing, Buckets) else (1 - q) ** columns
+        share *= sum(p**size if size else none for size in sizes) / rows
+    return share
+
+
+def report_names(mechanism: CatalogueMechanism, report: bytes, value: Value) -> bool:
+    """Return whether a report names a value that the mechanism knows; for a set, whether it names
+    the first answer. Raise ReportError for an invalid report."""
+    if isinstance(value, frozenset) and value:
+        value = frozenset([min(value)])
+    return _is_named(mechanism, _parts_of_report(mechanism, report), value)
 
 
 def in_100(share: float) -> str:

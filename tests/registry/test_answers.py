@@ -15,6 +15,7 @@ from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.batch import Batch, Item
+from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import pack_report
 from ldp.registry import Registry
 from ldp.registry.answers import (
@@ -22,11 +23,14 @@ from ldp.registry.answers import (
     answers_of,
     listing,
     naming,
+    report_names,
+    true_naming,
     typed_value,
 )
 from ldp.registry.explaining import explanation, in_text
 from tests.devices import DAY, App
 from tests.registries import GROUP, METRIC
+from tests.statistics import ALPHA, share_p
 
 TELLS_ALL = {
     "rr": ('categories = ["Oslo", "Bergen", "Hell"]', "Bergen", ("Bergen",), 3),
@@ -235,7 +239,9 @@ def test_a_bucket_is_named_only_by_reports_about_it(kind: str, bits: int, tmp_pa
             report = pack_report(mechanism.header, mechanism.layout, row, number)
             is_named = "[0, 1)" in reader.read(Item("hour", 1, report)).answers
             seen[-1] += float(probability) * is_named
+            assert report_names(mechanism, report, 0.5) == is_named
     assert naming(mechanism) == pytest.approx(seen)
+    assert true_naming(mechanism, 0.5) == pytest.approx(seen[0])
 
 
 @pytest.mark.exact
@@ -246,6 +252,30 @@ def test_products_of_two_numbers_are_alike_at_both_ends(tmp_path: Path) -> None:
     likelier = {report for report, mass in least.items() if mass > Fraction(1, 10)}
     seen = [float(sum(law.get(report, 0) for report in likelier)) for law in (least, largest)]
     assert naming(mechanism) == pytest.approx(seen)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", [n for n, kind in CATALOGUE.items() if not kind.needs_shuffler])
+def test_a_value_is_named_as_often_as_a_developer_is_told(name: str) -> None:
+    """This includes values whose hashes collide, and buckets that no report asks about.
+
+    It also includes answers without a cell. This fails falsely with probability ALPHA.
+    """
+    examples = CATALOGUE[name].examples()
+    for example in examples:
+        mechanism = example.mechanism
+        encoder = mechanism.encoder(SeededBits(name.encode()))
+        for value in example.values:
+            expected = true_naming(mechanism, value)
+            if expected is None:
+                assert any(part.has_roundings for part in parts_of(mechanism))
+                continue
+            reports = (encoder.encode(value) for _ in range(1000))
+            named = sum(report_names(mechanism, report, value) for report in reports)
+            p_value = share_p(named, 1000, expected, expected)
+            assert p_value > ALPHA / len(examples) / len(example.values)
+            too_large = min(1.0, expected + 0.15)
+            assert share_p(named, 1000, too_large, too_large) < ALPHA, "the twin"
 
 
 @pytest.mark.exact
