@@ -17,19 +17,6 @@ from ldp.protocol.channel import rounded_up
 from ldp.registry.odds import epsilon_text
 from ldp.simulation import Population
 
-HEADS = (
-    ("", "model"),
-    ("", "mechanism"),
-    ("epsilon of", "a report"),
-    ("std. error", "predicted"),
-    ("", "measured"),
-    ("of a", "{}"),
-    ("times", "central"),
-    ("of a user", "messages"),
-    ("", "bytes"),
-)
-"""Two lines of headings of each column."""
-
 
 @click.command()
 @click.option(
@@ -117,10 +104,9 @@ def _words(
     share, wanted = ("range", "mean") if of_mean else ("frequency", "frequency")
     if quantile is not None:
         share, wanted = (f"p{100 * quantile:g}", "percentile")
-    above, below = zip(*HEADS, strict=True)
     table: Rows = [
-        above,
-        [head.format(share) for head in below],
+        ("", "", "epsilon of", "std. error", "", "of a", "times", "of a user", ""),
+        f"model,mechanism,a report,predicted,measured,{share},central,messages,bytes".split(","),
         *(_cells(row, central.predicted) for row in (local, shuffled, *rivals, central)),
     ]
     lines = [

@@ -15,21 +15,6 @@ from ldp.protocol.channel import rounded_up
 from ldp.registry.odds import in_words
 from ldp.tables.statistics import Statistic, known_ends
 
-HEADS = (
-    ("", "mechanism"),
-    ("std. error", "rare"),
-    ("", "there"),
-    ("detectable", "frequency"),
-    ("times", "bound"),
-    ("", "bytes"),
-    ("table", "cells"),
-    ("{} fakes", "move"),
-    ("50 %", "becomes"),
-    ("same at", "epsilon"),
-    ("error with", "fakes"),
-)
-"""Two lines of headings of each column of a plan; the last is of --fakes."""
-
 
 @click.group()
 def plan_command() -> None:
@@ -186,8 +171,10 @@ def _words(answer: Plan, has_fakes: bool) -> list[str]:
         f"({counted(ask.users * ask.frequency, 'user')})"
     )
     lines = [head, *([_solved(answer)] if answer.solved else []), ""]
-    above, below = zip(*HEADS[: None if has_fakes else -1], strict=True)
-    table: Rows = [[head.format(share) for head in above], below]
+    above = f",std. error,,detectable,times,,table,{share} fakes,50 %,same at"
+    heads = "mechanism,rare,there,frequency,bound,bytes,cells,move,becomes,epsilon"
+    last = (",error with" * has_fakes, ",fakes" * has_fakes)
+    table: Rows = [(above + last[0]).split(","), (heads + last[1]).split(",")]
     for row in answer.forecasts:
         cells = _row(row, row.mechanism == best.mechanism)
         table.append(cells + (f"{row.fakes_error:,.0f}",) * has_fakes)

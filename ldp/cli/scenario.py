@@ -224,16 +224,8 @@ def _words(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _words_of_reports(metrics: Mapping[str, Any]) -> Iterator[str]:
-    table: Rows = [
-        (
-            "metric",
-            "memoised",
-            "reports",
-            "on first day",
-            "on last day",
-            "of old values",
-        )
-    ]
+    heads = ("reports", "on first day", "on last day", "of old values")
+    table: Rows = [("metric", "memoised", *heads)]
     for name, metric in metrics.items():
         days = [many for many in metric["reports_by_day"] if many] or [0]
         cells = [f"{number:,}" for number in (metric["reports"], days[0], days[-1])]
