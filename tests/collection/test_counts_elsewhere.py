@@ -316,7 +316,7 @@ def whole(mechanism: Mechanism, rows: Any, payloads: Any) -> Iterator[bytes]:
 def test_a_sketch_and_a_joint_metric_say_what_counts_them(tmp_path: Path) -> None:
     world = World(tmp_path)
     words = ("--registry", tmp_path / "metrics.toml", "--sql", "duckdb")
-    for metric, reason in (("search", "mean sketches do not belong"), ("network", "several parts")):
+    for metric, reason in (("search", "sketch is too large for SQL"), ("network", "several parts")):
         done = run("aggregate", metric, world.store, *words)
         assert isinstance(done.exception, ParameterError)
         assert reason in str(done.exception)

@@ -126,7 +126,7 @@ def test_intervals_of_a_word_of_few_reports_hold(
 @pytest.mark.exact
 def test_what_is_no_table_of_words_is_refused() -> None:
     plain = LocalHashing(epsilon=1.0, rows=64, seed="0a")
-    with pytest.raises(DecodeError, match="prefix extension"):
+    with pytest.raises(DecodeError, match="not of mechanism prefix"):
         discover_prefixes(Table.empty(plain))
     with pytest.raises(DecodeError, match="rows a length"):
         discover_prefixes(Table.empty(small(rows=64)))

@@ -112,7 +112,7 @@ def test_the_tuned_field_is_a_prime_near_the_best_or_the_least_that_is_enough(
             "at most 2 for",
         ),
         (lambda: OneBitMean(bounds=(1, 1), epsilon=1.0), "lower first"),
-        (lambda: OneBitMean(bounds=(0, 5e-324), epsilon=1.0), "too near"),
+        (lambda: OneBitMean(bounds=(0, 5e-324), epsilon=1.0), "too close"),
         (
             lambda: BitFlip(bounds=(0, 1), epsilon=1.0, buckets=65536, bits=65536),
             "buckets times bits",

@@ -286,7 +286,7 @@ def test_both_costs_are_at_hand_and_no_delta_means_the_sum() -> None:
     shuffled = Cost(epsilon=0.1, delta=1e-6)
     costs: tuple[Any, ...] = (shuffled, (shuffled, 90))
     for cost in costs:
-        with pytest.raises(ParameterError, match=r"added by ldp\.accounting\.sequential"):
+        with pytest.raises(ParameterError, match=r"ldp\.accounting\.sequential adds costs"):
             compose([(coins, 1), cost])
     for delta in (-0.1, 1.0, math.nan):
         with pytest.raises(ParameterError, match="delta"):
