@@ -54,6 +54,8 @@ class PrefixExtension(LocalHashing):
         super().__post_init__()
         if self.rows % self.groups:
             raise ParameterError("rows must be a multiple of groups")
+        # raises for a wrong alphabet
+        _ = self.spelling
 
     @cached_property
     def spelling(self) -> Spelling:
@@ -61,10 +63,7 @@ class PrefixExtension(LocalHashing):
 
     @cached_property
     def addressing(self) -> Prefixes:  # type: ignore[override]
-        prefixes = Prefixes(self.seed, self.buckets, self.rows // self.groups, self.spelling)
-        # raises for an invalid seed
-        _ = prefixes.rows
-        return prefixes
+        return Prefixes(self.seed, self.buckets, self.rows // self.groups, self.spelling)
 
     def fakes_move(self, share: float = FAKES) -> float:
         """Return what `Mechanism.fakes_move` does. All fake reports are about whole words, but only

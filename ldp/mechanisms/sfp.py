@@ -60,12 +60,8 @@ class FragmentSketch(CountMeanSketch):
 
     @cached_property
     def addressing(self) -> Fragments:  # type: ignore[override]
-        fragments = Fragments(
-            self.seed, self.width, self.rows // self.spelling.positions, self.spelling
-        )
-        # raises for an invalid seed
-        _ = fragments.rows
-        return fragments
+        positions = self.spelling.positions
+        return Fragments(self.seed, self.width, self.rows // positions, self.spelling)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -218,7 +218,7 @@ def test_what_is_no_puzzle_is_refused() -> None:
     plain = draw_table(
         sketch, HEAVY, counts=np.full(len(HEAVY), 9), generator=np.random.default_rng(1)
     )
-    with pytest.raises(DecodeError, match="puzzle"):
+    with pytest.raises(DecodeError, match="not of mechanism sfp"):
         discover(plain)  # type: ignore[arg-type]
     with pytest.raises(DecodeError, match="no reports"):
         discover(JointTableBuilder(small()).build())
