@@ -40,12 +40,14 @@ names most aims."""
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scene:
     """Knowledge of an attacker: the mechanism, all candidate `values`, and among them the indices
-    of the `targets` and of the values that most people hold (`heavy`)."""
+    of the `targets` and of the values that most people hold (`heavy`). `reads_constant`: whether
+    the decoder reads signs of column 0, which name all values alike; a regression does not."""
 
     mechanism: Mechanism
     values: Sequence[str]
     targets: Ints
     heavy: Ints
+    reads_constant: bool = True
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ def naming_reports(
     scores = way * _names(scene, aims, rows).astype(np.float64)
     if mechanism.kind.is_signed:
         sums = bulk.walsh_hadamard(scores.astype(np.int64))
+        sums[:, 0] *= scene.reads_constant
         column = np.abs(sums).argmax(axis=1)
         is_minus = np.take_along_axis(sums, column[:, None], axis=1)[:, 0] < 0
         return rows, as_bytes(column << 1 | is_minus, mechanism.layout)

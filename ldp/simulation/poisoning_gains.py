@@ -196,8 +196,14 @@ class Laboratory:
         errors = dict.fromkeys(self.defences, 0.0)
         for _ in range(self.runs):
             honest, counts = self.honest(generator)
-            scene = Scene(mechanism=self.mechanism, values=values, targets=rare, heavy=heavy)
             clean = Poisoned(values=values, honest=honest, fakes=None, share=self.share)
+            scene = Scene(
+                mechanism=self.mechanism,
+                values=values,
+                targets=rare,
+                heavy=heavy,
+                reads_constant=clean.estimates.details["method"] != "regression",
+            )
             before = {name: defence(clean) for name, defence in self.defences.items()}
             for name, shares in before.items():
                 errors[name] += float(((shares - counts / honest.total) ** 2).mean())

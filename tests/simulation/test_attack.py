@@ -502,3 +502,33 @@ def test_a_share_that_fakes_hide_has_its_variance(
         row = decode_distribution(table).under_fakes(0.01).between(hidden, hidden + 1)
         missed += not row.low <= shares[hidden] <= row.high
     assert (missed < 66) is is_inflated
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("attack", ["maximal-gain", "half", "hide"])
+def test_attacks_on_signs_gain_where_a_regression_decodes_them(
+    attack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fake names all targets, no frequent value, or on average four of the six of a half.
+
+    The twin sends column 0, which names all values: a regression does not read it.
+    """
+    mechanism = HadamardCountMeanSketch(epsilon=3.0, rows=128, width=64, seed="00ff")
+    people = Population(NAMES, frequencies=SHARES)
+    lab = Laboratory(
+        mechanism=mechanism, population=people, reports=HONEST, share=0.01, targets=3, runs=4
+    )
+    channel = mechanism.support
+    unit = 0.01 * (1 - float(channel.untouched)) / channel.gain
+    truth = {"maximal-gain": 3 * unit, "half": 4 * unit, "hide": 3 * unit}[attack]
+
+    def gain() -> float:
+        gains, _ = lab.gains(np.random.default_rng(3))
+        return next(row.gain["none"] for row in gains if row.attack == attack)
+
+    assert gain() > 0.8 * truth
+    monkeypatch.setattr(
+        "ldp.simulation.poisoning_gains.Scene",
+        lambda **known: Scene(**{**known, "reads_constant": True}),
+    )
+    assert gain() < 0.3 * truth
