@@ -9,8 +9,8 @@ import re
 import sys
 import traceback
 from importlib import import_module
-from importlib.resources import files
 from io import TextIOWrapper
+from pathlib import Path
 
 import click
 
@@ -53,7 +53,7 @@ class _Commands(CommandGroup):
 
 def _first_sentence(name: str) -> str:
     file = _FILES.get(name, name)
-    text = files("ldp.cli").joinpath(f"{file}.py").read_text("utf-8")
+    text = Path(__file__).with_name(f"{file}.py").read_text("utf-8")
     documented = re.search(rf'^def {file}_command\(.*?"""(.*?)"""', text, re.DOTALL | re.MULTILINE)
     sentence = (documented[1] if documented else "").split(".\n")[0].split(". ")[0]
     return " ".join(sentence.rstrip(".").split())
