@@ -62,6 +62,8 @@ def outcomes(mechanism: CatalogueMechanism) -> tuple[Outcomes, ...]:
     if mechanism.needs_shuffler:
         raise ParameterError(f"{mechanism.name} has no bound before a relay shuffles")
     parts = [_pairs(part, part.channel) for part in parts_of(mechanism)]
+    if len(parts) == 1:
+        return parts[0]
     return tuple(
         _merge(
             Outcome(*(prod(masses, start=Fraction(1)) for masses in zip(*classes, strict=True)))
@@ -77,7 +79,7 @@ def _pairs(mechanism: Mechanism, channel: Channel) -> tuple[Outcomes, ...]:
     many, few = channel.differing
     splits = (replace(channel, differing=(one, many + few - one)) for one in range(few, many + 1))
     classes = [_merge(_OUTCOMES[mechanism.kind](mechanism, split)) for split in splits]
-    return tuple(dict.fromkeys(classes))
+    return tuple(dict.fromkeys(classes) if classes[1:] else classes)
 
 
 def permanent_outcomes(mechanism: CatalogueMechanism) -> tuple[Outcomes, ...]:
