@@ -33,7 +33,7 @@ from ldp.mechanisms import Mechanism
 from ldp.protocol.kinds import Index
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
-from ldp.regression.least_squares import inverse_diagonal
+from ldp.regression.least_squares import ALL, inverse_diagonal
 from ldp.tables.estimates import Estimates, Normal, Rule
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
@@ -114,11 +114,11 @@ class BloomDesign:
         marks[np.arange(chosen.size)[:, None], places] = 1.0
         return marks
 
-    def correlations(self, residual: Floats) -> Floats:
-        """Return the product of every column with `residual`, shape (cohorts * bits,): shape
-        (candidates,)."""
+    def correlations(self, residual: Floats, chosen: Places | slice = ALL) -> Floats:
+        """Return the products of the chosen columns with `residual`, shape (cohorts * bits,): shape
+        (chosen,)."""
         cells = self.weight * residual.reshape(self.weight.shape)
-        return np.asarray(sum_cells(self.map, cells) - self.mean * cells.sum())
+        return np.asarray(sum_cells(self.map[chosen], cells) - self.mean * cells.sum())
 
     def fitted(self, chosen: Places | slice, coefficients: Floats) -> Floats:
         """Return the sum of the chosen columns times their coefficients: shape (cohorts * bits,).
@@ -264,7 +264,7 @@ class BitEquations:
         from scipy.sparse.linalg import cg
 
         gram, back = design.gram(fit.chosen, fit.chosen), design.fitted(slice(None), correction)
-        back_products = design.correlations(back)[fit.chosen]
+        back_products = design.correlations(back, fit.chosen)
         b, n, mean = np.maximum(fit.coefficients, 0.0), self.table.total, design.mean
         held_by = np.append(b, min(1.0, b.sum()))
         rows, columns = design.weight.shape

@@ -45,6 +45,7 @@ from ldp.errors import DecodeError
 from ldp.mechanisms import CatalogueMechanism, Rappor
 from ldp.mechanisms.base import FAKES
 from ldp.regression.debiased import Sparse
+from ldp.regression.least_squares import ALL
 from ldp.tables.estimates import Normal
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
@@ -107,11 +108,11 @@ class FilterDesign:
         contrasts). `held`: how many hold each filter, shape (cohorts, filters)."""
         return np.asarray(np.einsum("cfe,cf->ce", self.parts, held))
 
-    def correlations(self, residual: Floats) -> Floats:
-        """Return the product of every column with `residual`, shape (cohorts * contrasts,): shape
-        (candidates,)."""
+    def correlations(self, residual: Floats, chosen: Places | slice = ALL) -> Floats:
+        """Return the products of the chosen columns with `residual`, shape (cohorts * contrasts,):
+        shape (chosen,)."""
         cells = np.einsum("cfe,ce->cf", self.parts, residual.reshape(len(self.root), -1))
-        return np.asarray(sum_cells(self.map, cells))
+        return np.asarray(sum_cells(self.map[chosen], cells))
 
     @cached_property
     def norms(self) -> Floats:

@@ -121,7 +121,6 @@ class _Working:
         self.design, self.target = design, target
         norms = design.norms
         self.norms = np.where(norms > 0, norms, np.inf)
-        self.correlations = design.correlations(target)
         self.has_passed = np.zeros(norms.size, dtype=bool)
         self.places = np.empty(0, dtype=np.intp)
         self.gram, self.products = np.empty((0, 0)), np.empty(0)
@@ -168,7 +167,8 @@ class _Working:
         gram[:old, :old], gram[old:] = self.gram, self.design.gram(new, self.places)
         gram[:old, old:] = gram[old:, :old].T
         self.gram = gram
-        self.products = np.concatenate([self.products, self.correlations[new]])
+        of_new = self.design.correlations(self.target, new)
+        self.products = np.concatenate([self.products, of_new])
         self.coefficients = np.concatenate([self.coefficients, np.zeros(new.size)])
 
     def fit(self, penalty: float, exact: float) -> Sparse:

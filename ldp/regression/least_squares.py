@@ -18,6 +18,10 @@ MOST_EXACT, NEARLY_ORTHOGONAL = 1500, 0.03
 of squares of a column's cosines with the others for which it is."""
 
 
+ALL = slice(None)
+"""All columns."""
+
+
 class Design(Protocol):
     """Columns of a regression, of which few are ever in memory."""
 
@@ -30,9 +34,9 @@ class Design(Protocol):
     def fitted(self, chosen: Places, coefficients: Floats) -> Floats:
         """Return the sum of the chosen columns times their coefficients: shape (equations,)."""
 
-    def correlations(self, residual: Floats) -> Floats:
-        """Return the product of every column with `residual`, shape (equations,): shape
-        (columns,)."""
+    def correlations(self, residual: Floats, chosen: Places | slice = ALL) -> Floats:
+        """Return the products of the chosen columns with `residual`, shape (equations,): shape
+        (chosen,)."""
 
     @property
     def norms(self) -> Floats:

@@ -20,7 +20,12 @@ from ldp.protocol.cityhash import Bloom, CityBloom
 from ldp.protocol.md5_bloom import Md5Bloom
 from ldp.regression import debiased, descent, least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
-from ldp.regression.least_squares import _solved, _solved_by_eigenvalues, inverse_diagonal
+from ldp.regression.least_squares import (
+    ALL,
+    _solved,
+    _solved_by_eigenvalues,
+    inverse_diagonal,
+)
 from ldp.server import decode
 from ldp.simulation import draw_table
 from ldp.tables.google_rappor import (
@@ -108,6 +113,8 @@ def test_the_design_is_that_of_its_docstring(
     design, some, residual = BloomDesign(bits, weight, 0.3), np.array([7, 3, 19]), weight.ravel()
     np.testing.assert_allclose(design.columns(some), dense[:, some], rtol=1e-12)
     np.testing.assert_allclose(design.correlations(residual), dense.T @ residual, rtol=1e-12)
+    products = design.correlations(residual)
+    np.testing.assert_array_equal(design.correlations(residual, some), products[some])
     np.testing.assert_allclose(design.norms**2, (dense**2).sum(axis=0), rtol=1e-12)
     assert design.columns(some[:0]).shape == (48, 0)
     others, numbers = np.array([3, 11]), np.array([0.5, -2.0])
@@ -148,8 +155,8 @@ class Dense:
     def fitted(self, chosen: Places, coefficients: Floats) -> Floats:
         return self.matrix[:, chosen] @ coefficients
 
-    def correlations(self, residual: Floats) -> Floats:
-        return self.matrix.T @ residual
+    def correlations(self, residual: Floats, chosen: Places | slice = ALL) -> Floats:
+        return self.matrix.T[chosen] @ residual
 
     @property
     def norms(self) -> Floats:
