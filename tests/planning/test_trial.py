@@ -92,6 +92,19 @@ def test_large_numbers_are_printed_without_an_exponent() -> None:
 
 
 @pytest.mark.exact
+def test_a_percentile_that_reports_do_not_tell_has_no_error() -> None:
+    """A curve of the picture said 7 to 16 %, beside an interval without an upper end."""
+    generator = np.random.default_rng(0)
+    groups = np.where(generator.random(10_000) < 0.9, "many", "few")
+    times = np.round(np.exp(generator.normal(3, 0.3, 10_000)), 1)
+    (trial,) = try_column(times, by=groups, epsilon=1, seed=0).trials
+    errors = {row["value"]: row["error"] for row in trial.rows if row["statistic"] == "p95"}
+    assert all(map(np.isnan, errors.values()))
+    (trial,) = try_column(times, by=groups, epsilon=8, seed=0).trials
+    assert 0 < trial.rows[1]["error"] < 0.2
+
+
+@pytest.mark.exact
 def test_an_estimate_that_reports_do_not_tell_is_not_printed() -> None:
     ages = [str(18 + person % 63) for person in range(300)]
     trials = try_column(ages, epsilon=(0.5, 8), read_as="numbers", seed=1)
