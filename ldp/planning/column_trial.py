@@ -68,7 +68,7 @@ VALUE_CELLS = {
 VALUE_NOTES = (
     "Found: discovered; on average at most 5 % of these are held by nobody. A value needs "
     "about so many of the {:,} people to be found half of the time. Std. error: of the "
-    "count of a value that few hold. Curator's: of a histogram by somebody trusted with them, "
+    "count of a value that few hold. Curator's: of a histogram by somebody trusted with values, "
     "at the same epsilon. For values that nobody can list see sfp, prefix and rappor-ngrams."
 )
 NUMBER_CELLS = {
