@@ -190,12 +190,12 @@ def try_numbers(
                         "curator": question.truth + float(question.curator(generator, 1).errors[0]),
                     }
                 )
-                is_told = tells(statistic.low, statistic.high)
+                is_told = not names or tells(statistic.low, statistic.high)
                 if not names or q == max(quantiles):
                     rounded = question.with_(people=_rounded(held))
                     error = _relative_error(rounded, everybody.users)
                     rows[-1]["error"] = error if is_told else math.nan
-                if names and not is_told:
+                if not is_told:
                     rows[-1]["reports_needed"] = distribution.needed(q)
         trials.append(Trial(epsilon=epsilon, result=result, rows=tuple(rows)))
     return trials
