@@ -447,7 +447,8 @@ def _estimate_text(row: Mapping[str, Any]) -> str:
 
 def _figure(number: float) -> str:
     """Return a number as text of five digits, without an exponent where it is large."""
-    return f"{float(f'{number:.5g}'):,.9g}"
+    rounded = float(f"{number:.5g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 1e5 else f"{rounded:,.5g}"
 
 
 def _needs(rows: Sequence[Mapping[str, Any]]) -> str:

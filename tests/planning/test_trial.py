@@ -88,7 +88,10 @@ def test_large_numbers_are_printed_without_an_exponent() -> None:
     trials = try_column([40_000 + 61 * person for person in range(8000)], epsilon=4, seed=1)
     texts = " ".join(cell for cells in trials.cells for cell in cells)
     assert " 283,940 " in texts
+    sales = try_column([3e9 + 7e6 * person for person in range(8000)], epsilon=8, seed=1)
+    texts += " ".join(cell for cells in sales.cells for cell in cells)
     assert "e+" not in texts
+    assert "56,193,000,000" in texts
 
 
 @pytest.mark.exact
