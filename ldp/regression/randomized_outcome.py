@@ -237,7 +237,7 @@ class RandomizedOutcomeRegression:
                 if self.model == "logistic":
                     scores = scores / (1 - np.minimum(pull, 0.9))[:, None]
                 scores = _centred(scores, strata)
-            variances = np.minimum(variances, _along(scores, slopes))
+                variances = np.minimum(variances, _along(scores, slopes))
             middle = scores.T @ scores
         if by_strata or self.model == "linear":
             hidden = self._hidden(share, pull, variances, of_people)
