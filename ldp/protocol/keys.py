@@ -47,7 +47,7 @@ class Form(NamedTuple):
             return False
         if choices is not None or not types:
             return choices is None or value in choices
-        size = len(value) if kind is str or kind is list or kind is dict else value
+        size = len(value) if kind in (str, list, dict) else value
         return (
             (kind is date or (least <= size <= most and above < size))
             and (not pattern or re.fullmatch(pattern, value) is not None)
@@ -129,7 +129,7 @@ def read_keys(keys: Any, table: Mapping[str, Key], may_have_others: bool = False
     values = {name: key[2] for name, key in table.items()}
     for name, value in keys.items():
         if key := table.get(name):
-            values[name] = key[0].take(name, value)
+            values[name] = key.form.take(name, value)
     if REQUIRED in values.values():
         name = next(name for name, value in values.items() if value is REQUIRED)
         raise ParameterError(f"needs {name}, {table[name].form.words}")

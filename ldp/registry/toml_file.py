@@ -290,8 +290,6 @@ class _Metrics:
 
 def _of_shuffler(metric: Metric, group: Group, keys: Mapping[str, Any]) -> Iterator[str]:
     """Yield what in a metric does not fit the `trust` of its group."""
-    if not (metric.needs_shuffler or group.needs_shuffler or metric.shuffled_epsilon):
-        return
     name = f"mechanism {metric.mechanism.name!r}"
     if metric.needs_shuffler != group.needs_shuffler:
         yield (
