@@ -1,4 +1,4 @@
-"""Aggregation on one machine: a stream of files, with memory for two tables and one block."""
+"""Aggregation on one machine: a stream of files, with memory for two tables and two blocks."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -263,7 +263,7 @@ class BitEquations:
         """
         from scipy.sparse.linalg import cg
 
-        gram, back = design.gram(fit.chosen, fit.chosen), design.fitted(slice(None), correction)
+        gram, back = design.gram(fit.chosen, fit.chosen), design.fitted(ALL, correction)
         back_products = design.correlations(back, fit.chosen)
         b, n, mean = np.maximum(fit.coefficients, 0.0), self.table.total, design.mean
         held_by = np.append(b, min(1.0, b.sum()))

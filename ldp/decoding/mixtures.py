@@ -75,7 +75,7 @@ class Mixture:
     def _sum(self, part: Part, width: int = 1) -> Floats:
         """Return the sum of `part` of A, B and the counts of some groups after others, on all
         cores, so that arrays of a row a group and `width` numbers, or of the values, have BLOCK
-        numbers at most. Sums do not depend on the number of cores."""
+        numbers at most. The order of the sum does not depend on the number of cores."""
         size = max(1, BLOCK // max(width, *self.shape))
 
         def of_block(start: int) -> Floats:
