@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cache, cached_property
 from os import cpu_count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 SlicePart = TypeVar("SlicePart")
 
@@ -53,6 +56,21 @@ class _Loop:
         except RuntimeError:
             # numba: "cannot cache function ..: no locator available for file"
             return njit(nogil=True, **self.options)(self.function)
+
+
+def blas_of_one_thread() -> Any:
+    """Return a context in which products of matrices take one thread: several wait for each other
+    where matrices are small, or many are multiplied at once."""
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _libraries() -> "ThreadpoolController":
+    # late: a thousandth of a second each time; scipy has a BLAS of its own
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def by_rows(work: Callable[[slice], SlicePart], rows: int) -> list[SlicePart]:

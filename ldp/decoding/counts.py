@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from ldp.arrays import Points, texts
+from ldp.bulk.compiled import blas_of_one_thread
 from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, geometry, histogram, mean_sketch, message_counts
 from ldp.decoding.binomials import HARDLY_ANY_LIES
@@ -130,11 +131,7 @@ def decode(
     elif method == "direct":
         estimates = direct.of_cells(table, tuple(candidates), places.ravel(), rule, *pooled)
     else:
-        # late: regressions alone need it
-        from threadpoolctl import threadpool_limits
-
-        # matrices are small: several threads of BLAS wait for each other
-        with threadpool_limits(1, "blas"):
+        with blas_of_one_thread():
             estimates = bloom.from_map(
                 table, tuple(candidates), places, rule, method, sum(pooled), patterns=patterns
             )

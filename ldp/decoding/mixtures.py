@@ -20,6 +20,7 @@ from os import cpu_count
 import numpy as np
 
 from ldp.arrays import AnyInts, Floats, Places
+from ldp.bulk.compiled import blas_of_one_thread
 
 BLOCK = 1 << 20
 """Largest number of numbers in an array of a block of groups."""
@@ -91,10 +92,7 @@ class Mixture:
 
         if len(self.counts) <= size:
             return of_block(0)
-        # late: for many reports only
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(cpu_count()) as pool:
+        with blas_of_one_thread(), ThreadPoolExecutor(cpu_count()) as pool:
             return np.asarray(sum(pool.map(of_block, range(0, len(self.counts), size))))
 
     def sums(self) -> Floats:
