@@ -174,8 +174,7 @@ class Result(Frame):
         if digits is not None and not (np.abs(array) < 10**digits).all():
             return [_written(number, digits) for number in numbers]
         form = "%.2f" if digits is None else f"%.{digits}g"
-        cells = [form % number for number in numbers]
-        return ["" if cell == "nan" else cell for cell in cells] if np.isnan(array).any() else cells
+        return ["" if number != number else form % number for number in numbers]
 
     def lines(self) -> Iterator[Line]:
         """Yield what a notebook shows: all rows but bins, in their order."""
