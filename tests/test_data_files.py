@@ -12,7 +12,7 @@ import pytest
 
 from ldp.data_files import DataTable, Reading, number_forms, read_table, read_text
 from ldp.errors import ParameterError, RegistryError
-from ldp.registry import read_values
+from ldp.registry.value_files import read_values
 from ldp.simulation import Population
 from tests.command_line import run
 from tests.odd_tables import Odd, odd_table

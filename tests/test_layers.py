@@ -131,7 +131,8 @@ def test_importing_one_name_loads_no_module_that_few_apps_need(name: str) -> Non
     few_apps = {"protocol.joint_layout", "protocol.md5_bloom", "protocol.cityhash"} | {
         f"mechanisms.{module}" for module in ("joint_base", "google_clients", "outcomes")
     }
-    servers = {"registry.page", "registry.resolved", "registry.explaining", "registry.label"}
+    registry = ("page", "resolved", "explaining", "label", "value_files")
+    servers = {"data_files"} | {f"registry.{module}" for module in registry}
     assert not loaded & {f"ldp.{module}" for module in few_apps | servers}
     assert not loaded & {"tomllib", "difflib", "http.client", "ssl", "statistics", "csv", "socket"}
     mechanisms = {entry.split(".")[0] for entry in catalogue.METRIC_MECHANISMS._entries.values()}

@@ -269,7 +269,7 @@ def _decode_pairs(table: "JointTable", _: "Spelling | None", options: _Options) 
 def _listed(path: str, spelling: "Spelling | None", mechanism: "Mechanism") -> tuple[str, ...]:
     """Return the values of a file ("-": standard input), each once, as reports spell them. Raise
     ParameterError, with its line, for one that is not in the list of the mechanism."""
-    from ldp.registry.definitions import value_lines
+    from ldp.registry.value_files import value_lines
     from ldp.simulation import Population
 
     lines = value_lines(Path(path), chosen_reading())

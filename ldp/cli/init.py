@@ -18,7 +18,8 @@ from ldp.cli.options import FILE, JSON, current_day, say
 from ldp.errors import ParameterError
 from ldp.files import quoted, write_together
 from ldp.protocol.channel import require_epsilon
-from ldp.registry import Registry, read_values
+from ldp.registry import Registry
+from ldp.registry.value_files import read_values
 
 YEAR = timedelta(days=365)
 LIFE = 30

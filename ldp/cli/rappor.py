@@ -79,7 +79,7 @@ def export(table: Path, candidates: Path, out: Path, as_json: bool) -> None:
     \b
     Example: ldp rappor export home.table --candidates hosts.txt --out rappor
     """
-    from ldp.registry import read_values
+    from ldp.registry.value_files import read_values
     from ldp.tables.google_rappor import file_texts
     from ldp.tables.joint_table import load_table
     from ldp.tables.table import Table

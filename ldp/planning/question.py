@@ -25,7 +25,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.protocol.channel import convert, require_epsilon, require_whole
 from ldp.protocol.keys import FILE, TEXT, Form, Key, several
-from ldp.registry.definitions import read_values
+from ldp.registry.value_files import read_values
 from ldp.simulation import Population, draw_table
 from ldp.tables.joint_table import AnyTable
 from ldp.tables.table import Table

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from ldp.data_files import SHOWN
 from ldp.files import counted
 from ldp.mechanisms.numeric import is_number, number_of
-from ldp.registry.definitions import Metric, listed_in, value_lines
+from ldp.registry.definitions import Metric, listed_in
+from ldp.registry.value_files import value_lines
 
 SELECTORS = dict.fromkeys([*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
 SELECTORS |= dict.fromkeys([0xAD, 0x200B, 0x200E, 0x200F, 0x2060, 0xFEFF])

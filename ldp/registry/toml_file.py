@@ -39,7 +39,7 @@ from ldp.protocol.keys import (
     whole,
 )
 from ldp.protocol.strict_json import are_texts, read_toml
-from ldp.registry.definitions import Group, Memoise, Metric, listed_in, read_bytes, read_values
+from ldp.registry.definitions import Group, Memoise, Metric, listed_in, read_bytes
 
 MOST_NAME, MOST_VERSION = 255, 2**32 - 1
 """Longest name, in bytes, and largest version that a sealed batch can carry."""
@@ -446,6 +446,8 @@ def _mechanism(
         parameters.setdefault("seed", derived_seed(*identity))
     for key in ("categories", "by"):
         if isinstance(parameters.get(key), str):
+            from ldp.registry.value_files import read_values  # late: most metrics state them
+
             parameters[key] = read_values(path.parent / FILE.take(key, parameters[key]))
     if members:
         parameters["of"] = [member.mechanism for member in members]

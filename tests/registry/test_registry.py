@@ -12,11 +12,12 @@ import pytest
 from ldp.errors import RegistryError
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.presets import PRESETS
-from ldp.registry import Registry, read_values
+from ldp.registry import Registry
 from ldp.registry.definitions import Queue
 from ldp.registry.explaining import label
 from ldp.registry.lookalikes import lookalike_notes
 from ldp.registry.resolved import resolved_bytes
+from ldp.registry.value_files import read_values
 from tests.command_line import run
 from tests.folders import ROOT
 
