@@ -166,7 +166,7 @@ options complete with the tabulator key:
 
 **A small installation.** `pip install '.[cli]'` brings click alone, without numpy: with it `ldp
 init`, `registry`, `explain` and `device` work. `[server]` has all but the collector, `[collector]`
-that too.
+that too. `[fast]` is `[server]` with numba, which large inputs need.
 """
 
 

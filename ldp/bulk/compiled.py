@@ -1,6 +1,8 @@
-"""Compiled inner loops: by numba, cached on the disk where possible, in threads."""
+"""Compiled inner loops: by numba where it is installed, cached on the disk where possible, in
+threads."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from os import cpu_count
@@ -14,40 +16,73 @@ if TYPE_CHECKING:
 SlicePart = TypeVar("SlicePart")
 
 
-def compiled(few: int = 0, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+LARGE = 1 << 20
+"""Numbers in an argument from which a loop without numba says so."""
+
+
+def compiled(
+    few: int = 0, plain: Callable[..., Any] | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that compiles a function by `numba.njit`, with `options` and without the
     interpreter's lock, once its calls had more than `few` numbers in their largest arguments.
-    Before, Python runs it, because numba takes half a second to import. Results are the same, to
-    the bit where no float is added.
+    Before, Python runs it, because numba takes half a second to import, and without numba Python
+    always does: `plain`, where given, and else the function itself, whose loops over `lanes` are
+    numpy's. Results are the same, to the bit where no float is added.
 
     Compiled code goes to numba's cache: beside the module, in the user's cache folder, or in
     NUMBA_CACHE_DIR. Where none of them is writable (a read-only container without a home folder),
     every process compiles again, which takes seconds.
     """
 
-    return lambda function: _Loop(function, few, options)
+    return lambda function: _Loop(function, few, plain or function, options)
+
+
+def lanes(size: int) -> Iterable[Any]:
+    """Return the numbers 0, ..., size - 1 in one array, so that what a loop does with a number
+    numpy does with all of them; in machine code it is `range`."""
+    return [np.arange(size)]
 
 
 class _Loop:
     """A loop of Python that is compiled, with those that it calls, after `few` numbers."""
 
-    def __init__(self, function: Callable[..., Any], few: int, options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        few: int,
+        plain: Callable[..., Any],
+        options: dict[str, Any],
+    ) -> None:
         self.function, self.options, self.__doc__ = function, options, function.__doc__
-        self.few = few
+        self.few, self.plain = few, plain
 
     def __call__(self, *arguments: Any) -> Any:
         if self.few > 0:
-            self.few -= max(map(np.size, arguments))
-        if self.few > 0:
-            with np.errstate(over="ignore"):
-                return self.function(*arguments)
-        return self.machine_code(*arguments)
+            self.few -= _largest(arguments)
+        return (self._interpreted if self.few > 0 else self.machine_code)(*arguments)
+
+    def _interpreted(self, *arguments: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return self.plain(*arguments)
+
+    def _without_numba(self, *arguments: Any) -> Any:
+        if _largest(arguments) > LARGE:
+            warnings.warn(
+                "numba is not installed, so large inputs take many times longer: "
+                "pip install 'ldp-telemetry[fast]'",
+                stacklevel=2,
+            )
+        return self._interpreted(*arguments)
 
     @cached_property
     def machine_code(self) -> Any:
-        from numba import njit
-
+        try:
+            from numba import njit
+        except ImportError:
+            return self._without_numba
         names = self.function.__globals__
+        if "lanes" in names:
+            names["lanes"] = range
         for name in self.function.__code__.co_names:
             if isinstance(loop := names.get(name), _Loop):
                 names[name] = loop.machine_code
@@ -56,6 +91,10 @@ class _Loop:
         except RuntimeError:
             # numba: "cannot cache function ..: no locator available for file"
             return njit(nogil=True, **self.options)(self.function)
+
+
+def _largest(arguments: tuple[Any, ...]) -> int:
+    return max([1, *(part.size for part in arguments if isinstance(part, np.ndarray))])
 
 
 def blas_of_one_thread() -> Any:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import AnyInts, Bytes, Floats, Ints, Points
-from ldp.bulk.compiled import by_rows, compiled
+from ldp.arrays import AnyInts, Bytes, Floats, Ints, Points, RowNumbers
+from ldp.bulk.compiled import by_rows, compiled, lanes
 from ldp.bulk.hash_kernels import coefficients, row_columns, write_fractions
 from ldp.protocol.hashing import PolynomialRows
 
@@ -41,14 +41,14 @@ def sum_cells(places: Points, cells: Floats) -> Floats:
 def _sum_cells(places: Any, cells: Any) -> Any:
     """Sum without branches: no processor predicts whether two hashes name one column."""
     sums = np.zeros(places.shape[0])
-    for value in range(places.shape[0]):
-        columns, total = places[value], 0.0
-        for i in range(columns.shape[1]):
-            for row in range(columns.shape[0]):
+    for value in lanes(places.shape[0]):
+        total = 0.0
+        for i in range(places.shape[2]):
+            for row in range(places.shape[1]):
                 is_new = True
                 for earlier in range(i):
-                    is_new &= columns[row, earlier] != columns[row, i]
-                total += cells[row, columns[row, i]] * is_new
+                    is_new &= places[value, row, earlier] != places[value, row, i]
+                total += cells[row, places[value, row, i]] * is_new
         sums[value] = total
     return sums
 
@@ -68,8 +68,8 @@ def _add_to_cells(places: Any, factors: Any, columns: Any) -> Any:
     values, rows, hashes = places.shape
     cells = np.zeros((rows, columns))
     for value in range(values):
-        for row in range(rows):
-            for i in range(hashes):
+        for i in range(hashes):
+            for row in lanes(rows):
                 is_new = True
                 for earlier in range(i):
                     is_new &= places[value, row, earlier] != places[value, row, i]
@@ -130,7 +130,7 @@ def sum_of_squares(counts: AnyInts, scale: float, offsets: Floats) -> float:
     """Return the sum over all cells of (scale * counts[row, column] + offsets[row])**2; `counts`:
     shape (rows, columns), `offsets`: shape (rows,)."""
     parts = by_rows(lambda part: _sum_of_squares(counts[part], scale, offsets[part]), len(counts))
-    return float(sum(parts))
+    return float(sum(map(np.sum, parts)))
 
 
 def walsh_hadamard(counts: AnyInts) -> Ints:
@@ -141,29 +141,21 @@ def walsh_hadamard(counts: AnyInts) -> Ints:
     return sums
 
 
-@compiled()
-def negative_signs(columns: Any, cells: Any) -> Any:
-    """Return popcount(columns[i] & cells[i]) & 1, which is 1 where the Hadamard sign is a minus:
-    int64, shape of `columns`."""
-    signs = columns & cells
-    for i in range(signs.size):
-        word = signs[i]
-        for shift in (32, 16, 8, 4, 2, 1):
-            word ^= word >> shift
-        signs[i] = word & 1
+def negative_signs(columns: Ints, cells: Ints) -> Ints:
+    """Return popcount(columns & cells) & 1, which is 1 where the Hadamard sign is a minus."""
+    signs: Ints = (np.bitwise_count(columns & cells) & 1).astype(np.int64)
     return signs
 
 
 @compiled()
 def _butterflies(sums: Any) -> None:
-    for row in range(sums.shape[0]):
-        cells = sums[row]
+    for row in lanes(sums.shape[0]):
         half = 1
-        while half < cells.size:
-            for start in range(0, cells.size, 2 * half):
+        while half < sums.shape[1]:
+            for start in range(0, sums.shape[1], 2 * half):
                 for i in range(start, start + half):
-                    low, high = cells[i], cells[i + half]
-                    cells[i], cells[i + half] = low + high, low - high
+                    low, high = sums[row, i], sums[row, i + half]
+                    sums[row, i], sums[row, i + half] = low + high, low - high
             half *= 2
 
 
@@ -181,23 +173,31 @@ def _gather_polynomial(counts: Any, coefficients: Any, points: Any, width: Any) 
         for row in filled:
             row_columns(columns, coefficients[row], tile_points, fractions, width)
             cells = counts[row]
-            for i in range(tile_sums.size):
+            for i in lanes(tile_sums.size):
                 tile_sums[i] += np.int64(cells[columns[i]])
     return sums
 
 
 @compiled(fastmath={"reassoc", "contract"})
-def _sum_of_squares(counts: Any, scale: float, offsets: Any) -> float:
+def _sum_of_squares(counts: Any, scale: float, offsets: Any) -> Any:
     total = 0.0
-    for row in range(counts.shape[0]):
-        offset = offsets[row]
+    for row in lanes(counts.shape[0]):
         for column in range(counts.shape[1]):
-            cell = scale * counts[row, column] + offset
+            cell = scale * counts[row, column] + offsets[row]
             total += cell * cell
     return total
 
 
-@compiled(few=1 << 14)
+def _add_unpacked(
+    counts: AnyInts, rows: RowNumbers, payloads: Bytes, start: int, stop: int
+) -> None:
+    some = (start <= rows) & (rows < stop)
+    bits = np.unpackbits(payloads[some], axis=1, bitorder="little", count=counts.shape[1])
+    for row, ones in zip(rows[some].tolist(), bits, strict=True):
+        counts[row] += ones
+
+
+@compiled(few=1 << 24, plain=_add_unpacked)
 def count_bits(counts: Any, rows: Any, payloads: Any, start: int, stop: int) -> None:
     """Add bit c of the payload to counts[row, c], for every report with start <= row < stop;
     `rows`: shape (reports,), `payloads`: shape (reports, bytes)."""
@@ -254,7 +254,35 @@ def count_by_two(
     return sums
 
 
-@compiled()
+def _count_in_arrays(
+    rests: Any, moduli: Any, is_widest: Any, size: Any, counted: Any, marks: Any, packed: Any
+) -> Any:
+    (left, right), (lies, rows, columns), (bits, touched) = rests, marks, packed
+    sums = np.zeros((size, counted.shape[1]), dtype=np.int64)
+    pairs = np.zeros((size, 4), dtype=np.int32)
+    for (modulus, other, start), is_wide in zip(moduli.tolist(), is_widest, strict=True):
+        keys = start + left[:, modulus - 1].astype(np.int64) * other + right[:, other - 1]
+        for statistic in range(counted.shape[1] if is_wide else 0):
+            np.add.at(sums[:, statistic], keys, counted[:, statistic])
+        order = np.argsort(keys, kind="stable")
+        places = np.arange(keys.size) - np.searchsorted(keys[order], keys[order])
+        ends = np.flatnonzero(places & 1)
+        before, later = order[ends - 1], order[ends]
+        lie, key = lies[before], keys[later]
+        byte, bit = np.maximum(lie, 0) >> 3, lie & 7
+        could = lie >= 0
+        if touched.shape[1]:
+            could &= (touched[later, byte] >> bit & 1) == 0
+        hits = columns[later] == lie
+        if bits.shape[1]:
+            hits |= (bits[later, byte] >> bit & 1) == 1
+        same = rows[before] == rows[later]
+        for column, counts in enumerate((hits & could, could, same, np.ones_like(same))):
+            np.add.at(pairs[:, column], key, counts)
+    return sums, pairs
+
+
+@compiled(plain=_count_in_arrays)
 def _count_by_two(
     rests: Any, moduli: Any, is_widest: Any, size: Any, counted: Any, marks: Any, packed: Any
 ) -> Any:

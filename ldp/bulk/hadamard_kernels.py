@@ -22,7 +22,7 @@ def _pick_column(
     row = points.astype(np.int64) + 1
     pivot = row & -row
     column = (number & -pivot) << 1 | number & (pivot - 1)
-    is_odd = np.asarray(negative_signs(column.copy(), row), dtype=np.bool_)
+    is_odd = negative_signs(column, row).astype(np.bool_)
     return np.asarray(column | np.where(is_odd == is_inside, pivot, 0))
 
 

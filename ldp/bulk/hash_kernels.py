@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Ints, Points, RowNumbers
-from ldp.bulk.compiled import by_rows, compiled
+from ldp.bulk.compiled import by_rows, compiled, lanes
 from ldp.bulk.md5 import md5_of_rows
 from ldp.bulk.point_kernels import NO_COLUMN, columns, points, scatter
 from ldp.protocol.bloom import PolynomialBloom
@@ -164,7 +164,7 @@ def _md5_columns(
 ) -> None:
     for value in range(places.shape[0]):
         words = md5_of_rows(letters[starts[value] : ends[value]], places.shape[1])
-        for row in range(places.shape[1]):
+        for row in lanes(places.shape[1]):
             for i in range(places.shape[2]):
                 number = np.uint32(0)
                 for k in range(size):
@@ -179,7 +179,7 @@ def _all_columns(places: Any, polynomials: Any, points: Any, width: Any) -> None
     a, b, c = polynomials[0], polynomials[1], polynomials[2]
     for value in range(places.shape[0]):
         high, low, columns = points[value] >> _31, points[value] & _LOW_31, places[value]
-        for i in range(columns.size):
+        for i in lanes(columns.size):
             columns[i] = hashed_column(a[i], b[i], c[i], high, low, width)
 
 
@@ -208,7 +208,7 @@ def hashed_column(a: Any, b: Any, c: Any, high: Any, low: Any, width: Any) -> An
     """Return the column of the point high 2**31 + low under the polynomial (a, b, c)."""
     hashed = _step(_step(a, high, low, b), high, low, c)
     # where it is below FIELD the difference wraps around
-    hashed = min(hashed, hashed - _FIELD)
+    hashed = np.minimum(hashed, hashed - _FIELD)
     return ((hashed >> _29) * width) >> _32
 
 
@@ -216,10 +216,10 @@ def hashed_column(a: Any, b: Any, c: Any, high: Any, low: Any, width: Any) -> An
 def write_fractions(fractions: Any, points: Any) -> None:
     """Write 2**31 x**2, x**2, 2**31 x and x modulo FIELD = 2**61 - 1 of the points x as fractions
     of FIELD, in units of 2**-64 and rounded down, into `fractions`: uint64, shape (4, points)."""
-    for i in range(points.size):
+    for i in lanes(points.size):
         point = points[i]
         square = _step(point, point >> _31, point & _LOW_31, _0)
-        square = min(square, square - _FIELD)
+        square = np.minimum(square, square - _FIELD)
         fractions[0, i], fractions[1, i] = _fraction(_shift_31(square)), _fraction(square)
         fractions[2, i], fractions[3, i] = _fraction(_shift_31(point)), _fraction(point)
 
@@ -237,6 +237,13 @@ def _fraction(number: Any) -> Any:
 
 
 @compiled()
+def _exact_columns(columns: Any, polynomial: Any, points: Any, _: Any, width: Any) -> None:
+    a, b, c = polynomial[0], polynomial[1], polynomial[2]
+    for i in lanes(points.size):
+        columns[i] = hashed_column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
+
+
+@compiled(plain=_exact_columns)
 def row_columns(columns: Any, polynomial: Any, points: Any, fractions: Any, width: Any) -> None:
     """Write the columns of a few hundred points under one row's `polynomial`, shape (3,), into
     `columns`; `fractions`: those of the points.
@@ -260,20 +267,28 @@ def row_columns(columns: Any, polynomial: Any, points: Any, fractions: Any, widt
         columns[i] = place >> _32
         doubt |= (place & _LOW_32) + margin
     if doubt >> _32:
-        for i in range(points.size):
-            columns[i] = hashed_column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
+        _exact_columns(columns, polynomial, points, fractions, width)
 
 
 @compiled()
 def _polynomial_columns(coefficients: Any, points: Any, at: Any, width: Any) -> Any:
     hashed_columns = np.empty(points.size, dtype=np.int64)
-    for i in range(points.size):
+    for i in lanes(points.size):
         a, b, c = coefficients[at[i], 0], coefficients[at[i], 1], coefficients[at[i], 2]
         hashed_columns[i] = hashed_column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
     return hashed_columns
 
 
-@compiled()
+def _scatter_by_point(
+    counts: Any, by_value: Any, coefficients: Any, points: Any, width: Any
+) -> None:
+    for point, by_row in zip(points, by_value, strict=True):
+        rows = np.flatnonzero(by_row)
+        at = np.broadcast_to(point, rows.size)
+        counts[rows, _polynomial_columns(coefficients, at, rows, width)] += by_row[rows]
+
+
+@compiled(plain=_scatter_by_point)
 def _scatter_polynomial(
     counts: Any, by_value: Any, coefficients: Any, points: Any, width: Any
 ) -> None:

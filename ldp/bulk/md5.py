@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.bulk.compiled import compiled
+from ldp.bulk.compiled import compiled, lanes
 
 _START = np.array([0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476], dtype=np.uint32)
 _SINES = np.array([int(2**32 * abs(math.sin(i + 1))) for i in range(64)], dtype=np.uint32)
@@ -40,7 +40,7 @@ def md5_of_rows(value: Any, rows: int) -> Any:
         for i in range(16):
             words[i] = written[first + i]
         if first == 0:
-            for row in range(rows):
+            for row in lanes(rows):
                 words[0, row] = (
                     (row & 0xFF) << 24 | (row & 0xFF00) << 8 | (row >> 8) & 0xFF00 | row >> 24
                 )
@@ -55,7 +55,7 @@ def _add_block(state: Any, words: Any) -> None:
         part = i >> 4
         turn, sine = _TURNS[part, i & 3], _SINES[i]
         word = words[(i, 5 * i + 1, 3 * i + 5, 7 * i)[part] & 15]
-        for row in range(a.size):
+        for row in lanes(a.size):
             if part == 0:
                 mixed = (b[row] & c[row]) | (~b[row] & d[row])
             elif part == 1:

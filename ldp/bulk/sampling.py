@@ -12,7 +12,6 @@ from ldp.protocol.randomness import PRECISION
 
 _NO_LANES, _ALL_LANES = np.uint64(0), np.uint64((1 << 64) - 1)
 _1, _63 = np.uint64(1), np.uint64(63)
-_EACH_BYTE = np.uint64(0x01_01_01_01_01_01_01_01)
 _STREAM = 32_768
 _MANY, _INVERTED = 1 << 18, 30
 """Number of binomial numbers from which they are drawn by a compiled loop; largest expected one
@@ -67,45 +66,38 @@ def _fill_below(below: Any, filled: int, threshold: Any, stream: Any) -> int:
     return filled
 
 
-@compiled(few=1 << 10)
 def fit_subsets(
-    subsets: Any, touched: Any, sizes: Any, columns: int, ones: int, generator: Any
+    subsets: Points, touched: Ints, sizes: Ints, columns: int, ones: int, generator: Generator
 ) -> None:
     """Turn random words `subsets`, shape (n, words), into sets of `ones` columns, in place: report
     i names the first sizes[i] of the columns touched[i], shape (n, touched), and a uniform set of
     those that are not touched, filled up or thinned out as `Subset.draw` does."""
-    last = (_1 << np.uint64(columns % 64)) - _1 if columns % 64 else _ALL_LANES
+    every, words = np.arange(len(subsets)), touched.T >> 6
+    bits = _1 << (touched.T & 63).astype(np.uint64)
+    if columns % 64:
+        subsets[:, -1] &= (_1 << np.uint64(columns % 64)) - _1
+    for word, bit in zip(words, bits, strict=True):
+        subsets[every, word] &= ~bit
+    missing = ones - sizes - np.bitwise_count(subsets).sum(axis=1, dtype=np.int64)
+    _fit(subsets, touched, missing, columns, generator)
+    for place, (word, bit) in enumerate(zip(words, bits, strict=True)):
+        subsets[every, word] |= np.where(place < sizes, bit, _NO_LANES)
+
+
+@compiled(few=1 << 10)
+def _fit(subsets: Any, touched: Any, missing: Any, columns: int, generator: Any) -> None:
     for i in range(subsets.shape[0]):
-        words = subsets[i]
-        words[-1] &= last
-        for column in touched[i]:
-            words[column >> 6] &= ~(_1 << np.uint64(column & 63))
-        missing = ones - sizes[i]
-        for word in words:
-            missing -= _ones(word)
-        while missing != 0:
+        words, left = subsets[i], missing[i]
+        while left != 0:
             column = generator.integers(0, columns)
             bit = _1 << np.uint64(column & 63)
             is_named = (words[column >> 6] & bit) != 0
             is_free = True
             for cell in touched[i]:
                 is_free &= column != cell
-            if is_free and is_named == (missing < 0):
+            if is_free and is_named == (left < 0):
                 words[column >> 6] ^= bit
-                missing += 1 if missing < 0 else -1
-        for column in touched[i, : sizes[i]]:
-            words[column >> 6] |= _1 << np.uint64(column & 63)
-
-
-@compiled(few=1 << 10)
-def _ones(word: Any) -> Any:
-    """Return the number of bits of a word of 64 that are 1."""
-    word -= (word >> _1) & np.uint64(0x5555555555555555)
-    word = (word & np.uint64(0x3333333333333333)) + (
-        (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
-    )
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * _EACH_BYTE) >> np.uint64(56))
+                left += 1 if left < 0 else -1
 
 
 def add_binomials(
@@ -116,10 +108,16 @@ def add_binomials(
     if held.size >= _MANY and chance <= 0.5 and reports.max() * chance <= _INVERTED:
         _add_inverted(cells, reports, held, chance, generator)
     else:
-        cells += generator.binomial(reports[:, None] - held, chance)
+        _add_by_numpy(cells, reports, held, chance, generator)
 
 
-@compiled()
+def _add_by_numpy(
+    cells: Ints, reports: Ints, held: Ints, chance: float, generator: Generator
+) -> None:
+    cells += generator.binomial(reports[:, None] - held, chance)
+
+
+@compiled(plain=_add_by_numpy)
 def _add_inverted(cells: Any, reports: Any, held: Any, chance: float, generator: Any) -> None:
     """Add binomial numbers by inversion, in the order and with the roundings of numpy."""
     last, none = 0, 1.0

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import traceback
+import warnings
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -86,6 +87,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    warnings.showwarning = lambda message, *_: click.echo(f"ldp: {message}", err=True)
     # rows of a table hold no cycles, and to look for them takes a third
     gc.set_threshold(50_000)
     try:

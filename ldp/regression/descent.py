@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from ldp.bulk.compiled import compiled
+from ldp.bulk.compiled import compiled, lanes
 
 NEGLIGIBLE = 1e-9
 """Least coefficient, in standard errors of its column alone, so that rounding, which differs from
@@ -25,7 +25,7 @@ def descend(gram: Any, gradient: Any, coefficients: Any, penalties: Any, exact: 
             step = minimum - coefficients[j]
             if step != 0.0:
                 coefficients[j] = minimum
-                for i in range(gradient.size):
+                for i in lanes(gradient.size):
                     gradient[i] -= step * gram[j, i]
                 moved = max(moved, abs(step) * length)
         if moved < exact:

@@ -237,9 +237,7 @@ def _names(mechanism: Mechanism, rows: RowNumbers, payloads: Bytes) -> Callable[
         return lambda cells: cells == numbers
 
     def agrees(cells: Ints) -> Bools:
-        columns = np.broadcast_to(numbers >> 1, cells.shape)
-        signs = bulk.negative_signs(columns.ravel(), cells.ravel()).reshape(cells.shape)
-        return np.asarray(signs == (numbers & 1))
+        return np.asarray(bulk.negative_signs(numbers >> 1, cells) == (numbers & 1))
 
     return agrees
 

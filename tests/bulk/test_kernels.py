@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ldp import bulk
 from ldp.arrays import AnyInts
+from ldp.bulk import sampling
 from ldp.bulk.counting import count_bits
 from ldp.bulk.geometry_kernels import _points, vectors
 from ldp.bulk.sampling import _fill_below, fit_subsets
@@ -147,17 +148,20 @@ def test_counted_bits_are_the_sums_of_unpacked_bits(
 
 @pytest.mark.exact
 @pytest.mark.parametrize("columns", [27, 64, 200])
-def test_python_fits_subsets_as_compiled_code_does(columns: int) -> None:
+def test_python_fits_subsets_as_compiled_code_does(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Words, and the generator's state after them, are equal. A set has a third of the columns, and
     as many of those touched as is said."""
     fitted = []
-    for fit in (fit_subsets.function, fit_subsets.machine_code):
+    for way in (sampling._fit.function, sampling._fit.machine_code):
+        monkeypatch.setattr(sampling, "_fit", way)
         generator = np.random.default_rng(columns)
         words = generator.integers(0, 1 << 64, size=(50, -(-columns // 64)), dtype=np.uint64)
         touched = generator.permuted(np.tile(np.arange(columns), (50, 1)), axis=1)[:, :2]
         sizes = generator.integers(0, 3, 50)
         with np.errstate(over="ignore"):
-            fit(words, touched, sizes, columns, columns // 3, generator)
+            fit_subsets(words, touched, sizes, columns, columns // 3, generator)
         is_named = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
         assert (is_named[:, :columns].sum(axis=1) == columns // 3).all()
         assert not is_named[:, columns:].any()
@@ -248,3 +252,28 @@ print(decode(builder.build()).reports, compiled()(twice)(21))
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.stdout.split("\n")[:2] == ["no place", "100 42"], done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_without_numba_loops_return_the_same_and_large_ones_say_so_once() -> None:
+    """The tests of kernels and of sums by two moduli hold in a Python that has no numba."""
+    script = """
+import sys
+sys.modules["numba"] = None
+import numpy as np, pytest, warnings
+from ldp.bulk.compiled import LARGE
+from ldp.bulk.counting import sum_cells
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("default")
+    for values in (8, 4 * LARGE, 4 * LARGE):
+        sum_cells(np.zeros((values, 1, 1), dtype=np.uint8), np.ones((1, 8)))
+    print([str(one.message).split()[0] for one in caught])
+sums = "tests/audit/test_audit_conditions.py::test_sums_by_two_are_those_of_a_slow_way"
+sys.exit(pytest.main(["-q", "-m", "not slow", "-p", "no:cacheprovider", *sys.argv[1:], sums]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, __file__], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines()[0] == "['numba']", done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout
