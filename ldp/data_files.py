@@ -134,9 +134,9 @@ class DataTable(NamedTuple):
         is_pair = [*map(str.lower, self.header)] in ([name.lower(), kind] for kind in KINDS)
         is_open = not self.reading.is_private
         if counts and (is_pair or (is_open and self._may_hold(counts, name))):
-            what = "may count people, and --column reads one a row: repeat rows or rename that column"
-            other = "`ldp plan` reads value,count without --column"
-            raise ParameterError(f"{self.path}: {counts[0]} {what}; {other}")
+            what = "may count people, and --column reads one a row: repeat rows, or rename that"
+            other = "column; `ldp plan` reads value,count without --column"
+            raise ParameterError(f"{self.path}: {counts[0]} {what} {other}")
 
     def _may_hold(self, counts: list[str], name: str) -> bool:
         """Return whether the columns `counts` hold numbers, and either the cells of `name` are all

@@ -190,7 +190,7 @@ def _mask_repeats(row_columns: Ints) -> Ints:
     return row_columns
 
 
-@compiled(inline="always")
+@compiled(few=1 << 22, inline="always")
 def _step(hashed: Any, high: Any, low: Any, added: Any) -> Any:
     """Return hashed x + added modulo 2**61 - 1 with x = high 2**31 + low, not fully reduced: below
     2**61 + 8 for `hashed` below that and `added` below 2**61. A product of halves below 2**32 is
@@ -203,7 +203,7 @@ def _step(hashed: Any, high: Any, low: Any, added: Any) -> Any:
     return (total & _FIELD) + (total >> _61)
 
 
-@compiled(inline="always")
+@compiled(few=1 << 22, inline="always")
 def hashed_column(a: Any, b: Any, c: Any, high: Any, low: Any, width: Any) -> Any:
     """Return the column of the point high 2**31 + low under the polynomial (a, b, c)."""
     hashed = _step(_step(a, high, low, b), high, low, c)
@@ -270,7 +270,7 @@ def row_columns(columns: Any, polynomial: Any, points: Any, fractions: Any, widt
         _exact_columns(columns, polynomial, points, fractions, width)
 
 
-@compiled()
+@compiled(few=1 << 20)
 def _polynomial_columns(coefficients: Any, points: Any, at: Any, width: Any) -> Any:
     hashed_columns = np.empty(points.size, dtype=np.int64)
     for i in lanes(points.size):

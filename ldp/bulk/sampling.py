@@ -42,7 +42,7 @@ def packed_bernoulli(generator: Generator, threshold: int, words: int) -> NDArra
     return below
 
 
-@compiled(few=1 << 16)
+@compiled(few=1 << 17)
 def _fill_below(below: Any, filled: int, threshold: Any, stream: Any) -> int:
     """Fill `below` from word `filled` on while `stream` lasts; return the number of words filled.
 
