@@ -1,11 +1,13 @@
 """Compiled inner loops: by numba where it is installed, cached on the disk where possible, in
 threads."""
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from os import cpu_count
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -24,10 +26,10 @@ def compiled(
     few: int = 0, plain: Callable[..., Any] | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that compiles a function by `numba.njit`, with `options` and without the
-    interpreter's lock, once its calls had more than `few` numbers in their largest arguments.
-    Before, Python runs it, because numba takes half a second to import, and without numba Python
-    always does: `plain`, where given, and else the function itself, whose loops over `lanes` are
-    numpy's. Results are the same, to the bit where no float is added.
+    interpreter's lock, once numba is loaded, or its calls had more than `few` numbers in their
+    largest arguments: numba takes half a second to import. Before, and always without numba, Python
+    runs `plain`, or else the function itself, whose loops over `lanes` are numpy's. Results are the
+    same, to the bit where no float is added.
 
     Compiled code goes to numba's cache: beside the module, in the user's cache folder, or in
     NUMBA_CACHE_DIR. Where none of them is writable (a read-only container without a home folder),
@@ -59,7 +61,8 @@ class _Loop:
     def __call__(self, *arguments: Any) -> Any:
         if self.few > 0:
             self.few -= _largest(arguments)
-        return (self._interpreted if self.few > 0 else self.machine_code)(*arguments)
+        is_early = self.few > 0 and "numba" not in sys.modules
+        return (self._interpreted if is_early else self.machine_code)(*arguments)
 
     def _interpreted(self, *arguments: Any) -> Any:
         with np.errstate(over="ignore"):
@@ -80,17 +83,16 @@ class _Loop:
             from numba import njit
         except ImportError:
             return self._without_numba
-        names = self.function.__globals__
-        if "lanes" in names:
-            names["lanes"] = range
+        names = {**self.function.__globals__, "lanes": range}
         for name in self.function.__code__.co_names:
             if isinstance(loop := names.get(name), _Loop):
                 names[name] = loop.machine_code
+        function = FunctionType(self.function.__code__, names, self.function.__name__)
         try:
-            return njit(nogil=True, cache=True, **self.options)(self.function)
+            return njit(nogil=True, cache=True, **self.options)(function)
         except RuntimeError:
             # numba: "cannot cache function ..: no locator available for file"
-            return njit(nogil=True, **self.options)(self.function)
+            return njit(nogil=True, **self.options)(function)
 
 
 def _largest(arguments: tuple[Any, ...]) -> int:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ldp import bulk
 from ldp.arrays import AnyInts
-from ldp.bulk import sampling
+from ldp.bulk import counting, sampling
+from ldp.bulk.compiled import lanes
 from ldp.bulk.counting import count_bits
 from ldp.bulk.geometry_kernels import _points, vectors
 from ldp.bulk.sampling import _fill_below, fit_subsets
@@ -252,6 +253,16 @@ print(decode(builder.build()).reports, compiled()(twice)(21))
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.stdout.split("\n")[:2] == ["no place", "100 42"], done.stderr
+
+
+@pytest.mark.exact
+def test_machine_code_leaves_a_loop_of_python_to_numpy() -> None:
+    """The loop of all numbers at once became a loop of Python once the module was compiled."""
+    places = np.random.default_rng(1).integers(0, 8, (100, 6, 2), dtype=np.uint8)
+    cells = np.random.default_rng(2).random((6, 8))
+    compiled_sums = counting._sum_cells.machine_code(places, cells)
+    assert vars(counting)["lanes"] is lanes
+    assert np.allclose(counting._sum_cells.function(places, cells), compiled_sums, rtol=1e-12)
 
 
 @pytest.mark.slow
