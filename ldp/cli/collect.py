@@ -118,15 +118,15 @@ def collect_command(
     if dev:
         _develop(loaded, folder, listen, allow_origin)
         return
-    if store is None:
-        raise ParameterError("--store names the folder of the reports")
-    if retain is not None and retain < timedelta(days=1):
-        raise ParameterError("--retain must be 1d or more: the reports of a day are kept together")
     if loaded.development:
         raise ParameterError(
             f"{registry} has development = true: run it with --dev, or take that line out for a "
             "registry of people's reports"
         )
+    if store is None:
+        raise ParameterError("--store names the folder of the reports")
+    if retain is not None and retain < timedelta(days=1):
+        raise ParameterError("--retain must be 1d or more: the reports of a day are kept together")
     if len(ids) < 16 and (sealed or loaded.sealing_keys):
         raise ParameterError("ids does not go with sealed reports: one collector knows them all")
     if not drain:

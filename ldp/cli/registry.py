@@ -148,13 +148,10 @@ def check(
     lines += [f"note: metric {name} of {against} is gone" for name in gone]
     lines += [f"metric {name} has expired" for name in expired]
     silent = {name: metric.silent for name, metric in loaded.metrics.items() if metric.silent}
-    lines += [
-        f"note: metric {name} sends nothing for {what}, visibly: name other or words"
-        for name, what in silent.items()
-    ]
+    lines += [f"note: metric {name} sends nothing, visibly, for {w}" for name, w in silent.items()]
     alike = [*lookalike_notes(loaded.metrics.values())]
     lines += [f"note: {sentence}" for sentence in alike]
-    lines += [f"metric {name} is not locked yet: run `ldp registry lock`" for name in unlocked]
+    lines += [f"metric {one} is not locked yet: `ldp registry lock {file}`" for one in unlocked]
     result = {
         "gone": gone,
         "expired": expired,

@@ -160,11 +160,11 @@ class Metric(NamedTuple):
         if self.members:
             return next(filter(None, (member.silent for member in self.members)), "")
         if self.mechanism.spelling:
-            return "" if self.cleans else "a word that is too long or has other letters"
+            return "" if self.cleans else 'a word too long or of other letters: set words = "clean"'
         if self.mechanism.outside == "refuse":
-            return "a number out of bounds"
+            return 'a number out of bounds: set outside = "clip"'
         if listed_in(self.mechanism) and self.other is None:
-            return "a value that is not among the categories"
+            return "a value that is not among the categories: set other to one of them"
         return ""
 
     def charges(self, span: timedelta, window: timedelta) -> int:

@@ -70,9 +70,10 @@ def missing_for_signing(registry: Registry, certificates: Certificates, day: dat
             if audit is not None:
                 due = f"due: {TRIALS:,} trials or more, and every cheat caught"
                 what = f"a weak certificate, {audit.path} ({audit}; {due})"
+            path = registry.path.with_name(metric.name)
             yield (
                 f"metric {metric.name!r} has {what}: `ldp audit {metric.name} "
-                f"--registry {registry.path} --report FILE`, and name it with --certificate"
+                f"--registry {registry.path} --report {path}.json`, and name it with --certificate"
             )
 
 

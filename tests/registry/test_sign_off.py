@@ -224,7 +224,7 @@ def test_a_weak_certificate_is_not_signed_and_the_page_says_what_it_lacks(
         assert error.count("\n") == 1
         assert "metric 'city' has a weak certificate, weak.json (" in error
         assert f"{said}; due: 5,000 trials or more, and every cheat caught)" in error
-        assert "`ldp audit city --registry metrics.toml --report FILE`" in error
+        assert "`ldp audit city --registry metrics.toml --report city.json`" in error
         assert not (folder / "metrics.signed.json").exists()
         assert run(PAGE.replace("audit.json", names), monkeypatch) == 0
         assert "to sign it, metric 'city' has a weak" in capsys.readouterr().out
