@@ -470,7 +470,7 @@ def test_a_population_may_be_one_column_of_a_table_of_people(tmp_path: Path) -> 
     assert Population.from_csv(path, column="city").truth() == {"Oslo": 2, "Bergen": 1}
     with pytest.raises(ParameterError, match="has no column 'town', but id, city, minutes"):
         Population.from_csv(path, column="town")
-    with pytest.raises(ParameterError, match=r"line 1 .*of another table `ldp simulate` takes --c"):
+    with pytest.raises(ParameterError, match=r"line 1 .*of another table keep one column"):
         Population.from_csv(path)
     path.write_text("value,count\nOslo,200\n")  # of $COLUMN where that is not set
     with pytest.raises(ParameterError, match="has no column '', but value, count"):

@@ -41,7 +41,7 @@ DEFAULTS: dict[str, Mapping[str, Any]] = {
     "hcms": {"rows": 1_024, "width": 32_768},
     "local-hashing": {"rows": 65_536},
     "memoised-hashing": {"rows": 65_536},
-    "prefix": {"rows": 65_536},
+    "prefix": {"rows": 65_535},
     "unary": {"categories": ("0", "1")},
     "one-bit-mean": {"bounds": (0, 1)},
     "piecewise": {"bounds": (0, 1)},
@@ -166,12 +166,12 @@ def amplify_command(
 def _sizes_in(store: Path, metric: Metric | None) -> Path:
     """Return the file of sizes that a collector of the metric wrote in its store."""
     if metric is None:
-        raise ParameterError("a store of --sizes is of a METRIC, which is missing")
+        raise ParameterError("--sizes STORE goes with METRIC and --registry")
     from ldp.collection.ingest import RELAYED  # late: other batches need no store
 
     path = store / RELAYED / f"{metric.name}-{metric.version}.csv"
     if not path.is_file():
-        raise ParameterError(f"there is no {path}: ldp collect with relay_key writes it")
+        raise ParameterError(f"there is no {path}: ldp collect --relay-key writes it")
     return path
 
 

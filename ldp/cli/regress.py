@@ -161,7 +161,7 @@ def regress_command(
         raise ParameterError("Missing --delta, as 1e-6: only pure methods go without")
     ranges = read_bounds(bounds_file)
     if target not in ranges:
-        raise ParameterError(f"{bounds_file} has no row for the target column")
+        raise ParameterError(f"{bounds_file} has no row for the target column {target!r}")
     names = [column for column in ranges if column != target]
     if not names:
         raise ParameterError(f"{bounds_file} has no row for any column but the target")

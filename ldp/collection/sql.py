@@ -104,17 +104,18 @@ def counting_query(
     without `has_estimates`; ReportError where the stores have no such files."""
     if not isinstance(mechanism, Mechanism):
         raise ParameterError(
-            f"{metric}: its reports have several parts, and SQL counts one: use ldp aggregate"
+            f"{metric}: its reports have several parts, and SQL counts one: use --out"
         )
     if isinstance(mechanism, MeanSketch):
-        raise ParameterError(f"{metric}: a sketch is too large for SQL: use ldp aggregate")
+        raise ParameterError(f"{metric}: a sketch is too large for SQL: use --out")
     if dialect == "duckdb":
         source = _stored(report_files(stores, metric, version, since, until), mechanism)
     else:
         source = _whole_reports(dialect, mechanism)
     if estimates and not has_estimates(mechanism):
         raise ParameterError(
-            f"{metric}: SQL ends in counts of {mechanism.name}: import and decode them"
+            f"{metric}: SQL ends in counts of {mechanism.name}: leave --estimates out, and decode "
+            "what `ldp table import` makes of them"
         )
     row, column, count = _quoted(dialect)
     ending = (

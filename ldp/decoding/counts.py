@@ -98,7 +98,8 @@ def decode(
         candidates = table.dictionary or table.mechanism.labels or None
     if candidates is None:
         raise DecodeError(
-            f"a {table.mechanism.name} table needs a list of candidates (--candidates FILE)"
+            f"a {table.mechanism.name} table needs a list of candidates (--candidates FILE, or "
+            "dictionary in metrics.toml)"
         )
     candidates = texts(candidates, "candidates")
     if not candidates:

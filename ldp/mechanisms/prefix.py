@@ -50,10 +50,10 @@ class PrefixExtension(LocalHashing):
         require_whole(self.length, "length", 1, MOST_LETTERS)
         require_whole(self.groups, "groups", 1, self.length)
         if self.length % self.groups:
-            raise ParameterError("length must be a multiple of groups")
+            raise ParameterError(f"length must be a multiple of groups, {self.groups}")
         super().__post_init__()
         if self.rows % self.groups:
-            raise ParameterError("rows must be a multiple of groups")
+            raise ParameterError(f"rows must be a multiple of groups, {self.groups}")
         # raises for a wrong alphabet
         _ = self.spelling
 

@@ -213,7 +213,7 @@ class Population:
             raise ParameterError(
                 f"{path}: line 1 must be value, value,count or value,frequency (or category,value "
                 f"or a,b,count of pairs, or answers,count of sets){what}; "
-                "of another table `ldp simulate` takes --column"
+                "of another table keep one column as value, or simulate with --column"
             )
         columns = [
             (table.numbers if are_numbers and name == "value" else table.cells)(
@@ -319,9 +319,8 @@ class Population:
                 check(value)
             except ParameterError as error:
                 where = f"{place_of(Path(self.path), self.lines[place])}: " if self.lines else ""
-                alike = [
-                    text for text in listed if isinstance(value, str) and look(text) == look(value)
-                ]
+                listed = [text for text in listed if isinstance(value, str) and text != value]
+                alike = [text for text in listed if look(text) == look(value)]
                 near = get_close_matches(str(value), listed, 1)
                 note = f"; did you mean {near[0]!r}?" if near else ""
                 if alike:

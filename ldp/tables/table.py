@@ -241,7 +241,7 @@ class Table:
         with decode_errors():
             description, buffers = wire.parse_table(data)
             if "mechanism" in description:
-                raise DecodeError("table file holds the tables of reports that have several parts")
+                raise DecodeError("table file has several parts: ldp.server.load_table reads it")
             (part,) = description["tables"]
             table = cls.unpacked(part, buffers[:2])
             whole = read_whole(table.mechanism, table.total, description, buffers[2:])

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ldp import UnaryEncoding
+from ldp.errors import ParameterError
 from ldp.registry import Registry
+from ldp.simulation.populations import Population
 from tests.command_line import run
 
 COUNTS = "value,count\nOslo,300\nBergen,200\n"
@@ -29,7 +33,22 @@ ADVICE = {
             "registry sign people/metrics.toml --name Me --certificate people/city.json",
         ],
     ),
+    "a mechanism needs more": (
+        "amplify --mechanism prefix --users 1000 --delta 1e-6",
+        '--mechanism prefix needs more: "prefix, epsilon = ..."',
+        ["amplify --mechanism prefix,epsilon=1 --users 1000 --delta 1e-6"],
+    ),
+    "no list of candidates": (
+        "publish --registry words/metrics.toml --store s --out o",
+        "needs a list of candidates (--candidates FILE, or dictionary in metrics.toml)",
+        ["publish --registry words/listed.toml --store s --out o2"],
+    ),
 }
+WORDS = """mechanism = "cms"
+epsilon = 1.0
+rows = 64
+width = 64
+"""
 
 
 @pytest.mark.exact
@@ -46,6 +65,13 @@ def test_advice_of_an_error_works(
     Path("counts.csv").write_text(COUNTS)
     assert run(INIT.format("people"), monkeypatch) == 0
     assert run(f"{INIT.format('dev')} --dev", monkeypatch) == 0
+    text = Path("people/metrics.toml").read_text().partition("mechanism")[0] + WORDS
+    Path("words").mkdir()
+    Path("words/metrics.toml").write_text(text)
+    Path("words/listed.toml").write_text(f'{text}dictionary = "cities.txt"\n')
+    Path("words/cities.txt").write_text("Oslo\nBergen\n")
+    reports = "--population counts.csv --reports s --day 2026-01-01"
+    assert run(f"simulate city --registry words/metrics.toml {reports}", monkeypatch) == 0
     assert run(words, monkeypatch) == 2
     assert advice in capsys.readouterr().err
     for command in following:
@@ -81,3 +107,22 @@ def test_the_check_names_the_key_that_answers_for_other_values(
     assert run("registry check metrics.toml", monkeypatch) == 0
     assert "sends nothing" not in capsys.readouterr().out
     assert not Registry.load(path).metric("city").silent
+
+
+@pytest.mark.exact
+def test_a_key_of_another_kind_names_the_command_that_makes_it(tmp_path: Path) -> None:
+    keys = pytest.importorskip("ldp.protocol.sealing_keys")
+    keys.PrivateKey.make(tmp_path / "collector.pem")
+    keys.RelayKey.make(tmp_path / "relay.pem")
+    with pytest.raises(ParameterError, match="Ed25519 key, as `ldp key --relay` makes it"):
+        keys.RelayKey.load(tmp_path / "collector.pem")
+    with pytest.raises(ParameterError, match="X25519 key, as `ldp key` makes it"):
+        keys.PrivateKey.load(tmp_path / "relay.pem")
+
+
+@pytest.mark.exact
+def test_a_text_in_the_place_of_a_set_is_not_said_to_be_listed_in_other_bytes() -> None:
+    people = Population(("a", "b"), counts=np.array([1, 2]))
+    sets = UnaryEncoding(categories=("a", "b"), at_most=2, epsilon=1.0)
+    with pytest.raises(ParameterError, match=r"must be a set of answers$"):
+        people.require(sets.check, ["a", "b"])

@@ -221,8 +221,8 @@ def test_amplify_reads_the_batches_that_a_collector_noted(
     assert run(asked.replace("city", "home"), monkeypatch) == 0
     assert "in a batch of 10 " in capsys.readouterr().out
     for words, said in (
-        (asked.replace("--sizes store", "--sizes ."), "ldp collect with relay_key writes it"),
-        ("amplify --epsilon 1 --sizes store --delta 1e-6", "a store of --sizes is of a METRIC"),
+        (asked.replace("--sizes store", "--sizes ."), "ldp collect --relay-key writes it"),
+        ("amplify --epsilon 1 --sizes store --delta 1e-6", "--sizes STORE goes with METRIC and"),
     ):
         assert run(words, monkeypatch) == 2
         assert said in capsys.readouterr().err
