@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -67,15 +67,15 @@ class Mean(Question):
 
     bounds: Range
     people: Population | None = None
-    places: tuple[float, ...] = ()
+    places: tuple[float, ...] = field(init=False)
     key = released_as = "mean"
     keys: ClassVar = {"mean": Key(BOUNDS, "Least and largest number")}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         convert(self, bounds=require_range)
-        places = self.places or (position(v, self.bounds, "clip") for v in self._held.values)
-        object.__setattr__(self, "places", tuple(map(float, places)))
+        places = (float(position(v, self.bounds, "clip")) for v in self._held.values)
+        object.__setattr__(self, "places", tuple(places))
 
     @classmethod
     def read(cls, keys: Mapping[str, Any], files: Files, **shared: Any) -> "Mean":

@@ -66,7 +66,8 @@ WITHIN = 1.05
 @dataclass(frozen=True, kw_only=True)
 class PercentileForecast:
     """Forecast of one way: the expected `percentile` with its interval, which may be open, the
-    standard error of the share of people below it, and of the mean, if it has one."""
+    standard error of the share of people below it, and the most of the mean, if it has one: all
+    who are in a bin may hold its end."""
 
     mechanism: Way
     percentile: Statistic
@@ -237,11 +238,12 @@ def forecast(mechanism: Way, known: KnownQuantile, tables: int = 0) -> Percentil
     columns = (some, [row.low for row in rows], [row.high for row in rows])
     estimate, low, high = (sorted(column)[len(column) // 2] for column in columns)
     moments = [row for row in law.moments() if math.isfinite(row.std_error)]
+    half = float(np.diff(law.bins.edges).max()) / 2
     return PercentileForecast(
         mechanism=mechanism,
         percentile=Statistic(rows[0].name, estimate, std_error_of_ends(low, high), low, high),
         share_std_error=float(errors[min(law.bins.place(known.true), len(errors) - 1)]),
-        mean_std_error=moments[0].std_error if moments else None,
+        mean_std_error=math.hypot(moments[0].std_error, half) if moments else None,
         part=known.part,
         true=known.true,
     )

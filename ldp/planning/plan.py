@@ -213,7 +213,7 @@ def _same_epsilon(question: Shares, name: str, variance: float) -> float | None:
 @dataclass(frozen=True, kw_only=True)
 class PercentilePlan:
     """Plan for a percentile: forecasts of all ways, the recommended one first, and `means`:
-    mechanisms of the mean alone, with its standard error for numbers in the middle of the range.
+    mechanisms of the mean alone, with its standard error, largest where no people are known.
     By category, `forecasts` are for a category with an equal part of the users, `parts` are those
     of the recommended way for other parts, and `users_needed` is the number of users from which an
     equal part is not hopeless, None where it is more than MOST_USERS."""
@@ -275,11 +275,12 @@ def plan_percentile(*, q: float = 0.95, by: int = 1, **settings: Any) -> Percent
 
 
 def _means(question: Percentile) -> dict[str, float]:
-    """Return the standard error of the mean of numbers in the middle of the range."""
+    """Return the standard errors of the mean of the question's people, without people the largest
+    of any numbers."""
     if question.bounds is None:
         return {}
-    shared = {name: getattr(question, name) for name in ("users", "epsilon", "bounds")}
-    mean = Mean(**shared, places=(0.5,))
+    names = ("users", "epsilon", "bounds", "people")
+    mean = Mean(**{name: getattr(question, name) for name in names})
     return {mechanism.name: mean.std_error(mechanism) for mechanism in mean.mechanisms()}
 
 
