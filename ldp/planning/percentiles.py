@@ -30,6 +30,7 @@ from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import MAGNITUDES, HierarchicalHistogram
 from ldp.mechanisms.numeric import Range, number_of
 from ldp.planning.mechanism_choice import report_bytes
+from ldp.planning.question import counts_held
 from ldp.simulation import Population, draw_table
 from ldp.tables.result import COUNT
 from ldp.tables.saved import SavedResult
@@ -265,7 +266,7 @@ def draw_law(mechanism: Way, known: KnownQuantile, generator: Generator) -> Dist
     if by:
         values = [(name, value) for name in by for value in values]
         sizes = [known.part, *[(1 - known.part) / (len(by) - 1)] * (len(by) - 1)]
-    counts = np.rint(np.outer(sizes, people.shares).ravel() * known.users).astype(np.int64)
+    counts = counts_held(np.outer(sizes, people.shares).ravel(), known.users)
     table = draw_table(mechanism, values, counts=counts, generator=generator)
     return decode_by_category(table).of[by[0]] if by else decode_distribution(table)
 

@@ -215,7 +215,7 @@ class Question(ABC):
         self, mechanism: Mechanism, people: Population, draws: int, generator: Generator
     ) -> Iterator[Table]:
         """Yield tables of reports of users who are like these people."""
-        counts = counts_held(people, self.users)
+        counts = counts_held(people.shares, self.users)
         for _ in range(draws):
             yield draw_table(mechanism, people.values, counts=counts, generator=generator)
 
@@ -255,9 +255,9 @@ def root_mean_square(errors: Floats) -> tuple[float, float]:
     return math.sqrt(mean), error
 
 
-def counts_held(people: Population, users: int) -> Ints:
-    """Return how many of `users` hold each value: shape (values,)."""
-    return np.rint(people.shares * users).astype(np.int64)
+def counts_held(shares: Floats, users: int) -> Ints:
+    """Return how many of `users` hold each value, `users` in all: shape (values,)."""
+    return np.diff(np.rint(np.cumsum(shares) * users), prepend=0).astype(np.int64)
 
 
 def texts_of(keys: Mapping[str, Any], name: str, files: Files) -> tuple[str, ...]:

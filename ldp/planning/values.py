@@ -169,7 +169,7 @@ class Shares(Question):
         """Return the root mean square over all values of the error, and its relative standard
         error. All of the most common values are measured, and some of the rest, from common to
         rare, which stand for all of them."""
-        counts = counts_held(self._held, self.users)
+        counts = counts_held(self._held.shares, self.users)
         order = np.argsort(counts)[::-1]
         top, rest = order[:VALUES], order[VALUES:]
         places = (np.arange(VALUES) + generator.random()) * rest.size / VALUES
