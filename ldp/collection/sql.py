@@ -114,8 +114,7 @@ def counting_query(
         source = _whole_reports(dialect, mechanism)
     if estimates and not has_estimates(mechanism):
         raise ParameterError(
-            f"{metric}: SQL ends in counts of {mechanism.name}: leave --estimates out, and decode "
-            "what `ldp table import` makes of them"
+            f"{metric}: SQL ends in counts of {mechanism.name}: leave --estimates out"
         )
     row, column, count = _quoted(dialect)
     ending = (

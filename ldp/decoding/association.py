@@ -288,8 +288,8 @@ def associate(
     cells**2.
     """
     mechanism = table.mechanism
-    if not isinstance(table, JointTable):
-        raise DecodeError(f"reports of {mechanism.name} have one part, and no pairs")
+    if not (isinstance(table, JointTable) and mechanism.needs_whole):
+        raise DecodeError(f"reports of {mechanism.name} hold no pairs")
     patterns, count = whole_of(table), len(table.tables)
     lists = [None] * count if candidates is None else candidates
     listed = [None if some is None else texts(some, "candidates") for some in lists]

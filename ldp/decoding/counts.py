@@ -89,7 +89,8 @@ def decode(
         raise DecodeError(f"a {table.mechanism.name} table holds numbers, not counts of candidates")
     if fitting is None:
         raise DecodeError(
-            f"a {table.mechanism.name} table is decoded with the puzzle it is part of"
+            f"a {table.mechanism.name} table is decoded with the puzzle it is part of, and that "
+            "of prefix by discover_prefixes"
         )
     require_one_of(method, ("auto", *METHODS), "method")
     if method not in ("auto", *fitting):
@@ -98,8 +99,7 @@ def decode(
         candidates = table.dictionary or table.mechanism.labels or None
     if candidates is None:
         raise DecodeError(
-            f"a {table.mechanism.name} table needs a list of candidates (--candidates FILE, or "
-            "dictionary in metrics.toml)"
+            f"a {table.mechanism.name} table needs a list: --candidates FILE, or key dictionary"
         )
     candidates = texts(candidates, "candidates")
     if not candidates:

@@ -83,8 +83,8 @@ class _KeyFile:
             key = None
         if not isinstance(key, cls.kind):
             name = cls.kind.__name__.removesuffix("PrivateKey")
-            command = "ldp key --relay" if name == "Ed25519" else "ldp key"
-            raise ParameterError(f"{path} is not a private {name} key, as `{command}` makes it")
+            way = " --relay" * (name == "Ed25519")
+            raise ParameterError(f"{path} is not a private {name} key, as `ldp key{way}` makes it")
         return cls(key)
 
     @classmethod

@@ -158,8 +158,7 @@ class Metric(NamedTuple):
         """Values that are recorded but never sent, as text; "" if there are none. A missing report
         tells that such a value was recorded."""
         if self.members:
-            texts = (f"{one.silent} in {one.name}" for one in self.members if one.silent)
-            return next(texts, "")
+            return next((f"{m.silent} in {m.name}" for m in self.members if m.silent), "")
         if self.mechanism.spelling:
             return "" if self.cleans else 'a word too long or of other letters: set words = "clean"'
         if self.mechanism.outside == "refuse":

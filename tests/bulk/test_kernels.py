@@ -288,3 +288,26 @@ sys.exit(pytest.main(["-q", "-m", "not slow", "-p", "no:cacheprovider", *sys.arg
     )
     assert done.stdout.splitlines()[0] == "['numba']", done.stdout + done.stderr
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.exact
+def test_without_numba_many_calls_together_say_so_too() -> None:
+    """Reports are drawn in blocks, each below what one call may have."""
+    script = """
+import sys
+sys.modules["numba"] = None
+import numpy as np, warnings
+from ldp.bulk.compiled import LARGE
+from ldp.bulk.counting import sum_cells
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("default")
+    numbers = []
+    for _ in range(20):
+        sum_cells(np.zeros((LARGE // 2, 1, 1), dtype=np.uint8), np.ones((1, 8)))
+        numbers.append(len(caught))
+print(numbers[0], numbers[-1], str(caught[0].message).split("pip ")[1])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "0 1 install '.[fast]'\n", done.stdout + done.stderr

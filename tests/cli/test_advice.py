@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp import UnaryEncoding
-from ldp.errors import ParameterError
+from ldp import JointReport, PrefixExtension, RandomizedResponse, UnaryEncoding
+from ldp.errors import DecodeError, ParameterError
 from ldp.registry import Registry
+from ldp.server import JointTableBuilder, Table, decode, load_table
 from ldp.simulation.populations import Population
 from tests.command_line import run
 
@@ -40,7 +41,7 @@ ADVICE = {
     ),
     "no list of candidates": (
         "publish --registry words/metrics.toml --store s --out o",
-        "needs a list of candidates (--candidates FILE, or dictionary in metrics.toml)",
+        "a cms table needs a list: --candidates FILE, or key dictionary",
         ["publish --registry words/listed.toml --store s --out o2"],
     ),
 }
@@ -126,3 +127,18 @@ def test_a_text_in_the_place_of_a_set_is_not_said_to_be_listed_in_other_bytes() 
     sets = UnaryEncoding(categories=("a", "b"), at_most=2, epsilon=1.0)
     with pytest.raises(ParameterError, match=r"must be a set of answers$"):
         people.require(sets.check, ["a", "b"])
+
+
+@pytest.mark.exact
+def test_tables_of_several_parts_and_of_prefixes_name_what_reads_them(tmp_path: Path) -> None:
+    prefix = PrefixExtension(epsilon=4.0, rows=10, seed="00")
+    with pytest.raises(DecodeError, match="that of prefix by discover_prefixes"):
+        decode(Table.from_reports(prefix, [prefix.encoder().encode("hello")]))
+    rr = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+    pair = JointReport(of=(rr, rr))
+    builder = JointTableBuilder(pair)
+    builder.add(pair.encoder().encode(("a", "b")))
+    builder.build().save(tmp_path / "pair.table")
+    with pytest.raises(DecodeError, match=r"ldp\.server\.load_table reads it"):
+        Table.load(tmp_path / "pair.table")
+    assert load_table(tmp_path / "pair.table").total == 1

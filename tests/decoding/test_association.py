@@ -123,7 +123,7 @@ def test_patterns_add_in_any_grouping_and_keep_every_report(cuts: list[int]) -> 
 @pytest.mark.exact
 def test_patterns_of_nothing_of_one_part_and_of_others_are_refused() -> None:
     none = cast(Patterns, whole_table(BOTH, []).whole)
-    with pytest.raises(DecodeError, match="have one part"):
+    with pytest.raises(DecodeError, match="reports of unary hold no pairs"):
         associate(whole_table(KINDS, []))
     with pytest.raises(DecodeError, match="there are no reports"):
         associate(whole_table(BOTH, []))
