@@ -144,7 +144,7 @@ class Registry(Contents):
             return {}
         form = (
             "a whole lock (damaged; restore it from version control, or delete it and run "
-            "`ldp registry lock` again)"
+            "`ldp registry lock FILE` again)"
         )
         return dict(read_json(self.lock_path, form, _require_lock)["metrics"])
 
