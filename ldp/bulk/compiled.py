@@ -72,8 +72,7 @@ class _Loop:
         self.few -= (size := _largest(arguments))
         if max(size, -self.few / 8) > LARGE:
             warnings.warn(
-                "numba is not installed, so large inputs take many times longer: "
-                "in a checkout, pip install '.[fast]'",
+                "without numba large inputs take longer: pip install '.[fast]'",
                 stacklevel=2,
             )
         return self._interpreted(*arguments)

@@ -127,7 +127,7 @@ def decode_mean(table: Table) -> MeanEstimate:
     """Return the mean of a `table` of `one-bit-mean` or `piecewise`; unbiased, so it may lie
     outside of the bounds. Raises DecodeError for another table and for an empty one."""
     if not isinstance(table.mechanism, Numeric):
-        raise DecodeError(f"a {table.mechanism.name} table holds no mean, as piecewise does")
+        raise DecodeError(f"decode_mean reads no table of {table.mechanism.name}")
     if not table.total:
         raise DecodeError("the table holds no reports")
     return _mean(table, table.mechanism)

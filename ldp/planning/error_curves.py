@@ -266,7 +266,7 @@ def _of_class(kind: type, people: Population, epsilon: float) -> Any:
     except TypeError:
         raise ParameterError(
             f"{kind.__name__} takes other parameters than categories and epsilon: give a function "
-            "from an epsilon to one, of values or numbers"
+            "from an epsilon to a mechanism"
         ) from None
 
 
