@@ -71,6 +71,7 @@ class _Loop:
     def _without_numba(self, *arguments: Any) -> Any:
         self.few -= (size := _largest(arguments))
         if max(size, -self.few / 8) > LARGE:
+            self.few = 0
             warnings.warn(
                 "without numba large inputs take longer: pip install '.[fast]'",
                 stacklevel=2,

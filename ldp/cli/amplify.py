@@ -133,7 +133,7 @@ def amplify_command(
     elif ways.count(True) != 1:
         raise ParameterError("give one of --users, --sizes or --target")
     if target is not None and fakes:
-        raise ParameterError("--fakes goes with neither --target nor a metric's shuffled_epsilon")
+        raise ParameterError("--fakes goes neither with --target nor with shuffled_epsilon")
     if sizes is not None and sizes.is_dir():
         sizes = _sizes_in(sizes, subject.definition)
     unattested = 0

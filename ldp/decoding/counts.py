@@ -89,8 +89,8 @@ def decode(
         raise DecodeError(f"a {table.mechanism.name} table holds numbers, not counts of candidates")
     if fitting is None:
         raise DecodeError(
-            f"a {table.mechanism.name} table is decoded with the puzzle it is part of, or by "
-            "discover_prefixes"
+            f"a {table.mechanism.name} table is decoded with the puzzle it is part of, "
+            "prefix by discover_prefixes"
         )
     require_one_of(method, ("auto", *METHODS), "method")
     if method not in ("auto", *fitting):

@@ -160,7 +160,7 @@ class Metric(NamedTuple):
         if self.members:
             return next((f"{m.silent} in {m.name}" for m in self.members if m.silent), "")
         if self.mechanism.spelling:
-            return "" if self.cleans else 'a word too long or of other letters: set words = "clean"'
+            return "" if self.cleans else 'a long word or other letters: set words = "clean"'
         if self.mechanism.outside == "refuse":
             return 'a number out of bounds: set outside = "clip"'
         if listed_in(self.mechanism) and self.other is None:

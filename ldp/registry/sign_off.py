@@ -73,7 +73,7 @@ def missing_for_signing(registry: Registry, certificates: Certificates, day: dat
             path = registry.path.with_name(metric.name)
             yield (
                 f"metric {metric.name!r} has {what}: `ldp audit {metric.name} "
-                f"--registry {registry.path} --report {path}.json`, and name it with --certificate"
+                f"--registry {registry.path} --report {path}.json` for --certificate"
             )
 
 

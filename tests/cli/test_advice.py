@@ -18,7 +18,7 @@ SIMULATED = "simulate city --registry people/metrics.toml --population counts.cs
 ADVICE = {
     "counts to compare": (
         "try counts.csv --column value",
-        "`ldp compare` and, without --column, `ldp simulate` read value,count",
+        "`ldp compare --population` reads value,count",
         ["compare --population counts.csv --epsilon 1 --users 500", f"{SIMULATED} --reports s"],
     ),
     "a development registry needs no store": (
@@ -28,7 +28,7 @@ ADVICE = {
     ),
     "a certificate": (
         "registry sign people/metrics.toml --name Me",
-        "`ldp audit city --registry people/metrics.toml --report people/city.json`, and name it",
+        "`ldp audit city --registry people/metrics.toml --report people/city.json`",
         [
             "audit city --registry people/metrics.toml --report people/city.json",
             "registry sign people/metrics.toml --name Me --certificate people/city.json",
@@ -132,7 +132,7 @@ def test_a_text_in_the_place_of_a_set_is_not_said_to_be_listed_in_other_bytes() 
 @pytest.mark.exact
 def test_tables_of_several_parts_and_of_prefixes_name_what_reads_them(tmp_path: Path) -> None:
     prefix = PrefixExtension(epsilon=4.0, rows=10, seed="00")
-    with pytest.raises(DecodeError, match="that of prefix by discover_prefixes"):
+    with pytest.raises(DecodeError, match="prefix by discover_prefixes"):
         decode(Table.from_reports(prefix, [prefix.encoder().encode("hello")]))
     rr = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
     pair = JointReport(of=(rr, rr))

@@ -185,7 +185,7 @@ def test_amplify_composes_batches(
     Path("sizes.csv").write_text("attested,opened\n100,100\n")
     for words, said in (
         ("--sizes sizes.csv --batches 2", "sizes.csv has 1 of 2 batches: omit --batches"),
-        ("--target 1 --fakes 1%", "--fakes goes with neither --target"),
+        ("--target 1 --fakes 1%", "--fakes goes neither with --target"),
     ):
         assert run(f"{asked} {words}", monkeypatch) == 2
         assert said in capsys.readouterr().err
@@ -242,7 +242,7 @@ def test_amplify_takes_the_target_that_a_metric_states(
     assert result["reports"] == least_reports(mechanism, epsilon=0.5, delta=1e-6)
     assert 0.49 < result["shuffled"]["epsilon"] <= 0.5
     assert run("amplify city --registry metrics.toml --delta 1e-6 --fakes 1%", monkeypatch) == 2
-    assert "nor a metric's shuffled_epsilon" in capsys.readouterr().err
+    assert "nor with shuffled_epsilon" in capsys.readouterr().err
 
 
 @pytest.mark.exact

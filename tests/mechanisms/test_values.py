@@ -213,7 +213,7 @@ def test_the_check_names_metrics_that_fall_silent(tmp_path: Path) -> None:
     )
     assert [metric.silent for metric in registry.metrics.values()] == [
         "",
-        'a word too long or of other letters: set words = "clean"',
+        'a long word or other letters: set words = "clean"',
         "a value that is not among the categories: set other to one of them",
         "",
     ]
