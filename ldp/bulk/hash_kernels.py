@@ -204,11 +204,16 @@ def _step(hashed: Any, high: Any, low: Any, added: Any) -> Any:
 
 
 @compiled(few=1 << 22, inline="always")
+def _reduced(number: Any) -> Any:
+    """Return a number below 2**61 + 8 modulo FIELD = 2**61 - 1: from FIELD on, 1 more drops the
+    highest bit."""
+    return (number + ((number + _1) >> _61)) & _FIELD
+
+
+@compiled(few=1 << 22, inline="always")
 def hashed_column(a: Any, b: Any, c: Any, high: Any, low: Any, width: Any) -> Any:
     """Return the column of the point high 2**31 + low under the polynomial (a, b, c)."""
-    hashed = _step(_step(a, high, low, b), high, low, c)
-    # where it is below FIELD the difference wraps around
-    hashed = np.minimum(hashed, hashed - _FIELD)
+    hashed = _reduced(_step(_step(a, high, low, b), high, low, c))
     return ((hashed >> _29) * width) >> _32
 
 
@@ -218,8 +223,7 @@ def write_fractions(fractions: Any, points: Any) -> None:
     of FIELD, in units of 2**-64 and rounded down, into `fractions`: uint64, shape (4, points)."""
     for i in lanes(points.size):
         point = points[i]
-        square = _step(point, point >> _31, point & _LOW_31, _0)
-        square = np.minimum(square, square - _FIELD)
+        square = _reduced(_step(point, point >> _31, point & _LOW_31, _0))
         fractions[0, i], fractions[1, i] = _fraction(_shift_31(square)), _fraction(square)
         fractions[2, i], fractions[3, i] = _fraction(_shift_31(point)), _fraction(point)
 
@@ -236,11 +240,9 @@ def _fraction(number: Any) -> Any:
     return (number << _3) | (number >> _58)
 
 
-@compiled()
 def _exact_columns(columns: Any, polynomial: Any, points: Any, _: Any, width: Any) -> None:
-    a, b, c = polynomial[0], polynomial[1], polynomial[2]
-    for i in lanes(points.size):
-        columns[i] = hashed_column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
+    parts = points >> _31, points & _LOW_31
+    columns[: points.size] = hashed_column(*polynomial, *parts, width)
 
 
 @compiled(plain=_exact_columns)
@@ -267,7 +269,8 @@ def row_columns(columns: Any, polynomial: Any, points: Any, fractions: Any, widt
         columns[i] = place >> _32
         doubt |= (place & _LOW_32) + margin
     if doubt >> _32:
-        _exact_columns(columns, polynomial, points, fractions, width)
+        for i in range(points.size):
+            columns[i] = hashed_column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
 
 
 @compiled(few=1 << 20)
